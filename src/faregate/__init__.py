@@ -1,0 +1,1 @@
+"""Charge for an HTTP resource."""

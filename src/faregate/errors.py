@@ -1,0 +1,151 @@
+"""Every exception of faregate, one tree.
+
+`FaregateError` is the root. Below it: `Misconfigured` (the seller's to mend, says how), `ServiceError`
+(the merchant service said no, said nothing, or said nonsense), `JournalError` (the seller's memory
+failed) and `UsageError` (reported values break the revision's rules).
+"""
+
+
+class FaregateError(Exception):
+    """The root of the tree."""
+
+
+class Misconfigured(FaregateError):
+    """A mistake in the seller's setup; the message says what to do."""
+
+
+class UsageError(FaregateError):
+    """Reported values that the revision does not allow, or required ones that are missing."""
+
+
+class WorkError(FaregateError):
+    """The protected work gave no result that may be sold; `code` is reported as the failure code."""
+
+    code = "work_failed"
+
+
+class ResultTooLarge(WorkError):
+    """The response outgrew `max_result_bytes`."""
+
+    code = "result_too_large"
+
+
+class WorkTimedOut(WorkError):
+    """The work outlived the time in which its payment can still be taken."""
+
+    code = "work_timed_out"
+
+
+class JournalError(FaregateError):
+    """The journal could not write or read; nothing may be assumed written."""
+
+
+class JournalFull(JournalError):
+    """The journal refuses new rows rather than forget old ones."""
+
+
+class ServiceError(FaregateError):
+    """The merchant service did not give what was asked for."""
+
+
+class NoAnswer(ServiceError):
+    """No reply: refused, reset, timed out. Whether the service acted is unknown."""
+
+
+class BadAnswer(ServiceError):
+    """A reply that is not the contract's: wrong JSON, wrong shape, too large."""
+
+
+class PaymentPending(ServiceError):
+    """HTTP 202 of access: the payment is still settling or reconciling."""
+
+    def __init__(self, transaction_id: str | None, retry_after: str | None = None) -> None:
+        super().__init__(f"payment is still being checked (transaction {transaction_id})")
+        self.transaction_id = transaction_id
+        self.retry_after = retry_after
+
+
+class ApiError(ServiceError):
+    """An error of the contract: HTTP `status`, stable `code`, human `message` (spec: Errors)."""
+
+    def __init__(self, status: int, code: str, message: str, retry_after: str | None = None) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+
+
+class PaymentRequired(ApiError):
+    """402 of access. `instructions` is the `PAYMENT-REQUIRED` header, unchanged."""
+
+    instructions: str | None = None
+
+
+class Unauthenticated(ApiError):
+    """401: the API key is missing or wrong."""
+
+
+class Forbidden(ApiError):
+    """403: the key is right but may not do this."""
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class TransactionNotFound(NotFound):
+    """404 `transaction_not_found`."""
+
+
+class ResourceExecutionNotFound(NotFound):
+    """404 `resource_execution_not_found`."""
+
+
+class Conflict(ApiError):
+    """409."""
+
+
+class ResourceExecutionConflict(Conflict):
+    """409 `resource_execution_conflict`: other metadata was already accepted."""
+
+
+class RevisionMismatch(Conflict):
+    """409 `revision_mismatch`: the completion names another revision than the access."""
+
+
+class InvalidRequest(ApiError):
+    """400, 409 or 422 `invalid_request`."""
+
+
+class InternalError(ApiError):
+    """5xx: the service failed; what it did is unknown."""
+
+
+_BY_CODE: dict[str, type[ApiError]] = {
+    "payment_required": PaymentRequired,
+    "unauthenticated": Unauthenticated,
+    "forbidden": Forbidden,
+    "transaction_not_found": TransactionNotFound,
+    "resource_execution_not_found": ResourceExecutionNotFound,
+    "resource_execution_conflict": ResourceExecutionConflict,
+    "revision_mismatch": RevisionMismatch,
+    "invalid_request": InvalidRequest,
+    "internal_error": InternalError,
+}
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: InvalidRequest,
+    401: Unauthenticated,
+    402: PaymentRequired,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    422: InvalidRequest,
+}
+
+
+def api_error(status: int, code: str, message: str, retry_after: str | None = None) -> ApiError:
+    """The class for this code, else for this status, else `InternalError` (5xx) or `ApiError`."""
+    fallback = InternalError if status >= 500 else ApiError
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(status, fallback)
+    return kind(status, code, message, retry_after)

@@ -1,0 +1,1 @@
+"""The service's contract: one vocabulary for the client and the emulator."""

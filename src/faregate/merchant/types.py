@@ -1,0 +1,148 @@
+"""The value types of the Merchant API (spec: Identifier format, Shared value types, Limits).
+
+One annotated type per kind of value. Money is `int` in Python and a decimal string on the wire;
+a moment is a `datetime` with a zone. Every pattern is ASCII and matches the whole value.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+)
+
+ID_TAIL: Final = "[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}"
+
+
+def _id(prefix: str) -> StringConstraints:
+    # \Z, not $: a trailing newline is not part of an id.
+    return StringConstraints(strict=True, pattern=rf"^{prefix}_{ID_TAIL}\z")
+
+
+TransactionId = Annotated[str, _id("txn")]
+RevisionId = Annotated[str, _id("acr")]
+ResourceId = Annotated[str, _id("res")]
+PayerId = Annotated[str, _id("pyr")]
+ResourceExecutionId = Annotated[str, _id("rex")]
+PaymentRequestId = Annotated[str, _id("prq")]
+ReceiptId = Annotated[str, _id("rct")]
+PriceId = Annotated[str, _id("prc")]
+OrganizationId = Annotated[str, _id("org")]
+RevisionKey = Annotated[str, _id("rvk")]
+
+MAX_ATOMIC: Final = 10**30 - 1
+
+
+def _read_atomic(value: Any) -> Any:
+    """A wire amount to `int`; an `int` (never a bool or a float) stays itself."""
+    if isinstance(value, str):
+        if not _is_atomic(value):
+            raise ValueError("an atomic amount is a decimal string of up to 30 digits without leading zeros")
+        return int(value)
+    return value
+
+
+def _is_atomic(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 30 and (text == "0" or text[0] != "0")
+
+
+AtomicAmount = Annotated[
+    int,
+    BeforeValidator(_read_atomic),
+    Field(strict=True, ge=0, le=MAX_ATOMIC),
+    PlainSerializer(str, return_type=str),
+]
+"""A non-negative `int` of atomic units (10,000 is 0.01 of a six-decimal asset); a string on the wire."""
+
+EvmAddress = Annotated[str, StringConstraints(strict=True, pattern=r"^0x[0-9a-fA-F]{40}\z")]
+NetworkIdentifier = Annotated[
+    str,
+    StringConstraints(strict=True, max_length=100, pattern=r"^[a-z0-9]+:[A-Za-z0-9_-]+\z"),
+]
+TransactionHash = Annotated[str, StringConstraints(strict=True, pattern=r"^0x[0-9a-fA-F]+\z")]
+PayerIdentifier = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=255)]
+
+Environment = Literal["test", "live"]
+Currency = Literal["EUR", "USD"]
+SettlementAsset = Literal["EURC", "USDC"]
+ListOrder = Literal["newest", "oldest"]
+PageNumber = Annotated[int, Field(ge=1)]
+PageSize = Annotated[int, Field(ge=1, le=100)]
+SnapshotTimestamp = AwareDatetime
+NextPageUrl = Annotated[str, StringConstraints(strict=True, pattern=r"^/")]
+
+
+def _write_moment(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Moment = Annotated[AwareDatetime, PlainSerializer(_write_moment, return_type=str, when_used="json")]
+"""A `datetime` with a zone; ISO 8601 with milliseconds on the wire."""
+
+_TOP_LEVEL: Final = (
+    "(?:application|audio|font|image|message|model|multipart|text|video|x-[a-z0-9][a-z0-9!#$&^_.+-]*)"
+)
+MimeType = Annotated[
+    str,
+    StringConstraints(
+        strict=True,
+        min_length=3,
+        max_length=255,
+        pattern=rf"^{_TOP_LEVEL}/[a-z0-9][a-z0-9!#$&^_.+-]*\z",
+    ),
+]
+
+
+def _resource_url(url: str) -> str:
+    """A full http(s) URL without userinfo, query or fragment."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("a resource url is a full http or https URL")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise ValueError("a resource url has no username, password, query string or fragment")
+    if any(char <= " " or char == "\x7f" for char in url):
+        raise ValueError("a resource url has no spaces or control characters")
+    return url
+
+
+ResourceUrl = Annotated[
+    str,
+    StringConstraints(strict=True, min_length=1, max_length=2048),
+    AfterValidator(_resource_url),
+]
+Description = Annotated[str, StringConstraints(strict=True, max_length=500)]
+FailureCode = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,100}\z")]
+ValueName = Annotated[
+    str,
+    StringConstraints(
+        strict=True,
+        min_length=1,
+        max_length=100,
+        pattern=r"^[a-z0-9]+(?:[-_][a-z0-9]+)*\z",
+    ),
+]
+IntegrationKey = Annotated[
+    str,
+    StringConstraints(
+        strict=True,
+        min_length=1,
+        max_length=100,
+        pattern=r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)*\z",
+    ),
+]
+
+DECIMAL_PATTERN: Final = r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$"
+"""The constant `pattern` of a reportable value, as the contracts document carries it."""
+
+DecimalValue = Annotated[
+    str,
+    StringConstraints(strict=True, pattern=r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?\z"),
+]
+"""A reported value: a decimal string, 18 integer and 12 fraction digits at most."""

@@ -1,0 +1,196 @@
+"""Each of the eight operations as a value: the request to send and how to read its reply. Pure.
+
+`Call.read` gives the contract's answer or raises the contract's error (`faregate.errors`). Which
+socket, colour or key is used is not known here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import BaseModel, ValidationError
+
+from faregate.errors import BadAnswer, PaymentPending, PaymentRequired, api_error
+from faregate.merchant.answers import (
+    AccessDecision,
+    CompletionResult,
+    ErrorBody,
+    Page,
+    Payer,
+    Resource,
+    ResourceExecutionCompleted,
+    Transaction,
+    TransactionDetail,
+)
+from faregate.merchant.contracts import ContractsDocument
+from faregate.merchant.requests import (
+    AccessRequest,
+    FailedCompleteRequest,
+    ListQuery,
+    ResourceExecutionCompleteRequest,
+    ResourceQuery,
+    SucceededCompleteRequest,
+    TransactionQuery,
+)
+from faregate.model import Headers, Response, WireRequest
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+ROOT = "/merchant/v1"
+PROOF = "PAYMENT-SIGNATURE"
+INSTRUCTIONS = "payment-required"
+PAYMENT_RESPONSE = "payment-response"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One operation: what to send, and what its reply means."""
+
+    request: WireRequest
+    read: Callable[[Response], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Answer of complete. `payment_response` is the header, to be handed to the payer unchanged."""
+
+    result: CompletionResult
+    payment_response: str | None
+
+
+def access(request: AccessRequest, proof: str | None = None) -> Call[AccessDecision]:
+    """`POST /access`. Raises `PaymentRequired` on 402 and `PaymentPending` on 202."""
+    return Call(_post("/access", request, _proof(proof)), _read_access)
+
+
+def complete_transaction(
+    transaction_id: str,
+    request: FailedCompleteRequest | SucceededCompleteRequest,
+    proof: str,
+) -> Call[Completed]:
+    """`POST /transactions/{id}/complete`. 200 and 202 are answers; look at `result.status`."""
+    path = f"/transactions/{_segment(transaction_id)}/complete"
+    return Call(_post(path, request, _proof(proof)), _read_complete)
+
+
+def get_transaction(transaction_id: str) -> Call[TransactionDetail]:
+    """`GET /transactions/{id}`."""
+    return Call(_get(f"/transactions/{_segment(transaction_id)}"), _reader(TransactionDetail))
+
+
+def list_transactions(query: TransactionQuery) -> Call[Page[Transaction]]:
+    """`GET /transactions`."""
+    return Call(_get("/transactions", query), _reader(Page[Transaction]))
+
+
+def list_payers(query: ListQuery) -> Call[Page[Payer]]:
+    """`GET /payers`."""
+    return Call(_get("/payers", query), _reader(Page[Payer]))
+
+
+def list_resources(query: ResourceQuery) -> Call[Page[Resource]]:
+    """`GET /resources`."""
+    return Call(_get("/resources", query), _reader(Page[Resource]))
+
+
+def list_contracts(include_integration_key: bool = False) -> Call[ContractsDocument]:
+    """`GET /contracts`."""
+    path = "/contracts?include_integration_key=true" if include_integration_key else "/contracts"
+    return Call(_get(path), _reader(ContractsDocument))
+
+
+def complete_resource_execution(
+    resource_execution_id: str, request: ResourceExecutionCompleteRequest
+) -> Call[ResourceExecutionCompleted]:
+    """`POST /resource-executions/{id}/complete`."""
+    path = f"/resource-executions/{_segment(resource_execution_id)}/complete"
+    return Call(_post(path, request), _reader(ResourceExecutionCompleted))
+
+
+def next_page(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
+    """The call for the following page, its address unchanged; None after the last."""
+    return Call(WireRequest("GET", page.next), call.read) if page.next else None
+
+
+def _get(path: str, query: BaseModel | None = None) -> WireRequest:
+    asked = query.model_dump(mode="json", exclude_none=True) if query else {}
+    pairs = {name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()}
+    return WireRequest("GET", f"{ROOT}{path}{'?' + urlencode(pairs) if pairs else ''}")
+
+
+def _post(path: str, body: BaseModel, headers: Headers = ()) -> WireRequest:
+    content = body.model_dump_json(exclude_none=True).encode()
+    return WireRequest("POST", ROOT + path, (("Content-Type", "application/json"), *headers), content)
+
+
+def _segment(identifier: str) -> str:
+    # An id is one path segment whatever it holds; a wrong one is for the service to refuse.
+    return quote(identifier, safe="")
+
+
+def _proof(proof: str | None) -> Headers:
+    return () if proof is None else ((PROOF, proof),)
+
+
+def _reader(model: type[M]) -> Callable[[Response], M]:
+    def read(reply: Response) -> M:
+        if reply.status != 200:
+            raise error_of(reply)
+        return parse(model, reply)
+
+    return read
+
+
+def _read_access(reply: Response) -> AccessDecision:
+    if reply.status == 202:
+        raise PaymentPending(pending_id(reply), reply.first("retry-after"))
+    return _reader(AccessDecision)(reply)
+
+
+def _read_complete(reply: Response) -> Completed:
+    if reply.status not in (200, 202):
+        raise error_of(reply)
+    return Completed(parse(CompletionResult, reply), reply.first(PAYMENT_RESPONSE))
+
+
+def parse(model: type[M], reply: Response) -> M:
+    """The body as `model`, or `BadAnswer` naming the first thing wrong (never the body itself)."""
+    try:
+        return model.model_validate_json(reply.body)
+    except (ValidationError, RecursionError) as error:
+        raise BadAnswer(f"HTTP {reply.status}: not a {model.__name__}: {_first_fault(error)}") from None
+
+
+def _first_fault(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        fault = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
+    return "nested too deeply"
+
+
+class _Pending(AccessDecision):
+    """The spec shows no 202 body for access; only a transaction id is looked for."""
+
+
+def pending_id(reply: Response) -> str | None:
+    """The transaction id of a 202 body, if it has a well-formed one."""
+    try:
+        return parse(_Pending, reply).transaction_id
+    except BadAnswer:
+        return None
+
+
+def error_of(reply: Response) -> Exception:
+    """The contract's error in this reply; `BadAnswer` if the body is not an error body."""
+    try:
+        body = parse(ErrorBody, reply)
+    except BadAnswer as error:
+        if reply.status < 400:
+            return error
+        body = ErrorBody(code="unknown", message="the service gave no readable error body")
+    found = api_error(reply.status, body.code, body.message, reply.first("retry-after"))
+    if isinstance(found, PaymentRequired):
+        found.instructions = reply.first(INSTRUCTIONS)
+    return found
