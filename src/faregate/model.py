@@ -1,5 +1,6 @@
 """The values the house speaks in: frozen, without I/O. Headers are pairs, money is int."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 Header = tuple[str, str]
@@ -15,9 +16,25 @@ def header_values(headers: Headers, name: str) -> list[str]:
     return [value for key, value in headers if key.lower() == name]
 
 
+# What travels
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A payer's request as the flow sees it.
+
+    `url` is the path with its query, as the payer sent it. `headers` need only hold those that
+    speak of payment (`faregate.proof.speaks_of_payment`).
+    """
+
+    method: str
+    url: str
+    headers: Headers = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole HTTP response: what a payer may be given."""
+    """A whole HTTP response: what a payer may be given, or what the service said."""
 
     status: int
     headers: Headers = ()
@@ -40,3 +57,73 @@ class WireRequest:
     path: str
     headers: Headers = ()
     body: bytes | None = None
+
+
+# What is sold
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one handler sells.
+
+    `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
+    `max_result_bytes` and `max_work_seconds` None take the paywall's.
+    """
+
+    sells: str
+    asset: str | None = None
+    mime_type: str = "application/json"
+    description: str = ""
+    billable: frozenset[int] = BILLABLE
+    max_result_bytes: int | None = None
+    max_work_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the service's published revision asks of an offer: its id, asset and reportable values."""
+
+    revision_id: str
+    asset: str
+    names: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Sale:
+    """One request on one paid handler. `resource_url` is the public URL without query."""
+
+    offer: Offer
+    request: Request
+    resource_url: str
+
+
+# What the work gave
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The handler's whole response, the values it reported, and how long it took."""
+
+    response: Response
+    values: Mapping[str, object]
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The outcome to report for good work: the result to hold, the checked values, its duration."""
+
+    result: Response
+    values: tuple[tuple[str, str], ...] = ()
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The outcome to report for work that gave nothing to sell; `code` as in the spec's failure_code."""
+
+    code: str
+
+
+Outcome = Succeeded | Failed

@@ -1,0 +1,106 @@
+"""What the service's replies mean to the flow: one small type per meaning.
+
+`faregate.merchant.verdict` reads replies as these; `faregate.flow` decides by them.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from faregate.model import Response
+
+# Access
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """200 with a transaction: do the work, then complete."""
+
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """200 without a transaction: nothing to pay."""
+
+    execution_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaid:
+    """402 that a payer can act on."""
+
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPending:
+    """202: an earlier payment with this proof is still settling."""
+
+    response: Response
+    transaction_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Anything else: the seller's problem, not the payer's. `status` is 502 or 503."""
+
+    status: int
+    reason: str
+    retry_after: str | None = None
+
+
+Access = Granted | Free | Unpaid | AccessPending | Trouble
+
+# Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """200, `succeeded`, the same transaction, a receipt and a `PAYMENT-RESPONSE`: the only way out."""
+
+    payment_response: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """202, or 200 with a status that is not final."""
+
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class NotPaid:
+    """200 `failed` for this transaction: nothing was charged, for certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """No answer, or one that proves nothing. The outcome is unknown."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """Another status: the service refused to complete."""
+
+    status: int
+    code: str
+    retry_after: str | None = None
+
+    @property
+    def may_settle_later(self) -> bool:
+        """Whether the refusal is about the call rather than the transaction."""
+        return self.status >= 500 or self.status in (401, 403, 429)
+
+
+Completion = Proven | Settling | NotPaid | Unproven | Denied
+
+
+class Standing(Enum):
+    """What the get-transaction endpoint says. It informs; it never releases."""
+
+    AUTHORIZED = "authorized"
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"

@@ -1,0 +1,202 @@
+"""The story of one paid request, told once. It touches nothing: it asks (`faregate.steps`).
+
+Rules
+1. The work runs only after access gave a transaction for this proof and the journal wrote its id;
+   at most once per proof, and at most once per transaction.
+2. The outcome is decided once and written before the service is told. Telling may be repeated.
+3. A result leaves only when a completion *proved* the payment. A GET informs; it never releases.
+4. While the fate of a proof is open, its payer is never given a fresh 402: payers sign a new
+   payment on every 402, and would pay twice.
+5. Whoever lost its lease sends nothing and releases nothing.
+6. What is not understood stays closed.
+"""
+
+from faregate import relay
+from faregate.answers import Access, AccessPending, Free, Granted, Trouble, Unpaid
+from faregate.errors import FaregateError, JournalError, NoAnswer, ServiceError, UsageError, WorkError
+from faregate.model import Failed, Outcome, Response, Rules, Sale, Succeeded, Work
+from faregate.proof import BadProof, find_proof
+from faregate.records import Again, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
+from faregate.settle import decide_and_settle, fail, finish, written
+from faregate.steps import (
+    Await,
+    CallAccess,
+    ClaimProof,
+    CloseExecution,
+    Drop,
+    FindRules,
+    Flow,
+    Note,
+    RunWork,
+    Start,
+)
+from faregate.usage import check
+
+MAX_RESOURCE_URL = 2048
+
+
+def serve(sale: Sale) -> Flow[Response]:
+    """One request on a paid handler, from the first look at its headers to what the payer gets."""
+    try:
+        proof = find_proof(sale.request)
+    except BadProof as bad:
+        return relay.refused(bad.status, bad.code, bad.message)
+    if len(sale.resource_url) > MAX_RESOURCE_URL:
+        return relay.refused(414, "uri_too_long", "A paid resource's URL may have 2048 characters.")
+    try:
+        rules = yield from FindRules(sale.offer)
+    except FaregateError as error:
+        return (yield from _service_trouble(error))
+    if proof is None:
+        return (yield from _without_proof(sale, rules))
+    return (yield from _with_proof(sale, rules, proof))
+
+
+def _without_proof(sale: Sale, rules: Rules) -> Flow[Response]:
+    access = yield from _ask_access(sale, rules, None)
+    match access:
+        case Free():
+            return (yield from _give_free(sale, rules, access))
+        case Granted(transaction_id):
+            yield from Note("access granted a transaction without a proof", transaction_id)
+            return relay.trouble(502)
+        case _:
+            return (yield from _not_granted(access))
+
+
+def _with_proof(sale: Sale, rules: Rules, proof: str) -> Flow[Response]:
+    try:
+        claim = yield from ClaimProof(proof, f"{sale.request.method} {sale.request.url}")
+    except JournalError as error:
+        yield from Note(f"the journal could not take a claim: {error}")
+        return relay.trouble(503)
+    match claim:
+        case Fresh(ticket):
+            return (yield from _first_use(sale, rules, proof, ticket))
+        case Owed(entry):
+            return (yield from _redeem(sale, rules, entry))
+        case Again(result, payment_response):
+            return relay.release(result, payment_response)
+        case InProgress():
+            return relay.in_progress()
+        case UsedElsewhere():
+            return relay.already_used()
+        case Spent(transaction_id):
+            return relay.already_used(transaction_id)
+        case Void():
+            return (yield from _fresh_instructions(sale, rules))
+
+
+def _first_use(sale: Sale, rules: Rules, proof: str, ticket: Ticket) -> Flow[Response]:
+    access = yield from _ask_access(sale, rules, proof)
+    match access:
+        case Granted(transaction_id):
+            return (yield from _sell(sale, rules, Entry(ticket, proof, transaction_id, rules.revision_id)))
+        case AccessPending(_, transaction_id) if transaction_id is not None:
+            yield from written(Await(ticket, transaction_id, rules.revision_id))
+            return (yield from _not_granted(access))
+        case Free():
+            yield from written(Drop(ticket))
+            return (yield from _give_free(sale, rules, access))
+        case _:
+            yield from written(Drop(ticket))
+            return (yield from _not_granted(access))
+
+
+# Access
+
+
+def _ask_access(sale: Sale, rules: Rules, proof: str | None) -> Flow[Access]:
+    """Access may be asked again: the same proof gets the same transaction."""
+    try:
+        try:
+            return (yield from CallAccess(sale, rules, proof))
+        except NoAnswer:
+            return (yield from CallAccess(sale, rules, proof))
+    except NoAnswer as error:
+        return Trouble(503, f"access was not answered: {error}")
+    except ServiceError as error:
+        return Trouble(502, f"access was answered with nonsense: {error}")
+
+
+def _not_granted(access: Access) -> Flow[Response]:
+    match access:
+        case Unpaid(reply):
+            return relay.unpaid(reply)
+        case AccessPending(reply, transaction_id):
+            return relay.pending(reply, transaction_id)
+        case Trouble(status, reason, retry_after):
+            yield from Note(reason)
+            return relay.trouble(status, retry_after)
+        case _:
+            yield from Note(f"access gave {type(access).__name__} where it cannot be used")
+            return relay.trouble(503)
+
+
+def _fresh_instructions(sale: Sale, rules: Rules) -> Flow[Response]:
+    """For a payment that failed for certain: what to pay, asked for without the dead proof."""
+    return (yield from _not_granted((yield from _ask_access(sale, rules, None))))
+
+
+def _service_trouble(error: FaregateError) -> Flow[Response]:
+    yield from Note(f"nothing can be sold: {error}")
+    return relay.trouble(503 if isinstance(error, NoAnswer) else 502)
+
+
+# Free
+
+
+def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
+    try:
+        work = yield from RunWork(sale, None)
+    except WorkError as error:
+        yield from Note(f"free work gave nothing: {error}")
+        return relay.work_failed(500, error.code)
+    if access.execution_id is not None:
+        try:
+            yield from CloseExecution(access.execution_id, rules, work)
+        except ServiceError as error:
+            yield from Note(f"a free execution could not be closed: {error}")
+    return relay.free(work.response)
+
+
+# Paid: start, work, decide
+
+
+def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
+    try:
+        if not (yield from Start(entry.ticket, entry.transaction_id, entry.revision_id)):
+            yield from written(Drop(entry.ticket))
+            return relay.already_used(entry.transaction_id)
+    except JournalError as error:
+        yield from Note(f"the journal could not start the work: {error}", entry.transaction_id)
+        return relay.unconfirmed(entry.transaction_id)
+    try:
+        work = yield from RunWork(sale, entry.transaction_id)
+        outcome = _judge(work, sale, rules)
+    except (WorkError, UsageError) as error:
+        yield from Note(f"the work gave nothing to sell: {error}", entry.transaction_id)
+        code = error.code if isinstance(error, WorkError) else "invalid_usage"
+        yield from fail(entry, code)
+        return relay.work_failed(500, code)
+    except Exception:
+        yield from fail(entry, "handler_error")
+        raise
+    if isinstance(outcome, Failed):
+        yield from fail(entry, outcome.code)
+        return relay.unsold(work.response)
+    paid = yield from decide_and_settle(entry, outcome)
+    return paid if paid is not None else (yield from _fresh_instructions(sale, rules))
+
+
+def _judge(work: Work, sale: Sale, rules: Rules) -> Outcome:
+    status = work.response.status
+    if status not in sale.offer.billable:
+        return Failed(f"status_{status}")
+    return Succeeded(work.response, check(work.values, rules), work.duration_ms)
+
+
+def _redeem(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
+    """The same proof again after work for it was started: the work is not run again."""
+    again = yield from finish(entry)
+    return again if again is not None else (yield from _fresh_instructions(sale, rules))

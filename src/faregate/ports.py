@@ -1,0 +1,81 @@
+"""The world as a flow's driver needs it. One protocol for both colours.
+
+A blocking world answers; an awaiting one answers or gives an awaitable of the answer. A part that
+never waits (the memory journal) need not pretend that it does.
+"""
+
+from collections.abc import Awaitable
+from typing import Protocol, TypeAlias, TypeVar
+
+from faregate.answers import Access, Completion, Standing
+from faregate.model import Offer, Outcome, Rules, Sale, Work
+from faregate.records import Claim, Entry, Ticket
+
+T = TypeVar("T")
+
+Answer: TypeAlias = T | Awaitable[T]
+
+
+class Journal(Protocol):
+    """What the seller remembers (DESIGN section 5). Every method may raise `JournalError`.
+
+    Each call is atomic across whoever shares the journal, and durable when it returns as far as
+    the journal promises durability at all.
+    """
+
+    def claim(self, proof: str, request: str) -> Answer[Claim]:
+        """Take the row of this proof for this request, or say what became of it."""
+        ...
+
+    def start(self, ticket: Ticket, transaction_id: str, revision_id: str) -> Answer[bool]:
+        """Bind the transaction; False if another row has it or the ticket is stale."""
+        ...
+
+    def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> Answer[None]:
+        """Bind a transaction that settles without us, and give the lease back."""
+        ...
+
+    def decide(self, ticket: Ticket, outcome: Outcome) -> Answer[bool]:
+        """Write the outcome, once; False if the ticket is stale or an outcome stands already."""
+        ...
+
+    def hold(self, ticket: Ticket) -> Answer[None]:
+        """Give the lease back; the row stays owed and becomes due again later."""
+        ...
+
+    def release(self, ticket: Ticket, payment_response: str) -> Answer[None]:
+        """Mark a decided row as paid and released; the redelivery window opens."""
+        ...
+
+    def close(self, ticket: Ticket) -> Answer[None]:
+        """Mark the payment as failed for certain; the result is dropped."""
+        ...
+
+    def drop(self, ticket: Ticket) -> Answer[None]:
+        """Forget a claim for which nothing was started."""
+        ...
+
+    def due(self) -> Answer[Entry | None]:
+        """Take one owed row whose lease is over, with a new ticket."""
+        ...
+
+
+class World(Protocol):
+    """Everything a flow can ask for."""
+
+    @property
+    def journal(self) -> Journal: ...
+
+    def rules(self, offer: Offer) -> Answer[Rules]: ...
+
+    def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]: ...
+
+    def complete(self, entry: Entry, outcome: Outcome) -> Answer[Completion]: ...
+
+    def standing(self, transaction_id: str) -> Answer[Standing]: ...
+
+    def close_execution(self, execution_id: str, rules: Rules, work: Work) -> Answer[None]: ...
+
+    def pause(self, seconds: float) -> Answer[None]: ...
+
+    def note(self, message: str, transaction_id: str | None) -> Answer[None]: ...

@@ -1,0 +1,53 @@
+"""How a proof is found in a payer's headers. Pure; never looks inside the proof.
+
+A proof must be unmistakable: one header, one value, one protocol version. Anything else is refused
+before it is hashed, stored or sent.
+"""
+
+from faregate.model import Headers, Request, header_values
+
+MAX_PROOF_BYTES = 16 * 1024
+PROOF = "payment-signature"
+PROOF_V1 = "x-payment"
+
+
+class BadProof(Exception):
+    """A proof nobody should act on: the `status`, `code` and `message` for the payer."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+def speaks_of_payment(name: bytes) -> bool:
+    """Whether a header (any case, `-` or `_`) is one the flow must see."""
+    return name.lower().replace(b"_", b"-") in (b"payment-signature", b"x-payment")
+
+
+def find_proof(request: Request) -> str | None:
+    """The proof, or None. Raises `BadProof`: 431 over 16 KiB, 400 when it is ambiguous or malformed."""
+    found = header_values(request.headers, PROOF)
+    if _has_twin(request.headers):
+        raise BadProof(400, "invalid_proof", "PAYMENT_SIGNATURE with underscores is not accepted")
+    if not found:
+        return None
+    if header_values(request.headers, PROOF_V1):
+        raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE or X-PAYMENT, not both")
+    if len(found) > 1:
+        raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE once")
+    return _checked(found[0])
+
+
+def _has_twin(headers: Headers) -> bool:
+    """Some servers fold `_` into `-`: two spellings are two proofs."""
+    return any("_" in name for name, _ in headers)
+
+
+def _checked(proof: str) -> str:
+    if len(proof) > MAX_PROOF_BYTES:
+        raise BadProof(431, "proof_too_large", f"PAYMENT-SIGNATURE may have {MAX_PROOF_BYTES} bytes")
+    if not proof or not all("!" <= char <= "~" and char != "," for char in proof):
+        raise BadProof(400, "invalid_proof", "PAYMENT-SIGNATURE is not one base64 value")
+    return proof

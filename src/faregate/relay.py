@@ -1,0 +1,132 @@
+"""What a payer is told: which headers travel, which never do, and the bodies the paywall makes. Pure.
+
+Rules
+- A result leaves with the service's `PAYMENT-RESPONSE` and no other payment header.
+- Everything the paywall says is `Cache-Control: private, no-store`: a shared cache must never hand a
+  paid result, or a stale 402, to somebody else.
+- Bodies made here are `{code, message}` and, where there is one, `transaction_id`. They reflect
+  nothing a payer sent and tell nothing of the seller's setup.
+"""
+
+import json
+
+from faregate.model import Header, Headers, Response, header_values
+
+NO_STORE: Header = ("Cache-Control", "private, no-store")
+RETRY_SECONDS = "2"
+
+_PAYMENT = frozenset(("payment-required", "payment-response", "payment-signature", "x-payment-response"))
+_CACHING = frozenset(("cache-control", "expires", "cdn-cache-control", "surrogate-control"))
+_HOP_BY_HOP = frozenset(
+    ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
+)
+
+
+def release(result: Response, payment_response: str) -> Response:
+    """The result of paid work, with its proof of payment."""
+    return Response(
+        result.status, (*_kept(result.headers), ("PAYMENT-RESPONSE", payment_response)), result.body
+    )
+
+
+def unsold(response: Response) -> Response:
+    """The handler's own answer when nothing was charged for it."""
+    return Response(response.status, _kept(response.headers), response.body)
+
+
+def free(response: Response) -> Response:
+    """A result that costs nothing: its caching is the handler's own business."""
+    kept = tuple(pair for pair in response.headers if pair[0].lower() not in _PAYMENT | _HOP_BY_HOP)
+    return Response(response.status, kept, response.body)
+
+
+def unpaid(reply: Response) -> Response:
+    """The service's 402: its body bytes, its instructions, its `Retry-After`."""
+    return Response(402, _relayed(reply, "content-type", "payment-required", "retry-after"), reply.body)
+
+
+def pending(reply: Response, transaction_id: str | None) -> Response:
+    """The service's 202 to access, or to a completion."""
+    if reply.status != 202 or not reply.body:
+        return settling(transaction_id)
+    headers = _relayed(reply, "content-type", "retry-after")
+    if not header_values(headers, "retry-after"):
+        headers = (*headers, ("Retry-After", RETRY_SECONDS))
+    return Response(202, headers, reply.body)
+
+
+def settling(transaction_id: str | None) -> Response:
+    message = "The payment is still settling. Come back with the same payment; do not pay again."
+    return _told(202, "payment_settling", message, transaction_id, RETRY_SECONDS)
+
+
+def unconfirmed(transaction_id: str | None) -> Response:
+    message = "The payment could not be confirmed yet. Come back with the same payment; do not pay again."
+    return _told(503, "payment_unconfirmed", message, transaction_id, RETRY_SECONDS)
+
+
+def denied(status: int, transaction_id: str, retry_after: str | None) -> Response:
+    message = "The payment could not be completed. Nothing is released."
+    return _told(status, "completion_refused", message, transaction_id, retry_after)
+
+
+def in_progress() -> Response:
+    message = "A request with this payment is still being served."
+    return _told(409, "payment_in_progress", message, retry_after="1")
+
+
+def already_used(transaction_id: str | None = None) -> Response:
+    message = "This payment was already used."
+    return _told(409, "proof_already_used", message, transaction_id)
+
+
+def trouble(status: int, retry_after: str | None = None) -> Response:
+    """502 when the service said something wrong, 503 when it may be better soon."""
+    message = "Payment cannot be checked at the moment."
+    wait = (retry_after or RETRY_SECONDS) if status == 503 else None
+    return _told(status, "payment_service_unavailable", message, retry_after=wait)
+
+
+def work_failed(status: int, code: str) -> Response:
+    """The work gave nothing to sell, and the payer was not charged."""
+    return _told(status, code, "The resource could not be produced. The payment was not taken.")
+
+
+def refused(status: int, code: str, message: str) -> Response:
+    """A request that cannot be served as it is."""
+    return _told(status, code, message)
+
+
+def _told(
+    status: int, code: str, message: str, transaction_id: str | None = None, retry_after: str | None = None
+) -> Response:
+    body = {"code": code, "message": message}
+    if transaction_id is not None:
+        body["transaction_id"] = transaction_id
+    headers: Headers = (("Content-Type", "application/json"), NO_STORE)
+    if retry_after is not None:
+        headers = (*headers, ("Retry-After", retry_after))
+    return Response(status, headers, json.dumps(body).encode())
+
+
+def _relayed(reply: Response, *names: str) -> Headers:
+    return (*((name, value) for name in names if (value := reply.first(name)) is not None), NO_STORE)
+
+
+def _kept(headers: Headers) -> Headers:
+    """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
+    dropped = _PAYMENT | _HOP_BY_HOP
+    if not _forbids_storing(headers):
+        dropped = dropped | _CACHING
+    kept = tuple(pair for pair in headers if pair[0].lower() not in dropped)
+    return kept if _forbids_storing(headers) else (*kept, NO_STORE)
+
+
+def _forbids_storing(headers: Headers) -> bool:
+    directives = {
+        directive.strip().lower()
+        for value in header_values(headers, "cache-control")
+        for directive in value.split(",")
+    }
+    others = any(name.lower() in _CACHING - {"cache-control", "expires"} for name, _ in headers)
+    return {"private", "no-store"} <= directives and "public" not in directives and not others

@@ -1,0 +1,193 @@
+"""What a flow may ask of the world: typed values, one per question.
+
+`answer = yield from step` gives the type the step is declared with. A step does nothing by itself;
+a driver (`faregate.drive`) finds the answer.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from faregate.answers import Access, Completion, Standing
+from faregate.model import Offer, Outcome, Rules, Sale, Work
+from faregate.records import Claim, Entry, Ticket
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Step(Generic[T]):
+    """A question whose answer is a `T`."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Generator["Step[T]", T, T]:
+        return (yield self)
+
+
+Flow = Generator[Step[Any], Any, R]
+"""A plain generator of steps that returns an `R`. It cannot await, block or look at a clock."""
+
+
+# The service
+
+
+@dataclass(frozen=True, slots=True)
+class FindRules(Step[Rules]):
+    """The revision behind an offer. Raises `Misconfigured` or `ServiceError`."""
+
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class CallAccess(Step[Access]):
+    """May this payer have the resource? Raises `ServiceError`."""
+
+    sale: Sale
+    rules: Rules
+    proof: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallComplete(Step[Completion]):
+    """Report the outcome; the service finishes the payment. Raises `ServiceError`."""
+
+    entry: Entry
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class GetStanding(Step[Standing]):
+    """How the transaction stands. Raises `ServiceError`."""
+
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseExecution(Step[None]):
+    """Close a free execution with facts about its response. Raises `ServiceError`."""
+
+    execution_id: str
+    rules: Rules
+    work: Work
+
+
+# The work
+
+
+@dataclass(frozen=True, slots=True)
+class RunWork(Step[Work]):
+    """Let the handler run. The adapter answers this one; the handler's exception is thrown in."""
+
+    sale: Sale
+    transaction_id: str | None
+
+
+# The journal: every one may raise `JournalError`
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimProof(Step[Claim]):
+    """Take the proof for this request, or learn what became of it."""
+
+    proof: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Step[bool]):
+    """Write the transaction id; False if it belongs to another row or the lease is lost."""
+
+    ticket: Ticket
+    transaction_id: str
+    revision_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Await(Step[None]):
+    """Write the id of a transaction that settles without us, and give the lease back."""
+
+    ticket: Ticket
+    transaction_id: str
+    revision_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decide(Step[bool]):
+    """Write the outcome, once and for ever; False if the lease is lost: send nothing then."""
+
+    ticket: Ticket
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Hold(Step[None]):
+    """Give the lease back; the row stays owed."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Step[None]):
+    """Write the payment response before the first byte leaves."""
+
+    ticket: Ticket
+    payment_response: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close(Step[None]):
+    """The payment failed for certain: nothing is owed any more."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Step[None]):
+    """Forget the claim: no work was started for it."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class TakeDue(Step[Entry | None]):
+    """Take one owed row whose lease is over; None when there is none."""
+
+
+# The rest
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Step[None]):
+    """Pause for so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Step[None]):
+    """Tell the seller's log. Never carries a proof, a key or content."""
+
+    message: str
+    transaction_id: str | None = None
+
+
+AnyStep = (
+    FindRules
+    | CallAccess
+    | CallComplete
+    | GetStanding
+    | CloseExecution
+    | RunWork
+    | ClaimProof
+    | Start
+    | Await
+    | Decide
+    | Hold
+    | Release
+    | Close
+    | Drop
+    | TakeDue
+    | Wait
+    | Note
+)

@@ -1,0 +1,45 @@
+"""Reported values against a revision's rules (spec: Contract revision, Limits). Pure, no floats."""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from faregate.errors import UsageError
+from faregate.model import Rules
+
+_DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
+
+
+def check(values: Mapping[str, object], rules: Rules) -> tuple[tuple[str, str], ...]:
+    """The values as the wire wants them, sorted by name.
+
+    Raises `UsageError` for an unknown name, a missing required one, or a value that is not a
+    non-negative decimal of at most 18 integer and 12 fraction digits.
+    """
+    unknown = values.keys() - rules.names
+    if unknown:
+        raise UsageError(f"{_listed(unknown)}: not among this revision's values ({_listed(rules.names)})")
+    missing = rules.required - values.keys()
+    if missing:
+        raise UsageError(f"{_listed(missing)}: required by this revision and not reported")
+    return tuple((name, as_decimal(name, values[name])) for name in sorted(values))
+
+
+def as_decimal(name: str, value: object) -> str:
+    """An int, a Decimal or a decimal string as the wire's string; a float is refused."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+        raise UsageError(f"{name}: report an int, a Decimal or a string, not {type(value).__name__}")
+    text = _plain(value) if isinstance(value, Decimal) else str(value)
+    if not _DECIMAL.fullmatch(text):
+        raise UsageError(f"{name}: {text[:40]} is not a decimal of 18 integer and 12 fraction digits at most")
+    return text
+
+
+def _plain(value: Decimal) -> str:
+    """Without an exponent and without trailing zeros, which could push it over twelve places."""
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _listed(names: set[str] | frozenset[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
