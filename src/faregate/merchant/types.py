@@ -78,11 +78,12 @@ NextPageUrl = Annotated[str, StringConstraints(strict=True, pattern=r"^/")]
 
 
 def _write_moment(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    exact = "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    return moment.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
 Moment = Annotated[AwareDatetime, PlainSerializer(_write_moment, return_type=str, when_used="json")]
-"""A `datetime` with a zone; ISO 8601 with milliseconds on the wire."""
+"""A `datetime` with a zone; ISO 8601 on the wire, with milliseconds, or microseconds where it has them."""
 
 _TOP_LEVEL: Final = (
     "(?:application|audio|font|image|message|model|multipart|text|video|x-[a-z0-9][a-z0-9!#$&^_.+-]*)"

@@ -1,0 +1,63 @@
+"""One incoming call, read strictly: headers once, bodies by the contract's models. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import TypeAdapter, ValidationError
+
+from faregate.emulator.replies import invalid
+from faregate.model import Headers, header_values
+
+T = TypeVar("T")
+MAX_BODY: Final = 64 * 1024
+_MAX_PARAMETERS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`identifier` is the id in the path (not checked); empty where the path has none."""
+
+    identifier: str
+    query: str
+    headers: Headers
+    body: bytes
+
+    def only_header(self, name: str) -> str | None:
+        """The value of the header `name` (lower case), None if absent; sent twice is 422."""
+        values = header_values(self.headers, name)
+        if len(values) > 1:
+            raise invalid(f"the header {name.upper()} was sent more than once")
+        return values[0] if values else None
+
+    def parameters(self) -> dict[str, str]:
+        """The query, decoded; a parameter sent twice is 422."""
+        try:
+            pairs = parse_qsl(self.query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
+        except ValueError:
+            raise invalid("the query cannot be read") from None
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise invalid("a query parameter was sent more than once")
+        return found
+
+    def body_as(self, adapter: TypeAdapter[T]) -> T:
+        """The body by this model: 400 if it is not JSON, 422 if it breaks a rule."""
+        return _read(lambda: adapter.validate_json(self._whole_body()))
+
+    def _whole_body(self) -> bytes:
+        if len(self.body) > MAX_BODY:
+            raise invalid(f"the body is longer than {MAX_BODY} bytes", 400)
+        return self.body
+
+
+def _read(read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if fault["type"] == "json_invalid":
+            raise invalid("the body is not JSON", 400) from None
+        place = ".".join(map(str, fault["loc"])) or "body"
+        raise invalid(f"{place}: {fault['msg'].removeprefix('Value error, ')}") from None

@@ -1,0 +1,117 @@
+"""One environment's side of the world: resources and revisions with their ids. Pure.
+
+Test and live have different resource, revision and price ids; the integration key and the revision
+key (`rvk_`) are the same in both.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from faregate.emulator.identifiers import derived_id
+from faregate.emulator.tokens import TOKENS, Token, price_label
+from faregate.emulator.world import Resource, Revision, Settlement, World
+from faregate.merchant.types import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A revision with its ids; never changed once made."""
+
+    id: str
+    key: str | None
+    number: int
+    price_id: str
+    price_label: str
+    token: Token
+    rules: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A resource as it stands in one environment. The last revision is the active one."""
+
+    id: str
+    plan: Resource
+    revisions: tuple[Published, ...]
+    require_payment: bool
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None = None
+    settlement: Settlement | None = None
+
+    @property
+    def active(self) -> Published:
+        return self.revisions[-1]
+
+    def archived(self, moment: datetime) -> bool:
+        return self.archived_at is not None and self.archived_at <= moment
+
+
+@dataclass(slots=True)
+class Catalog:
+    """The resources of one environment by integration key, in the order they were set up."""
+
+    environment: Environment
+    listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
+    _by_revision: dict[str, str] = field(default_factory=dict[str, str])
+
+    def put(self, listing: Listing) -> None:
+        self.listings[listing.plan.key] = listing
+        self._by_revision.update({revision.id: listing.plan.key for revision in listing.revisions})
+
+    def edit(self, key: str, moment: datetime, change: Callable[[Listing], Listing]) -> None:
+        """The seller changes a setting of the resource `key`; `KeyError` if it is not here."""
+        self.put(replace(change(self.listings[key]), updated_at=moment))
+
+    def publish(self, key: str, rules: Revision, moment: datetime) -> Published:
+        """A new active revision of the resource `key`."""
+        listing = self.listings[key]
+        made = _published(self.environment, listing.plan, len(listing.revisions) + 1, rules)
+        self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
+        return made
+
+    def selling(self, revision_id: str) -> Listing | None:
+        """The resource this revision belongs to, active or not."""
+        key = self._by_revision.get(revision_id)
+        return None if key is None else self.listings[key]
+
+    def active(self, moment: datetime) -> Iterator[Listing]:
+        return (listing for listing in self.listings.values() if not listing.archived(moment))
+
+
+def build_catalog(world: World, environment: Environment) -> Catalog:
+    """Everything of the world that exists in this environment."""
+    catalog = Catalog(environment)
+    for place, resource in enumerate(world.resources):
+        if environment in resource.environments:
+            catalog.put(_listing(environment, resource, timedelta(milliseconds=place)))
+    return catalog
+
+
+def _listing(environment: Environment, plan: Resource, offset: timedelta) -> Listing:
+    # The offset keeps the order of resources that name no date of their own.
+    created = plan.created_at + offset
+    return Listing(
+        id=derived_id("res", created, environment, plan.key),
+        plan=plan,
+        revisions=tuple(_published(environment, plan, n, rules) for n, rules in enumerate(plan.revisions, 1)),
+        require_payment=plan.require_payment,
+        created_at=created,
+        updated_at=created,
+        archived_at=created if plan.archived else None,
+        settlement=plan.settlement,
+    )
+
+
+def _published(environment: Environment, plan: Resource, number: int, rules: Revision) -> Published:
+    made, place = plan.created_at, (plan.key, str(number))
+    return Published(
+        id=derived_id("acr", made, environment, *place),
+        key=derived_id("rvk", made, *place) if plan.show_key else None,
+        number=number,
+        price_id=derived_id("prc", made, environment, *place),
+        price_label=rules.price_label or price_label(rules.amount, rules.asset),
+        token=TOKENS[environment, rules.asset],
+        rules=rules,
+    )

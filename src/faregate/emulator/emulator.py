@@ -1,0 +1,154 @@
+"""`Emulator`: the state machine with a clock, an id source and a lock, and the seller's settings at hand."""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+
+from faregate.emulator.books import Books
+from faregate.emulator.catalog import Listing
+from faregate.emulator.edge import random_id, system_clock
+from faregate.emulator.identifiers import Ids
+from faregate.emulator.ledger import SimulatedLedger
+from faregate.emulator.payments import Payments
+from faregate.emulator.service import Answered, Service
+from faregate.emulator.timeline import Clock
+from faregate.emulator.tokens import TOKENS
+from faregate.emulator.world import Revision, Settlement, World
+from faregate.errors import Misconfigured
+from faregate.merchant.types import Environment, SettlementAsset
+from faregate.model import Response, WireRequest
+
+BOTH: tuple[Environment, ...] = ("test", "live")
+
+
+class Emulator:
+    """The merchant service in this process. Every mount of one emulator shows the same state.
+
+    `payments` replaces the simulated ledger; `expose_execution_id` adds `resource_execution_id` to a free
+    access; without `allow_live` live keys are 401.
+    """
+
+    def __init__(
+        self,
+        world: World | None = None,
+        *,
+        clock: Clock = system_clock,
+        ids: Ids = random_id,
+        payments: Payments | None = None,
+        expose_execution_id: bool = False,
+        allow_live: bool = True,
+    ) -> None:
+        self.world = world or World.builtin()
+        self.clock = clock
+        self.payments: Payments = payments or funded_ledger(self.world)
+        self._lock = Lock()
+        self._service = Service(
+            self.world,
+            clock=clock,
+            ids=ids,
+            payments=self.payments,
+            expose_execution_id=expose_execution_id,
+            allow_live=allow_live,
+        )
+
+    def respond(self, request: WireRequest) -> Response:
+        """One call to the service, one at a time. Never raises."""
+        with self._lock:
+            return self._service.respond(request)
+
+    @property
+    def calls(self) -> list[Answered]:
+        """The last 10,000 calls as (method, path, status), oldest first."""
+        with self._lock:
+            return list(self._service.calls)
+
+    def revision_id(self, key: str, environment: Environment = "test") -> str:
+        """The active revision of the resource `key`."""
+        return self._books(key, environment).catalog.listings[key].active.id
+
+    def resource_id(self, key: str, environment: Environment = "test") -> str:
+        return self._books(key, environment).catalog.listings[key].id
+
+    def settle_after(self, target: str, settlement: Settlement | None) -> None:
+        """How payments end from now on: of a resource (its key) or of a payer (an address, which wins)."""
+        if target.startswith("0x"):
+            with self._lock:
+                for books in self._service.books.values():
+                    books.payer_settlements.pop(target.lower(), None)
+                    if settlement is not None:
+                        books.payer_settlements[target.lower()] = settlement
+        else:
+            self._edit(target, lambda listing: replace(listing, settlement=settlement))
+
+    def require_payment(self, key: str, required: bool = True) -> None:
+        """The seller's require-payment setting: False makes the resource free."""
+        self._edit(key, lambda listing: replace(listing, require_payment=required))
+
+    def archive(self, key: str) -> None:
+        """The seller archives the resource; access to it is 422 from now on."""
+        with self._changing(key) as found:
+            for books in found:
+                moment = books.timeline.stamp()
+                books.catalog.edit(key, moment, partial(replace, archived_at=moment))
+
+    def publish(self, key: str, revision: Revision) -> None:
+        """A new active revision in both environments; the one before can no longer be bought."""
+        with self._changing(key) as found:
+            for books in found:
+                books.catalog.publish(key, revision, books.timeline.stamp())
+
+    def balance(
+        self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
+    ) -> int:
+        """Atomic units the address has on the simulated ledger."""
+        return self._ledger().balance(TOKENS[environment, asset], address)
+
+    def fund(
+        self,
+        address: str,
+        balance: int,
+        asset: SettlementAsset = "USDC",
+        environment: Environment = "test",
+    ) -> None:
+        """Gives the address exactly this balance on the simulated ledger."""
+        with self._lock:
+            self._ledger().fund(TOKENS[environment, asset], address, balance)
+
+    def _ledger(self) -> SimulatedLedger:
+        if not isinstance(self.payments, SimulatedLedger):
+            raise Misconfigured("balances are known only to the simulated ledger")
+        return self.payments
+
+    def _books(self, key: str, environment: Environment) -> Books:
+        books = self._service.books[environment]
+        if key not in books.catalog.listings:
+            raise Misconfigured(f"there is no resource {key!r} in {environment}")
+        return books
+
+    def _edit(self, key: str, change: Callable[[Listing], Listing]) -> None:
+        with self._changing(key) as found:
+            for books in found:
+                books.catalog.edit(key, books.timeline.stamp(), change)
+
+    @contextmanager
+    def _changing(self, key: str) -> Generator[Iterable[Books]]:
+        """The environments that have this resource, under the lock; `Misconfigured` if none has."""
+        with self._lock:
+            found = [books for books in self._service.books.values() if key in books.catalog.listings]
+            if not found:
+                raise Misconfigured(f"there is no resource {key!r}")
+            yield found
+
+
+def funded_ledger(world: World) -> SimulatedLedger:
+    """A ledger with the balances the world names; the seller starts with nothing."""
+    ledger = SimulatedLedger(world.default_balance)
+    for token in TOKENS.values():
+        ledger.fund(token, world.seller.pay_to, 0)
+    for payer in world.payers:
+        for environment in BOTH:
+            for asset, balance in payer.balances.items():
+                ledger.fund(TOKENS[environment, asset], payer.address, balance)
+    return ledger

@@ -1,0 +1,55 @@
+"""Writing x402 v2: `PAYMENT-REQUIRED` and `PAYMENT-RESPONSE`, standard padded base64 of JSON. Pure."""
+
+import base64
+import json
+from typing import Any
+
+from faregate.emulator.payments import SCHEME, X402_VERSION, Terms
+from faregate.merchant.requests import AccessResource
+
+
+def accepts(terms: Terms) -> dict[str, Any]:
+    """One entry of `accepts` (x402 `PaymentRequirements`)."""
+    return {
+        "scheme": SCHEME,
+        "network": terms.token.network,
+        "amount": str(terms.amount),
+        "asset": terms.token.address,
+        "payTo": terms.pay_to,
+        "maxTimeoutSeconds": terms.max_timeout_seconds,
+        "extra": {"name": terms.token.name, "version": terms.token.version},
+    }
+
+
+def payment_required(terms: Terms, resource: AccessResource, reason: str) -> str:
+    """The header that says how to pay, and why the last try (if there was one) was not accepted."""
+    return _encoded(
+        {
+            "x402Version": X402_VERSION,
+            "error": reason,
+            "resource": {
+                "url": resource.url,
+                "description": resource.description,
+                "mimeType": resource.mime_type,
+            },
+            "accepts": [accepts(terms)],
+        }
+    )
+
+
+def payment_response(terms: Terms, payer: str, transaction_hash: str) -> str:
+    """The header that proves the payment (x402 `SettlementResponse`)."""
+    return _encoded(
+        {
+            "success": True,
+            "transaction": transaction_hash,
+            "network": terms.token.network,
+            "payer": payer,
+            "amount": str(terms.amount),
+        }
+    )
+
+
+def _encoded(value: dict[str, Any]) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(text.encode()).decode("ascii")

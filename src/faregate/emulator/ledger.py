@@ -1,0 +1,66 @@
+"""The simulated ledger: balances, used nonces, transaction hashes. The first `Payments`."""
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+from faregate.emulator.checks import fault_of
+from faregate.emulator.payments import Payment, Refused, Settled, Terms, Verified
+from faregate.emulator.signatures import signer_of
+from faregate.emulator.tokens import Token
+
+DEFAULT_BALANCE: Final = 1_000_000_000
+
+
+class SimulatedLedger:
+    """Keeps what each address has, in atomic units. An address it never saw has `default_balance`."""
+
+    def __init__(self, default_balance: int = DEFAULT_BALANCE) -> None:
+        self._default = default_balance
+        self._balances: dict[tuple[Token, str], int] = {}
+        self._settled: dict[tuple[Token, str, str], str] = {}
+
+    def balance(self, token: Token, address: str) -> int:
+        return self._balances.get((token, address.lower()), self._default)
+
+    def fund(self, token: Token, address: str, balance: int) -> None:
+        """From now on the address has exactly this balance."""
+        self._balances[token, address.lower()] = balance
+
+    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified | Refused:
+        """All checks of x402 `exact` that do not need a chain."""
+        fault = fault_of(payment, terms, now)
+        if fault is not None:
+            return Refused(fault)
+        signer = signer_of(payment, terms.token)
+        if signer is None or signer.lower() != payment.payer:
+            return Refused("the signature is not the payer's for this authorization")
+        if self._use(payment, terms) in self._settled:
+            return Refused("the authorization was already used")
+        if self.balance(terms.token, payment.payer) - committed < payment.value:
+            return Refused(f"the payer has not enough {terms.token.symbol}")
+        return Verified(signer)
+
+    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> Settled | Refused:
+        """Moves the value from payer to recipient, once; the same payment again gives the same hash."""
+        use = self._use(payment, terms)
+        if use in self._settled:
+            return Settled(self._settled[use])
+        if now.timestamp() >= payment.valid_before:
+            return Refused("the authorization has expired")
+        left = self.balance(terms.token, payment.payer) - payment.value
+        if left < 0:
+            return Refused(f"the payer has not enough {terms.token.symbol}")
+        self.fund(terms.token, payment.payer, left)
+        self.fund(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
+        self._settled[use] = _hash_of(use)
+        return Settled(self._settled[use])
+
+    @staticmethod
+    def _use(payment: Payment, terms: Terms) -> tuple[Token, str, str]:
+        return terms.token, payment.payer, payment.nonce
+
+
+def _hash_of(use: tuple[Token, str, str]) -> str:
+    token, payer, nonce = use
+    return "0x" + sha256(f"{token.network}/{token.address}/{payer}/{nonce}".encode()).hexdigest()

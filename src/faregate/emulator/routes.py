@@ -1,0 +1,73 @@
+"""From a path to an operation, and what a key must be able to do for it (spec: Endpoints). Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from faregate.emulator.access import access
+from faregate.emulator.books import Books
+from faregate.emulator.calls import Call
+from faregate.emulator.complete import complete
+from faregate.emulator.executions import complete_execution
+from faregate.emulator.lists import list_payers, list_resources, list_transactions
+from faregate.emulator.reads import get_transaction, list_contracts
+from faregate.emulator.replies import Refusal
+from faregate.emulator.world import Capability
+from faregate.merchant.wire import ROOT
+from faregate.model import Response
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`before` and `after` enclose the id of the path; without an id `before` is the whole path."""
+
+    method: str
+    before: str
+    after: str | None
+    capability: Capability
+    handle: Callable[[Books, Call], Response]
+
+    def identifier(self, path: str) -> str | None:
+        """The id in this path, empty if the route has none; None if the path is another one."""
+        if self.after is None:
+            return "" if path == self.before else None
+        if not path.startswith(self.before) or not path.endswith(self.after):
+            return None
+        found = path[len(self.before) : len(path) - len(self.after)]
+        return found if found and "/" not in found else None
+
+
+ROUTES: Final = (
+    Route("POST", f"{ROOT}/access", None, "access", access),
+    Route(
+        "POST",
+        f"{ROOT}/transactions/",
+        "/complete",
+        "transactions:complete",
+        complete,
+    ),
+    Route("GET", f"{ROOT}/transactions/", "", "transactions:read", get_transaction),
+    Route("GET", f"{ROOT}/transactions", None, "transactions:read", list_transactions),
+    Route("GET", f"{ROOT}/payers", None, "payers:read", list_payers),
+    Route("GET", f"{ROOT}/resources", None, "resources:read", list_resources),
+    Route("GET", f"{ROOT}/contracts", None, "contracts:read", list_contracts),
+    Route(
+        "POST",
+        f"{ROOT}/resource-executions/",
+        "/complete",
+        "executions:complete",
+        complete_execution,
+    ),
+)
+
+
+def find_route(method: str, path: str) -> tuple[Route, str]:
+    """The operation and the id in the path; 404 for an unknown path, 405 for another method."""
+    matches = [(route, found) for route in ROUTES if (found := route.identifier(path)) is not None]
+    if not matches:
+        raise Refusal(404, "invalid_request", "there is no such endpoint")
+    for route, found in matches:
+        if route.method == method:
+            return route, found
+    allowed = ", ".join(sorted({route.method for route, _ in matches}))
+    raise Refusal(405, "invalid_request", f"this endpoint takes {allowed}", (("Allow", allowed),))

@@ -1,0 +1,75 @@
+"""The third mount: a real server on the loopback interface, with uvicorn."""
+
+import ipaddress
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Thread
+
+import uvicorn
+
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.mounts import app
+from faregate.errors import Misconfigured
+
+
+def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
+    """A listening socket; port 0 is any free one. `Misconfigured` for a host that others can reach."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if not _loopback(host):
+        raise Misconfigured(f"the emulator serves only this machine: {host!r} is not a loopback address")
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1" if host == "localhost" else host, port))
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise Misconfigured(f"cannot listen on {host} port {port}: {error}") from None
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """The address to give to clients."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(emulator: Emulator, listener: socket.socket) -> None:
+    """Serves until interrupted."""
+    with listener:
+        _server(emulator).run(sockets=[listener])
+
+
+@contextmanager
+def serve(emulator: Emulator, port: int = 0) -> Generator[str]:
+    """The emulator on a port of this machine while the block runs; gives its URL. One thread, joined."""
+    with listen(port=port) as listener:
+        server = _server(emulator)
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="faregate-emulator")
+        thread.start()
+        try:
+            yield url_of(listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _server(emulator: Emulator) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app(emulator),
+            lifespan="off",
+            ws="none",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+        )
+    )

@@ -1,0 +1,90 @@
+"""The whole service as a state machine: `respond(request) -> response`. Pure: no I/O, clock or chance.
+
+Order of refusal: 404 and 405 for the address, 401, 403, then the operation's own rules. A fault of the
+emulator itself is 500 `internal_error` and is logged.
+"""
+
+import logging
+from collections import deque
+from typing import Final, NamedTuple
+
+from faregate.emulator.books import Books
+from faregate.emulator.calls import Call
+from faregate.emulator.catalog import build_catalog
+from faregate.emulator.identifiers import Ids, derived_id
+from faregate.emulator.keys import demand, key_of
+from faregate.emulator.payments import Payments
+from faregate.emulator.replies import Refusal
+from faregate.emulator.routes import find_route
+from faregate.emulator.settling import advance
+from faregate.emulator.timeline import Clock, Timeline
+from faregate.emulator.world import BEGINNING, World
+from faregate.merchant.types import Environment
+from faregate.model import Response, WireRequest
+
+_log = logging.getLogger("faregate.emulator")
+REMEMBERED_CALLS: Final = 10_000
+
+
+class Answered(NamedTuple):
+    """One call as it was answered; the path without its query."""
+
+    method: str
+    path: str
+    status: int
+
+
+class Service:
+    """Two environments behind one door. Not thread-safe: `Emulator` puts a lock around it."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        clock: Clock,
+        ids: Ids,
+        payments: Payments,
+        expose_execution_id: bool,
+        allow_live: bool,
+    ) -> None:
+        self.calls: deque[Answered] = deque(maxlen=REMEMBERED_CALLS)
+        self._keys = {key.key: key for key in world.keys}
+        self._allow_live = allow_live
+        timeline = Timeline(clock)
+        settlements = {p.address.lower(): p.settlement for p in world.payers if p.settlement}
+        environments: tuple[Environment, ...] = ("test", "live")
+        self.books = {
+            name: Books(
+                environment=name,
+                seller=world.seller,
+                seller_id=derived_id("org", BEGINNING, world.seller.name),
+                catalog=build_catalog(world, name),
+                timeline=timeline,
+                ids=ids,
+                payments=payments,
+                expose_execution_id=expose_execution_id,
+                payer_settlements=dict(settlements),
+            )
+            for name in environments
+        }
+
+    def respond(self, request: WireRequest) -> Response:
+        """The service's answer. Never raises."""
+        path, _, query = request.path.partition("?")
+        try:
+            response = self._answer(request, path, query)
+        except Refusal as refusal:
+            response = refusal.response()
+        except Exception:
+            _log.exception("%s %s failed", request.method, path)
+            response = Refusal(500, "internal_error", "the emulator failed; its log says why").response()
+        self.calls.append(Answered(request.method, path, response.status))
+        return response
+
+    def _answer(self, request: WireRequest, path: str, query: str) -> Response:
+        route, identifier = find_route(request.method, path)
+        key = key_of(request.headers, self._keys, self._allow_live)
+        demand(key, route.capability)
+        books = self.books[key.environment]
+        advance(books, books.timeline.now())
+        return route.handle(books, Call(identifier, query, request.headers, request.body or b""))

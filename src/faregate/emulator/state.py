@@ -1,0 +1,93 @@
+"""What the service remembers of one environment: payers, transactions, free executions. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal
+
+from faregate.emulator.catalog import Listing, Published
+from faregate.emulator.payments import Payment, Terms
+from faregate.emulator.world import Settlement
+from faregate.merchant.answers import ReceiptDocument
+from faregate.merchant.requests import (
+    AccessRequest,
+    FailedCompleteRequest,
+    ResourceExecutionMetadata,
+    SucceededCompleteRequest,
+)
+
+Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
+STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "reconciling", "failed", "succeeded")
+PENDING: Final = ("settling", "reconciling")
+
+
+@dataclass(frozen=True, slots=True)
+class Sale:
+    """What one access call asks for, resolved against the catalog."""
+
+    request: AccessRequest
+    listing: Listing
+    revision: Published
+    terms: Terms
+
+
+@dataclass(slots=True)
+class PayerRecord:
+    id: str
+    identifier: str
+    created_at: datetime
+    transactions: list["TransactionRecord"] = field(default_factory=list["TransactionRecord"])
+
+    def last_transaction_at(self, moment: datetime) -> datetime | None:
+        """The newest transaction that existed at this moment."""
+        made = (record.created_at for record in reversed(self.transactions))
+        return next((at for at in made if at <= moment), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a payment ended well; made once, repeated for ever."""
+
+    at: datetime
+    transaction_hash: str
+    payment_response: str
+    receipt: ReceiptDocument
+
+
+@dataclass(slots=True)
+class TransactionRecord:
+    """One paid access. `number` counts them; `history` is every status with the moment it began."""
+
+    id: str
+    number: int
+    payment_request_id: str
+    payer: PayerRecord
+    sale: Sale
+    payment: Payment
+    created_at: datetime
+    history: list[tuple[datetime, Status]]
+    accepted: FailedCompleteRequest | SucceededCompleteRequest | None = None
+    submitted_at: datetime | None = None
+    plan: Settlement | None = None
+    reads: int = 0
+    settled: Settled | None = None
+
+    @property
+    def status(self) -> Status:
+        return self.history[-1][1]
+
+    def status_at(self, moment: datetime) -> Status:
+        """The status a snapshot of this moment shows; the transaction existed by then."""
+        return next(status for began, status in reversed(self.history) if began <= moment)
+
+    def move(self, status: Status, at: datetime) -> None:
+        if status != self.status:
+            self.history.append((at, status))
+
+
+@dataclass(slots=True)
+class ExecutionRecord:
+    """Allowed work that created no payment."""
+
+    id: str
+    revision_id: str
+    metadata: ResourceExecutionMetadata | None = None

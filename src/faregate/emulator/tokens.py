@@ -1,0 +1,44 @@
+"""The tokens that settle a payment, per network, with their own EIP-712 domains.
+
+USDC signs as `USDC` on Base Sepolia and as `USD Coin` on Base; EURC is `EURC` on both. Version 2,
+six decimals, all four.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from faregate.merchant.types import Currency, Environment, SettlementAsset
+
+DECIMALS: Final = 6
+CHAINS: Final[dict[Environment, int]] = {"test": 84532, "live": 8453}
+CURRENCIES: Final[dict[SettlementAsset, Currency]] = {"USDC": "USD", "EURC": "EUR"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One asset on one network; `name` and `version` are those of its EIP-712 domain."""
+
+    symbol: SettlementAsset
+    chain: int
+    address: str
+    name: str
+    version: str = "2"
+
+    @property
+    def network(self) -> str:
+        return f"eip155:{self.chain}"
+
+
+TOKENS: Final[dict[tuple[Environment, SettlementAsset], Token]] = {
+    ("test", "USDC"): Token("USDC", 84532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC"),
+    ("test", "EURC"): Token("EURC", 84532, "0x808456652fdb597867f38412077A9182bf77359F", "EURC"),
+    ("live", "USDC"): Token("USDC", 8453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin"),
+    ("live", "EURC"): Token("EURC", 8453, "0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42", "EURC"),
+}
+
+
+def price_label(atomic: int, symbol: str) -> str:
+    """`10000, "USDC"` is `0.01 USDC`; exact, without floats."""
+    whole, fraction = divmod(atomic, 10**DECIMALS)
+    tail = f"{fraction:0{DECIMALS}d}".rstrip("0")
+    return f"{whole}.{tail.ljust(2, '0')} {symbol}"

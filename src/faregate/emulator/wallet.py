@@ -1,0 +1,67 @@
+"""A payer for tests and demonstrations: answers `PAYMENT-REQUIRED` with a real x402 proof."""
+
+import base64
+import json
+import secrets
+from typing import Any
+
+from eth_account import Account
+
+from faregate.emulator.edge import system_clock
+from faregate.emulator.payments import X402_VERSION, Payment
+from faregate.emulator.signatures import signable
+from faregate.emulator.timeline import Clock
+from faregate.emulator.tokens import TOKENS, Token
+
+
+class Wallet:
+    """A key pair that pays what it is asked, once per call. `clock` must be the emulator's."""
+
+    def __init__(self, private_key: str | None = None, *, clock: Clock = system_clock) -> None:
+        self._account = Account.from_key(private_key or "0x" + secrets.token_hex(32))
+        self._clock = clock
+
+    @property
+    def address(self) -> str:
+        return str(self._account.address)
+
+    def pay(self, instructions: str, *, nonce: str | None = None) -> str:
+        """A `PAYMENT-SIGNATURE` for the first entry of these instructions, valid as long as they allow."""
+        required = json.loads(base64.b64decode(instructions))
+        terms = required["accepts"][0]
+        authorization = {
+            "from": self.address,
+            "to": terms["payTo"],
+            "value": terms["amount"],
+            "validAfter": "0",
+            "validBefore": str(int(self._clock().timestamp()) + terms["maxTimeoutSeconds"]),
+            "nonce": nonce or "0x" + secrets.token_hex(32),
+        }
+        payload = {"authorization": authorization, "signature": self.sign(authorization, _token(terms))}
+        proof = {
+            "x402Version": X402_VERSION,
+            "payload": payload,
+            "accepted": terms,
+            "resource": required["resource"],
+        }
+        return base64.b64encode(json.dumps(proof).encode()).decode("ascii")
+
+    def sign(self, authorization: dict[str, str], token: Token) -> str:
+        """The EIP-712 signature of this authorization, hex."""
+        payment = Payment(
+            payer=authorization["from"],
+            to=authorization["to"],
+            value=int(authorization["value"]),
+            valid_after=int(authorization["validAfter"]),
+            valid_before=int(authorization["validBefore"]),
+            nonce=authorization["nonce"],
+            signature="",
+            proof={},
+        )
+        signed = self._account.sign_message(signable(payment, token))
+        return "0x" + bytes(signed.signature).hex()
+
+
+def _token(terms: dict[str, Any]) -> Token:
+    asset = str(terms["asset"]).lower()
+    return next(token for token in TOKENS.values() if token.address.lower() == asset)
