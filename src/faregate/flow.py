@@ -115,8 +115,8 @@ def _ask_access(sale: Sale, rules: Rules, proof: str | None) -> Flow[Access]:
             return (yield from CallAccess(sale, rules, proof))
     except NoAnswer as error:
         return Trouble(503, f"access was not answered: {error}")
-    except ServiceError as error:
-        return Trouble(502, f"access was answered with nonsense: {error}")
+    except FaregateError as error:
+        return Trouble(502, f"access could not be asked, or was answered with nonsense: {error}")
 
 
 def _not_granted(access: Access) -> Flow[Response]:

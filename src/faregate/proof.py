@@ -23,7 +23,7 @@ class BadProof(Exception):
 
 def speaks_of_payment(name: bytes) -> bool:
     """Whether a header (any case, `-` or `_`) is one the flow must see."""
-    return name.lower().replace(b"_", b"-") in (b"payment-signature", b"x-payment")
+    return len(name) in (9, 17) and name.lower().replace(b"_", b"-") in (b"payment-signature", b"x-payment")
 
 
 def find_proof(request: Request) -> str | None:

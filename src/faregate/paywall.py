@@ -1,0 +1,132 @@
+"""What an adapter is given: settings, client, journal and offers, ready to drive a flow."""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack, cast
+from urllib.parse import quote
+
+import anyio
+
+from faregate import settings as config
+from faregate.catalog import Catalog
+from faregate.drive import adrive, drive, started
+from faregate.errors import Misconfigured
+from faregate.journals.memory import MemoryJournal
+from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.types import SettlementAsset
+from faregate.model import Offer, Request, Sale
+from faregate.ports import Journal, World
+from faregate.settle import sweep
+from faregate.world import SellerWorld, access_resource
+
+_HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
+_PATH_SAFE = "/:@!$&'()*+,;=~-._"
+
+
+class Paywall:
+    """One seller's paywall. Starts nothing and connects to nothing until it is asked to sell.
+
+    Arguments are those of `faregate.settings.Arguments`; `journal` may also be a `Journal` object. One
+    paywall serves any number of threads and event loops.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: str | Journal | None = None,
+        environ: Mapping[str, str] | None = None,
+        transport: Any = None,
+        **arguments: Unpack[config.Arguments],
+    ) -> None:
+        named = journal if isinstance(journal, str) else None
+        own = None if isinstance(journal, str) else journal
+        self.settings = config.read(os.environ if environ is None else environ, named, arguments)
+        config.check_journal(self.settings, own is not None)
+        self.journal: Journal = own or MemoryJournal(namespace=self.settings.namespace)
+        client = self._client_arguments(transport)
+        self._client = MerchantClient(**client)
+        self._async_client = AsyncMerchantClient(**client)
+        catalog = Catalog(time.monotonic)
+        self.world: World = SellerWorld(self._client.send, self.journal, catalog, time.sleep)
+        self.async_world: World = SellerWorld(self._async_client.send, self.journal, catalog, anyio.sleep)
+
+    def _client_arguments(self, transport: Any) -> dict[str, Any]:
+        address = self.settings.base_url
+        if self.settings.embedded:
+            address, transport = config.EMULATOR_ADDRESS, transport or _embedded()
+        return {
+            "api_key": self.settings.api_key,
+            "base_url": address,
+            "transport": transport,
+            "timeout": self.settings.timeout,
+        }
+
+    def sale(self, offer: Offer, request: Request, path: str, origin: str | None, host: str | None) -> Sale:
+        """One request on a paid handler.
+
+        `path` is decoded and without query. `origin` is the address the server listens on, `host` the
+        Host header, used only with `trust_host`. Raises `Misconfigured`.
+        """
+        return Sale(offer, request, self._base(origin, host) + quote(path, safe=_PATH_SAFE))
+
+    def _base(self, origin: str | None, host: str | None) -> str:
+        if self.settings.public_url:
+            return self.settings.public_url
+        if self.settings.trust_host and origin is not None and host is not None and _HOST.fullmatch(host):
+            return f"{origin.partition('://')[0]}://{host}"
+        if origin is None:
+            raise Misconfigured(
+                "Set FAREGATE_PUBLIC_URL: the server does not say on which address it listens."
+            )
+        return origin
+
+    def sweep(self) -> int:
+        """Finish what was interrupted or held; the number of rows looked at. Blocking."""
+        return cast(int, drive(flow := sweep(), self.world, started(flow)))
+
+    async def asweep(self) -> int:
+        """Finish what was interrupted or held; the number of rows looked at."""
+        return cast(int, await adrive(flow := sweep(), self.async_world, started(flow)))
+
+    def close(self) -> None:
+        self._client.close()
+
+    async def aclose(self) -> None:
+        await self._async_client.aclose()
+
+
+class Limits(TypedDict, total=False):
+    """What else may be said of an offer; see `faregate.Offer`."""
+
+    asset: SettlementAsset | None
+    mime_type: str
+    description: str
+    billable: frozenset[int]
+    max_result_bytes: int | None
+    max_work_seconds: float | None
+
+
+def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
+    """An offer, checked as far as it can be without the service. Raises `Misconfigured`.
+
+    `sells` is an integration key or an `acr_` revision id.
+    """
+    if not isinstance(sells, str) or not sells:
+        raise Misconfigured("Say what is sold: paid('text_summary') or paid('acr_...').")
+    made = Offer(sells, **limits)
+    if made.asset not in (None, "EURC", "USDC"):
+        raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")
+    access_resource(made, "https://seller.invalid/")
+    return made
+
+
+def _embedded() -> Any:
+    try:
+        from faregate.emulator import embedded
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            "FAREGATE_BASE_URL=emulator: needs the emulator's packages: pip install 'faregate[emulator]'"
+        ) from error
+    return embedded()

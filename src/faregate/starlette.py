@@ -1,0 +1,97 @@
+"""The paywall for Starlette: the middleware, and `@paid` on an endpoint.
+
+app = Starlette(routes=[Route("/summary", summary)], middleware=[Middleware(PaywallMiddleware)])
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import isclass, iscoroutinefunction
+from typing import Any, TypeVar, Unpack, cast
+
+try:
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import WebSocketException
+    from starlette.requests import HTTPConnection
+    from starlette.responses import Response
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "faregate.starlette needs Starlette: pip install 'faregate[starlette]'", name=error.name
+    ) from error
+
+from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.asgi import open_gate
+from faregate.errors import Misconfigured
+from faregate.gate import PaymentStop, Receive, Scope, Send
+from faregate.model import Offer
+from faregate.openapi import with_payments
+from faregate.payment import Payment
+from faregate.paywall import Limits, offer
+
+__all__ = ["Payment", "PaywallMiddleware", "paid"]
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+class PaywallMiddleware(ASGIMiddleware):
+    """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        document(scope.get("app"))
+        await super().__call__(scope, receive, send)
+
+
+def document(app: Any) -> None:
+    """Let `app.openapi()` speak of payments: 402 and 202 with their headers on each paid operation."""
+    make = getattr(app, "openapi", None)
+    if make is None or hasattr(make, "faregate"):
+        return
+
+    @wraps(make)
+    def openapi() -> dict[str, Any]:
+        return with_payments(make())
+
+    openapi.faregate = True  # type: ignore[attr-defined]  # the mark that it was done
+    app.openapi = openapi
+
+
+def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]:
+    """Sell what an endpoint answers: a function of a request, or a method of an `HTTPEndpoint`.
+
+    `sells` is an integration key or an `acr_` revision id. The endpoint finds its `Payment` in
+    `request.state.payment`. Raises `Misconfigured`, here or on the first call.
+    """
+    sold = offer(sells, **limits)
+
+    def decorate(endpoint: Endpoint) -> Endpoint:
+        if isclass(endpoint):
+            raise Misconfigured("Put @paid on the methods of an endpoint class, not on the class.")
+
+        @wraps(endpoint)
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            request = _request_of(args, kwargs)
+            try:
+                request.state.payment = await enter(request, sold)
+            except PaymentStop as stop:
+                return Response(status_code=stop.status)
+            if iscoroutinefunction(endpoint):
+                return await endpoint(*args, **kwargs)
+            return await run_in_threadpool(endpoint, *args, **kwargs)
+
+        guarded.__dict__["faregate_offer"] = sold
+        return cast(Endpoint, guarded)
+
+    return decorate
+
+
+async def enter(connection: HTTPConnection[Any], sold: Offer) -> Payment:
+    """Open the gate for this connection. Raises `PaymentStop`; refuses a websocket."""
+    if connection.scope["type"] != "http":
+        raise WebSocketException(1008, "payment required")
+    return await open_gate(connection.scope, sold)
+
+
+def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, HTTPConnection):
+            return cast(HTTPConnection[Any], value)
+    raise Misconfigured("@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...)).")

@@ -1,0 +1,124 @@
+"""The world a flow lives in: the service behind a client, the journal, the log. One for both colours.
+
+Each method gives a call to `send`; a blocking `send` gives the answer, an awaiting one its awaitable.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from faregate.answers import Access, Completion, Standing
+from faregate.catalog import Catalog
+from faregate.errors import Misconfigured
+from faregate.merchant import wire
+from faregate.merchant.requests import (
+    AccessRequest,
+    AccessResource,
+    FailedCompleteRequest,
+    ResourceExecutionCompleteRequest,
+    ResourceExecutionMetadata,
+    SucceededCompleteRequest,
+)
+from faregate.merchant.verdict import read_access, read_completion, read_standing
+from faregate.merchant.wire import Call
+from faregate.model import Failed, Offer, Outcome, Response, Rules, Sale, Work
+from faregate.ports import Answer, Journal
+from faregate.records import Entry
+
+T = TypeVar("T")
+logger = logging.getLogger("faregate")
+
+
+class Send(Protocol):
+    def __call__(self, call: Call[T], /) -> Answer[T]: ...
+
+
+class SellerWorld:
+    """What the seller's side can do, asked for one thing at a time (`faregate.ports.World`)."""
+
+    def __init__(
+        self, send: Send, journal: Journal, catalog: Catalog, pause: Callable[[float], Answer[None]]
+    ) -> None:
+        self._send = send
+        self._catalog = catalog
+        self.journal = journal
+        self.pause = pause
+
+    def rules(self, offer: Offer) -> Answer[Rules]:
+        return self._catalog.known(offer) or self._send(self._catalog.asking(offer))
+
+    def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]:
+        request = wire.access(_access_request(sale, rules), proof).request
+        return self._send(Call(request, read_access))
+
+    def complete(self, entry: Entry, outcome: Outcome) -> Answer[Completion]:
+        transaction_id = entry.transaction_id
+        body = _complete_request(entry.revision_id, outcome)
+        request = wire.complete_transaction(transaction_id, body, entry.proof).request
+        return self._send(Call(request, lambda reply: read_completion(reply, transaction_id)))
+
+    def standing(self, transaction_id: str) -> Answer[Standing]:
+        request = wire.get_transaction(transaction_id).request
+        return self._send(Call(request, lambda reply: read_standing(reply, transaction_id)))
+
+    def close_execution(self, execution_id: str, rules: Rules, work: Work) -> Answer[None]:
+        facts = _facts(work.response, work.duration_ms)
+        body = ResourceExecutionCompleteRequest(revision_id=rules.revision_id, resource_execution=facts)
+        call = wire.complete_resource_execution(execution_id, body)
+        return self._send(Call(call.request, lambda reply: _nothing(call.read(reply))))
+
+    def note(self, message: str, transaction_id: str | None) -> None:
+        logger.warning("%s%s", message, f" [{transaction_id}]" if transaction_id else "")
+
+
+def _access_request(sale: Sale, rules: Rules) -> AccessRequest:
+    try:
+        return AccessRequest.model_validate(
+            {
+                "revision_id": rules.revision_id,
+                "resource": access_resource(sale.offer, sale.resource_url),
+                "settlement_asset": rules.asset,
+            }
+        )
+    except ValidationError as error:
+        raise Misconfigured(_first_fault(error)) from None
+
+
+def access_resource(offer: Offer, url: str) -> AccessResource:
+    """The resource as the service is told of it. Raises `Misconfigured`."""
+    try:
+        return AccessResource(url=url, mime_type=offer.mime_type, description=offer.description)
+    except ValidationError as error:
+        raise Misconfigured(_first_fault(error)) from None
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    return f"The offer's {'.'.join(map(str, fault['loc']))} cannot be sent to the service: {fault['msg']}"
+
+
+def _complete_request(revision_id: str, outcome: Outcome) -> FailedCompleteRequest | SucceededCompleteRequest:
+    if isinstance(outcome, Failed):
+        return FailedCompleteRequest(revision_id=revision_id, failure_code=outcome.code)
+    return SucceededCompleteRequest(
+        revision_id=revision_id,
+        values=dict(outcome.values),
+        resource_execution=_facts(outcome.result, outcome.duration_ms),
+    )
+
+
+def _facts(response: Response, duration_ms: int) -> ResourceExecutionMetadata:
+    """Size, type, status and duration; nothing of the response itself."""
+    content_type = response.first("content-type")
+    return ResourceExecutionMetadata(
+        duration_ms=duration_ms,
+        response_content_type=content_type and content_type[:255],
+        response_size_bytes=len(response.body),
+        response_status=response.status,
+    )
+
+
+def _nothing(_answer: object) -> None:
+    return None

@@ -1,0 +1,95 @@
+"""A flow's test is a list of questions and answers: no fakes, no I/O."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from faregate.answers import Granted, Proven
+from faregate.model import Offer, Request, Response, Rules, Sale, Succeeded, Work
+from faregate.records import Entry, Fresh, Ticket
+from faregate.steps import (
+    CallAccess,
+    CallComplete,
+    ClaimProof,
+    Decide,
+    FindRules,
+    Flow,
+    Note,
+    RunWork,
+    Start,
+)
+
+TXN = "txn_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
+OTHER_TXN = "txn_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb"
+ACR = "acr_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
+PROOF = "cHJvb2Y="
+TICKET = Ticket(b"key", 1)
+OFFER = Offer("text_summary")
+RULES = Rules(ACR, "USDC", frozenset({"input_tokens"}))
+ENTRY = Entry(TICKET, PROOF, TXN, ACR)
+RESULT = Response(200, (("content-type", "text/plain"),), b"the paid result")
+WORK = Work(RESULT, {"input_tokens": "12"}, 5)
+GOOD = Succeeded(RESULT, (("input_tokens", "12"),), 5)
+
+
+@dataclass(frozen=True)
+class Raise:
+    """An answer that is an exception."""
+
+    error: Exception
+
+
+class Some:
+    """A question of this kind, whatever it carries."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, self.kind)
+
+    def __repr__(self) -> str:
+        return f"any {self.kind.__name__}"
+
+    __hash__ = None  # type: ignore[assignment]  # never a key
+
+
+NOTE = (Some(Note), None)
+
+
+def sale(proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q=1") -> Sale:
+    headers = () if proof is None else (("payment-signature", proof),)
+    return Sale(offer, Request("GET", url, headers), "https://seller.example/summary")
+
+
+def play(flow: Flow[Any], *script: tuple[Any, Any]) -> Any:
+    """Ask-and-answer through the whole script; the flow must end exactly at its end."""
+    answer: Any = None
+    try:
+        for question, reply in script:
+            asked = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
+            assert question == asked, f"expected {question}, the flow asked {asked}"
+            answer = reply
+        last = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError(f"the script is over, and the flow asks {last}")
+
+
+def found(proof: str | None = PROOF, offer: Offer = OFFER) -> tuple[Any, Any]:
+    return FindRules(offer), RULES
+
+
+def claimed(answer: Any = None, url: str = "/summary?q=1") -> tuple[Any, Any]:
+    return ClaimProof(PROOF, f"GET {url}"), answer or Fresh(TICKET)
+
+
+def accessed(answer: Any = None, proof: str | None = PROOF) -> tuple[Any, Any]:
+    return CallAccess(sale(proof), RULES, proof), answer or Granted(TXN)
+
+
+BEGINNING = (found(), claimed(), accessed(), (Start(TICKET, TXN, ACR), True))
+"""Up to the work, all well."""
+WORKED = (*BEGINNING, (RunWork(sale(), TXN), WORK), (Decide(TICKET, GOOD), True))
+"""Work done and outcome written."""
+COMPLETE = CallComplete(ENTRY, GOOD)
+PAID = Proven("cmVjZWlwdA==")

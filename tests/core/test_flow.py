@@ -1,0 +1,753 @@
+"""Every row of DESIGN section 4, told to the flow alone."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faregate.answers import (
+    AccessPending,
+    Denied,
+    Free,
+    Granted,
+    NotPaid,
+    Proven,
+    Settling,
+    Standing,
+    Trouble,
+    Unpaid,
+    Unproven,
+)
+from faregate.errors import (
+    BadAnswer,
+    JournalError,
+    JournalFull,
+    Misconfigured,
+    NoAnswer,
+    ResultTooLarge,
+    WorkTimedOut,
+)
+from faregate.flow import serve
+from faregate.model import Failed, Offer, Request, Response, Sale, Succeeded, Work
+from faregate.records import Again, Entry, Fresh, InProgress, Owed, Spent, UsedElsewhere, Void
+from faregate.settle import sweep
+from faregate.steps import (
+    Await,
+    CallAccess,
+    CallComplete,
+    ClaimProof,
+    Close,
+    CloseExecution,
+    Decide,
+    Drop,
+    FindRules,
+    GetStanding,
+    Hold,
+    Release,
+    RunWork,
+    Start,
+    TakeDue,
+    Wait,
+)
+from tests.core.play import (
+    ACR,
+    BEGINNING,
+    COMPLETE,
+    ENTRY,
+    GOOD,
+    NOTE,
+    OFFER,
+    PAID,
+    PROOF,
+    RESULT,
+    RULES,
+    TICKET,
+    TXN,
+    WORK,
+    WORKED,
+    Some,
+    Raise,
+    accessed,
+    claimed,
+    found,
+    play,
+    sale,
+)
+
+NEEDED = Response(
+    402,
+    (
+        ("content-type", "application/json"),
+        ("payment-required", "aW5zdHI="),
+        ("retry-after", "7"),
+        ("x-secret", "no"),
+    ),
+    b'{"code":"payment_required","message":"pay"}',
+)
+PENDING = Response(
+    202,
+    (("content-type", "application/json"),),
+    json.dumps({"transaction_id": TXN, "status": "settling"}).encode(),
+)
+FRESH_402 = (CallAccess(sale(), RULES, None), Unpaid(NEEDED))
+PAUSES = (Wait(0.2), None), (Wait(0.8), None)
+
+
+def names(response: Response) -> set[str]:
+    return {name.lower() for name, _ in response.headers}
+
+
+def body(response: Response) -> Any:
+    return json.loads(response.body)
+
+
+def assert_nothing_left(response: Response) -> None:
+    """Not a byte of the result, and no proof of payment."""
+    assert RESULT.body not in response.body
+    assert "payment-response" not in names(response)
+
+
+def assert_402(response: Response) -> None:
+    assert response.status == 402
+    assert response.body == NEEDED.body
+    assert response.first("payment-required") == "aW5zdHI="
+    assert_nothing_left(response)
+
+
+def assert_unconfirmed(response: Response) -> None:
+    """Row 10: never a fresh 402 while the outcome is unknown."""
+    assert response.status == 503
+    assert body(response)["code"] == "payment_unconfirmed"
+    assert body(response)["transaction_id"] == TXN
+    assert response.first("retry-after")
+    assert "payment-required" not in names(response)
+    assert_nothing_left(response)
+
+
+# Row 1
+
+
+def test_row_1_no_proof_relays_the_402_and_nothing_else() -> None:
+    response = play(serve(sale(None)), found(), accessed(Unpaid(NEEDED), None))
+    assert_402(response)
+    assert response.first("retry-after") == "7"
+    assert response.first("cache-control") == "private, no-store"
+    assert "x-secret" not in names(response)
+
+
+# Row 2
+
+
+@pytest.mark.parametrize("proof", [None, PROOF])
+def test_row_2_free_access_gives_the_result_without_payment_response(proof: str | None) -> None:
+    claim = () if proof is None else (claimed(),)
+    dropped = () if proof is None else ((Drop(TICKET), None),)
+    handler = Work(RESULT.plus(("PAYMENT-RESPONSE", "forged")), {}, 1)
+    response = play(
+        serve(sale(proof)),
+        found(),
+        *claim,
+        accessed(Free(), proof),
+        *dropped,
+        (RunWork(sale(proof), None), handler),
+    )
+    assert (response.status, response.body) == (200, RESULT.body)
+    assert "payment-response" not in names(response)
+
+
+def test_row_2_a_known_execution_is_closed_and_its_failure_costs_nothing() -> None:
+    closing = CloseExecution("rex_x", RULES, WORK)
+    opening = (found(), accessed(Free("rex_x"), None), (RunWork(sale(None), None), WORK))
+    assert play(serve(sale(None)), *opening, (closing, None)).body == RESULT.body
+    assert play(serve(sale(None)), *opening, (closing, Raise(NoAnswer("down"))), NOTE).body == RESULT.body
+
+
+def test_row_2_free_work_that_is_too_large_is_an_error_not_a_crash() -> None:
+    too_large = Raise(ResultTooLarge("big"))
+    response = play(
+        serve(sale(None)), found(), accessed(Free(), None), (RunWork(sale(None), None), too_large), NOTE
+    )
+    assert (response.status, body(response)["code"]) == (500, "result_too_large")
+
+
+# Row 3
+
+
+def test_row_3_access_pending_is_relayed_and_its_transaction_kept() -> None:
+    response = play(
+        serve(sale()),
+        found(),
+        claimed(),
+        accessed(AccessPending(PENDING, TXN)),
+        (Await(TICKET, TXN, ACR), None),
+    )
+    assert (response.status, response.body) == (202, PENDING.body)
+    assert response.first("retry-after") == "2"
+
+
+def test_row_3_without_an_id_the_claim_is_dropped() -> None:
+    nameless = AccessPending(Response(202, (), b""), None)
+    response = play(serve(sale()), found(), claimed(), accessed(nameless), (Drop(TICKET), None))
+    assert (response.status, body(response)["code"]) == (202, "payment_settling")
+
+
+# Row 4
+
+
+def test_row_4_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
+    assert_402(play(serve(sale()), found(), claimed(), accessed(Unpaid(NEEDED)), (Drop(TICKET), None)))
+
+
+# Row 5
+
+
+@pytest.mark.parametrize("proof", [None, PROOF])
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ([Trouble(502, "401 unauthenticated")], 502),
+        ([Trouble(503, "500 internal_error", "9")], 503),
+        ([Raise(BadAnswer("nonsense"))], 502),
+        ([Raise(Misconfigured("bad mime type"))], 502),
+        ([Raise(NoAnswer("timeout")), Raise(NoAnswer("timeout"))], 503),
+        ([Raise(NoAnswer("timeout")), Trouble(502, "422")], 502),
+    ],
+)
+def test_row_5_a_service_in_trouble_is_a_generic_answer(
+    answers: list[Any], status: int, proof: str | None
+) -> None:
+    claim = () if proof is None else (claimed(),)
+    dropped = () if proof is None else ((Drop(TICKET), None),)
+    asked = [accessed(answer, proof) for answer in answers]
+    response = play(serve(sale(proof)), found(), *claim, *asked, *dropped, NOTE)
+    assert response.status == status
+    assert body(response) == {
+        "code": "payment_service_unavailable",
+        "message": "Payment cannot be checked at the moment.",
+    }
+    assert (response.first("retry-after") is not None) == (status == 503)
+
+
+def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
+    deaf = accessed(Raise(NoAnswer("reset")), None)
+    assert_402(play(serve(sale(None)), found(), deaf, accessed(Unpaid(NEEDED), None)))
+
+
+@pytest.mark.parametrize(("error", "status"), [(Misconfigured("unknown key"), 502), (NoAnswer("down"), 503)])
+def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> None:
+    response = play(serve(sale()), (FindRules(OFFER), Raise(error)), NOTE)
+    assert response.status == status
+    assert b"unknown key" not in response.body
+
+
+# Row 6
+
+
+def test_row_6_a_transaction_without_a_proof_never_runs_the_work() -> None:
+    response = play(serve(sale(None)), found(), accessed(Granted(TXN), None), NOTE)
+    assert response.status == 502
+
+
+# Row 7
+
+
+def test_row_7_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
+    failed = Failed("handler_error")
+    with pytest.raises(ZeroDivisionError):
+        play(
+            serve(sale()),
+            *BEGINNING,
+            (RunWork(sale(), TXN), Raise(ZeroDivisionError())),
+            (Decide(TICKET, failed), True),
+            (CallComplete(ENTRY, failed), NotPaid()),
+            (Close(TICKET), None),
+        )
+
+
+@pytest.mark.parametrize("status", [304, 400, 404, 500, 503])
+def test_row_7_a_status_that_is_not_billable_is_passed_on_uncharged(status: int) -> None:
+    answer = Response(status, (("Payment-Response", "forged"), ("x-own", "1")), b"sorry")
+    failed = Failed(f"status_{status}")
+    response = play(
+        serve(sale()),
+        *BEGINNING,
+        (RunWork(sale(), TXN), Work(answer, {})),
+        (Decide(TICKET, failed), True),
+        (CallComplete(ENTRY, failed), NotPaid()),
+        (Close(TICKET), None),
+    )
+    assert (response.status, response.body, response.first("x-own")) == (status, b"sorry", "1")
+    assert "payment-response" not in names(response)
+
+
+def test_row_7_an_offer_may_say_what_is_billable() -> None:
+    offer = Offer("text_summary", billable=frozenset({404}))
+    asked = sale(offer=offer)
+    work = Work(Response(404, (), b"no such thing"), {})
+    outcome = Succeeded(work.response, (), 0)
+    response = play(
+        serve(asked),
+        (FindRules(offer), RULES),
+        claimed(),
+        (CallAccess(asked, RULES, PROOF), Granted(TXN)),
+        (Start(TICKET, TXN, ACR), True),
+        (RunWork(asked, TXN), work),
+        (Decide(TICKET, outcome), True),
+        (CallComplete(ENTRY, outcome), PAID),
+        (Release(TICKET, PAID.payment_response), None),
+    )
+    assert (response.status, response.first("payment-response")) == (404, PAID.payment_response)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(ResultTooLarge("big"), "result_too_large"), (WorkTimedOut("slow"), "work_timed_out")]
+)
+def test_row_7_work_without_a_result_to_sell(error: Exception, code: str) -> None:
+    response = play(
+        serve(sale()),
+        *BEGINNING,
+        (RunWork(sale(), TXN), Raise(error)),
+        NOTE,
+        (Decide(TICKET, Failed(code)), True),
+        (CallComplete(ENTRY, Failed(code)), NotPaid()),
+        (Close(TICKET), None),
+    )
+    assert (response.status, body(response)["code"]) == (500, code)
+
+
+@pytest.mark.parametrize("values", [{"unknown_name": "1"}, {"input_tokens": "1e5"}])
+def test_row_7_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[str, str]) -> None:
+    failed = Failed("invalid_usage")
+    response = play(
+        serve(sale()),
+        *BEGINNING,
+        (RunWork(sale(), TXN), Work(RESULT, values)),
+        NOTE,
+        (Decide(TICKET, failed), True),
+        (CallComplete(ENTRY, failed), NotPaid()),
+        (Close(TICKET), None),
+    )
+    assert response.status == 500
+    assert_nothing_left(response)
+
+
+def test_row_7_a_missing_required_value_is_a_failed_outcome() -> None:
+    strict = replace(RULES, required=frozenset({"input_tokens"}))
+    failed = Failed("invalid_usage")
+    response = play(
+        serve(sale()),
+        (FindRules(OFFER), strict),
+        claimed(),
+        (CallAccess(sale(), strict, PROOF), Granted(TXN)),
+        (Start(TICKET, TXN, ACR), True),
+        (RunWork(sale(), TXN), Work(RESULT, {})),
+        NOTE,
+        (Decide(TICKET, failed), True),
+        (CallComplete(ENTRY, failed), NotPaid()),
+        (Close(TICKET), None),
+    )
+    assert response.status == 500
+
+
+def test_row_7_an_unacknowledged_failure_stays_owed() -> None:
+    failed = Failed("handler_error")
+    telling = (CallComplete(ENTRY, failed), Raise(NoAnswer("down")))
+    with pytest.raises(ZeroDivisionError):
+        play(
+            serve(sale()),
+            *BEGINNING,
+            (RunWork(sale(), TXN), Raise(ZeroDivisionError())),
+            (Decide(TICKET, failed), True),
+            telling,
+            PAUSES[0],
+            telling,
+            PAUSES[1],
+            telling,
+            NOTE,
+            (Hold(TICKET), None),
+        )
+
+
+# Row 8
+
+
+def test_row_8_a_proven_payment_is_the_only_way_out() -> None:
+    response = play(serve(sale()), *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response), None))
+    assert (response.status, response.body) == (200, RESULT.body)
+    assert response.first("payment-response") == PAID.payment_response
+    assert response.first("cache-control") == "private, no-store"
+
+
+def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it() -> None:
+    response = play(
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, PAID),
+        (Release(TICKET, PAID.payment_response), Raise(JournalError("disk"))),
+        NOTE,
+    )
+    assert response.first("payment-response") == PAID.payment_response
+
+
+# Row 9
+
+
+def test_row_9_settling_is_202_and_held() -> None:
+    response = play(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), None))
+    assert (response.status, response.body) == (202, PENDING.body)
+    assert response.first("retry-after")
+    assert_nothing_left(response)
+
+
+def test_row_9_a_200_that_is_not_final_is_told_as_202() -> None:
+    settling = Settling(Response(200, (("payment-response", "early"),), PENDING.body))
+    response = play(serve(sale()), *WORKED, (COMPLETE, settling), (Hold(TICKET), None))
+    assert (response.status, body(response)["transaction_id"]) == (202, TXN)
+    assert_nothing_left(response)
+
+
+# Row 10
+
+
+@pytest.mark.parametrize(
+    "answer", [Unproven("wrong id"), Raise(NoAnswer("timeout")), Raise(BadAnswer("garbage"))]
+)
+def test_row_10_an_unknown_outcome_is_503_after_bounded_retries(answer: Any) -> None:
+    response = play(
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, answer),
+        PAUSES[0],
+        (COMPLETE, answer),
+        PAUSES[1],
+        (COMPLETE, answer),
+        NOTE,
+        (Hold(TICKET), None),
+    )
+    assert_unconfirmed(response)
+
+
+def test_row_10_a_retry_that_proves_releases() -> None:
+    response = play(
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, Raise(NoAnswer("timeout"))),
+        PAUSES[0],
+        (COMPLETE, PAID),
+        (Release(TICKET, PAID.payment_response), None),
+    )
+    assert response.body == RESULT.body
+
+
+@pytest.mark.parametrize("answer", [False, Raise(JournalError("disk"))])
+def test_an_outcome_that_could_not_be_written_is_not_sent(answer: Any) -> None:
+    worked = (*BEGINNING, (RunWork(sale(), TXN), WORK))
+    note = (NOTE,) if isinstance(answer, Raise) else ()
+    assert_unconfirmed(play(serve(sale()), *worked, (Decide(TICKET, GOOD), answer), *note))
+
+
+# Row 11
+
+
+def test_row_11_not_paid_for_certain_gets_fresh_instructions() -> None:
+    response = play(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), FRESH_402)
+    assert_402(response)
+
+
+@pytest.mark.parametrize("now", [Free(), Granted(TXN)])
+def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) -> None:
+    response = play(
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, NotPaid()),
+        (Close(TICKET), None),
+        (CallAccess(sale(), RULES, None), now),
+        NOTE,
+    )
+    assert response.status == 503
+    assert_nothing_left(response)
+
+
+# Row 12
+
+
+@pytest.mark.parametrize("status", [401, 403, 429])
+def test_row_12_a_refusal_that_may_pass_is_relayed_and_held(status: int) -> None:
+    refusal = Denied(status, "code", "3")
+    response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (Hold(TICKET), None))
+    assert (response.status, response.first("retry-after")) == (status, "3")
+    assert_nothing_left(response)
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
+def test_row_12_a_refusal_for_good_is_relayed_and_closed(status: int) -> None:
+    response = play(serve(sale()), *WORKED, (COMPLETE, Denied(status, "code")), NOTE, (Close(TICKET), None))
+    assert response.status == status
+    assert_nothing_left(response)
+
+
+def test_row_12_a_failing_service_is_asked_again_within_the_bound() -> None:
+    refusal = (COMPLETE, Denied(500, "internal_error"))
+    response = play(
+        serve(sale()), *WORKED, refusal, PAUSES[0], refusal, PAUSES[1], refusal, NOTE, (Hold(TICKET), None)
+    )
+    assert (response.status, body(response)["transaction_id"]) == (500, TXN)
+
+
+def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result() -> None:
+    response = play(
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, Raise(NoAnswer("timeout"))),
+        PAUSES[0],
+        (COMPLETE, Denied(409, "invalid_request")),
+        NOTE,
+        (Hold(TICKET), None),
+    )
+    assert response.status == 409
+
+
+# Row 13
+
+HELD = replace(ENTRY, outcome=GOOD)
+BACK = (found(), claimed(Owed(HELD)))
+COMPLETE_HELD = CallComplete(HELD, GOOD)
+STANDING = GetStanding(TXN)
+
+
+@pytest.mark.parametrize("standing", [Standing.SUCCEEDED, Standing.AUTHORIZED])
+def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Standing) -> None:
+    response = play(
+        serve(sale()),
+        *BACK,
+        (STANDING, standing),
+        (COMPLETE_HELD, PAID),
+        (Release(TICKET, PAID.payment_response), None),
+    )
+    assert (response.body, response.first("payment-response")) == (RESULT.body, PAID.payment_response)
+
+
+def test_row_13_a_get_alone_never_releases() -> None:
+    unproven = (COMPLETE_HELD, Unproven("no header"))
+    response = play(
+        serve(sale()),
+        *BACK,
+        (STANDING, Standing.SUCCEEDED),
+        unproven,
+        PAUSES[0],
+        unproven,
+        PAUSES[1],
+        unproven,
+        NOTE,
+        (Hold(TICKET), None),
+    )
+    assert_unconfirmed(response)
+
+
+def test_row_13_a_service_that_refuses_to_repeat_keeps_the_result_held() -> None:
+    response = play(
+        serve(sale()),
+        *BACK,
+        (STANDING, Standing.SUCCEEDED),
+        (COMPLETE_HELD, Denied(409, "invalid_request")),
+        NOTE,
+        (Hold(TICKET), None),
+    )
+    assert response.status == 409
+    assert_nothing_left(response)
+
+
+def test_row_13_still_settling_is_202() -> None:
+    response = play(serve(sale()), *BACK, (STANDING, Standing.PENDING), (Hold(TICKET), None))
+    assert (response.status, body(response)["transaction_id"]) == (202, TXN)
+
+
+def test_row_13_failed_is_row_11() -> None:
+    assert_402(play(serve(sale()), *BACK, (STANDING, Standing.FAILED), (Close(TICKET), None), FRESH_402))
+
+
+def test_row_13_unknown_standing_is_row_10() -> None:
+    lost = (STANDING, Raise(NoAnswer("timeout")))
+    assert_unconfirmed(play(serve(sale()), *BACK, lost, NOTE, (Hold(TICKET), None)))
+
+
+def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
+    failed = Failed("interrupted")
+    response = play(
+        serve(sale()),
+        found(),
+        claimed(Owed(ENTRY)),
+        (Decide(TICKET, failed), True),
+        (CallComplete(ENTRY, failed), NotPaid()),
+        (Close(TICKET), None),
+        FRESH_402,
+    )
+    assert_402(response)
+
+
+def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
+    failed = Failed("handler_error")
+    entry = replace(ENTRY, outcome=failed)
+    silent = (CallComplete(entry, failed), Unproven("silence"))
+    response = play(
+        serve(sale()),
+        found(),
+        claimed(Owed(entry)),
+        silent,
+        PAUSES[0],
+        silent,
+        PAUSES[1],
+        silent,
+        NOTE,
+        (Hold(TICKET), None),
+    )
+    assert_unconfirmed(response)
+
+
+def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
+    failed = Failed("handler_error")
+    entry = replace(ENTRY, outcome=failed)
+    response = play(
+        serve(sale()),
+        found(),
+        claimed(Owed(entry)),
+        (CallComplete(entry, failed), PAID),
+        NOTE,
+        (Close(TICKET), None),
+    )
+    assert_unconfirmed(response)
+
+
+# Rows 14, 15, 16
+
+
+def test_row_14_the_same_proof_while_the_first_runs() -> None:
+    response = play(serve(sale()), found(), claimed(InProgress()))
+    assert (response.status, body(response)["code"]) == (409, "payment_in_progress")
+    assert response.first("retry-after")
+
+
+def test_row_15_a_released_result_is_given_again_without_call_or_work() -> None:
+    first = play(serve(sale()), *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response), None))
+    again = play(serve(sale()), found(), claimed(Again(RESULT, PAID.payment_response)))
+    assert again == first
+
+
+def test_row_15_after_the_last_redelivery() -> None:
+    response = play(serve(sale()), found(), claimed(Spent(TXN)))
+    assert (response.status, body(response)["transaction_id"]) == (409, TXN)
+
+
+def test_row_15_a_dead_proof_gets_fresh_instructions() -> None:
+    assert_402(play(serve(sale()), found(), claimed(Void()), FRESH_402))
+
+
+def test_row_16_the_same_proof_for_another_request() -> None:
+    response = play(serve(sale()), found(), claimed(UsedElsewhere()))
+    assert (response.status, body(response)["code"]) == (409, "proof_already_used")
+
+
+def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
+    response = play(
+        serve(sale()), found(), claimed(), accessed(), (Start(TICKET, TXN, ACR), False), (Drop(TICKET), None)
+    )
+    assert (response.status, body(response)["code"]) == (409, "proof_already_used")
+
+
+# Before and beside the rows
+
+
+def test_a_journal_that_cannot_claim_closes_the_shop() -> None:
+    response = play(serve(sale()), found(), claimed(Raise(JournalFull("full"))), NOTE)
+    assert response.status == 503
+    assert response.first("retry-after")
+
+
+def test_a_journal_that_cannot_start_never_runs_the_work() -> None:
+    start = (Start(TICKET, TXN, ACR), Raise(JournalError("disk")))
+    assert_unconfirmed(play(serve(sale()), found(), claimed(), accessed(), start, NOTE))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ((("payment-signature", "x" * 16385),), 431),
+        ((("payment-signature", "a"), ("Payment-Signature", "a")), 400),
+        ((("payment-signature", "a"), ("x-payment", "b")), 400),
+        ((("payment_signature", "a"),), 400),
+        ((("payment-signature", "a,b"),), 400),
+        ((("payment-signature", "a b"),), 400),
+        ((("payment-signature", ""),), 400),
+        ((("payment-signature", "caf\xe9"),), 400),
+    ],
+)
+def test_an_unmistakable_proof_or_none(headers: tuple[tuple[str, str], ...], status: int) -> None:
+    asked = Sale(OFFER, Request("GET", "/", headers), "https://seller.example/")
+    response = play(serve(asked))
+    assert response.status == status
+    assert b"caf" not in response.body
+
+
+def test_a_proof_of_16_kib_is_read() -> None:
+    proof = "x" * 16384
+    play(
+        serve(sale(proof)),
+        found(),
+        (ClaimProof(proof, "GET /summary?q=1"), InProgress()),
+    )
+
+
+def test_a_resource_url_that_the_service_could_not_take_is_414() -> None:
+    asked = Sale(OFFER, Request("GET", "/"), "https://seller.example/" + "a" * 2025)
+    assert len(asked.resource_url) == 2048
+    play(serve(asked), found(), (CallAccess(asked, RULES, None), Unpaid(NEEDED)))
+    longer = replace(asked, resource_url=asked.resource_url + "a")
+    assert play(serve(longer)).status == 414
+
+
+# The sweep
+
+
+def test_the_sweep_finishes_what_was_left() -> None:
+    interrupted = replace(ENTRY, transaction_id="txn_1")
+    failed = replace(ENTRY, transaction_id="txn_2", outcome=Failed("handler_error"))
+    waiting = replace(ENTRY, transaction_id="txn_3", started=False)
+    verdict = Failed("interrupted")
+    seen = play(
+        sweep(),
+        (TakeDue(), HELD),
+        (STANDING, Standing.SUCCEEDED),
+        (COMPLETE_HELD, PAID),
+        (Release(TICKET, PAID.payment_response), None),
+        (TakeDue(), interrupted),
+        (Decide(TICKET, verdict), True),
+        (CallComplete(interrupted, verdict), NotPaid()),
+        (Close(TICKET), None),
+        (TakeDue(), failed),
+        (CallComplete(failed, Failed("handler_error")), NotPaid()),
+        (Close(TICKET), None),
+        (TakeDue(), waiting),
+        (GetStanding("txn_3"), Standing.PENDING),
+        (Hold(TICKET), None),
+        (TakeDue(), None),
+    )
+    assert seen == 4
+
+
+def test_the_sweep_sends_nothing_for_a_row_it_lost() -> None:
+    lost = (Decide(TICKET, Failed("interrupted")), False)
+    assert play(sweep(), (TakeDue(), ENTRY), lost, (TakeDue(), None)) == 1
+
+
+def test_a_waiting_payment_that_is_final_is_closed() -> None:
+    waiting = Entry(TICKET, PROOF, TXN, ACR, None, started=False)
+    play(sweep(), (TakeDue(), waiting), (STANDING, Standing.FAILED), (Close(TICKET), None), (TakeDue(), None))
+
+
+def test_every_question_of_this_file_is_known_by_kind() -> None:
+    """The matcher used for notes really tells kinds apart."""
+    assert Some(Hold) == Hold(TICKET)
+    assert Some(Hold) != Drop(TICKET)
+    assert Proven("a") != Proven("b")
+    assert Fresh(TICKET) != InProgress()
