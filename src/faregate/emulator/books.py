@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from faregate.emulator.catalog import Catalog
+from faregate.emulator.goods import Settlement
 from faregate.emulator.holds import Holds
 from faregate.emulator.identifiers import Ids
 from faregate.emulator.payments import Payment, Payments
 from faregate.emulator.state import ExecutionRecord, PayerRecord, Sale, TransactionRecord
 from faregate.emulator.timeline import Timeline
-from faregate.emulator.world import Seller, Settlement
+from faregate.emulator.world import Seller
 from faregate.merchant.types import Environment
 
 Due = tuple[datetime, int, TransactionRecord]

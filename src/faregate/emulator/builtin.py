@@ -3,7 +3,8 @@ x402 clients sign without being asked."""
 
 from typing import Final
 
-from faregate.emulator.world import Capability, Key, Resource, Revision, Seller, Settlement, Value, World
+from faregate.emulator.goods import Resource, Revision, Settlement, Value
+from faregate.emulator.world import Capability, Key, Seller, World
 
 TEST_KEY: Final = "svc_test_emulator"
 LIVE_KEY: Final = "svc_live_emulator"

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from faregate.emulator.goods import Resource, Revision, Settlement
 from faregate.emulator.identifiers import derived_id
 from faregate.emulator.tokens import TOKENS, Token, price_label
-from faregate.emulator.world import Resource, Revision, Settlement, World
+from faregate.emulator.world import World
 from faregate.merchant.types import Environment
 
 

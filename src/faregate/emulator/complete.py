@@ -8,13 +8,13 @@ answered with how things stand now; another outcome or other values are 409.
 from faregate.emulator.access import PROOF_HEADER
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
+from faregate.emulator.goods import Revision
 from faregate.emulator.payments import Payment
 from faregate.emulator.proofs import BadProof, read_payment
 from faregate.emulator.receipts import completion
 from faregate.emulator.replies import SOON, Refusal, answer, invalid
 from faregate.emulator.settling import fail, read, submit
 from faregate.emulator.state import PENDING, TransactionRecord
-from faregate.emulator.world import Revision
 from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest, complete_request
 from faregate.model import Response
 

@@ -9,13 +9,14 @@ from threading import Lock
 from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing
 from faregate.emulator.edge import random_id, system_clock
+from faregate.emulator.goods import Revision, Settlement
 from faregate.emulator.identifiers import Ids
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payments import Payments
 from faregate.emulator.service import Answered, Service
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS
-from faregate.emulator.world import Revision, Settlement, World
+from faregate.emulator.world import World
 from faregate.errors import Misconfigured
 from faregate.merchant.types import Environment, SettlementAsset
 from faregate.model import Response, WireRequest

@@ -8,6 +8,7 @@ import httpx
 
 from faregate.emulator.calls import MAX_BODY
 from faregate.emulator.emulator import Emulator
+from faregate.emulator.extra import extra_missing
 from faregate.model import Headers, WireRequest
 
 if TYPE_CHECKING:
@@ -41,9 +42,12 @@ def transport(emulator: Emulator) -> EmulatorTransport:
 
 def app(emulator: Emulator) -> "Starlette":
     """A Starlette app, to be served or mounted under any path."""
-    from starlette.applications import Starlette
-    from starlette.requests import ClientDisconnect, Request
-    from starlette.routing import Mount
+    try:
+        from starlette.applications import Starlette
+        from starlette.requests import ClientDisconnect, Request
+        from starlette.routing import Mount
+    except ModuleNotFoundError as error:
+        raise extra_missing(error) from None
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         with suppress(ClientDisconnect):

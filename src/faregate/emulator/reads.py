@@ -6,11 +6,11 @@ from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.catalog import Listing
 from faregate.emulator.complete import known_transaction
+from faregate.emulator.goods import Value
 from faregate.emulator.queries import flag, only
 from faregate.emulator.receipts import detail
 from faregate.emulator.replies import answer_value
 from faregate.emulator.settling import read
-from faregate.emulator.world import Value
 from faregate.merchant.contracts import (
     Components,
     ContractRevision,

@@ -6,11 +6,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Thread
 
-import uvicorn
-
 from faregate.emulator.emulator import Emulator
+from faregate.emulator.extra import extra_missing
 from faregate.emulator.mounts import app
 from faregate.errors import Misconfigured
+
+try:
+    import uvicorn
+except ModuleNotFoundError as error:
+    raise extra_missing(error) from None
 
 
 def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:

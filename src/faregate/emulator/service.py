@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.catalog import build_catalog
+from faregate.emulator.goods import BEGINNING
 from faregate.emulator.identifiers import Ids, derived_id
 from faregate.emulator.keys import demand, key_of
 from faregate.emulator.payments import Payments
@@ -18,7 +19,7 @@ from faregate.emulator.replies import Refusal
 from faregate.emulator.routes import find_route
 from faregate.emulator.settling import advance
 from faregate.emulator.timeline import Clock, Timeline
-from faregate.emulator.world import BEGINNING, World
+from faregate.emulator.world import World
 from faregate.merchant.types import Environment
 from faregate.model import Response, WireRequest
 

@@ -8,11 +8,11 @@ import logging
 from datetime import datetime, timedelta
 
 from faregate.emulator.books import Books
+from faregate.emulator.goods import Settlement
 from faregate.emulator.payments import Pending, Refused
 from faregate.emulator.payments import Settled as Paid
 from faregate.emulator.receipts import settled
 from faregate.emulator.state import PENDING, TransactionRecord
-from faregate.emulator.world import Settlement
 
 _log = logging.getLogger("faregate.emulator")
 _AT_ONCE = Settlement(after_reads=0)

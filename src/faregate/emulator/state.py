@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final, Literal
 
 from faregate.emulator.catalog import Listing, Published
+from faregate.emulator.goods import Settlement
 from faregate.emulator.payments import Payment, Terms
-from faregate.emulator.world import Settlement
 from faregate.merchant.answers import ReceiptDocument
 from faregate.merchant.requests import (
     AccessRequest,

@@ -1,0 +1,89 @@
+"""What is sold: resources, revisions, values, and how a payment ends. Plain frozen data."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import StringConstraints as Text
+
+from faregate.merchant.types import (
+    AtomicAmount,
+    Description,
+    Environment,
+    IntegrationKey,
+    SettlementAsset,
+    ValueName,
+)
+
+Label = Annotated[str, Text(strict=True, min_length=1, max_length=200)]
+BEGINNING: Final = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+class Part(BaseModel):
+    """A piece of the world: frozen, and no property it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+
+
+class Settlement(Part):
+    """When and how a payment ends. Zero is at once; reads are GETs and repeated completes."""
+
+    after_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
+    after_reads: Annotated[int, Field(strict=True, ge=0)] | None = None
+    via: Literal["settling", "reconciling"] = "settling"
+    to: Literal["succeeded", "failed"] = "succeeded"
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> Self:
+        if (self.after_seconds is None) == (self.after_reads is None):
+            raise ValueError("give either after_seconds or after_reads")
+        return self
+
+
+class Value(Part):
+    """One reportable value of a revision; the order in the list is its display position."""
+
+    name: ValueName
+    label: Label | None = None
+    unit: Label = "count"
+    description: Description = ""
+    required: bool = False
+
+
+class Revision(Part):
+    """Published reporting rules with their price. `amount` is in atomic units of `asset`."""
+
+    amount: AtomicAmount
+    asset: SettlementAsset = "USDC"
+    values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
+    name: Label | None = None
+    price_label: Label | None = None
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        no_doubles("value", [value.name for value in self.values])
+        return self
+
+
+class Resource(Part):
+    """What is sold, under one integration key. Revisions are numbered from 1; the last one is active."""
+
+    key: IntegrationKey
+    name: Label
+    revisions: Annotated[tuple[Revision, ...], Field(min_length=1)]
+    description: Description = ""
+    image_url: Label | None = None
+    environments: Annotated[tuple[Environment, ...], Field(min_length=1)] = ("test", "live")
+    show_key: bool = True
+    """False: the service has no integration key and no revision key for it."""
+    require_payment: bool = True
+    archived: bool = False
+    max_timeout_seconds: Annotated[int, Field(strict=True, ge=1)] = 60
+    settlement: Settlement | None = None
+    created_at: AwareDatetime = BEGINNING
+
+
+def no_doubles(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the {what} {name!r} is there twice")
