@@ -1,0 +1,237 @@
+"""What every journal must do (DESIGN section 5). New journals join by one line in `JOURNALS`."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.row import Terms
+from faregate.model import Failed, Response, Succeeded
+from faregate.records import Again, Claim, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
+from tests.core.play import ACR, OTHER_TXN, TXN
+
+TERMS = Terms()
+GOOD = Succeeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
+HERE = "GET /summary?q=1"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+JOURNALS: dict[str, Callable[[Clock], MemoryJournal]] = {"memory": lambda clock: MemoryJournal(clock=clock)}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=JOURNALS)
+def journal(request: pytest.FixtureRequest, clock: Clock) -> MemoryJournal:
+    return JOURNALS[request.param](clock)
+
+
+def fresh(claim: Claim) -> Ticket:
+    assert isinstance(claim, Fresh)
+    return claim.ticket
+
+
+def owed(claim: Claim) -> Entry:
+    assert isinstance(claim, Owed)
+    return claim.entry
+
+
+def started(journal: MemoryJournal, proof: str = "proof", transaction_id: str = TXN) -> Ticket:
+    ticket = fresh(journal.claim(proof, HERE))
+    assert journal.start(ticket, transaction_id, ACR)
+    return ticket
+
+
+def decided(journal: MemoryJournal, outcome: Any = GOOD) -> Ticket:
+    ticket = started(journal)
+    assert journal.decide(ticket, outcome)
+    return ticket
+
+
+def released(journal: MemoryJournal) -> Ticket:
+    ticket = decided(journal)
+    journal.release(ticket, "cGFpZA==")
+    return ticket
+
+
+def test_a_claim_is_won_once(journal: MemoryJournal) -> None:
+    fresh(journal.claim("proof", HERE))
+    assert journal.claim("proof", HERE) == InProgress()
+    fresh(journal.claim("another proof", HERE))
+
+
+def test_a_claim_belongs_to_its_request_for_ever(journal: MemoryJournal) -> None:
+    ticket = fresh(journal.claim("proof", HERE))
+    elsewhere = "GET /summary?q=2"
+    assert journal.claim("proof", elsewhere) == UsedElsewhere()
+    journal.start(ticket, TXN, ACR)
+    journal.decide(ticket, GOOD)
+    journal.release(ticket, "cGFpZA==")
+    assert journal.claim("proof", elsewhere) == UsedElsewhere()
+
+
+def test_a_dropped_claim_leaves_no_trace(journal: MemoryJournal) -> None:
+    journal.drop(fresh(journal.claim("proof", HERE)))
+    assert len(journal) == 0
+    fresh(journal.claim("proof", "GET /other"))
+
+
+def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fenced(
+    journal: MemoryJournal, clock: Clock
+) -> None:
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    quick = fresh(journal.claim("proof", HERE))
+    assert quick.fence > slow.fence
+    assert not journal.start(slow, TXN, ACR)
+    journal.drop(slow)
+    assert journal.start(quick, TXN, ACR)
+
+
+def test_work_that_started_is_never_fresh_again(journal: MemoryJournal, clock: Clock) -> None:
+    slow = started(journal)
+    assert journal.claim("proof", HERE) == InProgress()
+    clock.now += TERMS.work_lease
+    entry = owed(journal.claim("proof", HERE))
+    assert (entry.transaction_id, entry.revision_id, entry.outcome, entry.started) == (TXN, ACR, None, True)
+    assert entry.proof == "proof"
+    assert not journal.decide(slow, GOOD)
+    assert journal.decide(entry.ticket, Failed("interrupted"))
+
+
+def test_a_transaction_belongs_to_one_row(journal: MemoryJournal) -> None:
+    started(journal)
+    twin = fresh(journal.claim("the same payment, encoded anew", HERE))
+    assert not journal.start(twin, TXN, ACR)
+    assert journal.start(twin, OTHER_TXN, ACR)
+
+
+def test_an_outcome_is_decided_once(journal: MemoryJournal) -> None:
+    ticket = decided(journal)
+    assert not journal.decide(ticket, Failed("second thoughts"))
+    journal.hold(ticket)
+    assert owed(journal.claim("proof", HERE)).outcome == GOOD
+
+
+def test_a_held_row_is_the_payers_at_once_and_the_sweeps_later(journal: MemoryJournal, clock: Clock) -> None:
+    ticket = decided(journal)
+    journal.hold(ticket)
+    assert journal.due() is None
+    clock.now += TERMS.first_pause
+    entry = journal.due()
+    assert entry is not None
+    assert entry.outcome == GOOD
+    assert journal.due() is None
+    assert journal.claim("proof", HERE) == InProgress()
+
+
+def test_the_sweep_waits_longer_each_time(journal: MemoryJournal, clock: Clock) -> None:
+    journal.hold(decided(journal))
+    waits = []
+    for _ in range(9):
+        before = clock.now
+        while (entry := journal.due()) is None:
+            clock.now += 1
+        waits.append(clock.now - before)
+        journal.hold(entry.ticket)
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+
+
+def test_a_released_result_is_given_again_three_times_within_the_window(
+    journal: MemoryJournal, clock: Clock
+) -> None:
+    released(journal)
+    for _ in range(TERMS.redeliveries):
+        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    assert journal.claim("proof", HERE) == Spent(TXN)
+    clock.now += TERMS.redelivery_window
+    fresh(journal.claim("proof", HERE))
+
+
+def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: MemoryJournal, clock: Clock) -> None:
+    slow = decided(journal)
+    clock.now += TERMS.work_lease
+    owed(journal.claim("proof", HERE))
+    journal.release(slow, "cGFpZA==")
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+
+
+def test_nothing_undecided_or_failed_is_ever_released(journal: MemoryJournal) -> None:
+    ticket = started(journal)
+    journal.release(ticket, "cGFpZA==")
+    assert journal.claim("proof", HERE) == InProgress()
+    journal.decide(ticket, Failed("handler_error"))
+    journal.release(ticket, "cGFpZA==")
+    assert journal.claim("proof", HERE) == InProgress()
+
+
+def test_a_closed_row_is_void_and_keeps_no_result(journal: MemoryJournal, clock: Clock) -> None:
+    ticket = decided(journal)
+    journal.close(ticket)
+    assert journal.claim("proof", HERE) == Void()
+    assert journal.due() is None
+    journal.release(ticket, "cGFpZA==")
+    assert journal.claim("proof", HERE) == Void()
+    clock.now += TERMS.failed_retention
+    fresh(journal.claim("proof", HERE))
+
+
+def test_what_is_owed_never_expires(journal: MemoryJournal, clock: Clock) -> None:
+    journal.hold(decided(journal))
+    started(journal, "second", OTHER_TXN)
+    clock.now += 10**9
+    journal.claim("third", HERE)
+    assert owed(journal.claim("proof", HERE)).outcome == GOOD
+    assert owed(journal.claim("second", HERE)).transaction_id == OTHER_TXN
+
+
+def test_a_waiting_payment_is_watched_and_may_be_claimed_again(journal: MemoryJournal, clock: Clock) -> None:
+    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    clock.now += TERMS.first_pause
+    entry = journal.due()
+    assert entry is not None
+    assert (entry.transaction_id, entry.started) == (TXN, False)
+    journal.hold(entry.ticket)
+    again = fresh(journal.claim("proof", HERE))
+    assert journal.start(again, TXN, ACR)
+
+
+def test_a_stale_ticket_writes_nothing(journal: MemoryJournal, clock: Clock) -> None:
+    stale = started(journal)
+    clock.now += TERMS.work_lease
+    entry = owed(journal.claim("proof", HERE))
+    journal.hold(stale)
+    journal.close(stale)
+    journal.drop(stale)
+    journal.wait(stale, TXN, ACR)
+    assert journal.claim("proof", HERE) == InProgress()
+    assert journal.decide(entry.ticket, GOOD)
+
+
+def test_one_of_many_threads_wins(journal: MemoryJournal) -> None:
+    answers: list[Claim] = []
+    barrier = threading.Barrier(16)
+
+    def race() -> None:
+        barrier.wait()
+        answers.append(journal.claim("proof", HERE))
+
+    threads = [threading.Thread(target=race) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(answer, Fresh) for answer in answers) == 1
+    assert sum(isinstance(answer, InProgress) for answer in answers) == 15

@@ -1,0 +1,60 @@
+"""What is the memory journal's own: its bounds."""
+
+import pytest
+
+from faregate.errors import JournalFull
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.row import Terms
+from faregate.model import Response, Succeeded
+from faregate.records import Again, Fresh
+from tests.core.play import ACR
+from tests.journals.test_contract import HERE, Clock, fresh, started
+
+
+def test_it_refuses_rather_than_evicts_when_full() -> None:
+    clock = Clock()
+    journal = MemoryJournal(max_rows=2, clock=clock)
+    first = fresh(journal.claim("one", HERE))
+    journal.claim("two", HERE)
+    with pytest.raises(JournalFull):
+        journal.claim("three", HERE)
+    journal.drop(first)
+    assert isinstance(journal.claim("three", HERE), Fresh)
+
+
+def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
+    clock = Clock()
+    journal = MemoryJournal(max_bytes=10, clock=clock)
+    ticket = started(journal)
+    journal.decide(ticket, Succeeded(Response(200, (), b"x" * 10)))
+    with pytest.raises(JournalFull):
+        journal.claim("two", HERE)
+    journal.release(ticket, "cGFpZA==")
+    assert isinstance(journal.claim("proof", HERE), Again)
+    clock.now += Terms().redelivery_window
+    assert isinstance(journal.claim("two", HERE), Fresh)
+
+
+def test_an_abandoned_claim_is_forgotten() -> None:
+    clock = Clock()
+    journal = MemoryJournal(clock=clock)
+    for number in range(100):
+        journal.claim(f"abandoned {number}", HERE)
+    clock.now += 2 * Terms().claim_lease
+    journal.claim("next", HERE)
+    assert len(journal) == 1
+
+
+def test_the_proof_is_not_kept_longer_than_it_is_owed() -> None:
+    journal = MemoryJournal()
+    ticket = started(journal, "a-canary-proof")
+    assert "a-canary-proof" in repr(journal.__dict__)
+    journal.decide(ticket, Succeeded(Response(200)))
+    journal.release(ticket, "cGFpZA==")
+    assert "a-canary-proof" not in repr(journal.__dict__)
+
+
+def test_namespaces_do_not_answer_for_each_other() -> None:
+    journal = MemoryJournal(namespace="test https://one.example")
+    assert journal.start(fresh(journal.claim("proof", HERE)), "txn", ACR)
+    assert isinstance(MemoryJournal(namespace="live https://one.example").claim("proof", HERE), Fresh)
