@@ -1,0 +1,82 @@
+"""The seller's private key: sent to the service, shown to nobody (spec: Authentication)."""
+
+import re
+from typing import Any, NoReturn
+
+from faregate.errors import Misconfigured
+from faregate.merchant.types import Environment
+from faregate.model import Header, Headers
+
+_KEY = re.compile(r"svc_(test|live)_[!-~]{1,500}", re.ASCII)
+_HOW = "Give the private API key of your seller account: it starts with svc_test_ or svc_live_"
+
+
+class ApiKey:
+    """One key; its prefix selects the environment. Raises `Misconfigured`, never echoing the value."""
+
+    __slots__ = ("_key", "environment")
+
+    _key: str
+    environment: Environment
+
+    def __init__(self, key: str) -> None:
+        fault = _fault(key)
+        if fault is None:
+            self._key = key
+            self.environment = "live" if key.startswith("svc_live_") else "test"
+        # A traceback with locals would show the argument of this frame.
+        key = ""
+        if fault is not None:
+            raise Misconfigured(fault)
+
+    def reveal(self) -> str:
+        """The value of the `Authorization` header. Do not keep it in a variable."""
+        return f"Bearer {self._key}"
+
+    def __repr__(self) -> str:
+        return f"svc_{getattr(self, 'environment', 'unknown')}_…"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("an API key is not written anywhere; make it anew from where it is kept")
+
+
+def _fault(key: object) -> str | None:
+    """What is wrong with a key, in words that do not repeat it."""
+    if not isinstance(key, str) or not key:
+        return f"There is no API key. {_HOW}."
+    if _KEY.fullmatch(key):
+        return None
+    if not all("!" <= char <= "~" for char in key):
+        return "The API key has spaces, line breaks or other characters a key never has; copy it again."
+    return f"This is no API key of the service. {_HOW}, and is not empty after that."
+
+
+class SealedHeaders(tuple[Header, ...]):
+    """Header pairs whose repr gives the names only, so that no traceback shows the key."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("headers with an API key are not written anywhere")
+
+    def __repr__(self) -> str:
+        return f"<headers {', '.join(name for name, _ in self)}>"
+
+    __str__ = __repr__
+
+
+_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?", re.ASCII)
+
+
+def sealed(constant: Headers, more: Headers) -> SealedHeaders:
+    """Both, checked: a value with line breaks or beyond ASCII is a `ValueError` that does not repeat it."""
+    for name, value in more:
+        if not _VALUE.fullmatch(value):
+            value = ""
+            raise ValueError(f"{name}: a header value is visible ASCII without line breaks")
+    return SealedHeaders((*constant, *more))

@@ -1,0 +1,67 @@
+"""Where the service is, and that nothing is ever sent anywhere else."""
+
+import re
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
+
+from faregate.errors import BadAnswer, Misconfigured
+from faregate.merchant.types import Environment
+from faregate.merchant.wire import ROOT
+
+_BASE = re.compile(r"https?://[!-~]+", re.ASCII | re.IGNORECASE)
+# A path and query: `//` would name another host, `\` is read as `/` by some, `#` never travels.
+_PATH = re.compile(r"/(?!/)[!-\"$-\[\]-~]*", re.ASCII)
+_HOW = "base_url is the http(s) address of the service, such as https://api.example.com,"
+
+
+class Address:
+    """A checked `base_url`. Raises `Misconfigured`, which does not repeat it: it may hold a password."""
+
+    __slots__ = ("_base", "_origin", "_own_root")
+
+    def __init__(self, base_url: str, environment: Environment) -> None:
+        parts = _parts(base_url)
+        if environment == "live" and parts.scheme == "http" and not _is_here(parts.hostname or ""):
+            raise Misconfigured("A live key is sent over https only: give an https base_url.")
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        prefix = parts.path.rstrip("/")
+        self._base = self._origin + prefix
+        self._own_root = f"{prefix}{ROOT}/" if prefix else None
+
+    def url(self, path: str) -> str:
+        """The full URL of a path with query, unchanged, on this host. Raises `BadAnswer` for another host.
+
+        All paths are relative to `base_url`, a `next` too. With a path in `base_url`, a `next` that
+        already starts with it is taken from the root of the host instead: services behind a prefix do both.
+        """
+        if not _PATH.fullmatch(path):
+            raise BadAnswer("the service gave a next page that is not a path on its own host")
+        if self._own_root is not None and path.startswith(self._own_root):
+            return self._origin + path
+        return self._base + path
+
+    def __repr__(self) -> str:
+        return self._base
+
+
+def _parts(base_url: object) -> SplitResult:
+    if not isinstance(base_url, str) or not _BASE.fullmatch(base_url):
+        raise Misconfigured(f"{_HOW} in plain ASCII.")
+    if any(char in base_url for char in "?#@\\"):
+        raise Misconfigured(f"{_HOW} without user, password, query or fragment.")
+    parts = urlsplit(base_url)
+    try:
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        named = False
+    if not named:
+        raise Misconfigured(f"{_HOW} with a host and, if any, a port from 1 to 65535.")
+    return parts
+
+
+def _is_here(host: str) -> bool:
+    """Whether plain http to this host stays on this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,81 @@
+"""What the client needs of a transport, and what every transport makes of a reply.
+
+A transport sends one request and gives back one whole response, or raises `NoAnswer` (refused,
+reset, timed out: what the service did is unknown) or `BadAnswer` (too large, coded, cut short, not
+HTTP). It follows no redirect, repeats nothing, keeps no cookie, asks no proxy and reads no netrc.
+"""
+
+from typing import Protocol
+
+from faregate.errors import BadAnswer, Misconfigured, NoAnswer, ServiceError
+from faregate.model import Headers, Response, header_values
+
+MAX_REPLY_BYTES = 1024 * 1024
+KEEP_ALIVE_SECONDS = 3.0
+"""How long an idle connection may be used again: less than the 5 s after which uvicorn closes it."""
+IDLE_CONNECTIONS = 20
+
+
+class Transport(Protocol):
+    """The blocking colour. `headers` hold the key: do not log them."""
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        """One exchange in `seconds` at most, from the first connect to the last byte."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections of this process; the next call opens new ones."""
+        ...
+
+
+class AsyncTransport(Protocol):
+    """The awaiting colour. A class may have both."""
+
+    async def asend(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Response:
+        """One exchange in `seconds` at most, from the first connect to the last byte."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections of this process and event loop; the next call opens new ones."""
+        ...
+
+
+class CannotRunHere(Misconfigured):
+    """This transport does not work under this event loop or in this process; another would."""
+
+
+class Reply:
+    """A reply while it comes in. `take` says when to stop reading, `whole` judges what came."""
+
+    __slots__ = ("_chunks", "_size", "headers", "status")
+
+    def __init__(self, status: int, headers: Headers) -> None:
+        self.status = status
+        self.headers = headers
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def take(self, chunk: bytes) -> bool:
+        """Keep a piece of the body; False once there is more than may be read."""
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        return self._size <= MAX_REPLY_BYTES
+
+    def whole(self) -> Response:
+        """The response. Raises `BadAnswer` if it is too large or coded."""
+        if self._size > MAX_REPLY_BYTES:
+            raise BadAnswer(f"HTTP {self.status}: the reply has more than {MAX_REPLY_BYTES} bytes")
+        codings = header_values(self.headers, "content-encoding")
+        if any(coding.strip().lower() != "identity" for coding in codings):
+            raise BadAnswer(f"HTTP {self.status}: the reply is content-encoded, which was not asked for")
+        return Response(self.status, self.headers, b"".join(self._chunks))
+
+
+def no_answer(method: str, url: str, reason: str) -> ServiceError:
+    return NoAnswer(f"{method} {url}: no answer: {reason:.200}")
+
+
+def bad_answer(method: str, url: str, reason: str) -> ServiceError:
+    return BadAnswer(f"{method} {url}: the reply is not whole HTTP: {reason:.200}")

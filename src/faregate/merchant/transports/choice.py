@@ -1,0 +1,97 @@
+"""Which transport a client speaks through: the one it was given, else the fastest that runs here."""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from faregate.errors import Misconfigured
+from faregate.merchant.transports.base import AsyncTransport, CannotRunHere, Transport
+from faregate.model import Headers, Response
+
+if TYPE_CHECKING:
+    import httpx
+
+Name: TypeAlias = Literal["httpx", "pyreqwest"]
+Choice: TypeAlias = "Name | Transport | httpx.BaseTransport | None"
+AsyncChoice: TypeAlias = "Name | AsyncTransport | httpx.AsyncBaseTransport | None"
+
+
+class BothColours(Transport, AsyncTransport, Protocol):
+    """What every transport of ours is."""
+
+
+def blocking(choice: Choice) -> Transport:
+    """The transport of a `MerchantClient`. Raises `Misconfigured`."""
+    ours: Transport = _ours(choice)
+    return ours
+
+
+def awaiting(choice: AsyncChoice) -> AsyncTransport:
+    """The transport of an `AsyncMerchantClient`. Raises `Misconfigured`."""
+    ours: AsyncTransport = _ours(choice)
+    return ours
+
+
+def _ours(choice: Any) -> Any:
+    if choice is None:
+        return _fastest()
+    if choice == "httpx":
+        return _httpcore()
+    if choice == "pyreqwest":
+        return _pyreqwest()
+    if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
+        from faregate.merchant.transports.over_httpx import MountedTransport
+
+        return MountedTransport(choice)
+    if hasattr(choice, "send") or hasattr(choice, "asend"):
+        return choice
+    raise Misconfigured("transport is 'httpx', 'pyreqwest', an httpx transport, or an object that can send.")
+
+
+def _fastest() -> BothColours:
+    return Automatic(_pyreqwest(), _httpcore()) if find_spec("pyreqwest") else _httpcore()
+
+
+def _httpcore() -> BothColours:
+    from faregate.merchant.transports.over_httpcore import HttpcoreTransport
+
+    return HttpcoreTransport()
+
+
+def _pyreqwest() -> BothColours:
+    try:
+        from faregate.merchant.transports.over_pyreqwest import PyreqwestTransport
+    except ModuleNotFoundError:
+        raise Misconfigured("transport='pyreqwest' needs its package: pip install 'faregate[fast]'") from None
+    return PyreqwestTransport()
+
+
+class Automatic:
+    """The fast transport; the plain one where the fast one cannot run (trio, some forked children)."""
+
+    def __init__(self, fast: BothColours, plain: BothColours) -> None:
+        self._fast = fast
+        self._plain = plain
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        try:
+            return self._fast.send(method, url, headers, body, seconds)
+        except CannotRunHere:
+            pass
+        return self._plain.send(method, url, headers, body, seconds)
+
+    async def asend(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Response:
+        try:
+            return await self._fast.asend(method, url, headers, body, seconds)
+        except CannotRunHere:
+            pass
+        return await self._plain.asend(method, url, headers, body, seconds)
+
+    def close(self) -> None:
+        self._fast.close()
+        self._plain.close()
+
+    async def aclose(self) -> None:
+        await self._fast.aclose()
+        await self._plain.aclose()

@@ -1,0 +1,144 @@
+"""The transport that is always there: httpx's own connection pool, httpcore, without httpx's models.
+
+Both colours; asyncio and trio. Driving the pool directly costs half of an httpx client per call
+(docs/client.md) and leaves out by construction what must not happen: redirects, cookies, proxies, netrc.
+"""
+
+import ssl
+from functools import cache
+from time import monotonic
+
+import httpcore
+
+from faregate.errors import ServiceError
+from faregate.merchant.transports.base import (
+    IDLE_CONNECTIONS,
+    KEEP_ALIVE_SECONDS,
+    Reply,
+    bad_answer,
+    no_answer,
+)
+from faregate.merchant.transports.deadlines import AsyncDeadlineBackend, DeadlineBackend, timeouts
+from faregate.merchant.transports.pools import PerLoop, PerProcess
+from faregate.model import Headers, Response
+
+MAX_CONNECTIONS = 100
+
+_FAILURES = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.UnsupportedProtocol,
+    OSError,
+)
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Verification as httpx does it: certifi, or what `SSL_CERT_FILE` names. Made once, it is dear."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _pool() -> httpcore.ConnectionPool:
+    return httpcore.ConnectionPool(
+        ssl_context=_trust(),
+        max_connections=MAX_CONNECTIONS,
+        max_keepalive_connections=IDLE_CONNECTIONS,
+        keepalive_expiry=KEEP_ALIVE_SECONDS,
+        network_backend=DeadlineBackend(),
+    )
+
+
+def _async_pool() -> httpcore.AsyncConnectionPool:
+    return httpcore.AsyncConnectionPool(
+        ssl_context=_trust(),
+        max_connections=MAX_CONNECTIONS,
+        max_keepalive_connections=IDLE_CONNECTIONS,
+        keepalive_expiry=KEEP_ALIVE_SECONDS,
+        network_backend=AsyncDeadlineBackend(),
+    )
+
+
+class HttpcoreTransport:
+    """Blocking `send` and awaiting `asend` over httpcore's pools."""
+
+    def __init__(self) -> None:
+        self._pools = PerProcess(_pool, httpcore.ConnectionPool.close)
+        self._async_pools = PerLoop(_async_pool, httpcore.AsyncConnectionPool.aclose)
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        try:
+            reply = self._exchange(method, url, headers, body, seconds)
+        except _FAILURES as error:
+            failure = _read_failure(method, url, error)
+        else:
+            return reply.whole()
+        # Out here the error has no context: httpcore's frames hold the headers in plain sight.
+        raise failure
+
+    def _exchange(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Reply:
+        extensions = timeouts(monotonic() + seconds, seconds)
+        with self._pools.get().stream(
+            method, url, headers=_raw(headers), content=body, extensions=extensions
+        ) as response:
+            reply = _reply(response)
+            for chunk in response.iter_stream():
+                if not reply.take(chunk):
+                    break
+        return reply
+
+    async def asend(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Response:
+        try:
+            reply = await self._aexchange(method, url, headers, body, seconds)
+        except _FAILURES as error:
+            failure = _read_failure(method, url, error)
+        else:
+            return reply.whole()
+        raise failure
+
+    async def _aexchange(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Reply:
+        extensions = timeouts(monotonic() + seconds, seconds)
+        pool = await self._async_pools.get()
+        async with pool.stream(
+            method, url, headers=_raw(headers), content=body, extensions=extensions
+        ) as response:
+            reply = _reply(response)
+            async for chunk in response.aiter_stream():
+                if not reply.take(chunk):
+                    break
+        return reply
+
+    def close(self) -> None:
+        self._pools.close()
+
+    async def aclose(self) -> None:
+        await self._async_pools.close()
+
+
+def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers]
+
+
+def _reply(response: httpcore.Response) -> Reply:
+    pairs = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
+    return Reply(response.status, pairs)
+
+
+def _read_failure(method: str, url: str, error: Exception) -> ServiceError:
+    """Bytes that are not HTTP, or too few, are a bad answer; everything else is none."""
+    if isinstance(error, httpcore.RemoteProtocolError) and not _said_nothing(error):
+        return bad_answer(method, url, str(error))
+    if isinstance(error, httpcore.LocalProtocolError):
+        return no_answer(method, url, "the request could not be written")
+    return no_answer(method, url, f"{type(error).__name__}: {error}")
+
+
+def _said_nothing(error: httpcore.RemoteProtocolError) -> bool:
+    # httpcore itself speaks in words when the peer left before the reply; the rest wraps h11's error.
+    return bool(error.args) and isinstance(error.args[0], str)

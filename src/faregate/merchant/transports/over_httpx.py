@@ -1,0 +1,103 @@
+"""Any httpx transport as ours: in-process mounts, `httpx.MockTransport`, or one with a private CA.
+
+Only `handle_request` is used, never an httpx client, so an environment, a redirect or a cookie jar plays
+no part. The deadline is whole when awaiting; when blocking it is looked at between the pieces of the body.
+"""
+
+from collections.abc import AsyncIterable, Iterable
+from time import monotonic
+from typing import Any, cast
+
+import anyio
+import httpx
+
+from faregate.errors import Misconfigured, ServiceError
+from faregate.merchant.transports.base import Reply, bad_answer, no_answer
+from faregate.model import Headers, Response
+
+_FAILURES = (httpx.HTTPError, TimeoutError)
+
+
+class MountedTransport:
+    """Blocking over a `httpx.BaseTransport`, awaiting over a `httpx.AsyncBaseTransport`, or both."""
+
+    def __init__(self, mount: httpx.BaseTransport | httpx.AsyncBaseTransport) -> None:
+        self._mount = mount
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        if not isinstance(self._mount, httpx.BaseTransport):
+            raise Misconfigured("This httpx transport is async: it serves an AsyncMerchantClient only.")
+        try:
+            reply = _exchange(self._mount, _request(method, url, headers, body, seconds), seconds)
+        except _FAILURES as error:
+            failure = _read_failure(method, url, error)
+        else:
+            return reply.whole()
+        raise failure
+
+    async def asend(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Response:
+        if not isinstance(self._mount, httpx.AsyncBaseTransport):
+            raise Misconfigured("This httpx transport is blocking: it serves a MerchantClient only.")
+        try:
+            with anyio.fail_after(seconds):
+                reply = await _aexchange(self._mount, _request(method, url, headers, body, seconds))
+        except _FAILURES as error:
+            failure = _read_failure(method, url, error)
+        else:
+            return reply.whole()
+        raise failure
+
+    def close(self) -> None:
+        if isinstance(self._mount, httpx.BaseTransport):
+            self._mount.close()
+
+    async def aclose(self) -> None:
+        if isinstance(self._mount, httpx.AsyncBaseTransport):
+            await self._mount.aclose()
+
+
+def _request(method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> httpx.Request:
+    each = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
+    extensions: dict[str, Any] = {"timeout": each}
+    return httpx.Request(method, url, headers=list(headers), content=body, extensions=extensions)
+
+
+def _exchange(mount: httpx.BaseTransport, request: httpx.Request, seconds: float) -> Reply:
+    moment = monotonic() + seconds
+    response = mount.handle_request(request)
+    try:
+        reply = _reply(response)
+        # The stream itself, not `iter_raw`: a mount may have read its response already.
+        for chunk in cast(Iterable[bytes], response.stream):
+            if monotonic() > moment:
+                raise TimeoutError("the deadline of the call is over")
+            if not reply.take(chunk):
+                break
+    finally:
+        response.close()
+    return reply
+
+
+async def _aexchange(mount: httpx.AsyncBaseTransport, request: httpx.Request) -> Reply:
+    response = await mount.handle_async_request(request)
+    try:
+        reply = _reply(response)
+        async for chunk in cast(AsyncIterable[bytes], response.stream):
+            if not reply.take(chunk):
+                break
+    finally:
+        await response.aclose()
+    return reply
+
+
+def _reply(response: httpx.Response) -> Reply:
+    pairs = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
+    return Reply(response.status_code, pairs)
+
+
+def _read_failure(method: str, url: str, error: Exception) -> ServiceError:
+    reason = f"{type(error).__name__}: {error}"
+    broken = isinstance(error, httpx.RemoteProtocolError) and "without sending a response" not in reason
+    return (bad_answer if broken else no_answer)(method, url, reason)

@@ -1,0 +1,149 @@
+"""The fast transport (extra `fast`): pyreqwest, both colours, asyncio only.
+
+It runs on one thread of its own per process, started at the first call and shared by all. It refuses
+to run in a child forked after that; `CannotRunHere` says so, and the automatic choice then takes httpx.
+"""
+
+from datetime import timedelta
+from typing import TypeVar
+
+from pyreqwest.client import BaseClientBuilder, Client, ClientBuilder, SyncClient, SyncClientBuilder
+from pyreqwest.exceptions import DecodeError, DetailedPyreqwestError, PyreqwestError
+from pyreqwest.http import HeaderMap
+from pyreqwest.request import BaseRequestBuilder
+
+from faregate.errors import ServiceError
+from faregate.merchant.transports.base import (
+    IDLE_CONNECTIONS,
+    KEEP_ALIVE_SECONDS,
+    CannotRunHere,
+    Reply,
+    bad_answer,
+    no_answer,
+)
+from faregate.merchant.transports.pools import PerLoop, PerProcess, on_trio
+from faregate.model import Headers, Response
+
+B = TypeVar("B", bound=BaseClientBuilder)
+R = TypeVar("R", bound=BaseRequestBuilder)
+
+
+def _settled(builder: B) -> B:
+    """No proxy, redirect, cookie or decoding; idle connections for a short time."""
+    return (
+        builder.no_proxy()
+        .follow_redirects(False)
+        .referer(False)
+        .default_cookie_store(False)
+        .gzip(False)
+        .brotli(False)
+        .zstd(False)
+        .deflate(False)
+        .pool_idle_timeout(timedelta(seconds=KEEP_ALIVE_SECONDS))
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+    )
+
+
+def _client() -> SyncClient:
+    try:
+        return _settled(SyncClientBuilder()).build()
+    except RuntimeError as error:
+        raise _forked() from error
+
+
+def _async_client() -> Client:
+    if on_trio():
+        raise CannotRunHere("pyreqwest needs asyncio: under trio, leave the transport out or say httpx.")
+    try:
+        return _settled(ClientBuilder()).build()
+    except RuntimeError as error:
+        raise _forked() from error
+
+
+def _forked() -> CannotRunHere:
+    return CannotRunHere(
+        "pyreqwest was used before this process was forked, and cannot be used here: "
+        "make the first call after the fork, leave the transport out, or say httpx."
+    )
+
+
+class PyreqwestTransport:
+    """Blocking `send` and awaiting `asend` over pyreqwest's clients."""
+
+    def __init__(self) -> None:
+        self._clients = PerProcess(_client, SyncClient.close)
+        self._async_clients = PerLoop(_async_client, Client.close)
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        try:
+            reply = self._exchange(method, url, headers, body, seconds)
+        except PyreqwestError as error:
+            failure = _read_failure(method, url, error)
+        else:
+            return reply.whole()
+        raise failure
+
+    def _exchange(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Reply:
+        request = self._clients.get().request(method, url).headers(headers)
+        with _filled(request, body, seconds).build_streamed() as response:
+            reply = Reply(response.status, _pairs(response.headers))
+            reader = response.body_reader
+            while (chunk := reader.read_chunk()) is not None and reply.take(bytes(chunk)):
+                pass
+        return reply
+
+    async def asend(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Response:
+        try:
+            reply = await self._aexchange(method, url, headers, body, seconds)
+        except PyreqwestError as error:
+            failure = _read_failure(method, url, error)
+        else:
+            return reply.whole()
+        raise failure
+
+    async def _aexchange(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Reply:
+        request = (await self._async_clients.get()).request(method, url).headers(headers)
+        async with _filled(request, body, seconds).build_streamed() as response:
+            reply = Reply(response.status, _pairs(response.headers))
+            reader = response.body_reader
+            while (chunk := await reader.read_chunk()) is not None and reply.take(bytes(chunk)):
+                pass
+        return reply
+
+    def close(self) -> None:
+        self._clients.close()
+
+    async def aclose(self) -> None:
+        await self._async_clients.close()
+
+
+def _filled(request: R, body: bytes | None, seconds: float) -> R:
+    timed = request.timeout(timedelta(seconds=seconds))
+    return timed if body is None else timed.body_bytes(body)
+
+
+def _pairs(headers: HeaderMap) -> Headers:
+    try:
+        return tuple(headers.items())
+    except ValueError:
+        # pyreqwest cannot give values beyond ASCII: leave those out rather than lose the reply.
+        return tuple((name, value) for name in headers for value in _readable(headers, name))
+
+
+def _readable(headers: HeaderMap, name: str) -> list[str]:
+    try:
+        return headers.getall(name)
+    except ValueError:
+        return []
+
+
+def _read_failure(method: str, url: str, error: PyreqwestError) -> ServiceError:
+    """Bytes that are not HTTP, or too few, are a bad answer; everything else is none."""
+    causes = (error.details["causes"] or ()) if isinstance(error, DetailedPyreqwestError) else ()
+    reason = causes[-1]["message"] if causes else error.message
+    kind = bad_answer if isinstance(error, DecodeError) else no_answer
+    return kind(method, url, f"{type(error).__name__}: {reason}")
