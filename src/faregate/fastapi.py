@@ -40,7 +40,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[..., Awaitable[Paymen
     """
     sold = offer(sells, **limits)
 
-    async def payment(connection: HTTPConnection[Any], _signature: Signature = None) -> Payment:
+    async def payment(connection: HTTPConnection, _signature: Signature = None) -> Payment:
         try:
             return await enter(connection, sold)
         except PaymentStop as stop:

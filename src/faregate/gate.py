@@ -244,11 +244,11 @@ def _url(scope: Scope) -> str:
 def _origin(scope: Scope) -> str | None:
     """The address the server listens on, which no payer can choose."""
     server = scope.get("server")
-    if server is None or server[1] is None:
+    if server is None or server[0].startswith("/"):  # a unix socket has no address for payers
         return None
     scheme = scope.get("scheme", "http")
     name = f"[{server[0]}]" if ":" in server[0] else server[0]
-    port = "" if server[1] == {"http": 80, "https": 443}.get(scheme) else f":{server[1]}"
+    port = "" if server[1] in (None, {"http": 80, "https": 443}.get(scheme)) else f":{server[1]}"
     return f"{scheme}://{name}{port}"
 
 

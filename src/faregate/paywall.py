@@ -113,7 +113,7 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
     `sells` is an integration key or an `acr_` revision id.
     """
-    if not isinstance(sells, str) or not sells:
+    if not sells:
         raise Misconfigured("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **limits)
     if made.asset not in (None, "EURC", "USDC"):
@@ -124,7 +124,7 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
 def _embedded() -> Any:
     try:
-        from faregate.emulator import embedded
+        from faregate.emulator.embedded import embedded
     except ModuleNotFoundError as error:
         raise Misconfigured(
             "FAREGATE_BASE_URL=emulator: needs the emulator's packages: pip install 'faregate[emulator]'"

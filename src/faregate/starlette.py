@@ -93,5 +93,6 @@ async def enter(connection: HTTPConnection[Any], sold: Offer) -> Payment:
 def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:
     for value in (*args, *kwargs.values()):
         if isinstance(value, HTTPConnection):
-            return cast(HTTPConnection[Any], value)
+            connection: HTTPConnection[Any] = value
+            return connection
     raise Misconfigured("@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...)).")
