@@ -6,7 +6,7 @@ key (`rvk_`) are the same in both.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from faregate.emulator.goods import Resource, Revision, Settlement
 from faregate.emulator.identifiers import derived_id
@@ -92,7 +92,7 @@ def build_catalog(world: World, environment: Environment) -> Catalog:
 
 def _listing(environment: Environment, plan: Resource, offset: timedelta) -> Listing:
     # The offset keeps the order of resources that name no date of their own.
-    created = plan.created_at + offset
+    created = plan.created_at.astimezone(UTC) + offset
     return Listing(
         id=derived_id("res", created, environment, plan.key),
         plan=plan,

@@ -1,0 +1,172 @@
+"""spec: POST /merchant/v1/access, What the service does (rules 1 to 3), States; DESIGN section 6."""
+
+import base64
+import json
+
+from faregate.emulator import LIVE_KEY, Revision, Value
+
+from .shop import Shop, assert_error, decoded, is_id
+
+
+def test_without_proof_access_is_402_with_instructions(shop: Shop) -> None:
+    response = shop.access()
+    assert_error(response, 402, "payment_required")
+    assert decoded(response.headers["payment-required"])["x402Version"] == 2
+
+
+def test_with_a_good_proof_access_gives_a_transaction(shop: Shop) -> None:
+    response = shop.access(proof=shop.proof())
+    assert response.status_code == 200
+    assert set(response.json()) == {"transaction_id"}
+    assert is_id("txn", response.json()["transaction_id"])
+    assert "payment-required" not in response.headers
+
+
+def test_free_access_has_a_null_transaction_id(shop: Shop) -> None:
+    response = shop.access("free_notes")
+    assert response.status_code == 200
+    assert response.json() == {"transaction_id": None}
+    assert shop.listed("/transactions")["count"] == 0
+
+
+def test_free_access_does_not_look_at_a_proof(shop: Shop) -> None:
+    proof = shop.proof("daily_report")
+    assert shop.access("free_notes", proof).json() == {"transaction_id": None}
+    assert shop.access("free_notes", "garbage").json() == {"transaction_id": None}
+    assert shop.access("daily_report", proof).status_code == 200
+
+
+def test_require_payment_decides_whether_access_is_free(shop: Shop) -> None:
+    shop.emulator.require_payment("text_summary", required=False)
+    assert shop.access().json() == {"transaction_id": None}
+    shop.emulator.require_payment("text_summary")
+    assert shop.access().status_code == 402
+
+
+def test_the_transaction_is_authorized_before_completion(shop: Shop) -> None:
+    bought = shop.buy()
+    found = shop.transaction(bought)
+    assert found["status"] == "authorized"
+    assert found["authorized_atomic"] == "10000"
+
+
+def test_the_same_purchase_again_is_the_same_open_transaction(shop: Shop) -> None:
+    bought = shop.buy()
+    again = shop.access(proof=bought.proof)
+    assert again.status_code == 200
+    assert again.json() == {"transaction_id": bought.id}
+    assert shop.listed("/transactions")["count"] == 1
+
+
+def test_another_encoding_of_the_payment_is_the_same_proof(shop: Shop) -> None:
+    bought = shop.buy()
+    for text in (other_encoding(bought.proof), upper_hex(bought.proof)):
+        assert text != bought.proof
+        assert shop.access(proof=text).json() == {"transaction_id": bought.id}
+
+
+def test_the_same_purchase_while_settling_is_202_with_the_id(shop: Shop) -> None:
+    for resource in ("slow_settlement", "failing_settlement"):
+        bought = shop.buy(resource)
+        assert shop.complete(bought).status_code == 202
+        again = shop.access(resource, bought.proof)
+        assert again.status_code == 202
+        assert again.json() == {"transaction_id": bought.id}
+        assert again.headers["retry-after"] == "1"
+
+
+def test_the_same_purchase_once_final_is_402(shop: Shop) -> None:
+    succeeded, failed = shop.buy(), shop.buy()
+    shop.complete(succeeded)
+    shop.fail(failed)
+    for bought in (succeeded, failed):
+        response = shop.access(proof=bought.proof)
+        assert "already used" in assert_error(response, 402, "payment_required")
+        assert response.headers["payment-required"]
+
+
+def test_a_used_authorization_buys_nothing_else(shop: Shop) -> None:
+    bought = shop.buy()
+    other_url = shop.access_body(resource={"url": "https://seller.example/b", "mime_type": "text/plain"})
+    other_text = shop.access_body()
+    other_text["resource"] = {**other_text["resource"], "description": "another"}
+    for body in (other_url, other_text, shop.access_body("slow_settlement")):
+        response = shop.post("/access", body, bought.proof)
+        assert "already used" in assert_error(response, 402, "payment_required")
+
+
+def test_the_nonce_of_an_authorization_cannot_be_signed_twice(shop: Shop) -> None:
+    nonce = "0x" + "ab" * 32
+    instructions = shop.instructions()
+    assert shop.access(proof=shop.wallet.pay(instructions, nonce=nonce)).status_code == 200
+    shop.clock.advance(1)
+    other = shop.access(proof=shop.wallet.pay(instructions, nonce=nonce))
+    assert "already used" in assert_error(other, 402, "payment_required")
+
+
+def test_an_unknown_or_foreign_revision_is_422(shop: Shop) -> None:
+    unknown = shop.access_body(revision_id="acr_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f")
+    foreign = shop.access_body(revision_id=shop.emulator.revision_id("text_summary", "live"))
+    for body in (unknown, foreign):
+        assert_error(shop.post("/access", body), 422, "invalid_request")
+    assert shop.post("/access", foreign, key=LIVE_KEY).status_code == 402
+
+
+def test_an_archived_resource_is_422(shop: Shop) -> None:
+    assert "archived" in assert_error(shop.access("old_report"), 422, "invalid_request")
+    shop.emulator.archive("daily_report")
+    assert "archived" in assert_error(shop.access("daily_report"), 422, "invalid_request")
+
+
+def test_only_the_active_revision_is_sold(shop: Shop) -> None:
+    before = shop.access_body()
+    shop.emulator.publish("text_summary", Revision(amount=7, values=(Value(name="pages"),)))
+    assert "active" in assert_error(shop.post("/access", before), 422, "invalid_request")
+    assert decoded(shop.instructions())["accepts"][0]["amount"] == "7"
+
+
+def test_a_transaction_keeps_the_revision_it_was_authorized_for(shop: Shop) -> None:
+    bought = shop.buy()
+    shop.emulator.publish("text_summary", Revision(amount=7))
+    done = shop.complete(bought, values={"input-tokens": "3"}).json()
+    assert done["status"] == "succeeded"
+    assert done["receipt"]["payment"]["settled_atomic"] == "10000"
+
+
+def test_the_settlement_asset_must_be_that_of_the_price(shop: Shop) -> None:
+    for resource, asset in (("text_summary", "EURC"), ("euro_report", "USDC")):
+        body = shop.access_body(resource, settlement_asset=asset)
+        assert_error(shop.post("/access", body), 422, "invalid_request")
+
+
+def test_two_proof_headers_are_422(shop: Shop) -> None:
+    proof = shop.proof()
+    content = json.dumps(shop.access_body()).encode()
+    response = shop.raw("/access", content, [("PAYMENT-SIGNATURE", proof), ("payment-signature", proof)])
+    assert_error(response, 422, "invalid_request")
+    assert shop.listed("/transactions")["count"] == 0
+
+
+def test_a_refused_proof_loses_nothing(shop: Shop) -> None:
+    proof = shop.proof("daily_report")
+    assert shop.access("text_summary", proof).status_code == 402
+    assert shop.listed("/payers")["count"] == 0
+    assert shop.access("daily_report", proof).status_code == 200
+
+
+def other_encoding(proof: str) -> str:
+    """The same payload with other spaces, key order and unsigned fields."""
+    payload = json.loads(base64.b64decode(proof))
+    payload["resource"] = {"url": "https://elsewhere.example"}
+    return base64.b64encode(json.dumps(payload, indent=3, sort_keys=True).encode()).decode()
+
+
+def upper_hex(proof: str) -> str:
+    """The same payment with its hex in upper case."""
+    payload = json.loads(base64.b64decode(proof))
+    inner = payload["payload"]
+    inner["signature"] = "0x" + inner["signature"][2:].upper()
+    authorization = inner["authorization"]
+    for name in ("from", "to", "nonce"):
+        authorization[name] = "0x" + authorization[name][2:].upper()
+    return base64.b64encode(json.dumps(payload).encode()).decode()

@@ -1,0 +1,87 @@
+"""The payment instructions are x402 version 2 (DESIGN section 1): what `PAYMENT-REQUIRED` holds."""
+
+import re
+
+import pytest
+from x402.schemas import PaymentRequired
+
+from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Seller, World
+
+from .shop import Shop, decoded
+
+DOMAINS = [
+    (TEST_KEY, "text_summary", "eip155:84532", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC"),
+    (LIVE_KEY, "text_summary", "eip155:8453", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", "USD Coin"),
+    (TEST_KEY, "euro_report", "eip155:84532", "0x808456652fdb597867f38412077A9182bf77359F", "EURC"),
+    (LIVE_KEY, "euro_report", "eip155:8453", "0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42", "EURC"),
+]
+
+
+@pytest.mark.parametrize(("key", "resource", "network", "asset", "name"), DOMAINS)
+def test_the_terms_name_network_token_and_domain(
+    shop: Shop, key: str, resource: str, network: str, asset: str, name: str
+) -> None:
+    shop.key = key
+    assert decoded(shop.instructions(resource))["accepts"] == [
+        {
+            "scheme": "exact",
+            "network": network,
+            "amount": "10000",
+            "asset": asset,
+            "payTo": shop.emulator.world.seller.pay_to,
+            "maxTimeoutSeconds": 60,
+            "extra": {"name": name, "version": "2"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(("key", "resource"), [(key, resource) for key, resource, *_ in DOMAINS])
+def test_the_official_models_read_them(shop: Shop, key: str, resource: str) -> None:
+    shop.key = key
+    found = PaymentRequired.model_validate(decoded(shop.instructions(resource)))
+    assert found.x402_version == 2
+    assert found.accepts[0].get_amount() == "10000"
+
+
+def test_the_resource_echoes_the_request(shop: Shop) -> None:
+    resource = {"url": "https://seller.example/ü", "mime_type": "text/plain", "description": "späte Züge"}
+    header = shop.post("/access", shop.access_body(resource=resource)).headers["payment-required"]
+    assert decoded(header)["resource"] == {
+        "url": "https://seller.example/ü",
+        "mimeType": "text/plain",
+        "description": "späte Züge",
+    }
+
+
+def test_the_header_is_standard_padded_base64(shop: Shop) -> None:
+    for length in range(12):
+        resource = {
+            "url": "https://h",
+            "mime_type": "text/plain",
+            "description": "ÿ?>" * length + "x" * length,
+        }
+        header = shop.post("/access", shop.access_body(resource=resource)).headers["payment-required"]
+        assert re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", header)
+        assert len(header) % 4 == 0
+
+
+def test_the_reason_is_in_the_body_and_in_the_instructions(shop: Shop) -> None:
+    response = shop.access()
+    assert response.json()["message"] == "PAYMENT-SIGNATURE header is required"
+    assert decoded(response.headers["payment-required"])["error"] == response.json()["message"]
+
+
+def test_recipient_amount_and_time_come_from_the_world(shop: Shop) -> None:
+    seller = Seller(pay_to="0x" + "ab" * 20)
+    sold = Resource(key="text_summary", name="A", revisions=(Revision(amount=123),), max_timeout_seconds=300)
+    shop.use(Emulator(World(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    terms = decoded(shop.instructions())["accepts"][0]
+    assert terms["payTo"].lower() == "0x" + "ab" * 20
+    assert terms["amount"] == "123"
+    assert terms["maxTimeoutSeconds"] == 300
+
+
+def test_every_built_in_price_is_below_what_stock_clients_refuse(shop: Shop) -> None:
+    for resource in shop.emulator.world.resources:
+        for revision in resource.revisions:
+            assert revision.amount < 1_000_000

@@ -1,0 +1,261 @@
+"""Whatever a payer sends as proof: 402 with a reason that can be read, never a 500, and nothing lost."""
+
+import base64
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from faregate.emulator import TEST_KEY, Emulator, Wallet
+from faregate.emulator.tokens import TOKENS
+from faregate.model import Response, WireRequest
+
+from .shop import Json, Shop, assert_error, decoded, encoded
+
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+def refused(shop: Shop, proof: str, resource: str = "text_summary") -> str:
+    """Access refuses this proof; gives the reason, which the instructions repeat."""
+    response = shop.access(resource, proof)
+    reason = assert_error(response, 402, "payment_required")
+    assert decoded(response.headers["payment-required"])["error"] == reason
+    assert shop.listed("/transactions")["count"] == 0
+    return reason
+
+
+UNREADABLE = {
+    "empty": "",
+    "no base64": "%%%",
+    "url-safe alphabet": base64.urlsafe_b64encode(b'{"a": "\xff\xfe?>"}').decode(),
+    "no padding": encoded({"a": 11}).rstrip("=") + "A",
+    "not utf-8": base64.b64encode(b'{"a": "\xff"}').decode(),
+    "utf-16": base64.b64encode('{"x402Version": 2}'.encode("utf-16")).decode(),
+    "not json": base64.b64encode(b"{").decode(),
+    "a list": encoded([]),
+    "a number": encoded(7),
+    "deep": base64.b64encode(b"[" * 9000).decode(),
+    "long number": base64.b64encode(b'{"x402Version": ' + b"9" * 5000 + b"}").decode(),
+    "too long": encoded({"a": "a" * 16_000}),
+}
+
+
+@pytest.mark.parametrize("proof", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_an_unreadable_proof_is_402(shop: Shop, proof: str) -> None:
+    assert "proof" in refused(shop, proof)
+
+
+CHANGES: list[tuple[tuple[str, ...], Any, str]] = [
+    (("x402Version",), 1, "x402Version"),
+    (("x402Version",), "2", "x402Version"),
+    (("x402Version",), 2.0, "x402Version"),
+    (("x402Version",), True, "x402Version"),
+    (("x402Version",), None, "x402Version"),
+    (("accepted",), None, "accepted"),
+    (("accepted",), [], "accepted"),
+    (("accepted", "scheme"), "upto", "accepted.scheme"),
+    (("accepted", "scheme"), None, "accepted.scheme"),
+    (("accepted", "network"), "eip155:8453", "accepted.network"),
+    (("accepted", "asset"), TOKENS["test", "EURC"].address, "accepted.asset"),
+    (("accepted", "amount"), "9999", "accepted.amount"),
+    (("accepted", "amount"), 10000, "accepted.amount"),
+    (("accepted", "payTo"), "0x" + "11" * 20, "accepted.payTo"),
+    (("payload",), None, "payload"),
+    (("payload",), "text", "payload"),
+    (("payload", "authorization"), None, "authorization"),
+    (("payload", "authorization", "from"), "0x11", "from"),
+    (("payload", "authorization", "from"), 7, "from"),
+    (("payload", "authorization", "from"), "0x" + "\uff11" * 40, "from"),
+    (("payload", "authorization", "to"), "0x" + "11" * 20, "must pay"),
+    (("payload", "authorization", "to"), None, "to"),
+    (("payload", "authorization", "value"), "9999", "exactly 10000"),
+    (("payload", "authorization", "value"), "10001", "exactly 10000"),
+    (("payload", "authorization", "value"), "010000", "value"),
+    (("payload", "authorization", "value"), "-1", "value"),
+    (("payload", "authorization", "value"), "1e4", "value"),
+    (("payload", "authorization", "value"), 10000, "value"),
+    (("payload", "authorization", "value"), str(1 << 256), "256 bits"),
+    (("payload", "authorization", "validAfter"), "99999999999", "validAfter"),
+    (("payload", "authorization", "validAfter"), "", "validAfter"),
+    (("payload", "authorization", "validBefore"), "1", "validBefore"),
+    (("payload", "authorization", "validBefore"), "99999999999", "signature"),
+    (("payload", "authorization", "validBefore"), None, "validBefore"),
+    (("payload", "authorization", "nonce"), "0x" + "11" * 31, "nonce"),
+    (("payload", "authorization", "nonce"), "0x" + "11" * 32, "signature"),
+    (("payload", "authorization", "nonce"), "11" * 32, "nonce"),
+    (("payload", "signature"), None, "signature"),
+    (("payload", "signature"), "0x", "signature"),
+    (("payload", "signature"), "0x" + "00" * 65, "signature"),
+    (("payload", "signature"), "0x" + "ff" * 64 + "1b", "signature"),
+    (("payload", "signature"), "0x" + "11" * 64, "signature"),
+    (("payload", "signature"), "0x" + "11" * 66, "signature"),
+    (("payload", "signature"), "0x" + "11" * 4097, "signature"),
+    (("payload", "signature"), "0x" + "11" * 9000, "longer than"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "word"), CHANGES, ids=[f"{'.'.join(p)}={v!r:.20}" for p, v, _ in CHANGES]
+)
+def test_a_changed_proof_is_402_and_says_why(
+    shop: Shop, path: tuple[str, ...], value: Any, word: str
+) -> None:
+    good = shop.proof()
+    assert word in refused(shop, changed(good, path, value))
+    assert shop.access(proof=good).status_code == 200
+
+
+@pytest.mark.parametrize("path", [path for path, value, _ in CHANGES if value is None])
+def test_a_proof_with_a_part_missing_is_402(shop: Shop, path: tuple[str, ...]) -> None:
+    payload = decoded(shop.proof())
+    holder = payload
+    for step in path[:-1]:
+        holder = holder[step]
+    del holder[path[-1]]
+    assert path[-1] in refused(shop, encoded(payload))
+
+
+def test_the_signature_of_another_wallet_is_402(shop: Shop) -> None:
+    theirs = decoded(Wallet(clock=shop.clock).pay(shop.instructions()))
+    stolen = changed(encoded(theirs), ("payload", "authorization", "from"), shop.wallet.address)
+    assert "signature" in refused(shop, stolen)
+
+
+def test_a_signature_has_one_form(shop: Shop) -> None:
+    """Neither the mirrored `s` nor a `v` of 0 or 1: a token contract takes only one of them."""
+    good = shop.proof()
+    signature = bytes.fromhex(decoded(good)["payload"]["signature"][2:])
+    mirrored = (ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
+    for other in (
+        signature[:32] + mirrored + bytes([55 - signature[64]]),
+        signature[:64] + bytes([signature[64] - 27]),
+    ):
+        assert "signature" in refused(shop, changed(good, ("payload", "signature"), "0x" + other.hex()))
+
+
+def test_a_payment_in_the_other_token_is_402(shop: Shop) -> None:
+    """The EIP-712 domain belongs to the token: the signature of one is none for the other."""
+    payload = decoded(shop.proof())
+    authorization = payload["payload"]["authorization"]
+    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS["test", "EURC"])
+    assert "signature" in refused(shop, encoded(payload))
+
+
+def test_a_live_payment_is_402_in_test(shop: Shop) -> None:
+    payload = decoded(shop.proof())
+    authorization = payload["payload"]["authorization"]
+    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS["live", "USDC"])
+    assert "signature" in refused(shop, encoded(payload))
+
+
+def test_valid_before_must_be_six_seconds_ahead(shop: Shop) -> None:
+    proof = shop.proof()
+    shop.clock.advance(54.001)
+    assert "6 seconds" in refused(shop, proof)
+
+
+def test_six_seconds_ahead_are_enough(shop: Shop) -> None:
+    proof = shop.proof()
+    shop.clock.advance(54)
+    assert shop.access(proof=proof).status_code == 200
+
+
+def test_valid_after_may_be_now(shop: Shop) -> None:
+    now = int(shop.clock().timestamp())
+    payload = decoded(shop.proof())
+    authorization = payload["payload"]["authorization"]
+    authorization["validAfter"] = str(now + 1)
+    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS["test", "USDC"])
+    assert "validAfter" in refused(shop, encoded(payload))
+    shop.clock.advance(1)
+    assert shop.access(proof=encoded(payload)).status_code == 200
+
+
+def test_unknown_properties_of_a_proof_are_ignored(shop: Shop) -> None:
+    payload = decoded(shop.proof()) | {"extensions": {"a": {}}, "more": 1}
+    payload["accepted"]["extra"] = {}
+    assert shop.access(proof=encoded(payload)).status_code == 200
+
+
+def changed(proof: str, path: tuple[str, ...], value: Any) -> str:
+    payload = copy.deepcopy(decoded(proof))
+    holder: Json = payload
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = value
+    return encoded(payload)
+
+
+# What follows is thrown at `respond` itself, for speed: the same code that answers over HTTP.
+
+EMULATOR = Emulator()
+GOOD = Wallet()
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+PATHS = st.sampled_from(sorted({path for path, _, _ in CHANGES}))
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def ask(proof: str | None) -> Response:
+    body = {
+        "revision_id": EMULATOR.revision_id("text_summary"),
+        "resource": {"url": "https://seller.example/a", "mime_type": "text/plain"},
+        "settlement_asset": "USDC",
+    }
+    headers = [("Authorization", f"Bearer {TEST_KEY}")]
+    if proof is not None:
+        headers.append(("PAYMENT-SIGNATURE", proof))
+    request = WireRequest("POST", "/merchant/v1/access", tuple(headers), json.dumps(body).encode())
+    return EMULATOR.respond(request)
+
+
+def assert_refused(proof: str) -> None:
+    response = ask(proof)
+    assert response.status == 402
+    assert json.loads(response.body)["code"] == "payment_required"
+    assert response.first("payment-required")
+
+
+@quick
+@given(st.text(st.characters(max_codepoint=255)))
+def test_any_text_is_402(text: str) -> None:
+    assert_refused(text)
+
+
+@quick
+@given(st.binary(max_size=200))
+def test_any_bytes_in_base64_are_402(content: bytes) -> None:
+    assert_refused(base64.b64encode(content).decode())
+
+
+@quick
+@given(JSON)
+def test_any_json_is_402(value: Any) -> None:
+    assert_refused(encoded(value))
+
+
+@quick
+@given(PATHS, JSON)
+def test_any_json_in_any_place_is_402(path: tuple[str, ...], value: Any) -> None:
+    instructions = ask(None).first("payment-required")
+    assert instructions is not None
+    good = GOOD.pay(instructions)
+    holder = decoded(good)
+    for step in path:
+        holder = holder[step]
+    if value != holder:
+        assert_refused(changed(good, path, value))
+
+
+@quick
+@given(st.binary(min_size=65, max_size=65))
+def test_any_65_bytes_are_no_signature(content: bytes) -> None:
+    instructions = ask(None).first("payment-required")
+    assert instructions is not None
+    assert_refused(changed(GOOD.pay(instructions), ("payload", "signature"), "0x" + content.hex()))
