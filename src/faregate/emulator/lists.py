@@ -79,16 +79,18 @@ def _page(oldest_first: Iterable[T], query: ListQuery, path: str, show: Callable
         records.reverse()
     start = (query.page - 1) * query.page_size
     end = start + query.page_size
-    following = _address(path, query) if end < len(records) else None
-    envelope = Page[BaseModel](items=[], count=len(records), as_of=query.as_of, next=following)
-    shown = [show(record).model_dump(mode="json", exclude_none=True) for record in records[start:end]]
-    return answer_value({**envelope.model_dump(mode="json"), "items": shown})
+    envelope = Page[BaseModel](items=[], count=len(records), as_of=query.as_of, next=None)
+    shown = envelope.model_dump(mode="json")
+    shown["items"] = [show(one).model_dump(mode="json", exclude_none=True) for one in records[start:end]]
+    if end < len(records):
+        shown["next"] = _address(path, query, shown["as_of"])
+    return answer_value(shown)
 
 
-def _address(path: str, query: ListQuery) -> str:
+def _address(path: str, query: ListQuery, as_of: str) -> str:
     """Where the next page is: the same snapshot, filters, order and size."""
     asked = {
-        "as_of": query.as_of.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "as_of": as_of,
         **query.filters,
         "order": "newest" if query.newest_first else "oldest",
         "page": query.page + 1,

@@ -1,0 +1,342 @@
+"""spec: POST /transactions/{id}/complete, States, Completion result; DESIGN section 6."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from x402.schemas import SettleResponse
+
+from faregate.emulator import LIVE_KEY
+
+from .shop import Purchase, Shop, assert_error, decoded, encoded, is_id
+
+ALWAYS = {"transaction_id", "status", "payment_response", "receipt", "transaction_hash"}
+METADATA = {
+    "duration_ms": 12,
+    "response_content_type": "application/json",
+    "response_size_bytes": 345,
+    "response_status": 200,
+}
+
+
+def test_succeeded_work_takes_the_payment(shop: Shop) -> None:
+    bought = shop.buy()
+    response = shop.complete(bought, values={"input-tokens": "12.5"}, resource_execution=METADATA)
+    assert response.status_code == 200
+    body = response.json()
+    assert set(body) == ALWAYS
+    assert body["transaction_id"] == bought.id
+    assert body["status"] == "succeeded"
+    assert body["transaction_hash"].startswith("0x")
+    assert len(body["transaction_hash"]) == 66
+    assert body["receipt"]["transaction_id"] == bought.id
+    assert response.headers["payment-response"] == body["payment_response"]
+
+
+def test_the_payment_response_is_an_x402_settlement_response(shop: Shop) -> None:
+    body = shop.complete(shop.buy()).json()
+    found = SettleResponse.model_validate(decoded(body["payment_response"]))
+    assert found.success is True
+    assert found.transaction == body["transaction_hash"]
+    assert found.network == "eip155:84532"
+    assert found.payer == shop.wallet.address
+    assert found.amount == "10000"
+
+
+def test_the_receipt_has_every_field(shop: Shop) -> None:
+    bought = shop.buy()
+    receipt = shop.complete(bought).json()["receipt"]
+    world = shop.emulator.world
+    assert is_id("rct", receipt.pop("id"))
+    assert is_id("prc", receipt["price"].pop("id"))
+    assert is_id("org", receipt["seller"].pop("id"))
+    issued = receipt.pop("issued_at")
+    assert len(issued) == len("2026-01-01T00:00:00.000Z")
+    assert datetime.fromisoformat(issued) == shop.clock()
+    assert receipt == {
+        "transaction_id": bought.id,
+        "environment": "test",
+        "environment_key": "test",
+        "schema_version": 1,
+        "payment": {
+            "asset": "USDC",
+            "asset_id": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+            "authorized_atomic": "10000",
+            "settled_atomic": "10000",
+            "network": "eip155:84532",
+            "payer": shop.wallet.address,
+            "recipient": world.seller.pay_to,
+            "scheme": "exact",
+            "transaction_hash": shop.transaction(bought)["transaction_hash"],
+        },
+        "price": {"calculation_mode": "fixed", "currency": "USD", "label": "0.01 USDC"},
+        "resource": {
+            "id": shop.emulator.resource_id("text_summary"),
+            "name": "Text summary",
+            "url": "https://seller.example/text_summary",
+        },
+        "seller": {"name": world.seller.name},
+    }
+
+
+def test_a_euro_price_and_a_live_receipt_say_so(shop: Shop) -> None:
+    euro = shop.complete(shop.buy("euro_report")).json()["receipt"]
+    assert euro["price"]["currency"] == "EUR"
+    assert euro["payment"]["asset"] == "EURC"
+    shop.key = LIVE_KEY
+    live = shop.complete(shop.buy()).json()["receipt"]
+    assert live["environment"] == live["environment_key"] == "live"
+    assert live["payment"]["network"] == "eip155:8453"
+
+
+def test_settlement_moves_the_balance(shop: Shop) -> None:
+    address, seller = shop.wallet.address, shop.emulator.world.seller.pay_to
+    before = shop.emulator.balance(address)
+    bought = shop.buy()
+    assert shop.emulator.balance(address) == before
+    shop.complete(bought)
+    shop.complete(bought)
+    assert shop.emulator.balance(address) == before - 10_000
+    assert shop.emulator.balance(seller) == 10_000
+    assert shop.emulator.balance(address, "EURC") == before
+    assert shop.emulator.balance(address, "USDC", "live") == before
+
+
+def test_failed_work_takes_nothing(shop: Shop) -> None:
+    before = shop.emulator.balance(shop.wallet.address)
+    bought = shop.buy()
+    response = shop.fail(bought)
+    assert response.status_code == 200
+    assert response.json() == {
+        "transaction_id": bought.id,
+        "status": "failed",
+        "payment_response": None,
+        "receipt": None,
+        "transaction_hash": None,
+    }
+    assert "payment-response" not in response.headers
+    assert shop.transaction(bought)["status"] == "failed"
+    assert shop.emulator.balance(shop.wallet.address) == before
+
+
+@pytest.mark.parametrize("resource", ["slow_settlement", "failing_settlement"])
+def test_an_unconfirmed_payment_is_202_with_nulls(shop: Shop, resource: str) -> None:
+    bought = shop.buy(resource)
+    response = shop.complete(bought)
+    assert response.status_code == 202
+    assert set(response.json()) == ALWAYS
+    assert response.json()["transaction_id"] == bought.id
+    assert response.json()["status"] in ("settling", "reconciling")
+    assert [response.json()[name] for name in ("payment_response", "receipt", "transaction_hash")] == [
+        None
+    ] * 3
+    assert "payment-response" not in response.headers
+    assert response.headers["retry-after"] == "1"
+
+
+def test_the_same_again_is_the_stored_result_byte_for_byte(shop: Shop) -> None:
+    bought = shop.buy()
+    first = shop.complete(bought, values={"input-tokens": "1"})
+    shop.clock.advance(3600)
+    again = shop.complete(bought, values={"input-tokens": "1"})
+    assert (again.status_code, again.content) == (200, first.content)
+    assert again.headers["payment-response"] == first.headers["payment-response"]
+    failed = shop.buy()
+    assert shop.fail(failed).content == shop.fail(failed).content
+
+
+def test_another_failure_code_or_metadata_changes_nothing(shop: Shop) -> None:
+    failed, bought = shop.buy(), shop.buy()
+    assert shop.fail(failed).content == shop.fail(failed, "interrupted").content
+    first = shop.complete(bought, resource_execution=METADATA)
+    assert shop.complete(bought).content == first.content
+
+
+def test_another_outcome_after_a_final_one_is_409(shop: Shop) -> None:
+    bought, failed = shop.buy(), shop.buy()
+    shop.complete(bought)
+    shop.fail(failed)
+    assert_error(shop.fail(bought), 409, "invalid_request")
+    assert_error(shop.complete(failed), 409, "invalid_request")
+    assert shop.transaction(bought)["status"] == "succeeded"
+    assert shop.transaction(failed)["status"] == "failed"
+
+
+def test_another_outcome_while_settling_is_409(shop: Shop) -> None:
+    bought = shop.buy("slow_settlement")
+    shop.complete(bought)
+    assert_error(shop.fail(bought), 409, "invalid_request")
+
+
+def test_other_values_the_second_time_are_409(shop: Shop) -> None:
+    bought = shop.buy()
+    shop.complete(bought, values={"input-tokens": "1"})
+    assert_error(shop.complete(bought, values={"input-tokens": "2"}), 409, "invalid_request")
+
+
+def test_an_unknown_transaction_is_404(shop: Shop) -> None:
+    bought = shop.buy()
+    for identifier in ("txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f", "txn_1", "x", bought.id.upper()):
+        wrong = Purchase(identifier, bought.proof, bought.revision_id)
+        assert_error(shop.complete(wrong), 404, "transaction_not_found")
+
+
+def test_a_transaction_of_the_other_environment_is_404(shop: Shop) -> None:
+    bought = shop.buy()
+    shop.key = LIVE_KEY
+    assert_error(shop.complete(bought), 404, "transaction_not_found")
+
+
+def test_another_revision_is_409(shop: Shop) -> None:
+    bought = shop.buy()
+    other = shop.emulator.revision_id("daily_report")
+    assert_error(shop.complete(bought, revision_id=other), 409, "revision_mismatch")
+    assert shop.complete(bought).status_code == 200
+
+
+def test_another_proof_than_the_authorized_one_is_422(shop: Shop) -> None:
+    bought, other = shop.buy(), shop.buy()
+    assert_error(shop.complete(bought, other.proof), 422, "invalid_request")
+    assert_error(shop.complete(bought, "garbage"), 422, "invalid_request")
+    assert shop.transaction(bought)["status"] == "authorized"
+
+
+def test_another_encoding_of_the_proof_is_the_same_proof(shop: Shop) -> None:
+    bought = shop.buy()
+    payload = decoded(bought.proof)
+    payload.pop("resource")
+    assert shop.complete(bought, encoded(payload)).status_code == 200
+
+
+def test_the_proof_is_required_once(shop: Shop) -> None:
+    bought = shop.buy()
+    body = {"revision_id": bought.revision_id, "outcome": "succeeded", "values": {}}
+    path = f"/transactions/{bought.id}/complete"
+    assert_error(shop.post(path, body), 422, "invalid_request")
+    twice = [("PAYMENT-SIGNATURE", bought.proof)] * 2
+    assert_error(shop.raw(path, json.dumps(body).encode(), twice), 422, "invalid_request")
+    assert shop.complete(bought).status_code == 200
+
+
+def test_completing_after_valid_before_fails_the_payment(shop: Shop) -> None:
+    before = shop.emulator.balance(shop.wallet.address)
+    bought = shop.buy()
+    shop.clock.advance(60)
+    response = shop.complete(bought)
+    assert response.status_code == 200
+    assert response.json()["status"] == "failed"
+    assert response.json()["receipt"] is None
+    assert "payment-response" not in response.headers
+    assert shop.emulator.balance(shop.wallet.address) == before
+
+
+def test_completing_just_before_valid_before_succeeds(shop: Shop) -> None:
+    bought = shop.buy()
+    shop.clock.advance(59.9)
+    assert shop.complete(bought).json()["status"] == "succeeded"
+
+
+BAD_BODIES: list[tuple[str, dict[str, Any]]] = [
+    ("no outcome", {"outcome": ...}),
+    ("unknown outcome", {"outcome": "done"}),
+    ("outcome null", {"outcome": None}),
+    ("no revision", {"revision_id": ...}),
+    ("bad revision", {"revision_id": "acr_1"}),
+    ("no values", {"values": ...}),
+    ("values null", {"values": None}),
+    ("values list", {"values": []}),
+    ("extra", {"extra": 1}),
+    ("failure code on success", {"failure_code": "a"}),
+    ("metadata list", {"resource_execution": []}),
+    ("metadata extra", {"resource_execution": {"headers": {}}}),
+    ("metadata negative", {"resource_execution": {"duration_ms": -1}}),
+    ("metadata float", {"resource_execution": {"duration_ms": 1.5}}),
+    ("metadata text", {"resource_execution": {"response_size_bytes": "1"}}),
+    ("metadata bool", {"resource_execution": {"response_size_bytes": True}}),
+    ("metadata huge", {"resource_execution": {"response_size_bytes": 2**53}}),
+    ("metadata status", {"resource_execution": {"response_status": 99}}),
+    ("metadata long", {"resource_execution": {"response_content_type": "a" * 256}}),
+    ("unknown value", {"values": {"pages": "1"}}),
+    ("bad name", {"values": {"Input-Tokens": "1"}}),
+    ("empty name", {"values": {"": "1"}}),
+    ("long name", {"values": {"a" * 101: "1"}}),
+    *(
+        (f"decimal {text!r}", {"values": {"input-tokens": text}})
+        for text in (
+            *(1, 1.5, None, "", "-1", "+1", "01", "1.", ".5", "1e3", " 1", "1\n", "1,5", "NaN"),
+            *("\u0661", "1." + "0" * 13, "1" * 19),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("change", [body for _, body in BAD_BODIES], ids=[name for name, _ in BAD_BODIES])
+def test_a_succeeded_body_that_breaks_a_rule_is_422_and_leaves_it_open(
+    shop: Shop, change: dict[str, Any]
+) -> None:
+    bought = shop.buy()
+    body = {"revision_id": bought.revision_id, "outcome": "succeeded", "values": {}, **change}
+    body = {name: value for name, value in body.items() if value is not ...}
+    response = shop.post(f"/transactions/{bought.id}/complete", body, bought.proof)
+    assert_error(response, 422, "invalid_request")
+    assert shop.complete(bought).json()["status"] == "succeeded"
+
+
+@pytest.mark.parametrize("text", ["0", "1", "0.5", "9" * 18, "9" * 18 + "." + "9" * 12, "0.000000000001"])
+def test_decimals_within_the_limits_are_taken(shop: Shop, text: str) -> None:
+    assert shop.complete(shop.buy(), values={"input-tokens": text}).status_code == 200
+
+
+def test_a_required_value_must_be_reported(shop: Shop) -> None:
+    bought = shop.buy("token_meter")
+    message = assert_error(shop.complete(bought), 422, "invalid_request")
+    assert "input_tokens" in message
+    assert shop.complete(bought, values={"input_tokens": "7"}).json()["status"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"failure_code": ...},
+        {"failure_code": ""},
+        {"failure_code": "a" * 101},
+        {"failure_code": "a b"},
+        {"failure_code": "a\n"},
+        {"failure_code": "\u00e9"},
+        {"failure_code": None},
+        {"failure_code": 7},
+        {"extra": 1},
+        {"values": {}},
+        {"revision_id": ...},
+    ],
+    ids=repr,
+)
+def test_a_failed_body_that_breaks_a_rule_is_422_and_leaves_it_open(
+    shop: Shop, change: dict[str, Any]
+) -> None:
+    bought = shop.buy()
+    body = {"revision_id": bought.revision_id, "outcome": "failed", "failure_code": "a", **change}
+    body = {name: value for name, value in body.items() if value is not ...}
+    response = shop.post(f"/transactions/{bought.id}/complete", body, bought.proof)
+    assert_error(response, 422, "invalid_request")
+    assert shop.transaction(bought)["status"] == "authorized"
+
+
+@pytest.mark.parametrize("code", ["a", "A-z0.9:_", "a" * 100])
+def test_failure_codes_within_the_limits_are_taken(shop: Shop, code: str) -> None:
+    assert shop.fail(shop.buy(), code).json()["status"] == "failed"
+
+
+@pytest.mark.parametrize("metadata", [None, {}, METADATA, {"response_status": 599}])
+def test_metadata_is_optional_on_both_outcomes(shop: Shop, metadata: object) -> None:
+    assert shop.complete(shop.buy(), resource_execution=metadata).status_code == 200
+    bought = shop.buy()
+    body = {
+        "revision_id": bought.revision_id,
+        "outcome": "failed",
+        "failure_code": "a",
+        "resource_execution": metadata,
+    }
+    path = f"/transactions/{bought.id}/complete"
+    assert shop.post(path, body, bought.proof).json()["status"] == "failed"

@@ -1,0 +1,104 @@
+"""spec: POST /resource-executions/{id}/complete. The id is told when the emulator is set to."""
+
+from typing import Any
+
+import pytest
+
+from faregate.emulator import LIVE_KEY, Emulator
+
+from .shop import Shop, assert_error, is_id
+
+METADATA = {
+    "duration_ms": 12,
+    "response_content_type": "text/html; charset=utf-8",
+    "response_size_bytes": 0,
+    "response_status": 204,
+}
+
+
+@pytest.fixture
+def emulator(clock: Any) -> Emulator:
+    return Emulator(clock=clock, expose_execution_id=True)
+
+
+@pytest.fixture
+def execution(shop: Shop) -> str:
+    """An open free execution."""
+    body = shop.access("free_notes").json()
+    assert set(body) == {"transaction_id", "resource_execution_id"}
+    assert body["transaction_id"] is None
+    return str(body["resource_execution_id"])
+
+
+def close(shop: Shop, execution: str, **changes: object) -> Any:
+    body = {"revision_id": shop.emulator.revision_id("free_notes"), "resource_execution": METADATA, **changes}
+    body = {name: value for name, value in body.items() if value is not ...}
+    return shop.post(f"/resource-executions/{execution}/complete", body)
+
+
+def test_a_free_execution_is_closed(shop: Shop, execution: str) -> None:
+    assert is_id("rex", execution)
+    response = close(shop, execution)
+    assert response.status_code == 200
+    assert response.json() == {"resource_execution_id": execution}
+
+
+def test_a_paid_access_has_no_execution(shop: Shop) -> None:
+    assert set(shop.access(proof=shop.proof()).json()) == {"transaction_id"}
+
+
+def test_the_same_metadata_again_is_200(shop: Shop, execution: str) -> None:
+    assert close(shop, execution).content == close(shop, execution).content
+
+
+def test_other_metadata_is_409(shop: Shop, execution: str) -> None:
+    close(shop, execution)
+    response = close(shop, execution, resource_execution=METADATA | {"duration_ms": 13})
+    assert_error(response, 409, "resource_execution_conflict")
+    assert close(shop, execution).status_code == 200
+
+
+def test_another_revision_is_409(shop: Shop, execution: str) -> None:
+    other = shop.emulator.revision_id("text_summary")
+    assert_error(close(shop, execution, revision_id=other), 409, "revision_mismatch")
+    assert close(shop, execution).status_code == 200
+    assert_error(close(shop, execution, revision_id=other), 409, "revision_mismatch")
+
+
+@pytest.mark.parametrize("identifier", ["rex_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f", "rex_1", "x", "a%2Fb"])
+def test_an_unknown_execution_is_404(shop: Shop, identifier: str) -> None:
+    assert_error(close(shop, identifier), 404, "resource_execution_not_found")
+
+
+def test_an_execution_of_the_other_environment_is_404(shop: Shop, execution: str) -> None:
+    shop.key = LIVE_KEY
+    assert_error(close(shop, execution), 404, "resource_execution_not_found")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"revision_id": ...},
+        {"revision_id": "acr_1"},
+        {"resource_execution": ...},
+        {"resource_execution": None},
+        {"resource_execution": "text"},
+        {"resource_execution": {"body": "secret"}},
+        {"resource_execution": {"duration_ms": -1}},
+        {"resource_execution": {"duration_ms": 2**53}},
+        {"resource_execution": {"duration_ms": "1"}},
+        {"resource_execution": {"response_status": 600}},
+        {"resource_execution": {"response_content_type": "a" * 256}},
+        {"extra": 1},
+    ],
+    ids=repr,
+)
+def test_a_body_that_breaks_a_rule_is_422(shop: Shop, execution: str, change: dict[str, Any]) -> None:
+    assert_error(close(shop, execution, **change), 422, "invalid_request")
+    assert close(shop, execution).status_code == 200
+
+
+def test_a_body_that_is_not_json_is_400(shop: Shop, execution: str) -> None:
+    response = shop.raw(f"/resource-executions/{execution}/complete", b"duration_ms=1")
+    assert_error(response, 400, "invalid_request")
+    assert close(shop, execution).status_code == 200

@@ -1,0 +1,171 @@
+"""spec: List envelope, Pagination rules, Limits: the same for all three lists."""
+
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from faregate.emulator import Wallet
+
+from .shop import Json, Shop, assert_error
+
+LISTS = ["/transactions", "/payers", "/resources"]
+every_list = pytest.mark.parametrize("path", LISTS)
+
+
+@pytest.fixture
+def full(shop: Shop) -> Shop:
+    """Seven of each, all made in one moment of the clock."""
+    for _ in range(7):
+        shop.wallet = Wallet(clock=shop.clock)
+        shop.buy()
+    return shop
+
+
+def walk(shop: Shop, path: str) -> list[Json]:
+    """All pages, by following `next` unchanged."""
+    pages = [shop.listed(path)]
+    while pages[-1]["next"] is not None:
+        pages.append(shop.listed(pages[-1]["next"]))
+    return pages
+
+
+def ids(pages: list[Json]) -> list[str]:
+    return [item["id"] for page in pages for item in page["items"]]
+
+
+@every_list
+def test_the_envelope_has_four_fields(full: Shop, path: str) -> None:
+    page = full.listed(path)
+    assert set(page) == {"items", "count", "as_of", "next"}
+    assert page["count"] == len(page["items"]) == 7
+    assert page["next"] is None
+    assert page["as_of"].endswith("Z")
+
+
+@every_list
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8, 100])
+def test_pages_cover_the_list_once(full: Shop, path: str, size: int) -> None:
+    pages = walk(full, f"{path}?page_size={size}")
+    assert len(pages) == -(-7 // size)
+    assert {page["count"] for page in pages} == {7}
+    assert len({page["as_of"] for page in pages}) == 1
+    assert ids(pages) == ids([full.listed(path)])
+    assert len(set(ids(pages))) == 7
+
+
+@every_list
+def test_oldest_is_newest_reversed_even_within_one_moment(full: Shop, path: str) -> None:
+    newest, oldest = full.listed(f"{path}?order=newest"), full.listed(f"{path}?order=oldest")
+    assert ids([newest]) == ids([full.listed(path)]) == ids([oldest])[::-1]
+    assert newest["items"][0]["created_at"] >= newest["items"][-1]["created_at"]
+
+
+@every_list
+def test_next_is_a_path_with_everything_in_it(full: Shop, path: str) -> None:
+    page = full.listed(f"{path}?order=oldest&page_size=2&page=2")
+    following = urlsplit(page["next"])
+    assert following.path == f"/merchant/v1{path}"
+    assert parse_qs(following.query) == {
+        "as_of": [page["as_of"]],
+        "order": ["oldest"],
+        "page": ["3"],
+        "page_size": ["2"],
+    }
+
+
+@pytest.mark.parametrize("path", ["/transactions", "/payers"])
+def test_a_snapshot_does_not_move(full: Shop, path: str) -> None:
+    first = full.listed(f"{path}?page_size=3")
+    for _ in range(3):
+        full.wallet = Wallet(clock=full.clock)
+        full.buy()
+    pages = [first, *walk(full, first["next"])]
+    assert [page["count"] for page in pages] == [7, 7, 7]
+    assert len(set(ids(pages))) == 7
+    assert full.listed(path)["count"] == 10
+    assert full.listed(f"{path}?as_of={first['as_of']}")["count"] == 7
+
+
+@pytest.mark.parametrize("path", ["/transactions", "/payers"])
+def test_as_of_holds_what_was_created_by_then(shop: Shop, path: str) -> None:
+    moments = []
+    for _ in range(3):
+        shop.wallet = Wallet(clock=shop.clock)
+        moments.append(shop.transaction(shop.buy())["created_at"])
+        shop.clock.advance(0.000_001)
+    for count, moment in enumerate(moments, 1):
+        assert shop.listed(f"{path}?as_of={moment}")["count"] == count
+
+
+@every_list
+def test_as_of_before_everything_is_an_empty_list(full: Shop, path: str) -> None:
+    page = full.listed(f"{path}?as_of=2024-01-01T00:00:00Z")
+    assert page == {"items": [], "count": 0, "as_of": "2024-01-01T00:00:00.000Z", "next": None}
+
+
+@every_list
+def test_a_page_after_the_last_is_empty(full: Shop, path: str) -> None:
+    page = full.listed(f"{path}?page=2")
+    assert (page["items"], page["count"], page["next"]) == ([], 7, None)
+    assert full.listed(f"{path}?page={10**17}")["items"] == []
+
+
+@every_list
+def test_page_size_is_50_by_default(shop: Shop, path: str) -> None:
+    if path == "/transactions":
+        for _ in range(51):
+            shop.buy()
+        page = shop.listed(path)
+        assert (len(page["items"]), page["count"]) == (50, 51)
+        assert "page_size=50" in page["next"]
+    assert shop.listed(path)["items"] == shop.listed(f"{path}?page_size=50&page=1")["items"]
+
+
+@every_list
+@pytest.mark.parametrize(
+    "as_of",
+    [
+        "2025-12-31T00:00:00Z",
+        "2025-12-31T00:00:00z",
+        "2025-12-31T00:00Z",
+        "2025-12-31T00:00:00.123456Z",
+        "2025-12-31T00:00:00.123456789Z",
+        "2025-12-31T02:00:00%2B02:00",
+        "2025-12-30T22:00:00-02:00",
+        "2026-01-01T00:00:00Z",
+    ],
+)
+def test_as_of_takes_any_zone(full: Shop, path: str, as_of: str) -> None:
+    assert full.get(f"{path}?as_of={as_of}").status_code == 200
+
+
+BAD_QUERIES = [
+    *("page=0", "page=-1", "page=1.0", "page=", "page=one", "page=01", "page=%2B1", "page=1%0A"),
+    *("page=" + "9" * 5000, "page=\u0661", "page=1&page=2"),
+    *("page_size=0", "page_size=101", "page_size=-1", "page_size=", "page_size=ten", "page_size=1e1"),
+    *("order=", "order=up", "order=Newest", "order=newest&order=oldest"),
+    *("as_of=", "as_of=now", "as_of=2025-12-31", "as_of=2025-12-31T00:00:00", "as_of=1767139200"),
+    *("as_of=2025-12-31T00:00:00+02:00", "as_of=2025-13-31T00:00:00Z", "as_of=2025-12-31T25:00:00Z"),
+    *("as_of=0001-01-01T00:00:00%2B23:59", "as_of=9999-12-31T23:59:59-23:59", "as_of=2025-W01-1T00:00Z"),
+    *("as_of=2999-01-01T00:00:00Z", "as_of=2026-01-01T00:00:00.001Z", "as_of=2026-01-01T00:00:00-00:01"),
+    *("unknown=1", "Page=1", "a", "&".join(f"p{n}=1" for n in range(60))),
+]
+
+
+@every_list
+@pytest.mark.parametrize("query", BAD_QUERIES, ids=lambda query: query[:40])
+def test_a_query_that_breaks_a_rule_is_422(shop: Shop, path: str, query: str) -> None:
+    assert_error(shop.get(f"{path}?{query}"), 422, "invalid_request")
+
+
+def test_as_of_is_in_the_future_by_the_clock_of_the_service(shop: Shop) -> None:
+    soon = (shop.clock() + timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert_error(shop.get(f"/payers?as_of={soon}"), 422, "invalid_request")
+    shop.clock.advance(5)
+    assert shop.get(f"/payers?as_of={soon}").status_code == 200
+
+
+def test_filters_of_one_list_are_unknown_to_another(shop: Shop) -> None:
+    for address in ("/payers?status=failed", "/resources?payer_id=a", "/transactions?archived=true"):
+        assert_error(shop.get(address), 422, "invalid_request")
