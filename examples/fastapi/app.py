@@ -1,12 +1,12 @@
 """A seller's app. FAREGATE_API_KEY and FAREGATE_BASE_URL are all it needs:
 
-    FAREGATE_BASE_URL=emulator: uvicorn --app-dir examples/fastapi app:app
+FAREGATE_BASE_URL=emulator: uvicorn --app-dir examples/fastapi app:app
 """
 
-import asyncio
 import os
 from typing import Annotated
 
+import anyio
 from fastapi import Depends, FastAPI, HTTPException
 from pydantic import BaseModel
 
@@ -54,7 +54,7 @@ async def slow() -> dict[str, str]:
 async def patient() -> dict[str, str]:
     """Paid, and takes a moment."""
     worked("patient")
-    await asyncio.sleep(0.5)
+    await anyio.sleep(0.5)
     return {"result": "done once"}
 
 

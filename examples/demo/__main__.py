@@ -1,0 +1,89 @@
+"""`scripts/demo`: plays the story. Exit 0 only if each step was as told; 1 says what was not."""
+
+import argparse
+import asyncio
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+from x402.http.clients.httpx import PaymentError
+
+from faregate.errors import FaregateError
+from faregate.merchant.client import AsyncMerchantClient
+
+from .books import read_the_books
+from .payer import Payer
+from .stage import SELLER, DidNotStart, Stage, stage
+from .story import Story
+from .teller import Teller, Untrue
+
+_STOPPED = 130
+
+
+def main() -> int:
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, _leave)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without our signs
+    console = Console(highlight=False)
+    try:
+        with stage(arguments.seller) as where:
+            return _run(console, where, serve=arguments.serve)
+    except DidNotStart as error:
+        console.print(f"\n{error}", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("\n  Stopped.")
+        return _STOPPED
+
+
+def _run(console: Console, where: Stage, *, serve: bool) -> int:
+    teller = Teller(console)
+    teller.title("faregate", "a seller, the merchant service and a payer, on this machine")
+    _addresses(teller, where)
+    try:
+        asyncio.run(_play(teller, where))
+    except Untrue as untrue:
+        teller.end(f"Not as told: {untrue}.", well=False)
+        return 1
+    except (httpx.HTTPError, FaregateError, PaymentError) as error:
+        teller.end(f"The story broke off: {type(error).__name__}: {error}", well=False)
+        return 1
+    teller.end(f"All {teller.claims} claims hold.", well=True)
+    _addresses(teller, where)
+    if serve:
+        teller.say("Both stay up until Ctrl-C.")
+        threading.Event().wait()
+    teller.say("Both end now; scripts/demo --serve leaves them up.")
+    return 0
+
+
+async def _play(teller: Teller, where: Stage) -> None:
+    async with Payer(where.seller) as payer, AsyncMerchantClient(where.api_key, where.service) as books:
+        await Story(teller, payer, books).play()
+        await read_the_books(teller, payer, books)
+
+
+def _addresses(teller: Teller, where: Stage) -> None:
+    teller.facts([("service", where.service), ("seller", where.seller)])
+
+
+def _leave(number: int, _frame: object) -> None:
+    """Asked to end: by way of every `finally`, so that the servers end too."""
+    sys.exit(128 + number)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/demo", description="Plays the story of paid requests.")
+    parser.add_argument("--serve", action="store_true", help="leave both servers up at the end")
+    parser.add_argument(
+        "--seller", type=Path, default=SELLER, metavar="DIR", help="another app.py to play it with"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
