@@ -1,0 +1,5 @@
+"""No paywall at all: what everything else is compared with."""
+
+from goods import shop
+
+app = shop()

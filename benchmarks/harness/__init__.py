@@ -1,0 +1,1 @@
+"""Side by side: every contestant under the same load, in one run (`benchmarks/README.md`)."""

@@ -1,0 +1,48 @@
+"""A payer's header: shaped like a real one and never looked into here, since the upstream always agrees."""
+
+import base64
+import json
+from typing import Any
+
+from harness.http import ask
+from harness.processes import Server
+
+
+def proof_for(server: Server, takes: str) -> str:
+    """A proof this server accepts. x402 compares it with its own instructions, so these are asked for."""
+    if takes != "x402":
+        return _encoded(_INSTRUCTIONS, "http://127.0.0.1/report")
+    reply = ask(server.url + "/report")
+    required = json.loads(base64.b64decode(reply.headers["payment-required"]))
+    return _encoded(required["accepts"][0], required["resource"]["url"])
+
+
+_INSTRUCTIONS = {
+    "scheme": "exact",
+    "network": "eip155:84532",
+    "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    "amount": "10000",
+    "payTo": "0x" + "2" * 40,
+    "maxTimeoutSeconds": 300,
+    "extra": {"name": "USDC", "version": "2"},
+}
+
+
+def _encoded(accepted: Any, url: str) -> str:
+    payment = {
+        "x402Version": 2,
+        "resource": {"url": url, "description": "", "mimeType": "application/json"},
+        "accepted": accepted,
+        "payload": {
+            "signature": "0x" + "5a" * 65,
+            "authorization": {
+                "from": "0x" + "1" * 40,
+                "to": accepted["payTo"],
+                "value": accepted["amount"],
+                "validAfter": "0",
+                "validBefore": "4102444800",
+                "nonce": "0x" + "c3" * 32,
+            },
+        },
+    }
+    return base64.b64encode(json.dumps(payment).encode()).decode()

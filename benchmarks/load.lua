@@ -1,0 +1,38 @@
+-- What wrk sends, and how it tells what came back. Arguments after `--`: path, proof, and whether every
+-- request carries its own proof ("unique"): a journal serves one proof once.
+
+local counter = 0
+
+function setup(thread)
+    -- wrk gives every thread its own Lua state; the number keeps their proofs apart.
+    threads = (threads or 0) + 1
+    thread:set("number", threads)
+end
+
+function init(args)
+    path, proof, unique = args[1], args[2], args[3] == "unique"
+    local start = "GET " .. path .. " HTTP/1.1\r\nHost: " .. wrk.host .. ":" .. wrk.port .. "\r\nAccept: */*\r\n"
+    head = proof == "" and start or start .. "PAYMENT-SIGNATURE: " .. proof
+    tail = proof == "" and "\r\n" or "\r\n\r\n"
+    -- Seconds of the clock: the proofs of a warm-up must not come again in the round after it.
+    serial = string.format("%08x%02x", os.time() % 0xffffffff, number)
+end
+
+function request()
+    if not unique then
+        return head .. tail
+    end
+    counter = counter + 1
+    return head .. serial .. string.format("%010x", counter) .. tail
+end
+
+function done(summary, latency, requests)
+    local errors = summary.errors
+    io.write(string.format(
+        'RESULT {"requests": %d, "seconds": %.6f, "p50_ms": %.3f, "p99_ms": %.3f, ' ..
+        '"refused": %d, "broken": %d}\n',
+        summary.requests, summary.duration / 1e6,
+        latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+        errors.status, errors.connect + errors.read + errors.write + errors.timeout
+    ))
+end
