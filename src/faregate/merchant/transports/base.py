@@ -46,31 +46,17 @@ class CannotRunHere(Misconfigured):
     """This transport does not work under this event loop or in this process; another would."""
 
 
-class Reply:
-    """A reply while it comes in. `take` says when to stop reading, `whole` judges what came."""
+def whole(status: int, headers: Headers, body: bytes) -> Response:
+    """The reply that came. Raises `BadAnswer` if it is too large or coded.
 
-    __slots__ = ("_chunks", "_size", "headers", "status")
-
-    def __init__(self, status: int, headers: Headers) -> None:
-        self.status = status
-        self.headers = headers
-        self._chunks: list[bytes] = []
-        self._size = 0
-
-    def take(self, chunk: bytes) -> bool:
-        """Keep a piece of the body; False once there is more than may be read."""
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        return self._size <= MAX_REPLY_BYTES
-
-    def whole(self) -> Response:
-        """The response. Raises `BadAnswer` if it is too large or coded."""
-        if self._size > MAX_REPLY_BYTES:
-            raise BadAnswer(f"HTTP {self.status}: the reply has more than {MAX_REPLY_BYTES} bytes")
-        codings = header_values(self.headers, "content-encoding")
-        if any(coding.strip().lower() != "identity" for coding in codings):
-            raise BadAnswer(f"HTTP {self.status}: the reply is content-encoded, which was not asked for")
-        return Response(self.status, self.headers, b"".join(self._chunks))
+    A transport stops reading once it has more than `MAX_REPLY_BYTES`, and leaves the verdict to this.
+    """
+    if len(body) > MAX_REPLY_BYTES:
+        raise BadAnswer(f"HTTP {status}: the reply has more than {MAX_REPLY_BYTES} bytes")
+    codings = header_values(headers, "content-encoding")
+    if any(coding.strip().lower() != "identity" for coding in codings):
+        raise BadAnswer(f"HTTP {status}: the reply is content-encoded, which was not asked for")
+    return Response(status, headers, body)
 
 
 def no_answer(method: str, url: str, reason: str) -> ServiceError:

@@ -14,9 +14,10 @@ from faregate.errors import ServiceError
 from faregate.merchant.transports.base import (
     IDLE_CONNECTIONS,
     KEEP_ALIVE_SECONDS,
-    Reply,
+    MAX_REPLY_BYTES,
     bad_answer,
     no_answer,
+    whole,
 )
 from faregate.merchant.transports.deadlines import AsyncDeadlineBackend, DeadlineBackend, timeouts
 from faregate.merchant.transports.pools import PerLoop, PerProcess
@@ -74,20 +75,23 @@ class HttpcoreTransport:
         except _FAILURES as error:
             failure = _read_failure(method, url, error)
         else:
-            return reply.whole()
+            return whole(*reply)
         # Out here the error has no context: httpcore's frames hold the headers in plain sight.
         raise failure
 
-    def _exchange(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Reply:
+    def _exchange(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> tuple[int, Headers, bytes]:
         extensions = timeouts(monotonic() + seconds, seconds)
         with self._pools.get().stream(
             method, url, headers=_raw(headers), content=body, extensions=extensions
         ) as response:
-            reply = _reply(response)
+            came = bytearray()
             for chunk in response.iter_stream():
-                if not reply.take(chunk):
+                came += chunk
+                if len(came) > MAX_REPLY_BYTES:
                     break
-        return reply
+        return response.status, _pairs(response), bytes(came)
 
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
@@ -97,22 +101,23 @@ class HttpcoreTransport:
         except _FAILURES as error:
             failure = _read_failure(method, url, error)
         else:
-            return reply.whole()
+            return whole(*reply)
         raise failure
 
     async def _aexchange(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
-    ) -> Reply:
+    ) -> tuple[int, Headers, bytes]:
         extensions = timeouts(monotonic() + seconds, seconds)
         pool = await self._async_pools.get()
         async with pool.stream(
             method, url, headers=_raw(headers), content=body, extensions=extensions
         ) as response:
-            reply = _reply(response)
+            came = bytearray()
             async for chunk in response.aiter_stream():
-                if not reply.take(chunk):
+                came += chunk
+                if len(came) > MAX_REPLY_BYTES:
                     break
-        return reply
+        return response.status, _pairs(response), bytes(came)
 
     def close(self) -> None:
         self._pools.close()
@@ -125,9 +130,8 @@ def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in headers]
 
 
-def _reply(response: httpcore.Response) -> Reply:
-    pairs = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
-    return Reply(response.status, pairs)
+def _pairs(response: httpcore.Response) -> Headers:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
 
 
 def _read_failure(method: str, url: str, error: Exception) -> ServiceError:

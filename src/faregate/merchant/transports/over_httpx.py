@@ -12,7 +12,7 @@ import anyio
 import httpx
 
 from faregate.errors import Misconfigured, ServiceError
-from faregate.merchant.transports.base import Reply, bad_answer, no_answer
+from faregate.merchant.transports.base import MAX_REPLY_BYTES, bad_answer, no_answer, whole
 from faregate.model import Headers, Response
 
 _FAILURES = (httpx.HTTPError, TimeoutError)
@@ -32,7 +32,7 @@ class MountedTransport:
         except _FAILURES as error:
             failure = _read_failure(method, url, error)
         else:
-            return reply.whole()
+            return whole(*reply)
         raise failure
 
     async def asend(
@@ -46,7 +46,7 @@ class MountedTransport:
         except _FAILURES as error:
             failure = _read_failure(method, url, error)
         else:
-            return reply.whole()
+            return whole(*reply)
         raise failure
 
     def close(self) -> None:
@@ -64,37 +64,40 @@ def _request(method: str, url: str, headers: Headers, body: bytes | None, second
     return httpx.Request(method, url, headers=list(headers), content=body, extensions=extensions)
 
 
-def _exchange(mount: httpx.BaseTransport, request: httpx.Request, seconds: float) -> Reply:
+def _exchange(
+    mount: httpx.BaseTransport, request: httpx.Request, seconds: float
+) -> tuple[int, Headers, bytes]:
     moment = monotonic() + seconds
     response = mount.handle_request(request)
     try:
-        reply = _reply(response)
+        came = bytearray()
         # The stream itself, not `iter_raw`: a mount may have read its response already.
         for chunk in cast(Iterable[bytes], response.stream):
             if monotonic() > moment:
                 raise TimeoutError("the deadline of the call is over")
-            if not reply.take(chunk):
+            came += chunk
+            if len(came) > MAX_REPLY_BYTES:
                 break
     finally:
         response.close()
-    return reply
+    return response.status_code, _pairs(response), bytes(came)
 
 
-async def _aexchange(mount: httpx.AsyncBaseTransport, request: httpx.Request) -> Reply:
+async def _aexchange(mount: httpx.AsyncBaseTransport, request: httpx.Request) -> tuple[int, Headers, bytes]:
     response = await mount.handle_async_request(request)
     try:
-        reply = _reply(response)
+        came = bytearray()
         async for chunk in cast(AsyncIterable[bytes], response.stream):
-            if not reply.take(chunk):
+            came += chunk
+            if len(came) > MAX_REPLY_BYTES:
                 break
     finally:
         await response.aclose()
-    return reply
+    return response.status_code, _pairs(response), bytes(came)
 
 
-def _reply(response: httpx.Response) -> Reply:
-    pairs = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
-    return Reply(response.status_code, pairs)
+def _pairs(response: httpx.Response) -> Headers:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
 
 
 def _read_failure(method: str, url: str, error: Exception) -> ServiceError:
