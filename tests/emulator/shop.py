@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
-from faregate.merchant.types import ID_TAIL
+from faregate.merchant.types import ID_TAIL, Environment
 
 Json = dict[str, Any]
 ROOT = "/merchant/v1"
@@ -85,11 +85,12 @@ class Shop:
         return self.http.post(self._address(path), content=content, headers=pairs)
 
     def access_body(self, resource: str = "text_summary", /, **changes: object) -> Json:
-        environment = "live" if self.key.startswith("svc_live_") else "test"
+        environment: Environment = "live" if self.key.startswith("svc_live_") else "test"
+        sold = {one.key: one for one in self.emulator.world.resources}
         body = {
             "revision_id": self.emulator.revision_id(resource, environment),
             "resource": {"url": f"https://seller.example/{resource}", "mime_type": "application/json"},
-            "settlement_asset": "EURC" if resource == "euro_report" else "USDC",
+            "settlement_asset": sold[resource].revisions[-1].asset,
         }
         return {**body, **changes}
 

@@ -1,7 +1,6 @@
 """`faregate emulator`: reads the world, listens, says where and with which keys, serves."""
 
 import json
-import sys
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
@@ -24,9 +23,8 @@ def run_emulator(arguments: Namespace) -> int:
     )
     listener = listen(arguments.host, arguments.port)
     describe = _as_json if arguments.json else _as_text
-    print(describe(emulator, url_of(listener), allow_live=arguments.allow_live))
-    sys.stdout.flush()
     with suppress(KeyboardInterrupt):
+        print(describe(emulator, url_of(listener), allow_live=arguments.allow_live), flush=True)
         run(emulator, listener)
     return 0
 

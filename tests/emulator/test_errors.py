@@ -1,0 +1,131 @@
+"""spec: Errors: the shape of every error, unknown addresses, other methods, faults of the emulator."""
+
+import json
+import logging
+
+import pytest
+
+from faregate.emulator import Emulator, Key, World
+from faregate.emulator.payments import Verified
+from faregate.model import WireRequest
+
+from .shop import ROOT, Shop, assert_error
+
+TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/merchant/v1",
+        "/merchant/v1/",
+        "/merchant/v2/access",
+        "/merchant/v1/access/",
+        "/merchant/v1//access",
+        "/merchant/v1/Access",
+        "/merchant/v1/transactions/",
+        f"/merchant/v1/transactions/{TXN}/",
+        f"/merchant/v1/transactions/{TXN}/complete/",
+        "/merchant/v1/transactions//complete",
+        "/merchant/v1/resource-executions",
+        f"/merchant/v1/resource-executions/{TXN}",
+        "/x/merchant/v1/access",
+    ],
+)
+def test_an_unknown_path_is_404_in_the_shape_of_the_spec(shop: Shop, path: str) -> None:
+    for method in ("GET", "POST"):
+        response = shop.http.request(method, path, headers={"Authorization": f"Bearer {shop.key}"})
+        assert_error(response, 404, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/access", "POST"),
+        ("/contracts", "GET"),
+        ("/payers", "GET"),
+        ("/resources", "GET"),
+        ("/transactions", "GET"),
+        (f"/transactions/{TXN}", "GET"),
+        (f"/transactions/{TXN}/complete", "POST"),
+        (f"/resource-executions/{TXN}/complete", "POST"),
+    ],
+)
+def test_another_method_is_405_and_says_which_is_allowed(shop: Shop, path: str, allowed: str) -> None:
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - {allowed}:
+        response = shop.http.request(method, ROOT + path)
+        assert_error(response, 405, "invalid_request")
+        assert response.headers["allow"] == allowed
+    assert shop.http.head(ROOT + path).status_code == 405
+
+
+def test_the_key_is_looked_at_before_the_request(shop: Shop) -> None:
+    assert_error(shop.get("/payers?page=0", "svc_test_wrong"), 401, "unauthenticated")
+    response = shop.http.post(f"{ROOT}/access", content=b"{", headers={"Authorization": "Bearer x"})
+    assert_error(response, 401, "unauthenticated")
+
+
+def test_the_body_is_looked_at_before_the_transaction(shop: Shop) -> None:
+    path, proof = f"/transactions/{TXN}/complete", [("PAYMENT-SIGNATURE", shop.proof())]
+    assert_error(shop.raw(path, b"{", proof), 400, "invalid_request")
+    assert_error(shop.raw(path, b"{}", proof), 422, "invalid_request")
+
+
+class Broken:
+    """Payments with a fault."""
+
+    def verify(self, *_: object, **__: object) -> Verified:
+        raise RuntimeError("a secret of the inside")
+
+    settle = verify
+
+
+def test_a_fault_of_the_emulator_is_500_and_tells_nothing(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.use(Emulator(clock=shop.clock, payments=Broken()))  # type: ignore[arg-type]
+    with caplog.at_level(logging.ERROR, "faregate.emulator"):
+        message = assert_error(shop.access(proof=shop.proof()), 500, "internal_error")
+    assert "secret" not in message
+    assert "secret" in caplog.text
+    assert shop.listed("/transactions")["count"] == 0
+
+
+def test_every_message_is_free_of_what_was_sent(shop: Shop) -> None:
+    body = shop.access_body(settlement_asset="<script>", note="<script>")
+    for response in (
+        shop.post("/access", body),
+        shop.get("/transactions?status=<script>"),
+        shop.get("/payers?page=<script>"),
+        shop.get("/transactions/<script>"),
+        shop.access(proof="<script>"),
+    ):
+        assert "script" not in response.text
+
+
+def test_the_calls_are_remembered(shop: Shop) -> None:
+    shop.access()
+    shop.get("/payers?page=0")
+    shop.get("/nothing", "svc_test_wrong")
+    assert shop.emulator.calls == [
+        ("POST", "/merchant/v1/access", 402),
+        ("GET", "/merchant/v1/payers", 422),
+        ("GET", "/merchant/v1/nothing", 404),
+    ]
+
+
+def test_only_so_many_calls_are_remembered() -> None:
+    emulator = Emulator(World(keys=(Key(key="svc_test_a"),), resources=World.builtin().resources))
+    for _ in range(10_001):
+        emulator.respond(WireRequest("GET", "/"))
+    assert len(emulator.calls) == 10_000
+
+
+def test_headers_may_be_in_any_case() -> None:
+    emulator = Emulator()
+    for name in ("authorization", "AUTHORIZATION", "Authorization"):
+        headers = ((name, "Bearer svc_test_emulator"),)
+        response = emulator.respond(WireRequest("GET", "/merchant/v1/payers", headers))
+        assert response.status == 200
+        assert json.loads(response.body)["items"] == []

@@ -1,0 +1,194 @@
+"""Three mounts over one state: Starlette, an httpx transport in both colours, a server."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import anyio
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
+
+from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, app, transport
+from faregate.emulator.server import listen, serve
+from faregate.errors import Misconfigured
+from faregate.merchant import wire
+from faregate.merchant.requests import (
+    AccessRequest,
+    AccessResource,
+    FailedCompleteRequest,
+    ListQuery,
+    ResourceExecutionCompleteRequest,
+    ResourceExecutionMetadata,
+    ResourceQuery,
+    SucceededCompleteRequest,
+    TransactionQuery,
+)
+from faregate.model import WireRequest
+
+from .shop import bearer
+
+T = TypeVar("T")
+URL = "http://emulator.test"
+
+
+def test_all_mounts_show_one_state() -> None:
+    emulator = Emulator()
+    with (
+        serve(emulator) as url,
+        httpx.Client(base_url=url, headers=bearer(TEST_KEY), trust_env=False) as served,
+        httpx.Client(base_url=URL, transport=transport(emulator), headers=bearer(TEST_KEY)) as direct,
+        TestClient(app(emulator), headers=bearer(TEST_KEY)) as mounted,
+    ):
+        path = "/merchant/v1/resources?page_size=2&order=oldest&as_of=2026-01-01T00:00:00Z"
+        answers = [client.get(path) for client in (served, direct, mounted)]
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.content for answer in answers}) == 1
+    assert len(emulator.calls) == 3
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_transport_serves_async_clients(backend: str) -> None:
+    emulator = Emulator()
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=transport(emulator), base_url=URL) as client:
+            return await client.post("/merchant/v1/access", json={}, headers=bearer(TEST_KEY))
+
+    assert anyio.run(ask, backend=backend).status_code == 422
+
+
+def test_one_transport_serves_both_colours() -> None:
+    mount = transport(Emulator())
+    with httpx.Client(transport=mount, base_url=URL, headers=bearer(TEST_KEY)) as client:
+        assert client.get("/merchant/v1/payers").json()["items"] == []
+
+    async def ask() -> int:
+        async with httpx.AsyncClient(transport=mount, base_url=URL, headers=bearer(TEST_KEY)) as client:
+            return (await client.get("/merchant/v1/payers")).status_code
+
+    assert anyio.run(ask) == 200
+
+
+def test_the_app_can_be_mounted_below_a_path() -> None:
+    outer = Starlette(routes=[Mount("/sërvice/a", app=app(Emulator()))])
+    with TestClient(outer, headers=bearer(TEST_KEY)) as client:
+        assert client.get("/sërvice/a/merchant/v1/payers").status_code == 200
+        assert (
+            client.get("/sërvice/a/merchant/v1/transactions/a%2Fb").json()["code"] == "transaction_not_found"
+        )
+        assert client.get("/sërvice/a/nothing").json()["code"] == "invalid_request"
+
+
+def test_the_app_does_without_raw_path() -> None:
+    inner = app(Emulator())
+
+    async def outer(scope: Scope, receive: Receive, send: Send) -> None:
+        scope.pop("raw_path", None)
+        await inner(scope, receive, send)
+
+    with TestClient(outer, headers=bearer(TEST_KEY)) as client:
+        assert client.get("/merchant/v1/payers?page=1").status_code == 200
+
+
+def test_a_long_body_is_not_read_to_its_end() -> None:
+    with serve(Emulator()) as url:
+        response = httpx.post(
+            f"{url}/merchant/v1/access", content=b"a" * 3_000_000, headers=bearer(TEST_KEY), trust_env=False
+        )
+    assert response.status_code == 400
+
+
+def test_many_threads_share_one_emulator() -> None:
+    emulator = Emulator()
+    call = wire.access(access_request(emulator))
+    instructions = emulator.respond(signed(call.request)).first("payment-required")
+    assert instructions is not None
+    proof = Wallet().pay(instructions)
+    request = signed(wire.access(access_request(emulator), proof).request)
+    with ThreadPoolExecutor(8) as pool:
+        bodies = {reply.body for reply in pool.map(emulator.respond, [request] * 64)}
+    assert len(bodies) == 1
+    assert [status for _, _, status in emulator.calls] == [402] + [200] * 64
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])
+def test_only_loopback_addresses_are_served(host: str) -> None:
+    with pytest.raises(Misconfigured, match="loopback"):
+        listen(host)
+
+
+def test_a_port_in_use_is_told_in_a_sentence() -> None:
+    with listen() as first, pytest.raises(Misconfigured, match="cannot listen"):
+        listen(port=first.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("package", "statement"),
+    [
+        ("eth_account", "import faregate.emulator"),
+        ("uvicorn", "import faregate.emulator.server"),
+        ("starlette", "from faregate.emulator import Emulator, app; app(Emulator())"),
+    ],
+)
+def test_a_missing_package_names_the_extra(package: str, statement: str) -> None:
+    absent = f"{package}.applications" if package == "starlette" else package
+    code = f"import sys; sys.modules[{absent!r}] = None; {statement}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == f"ImportError: the emulator needs {absent}: pip install 'faregate[emulator]'"
+
+
+def access_request(emulator: Emulator, resource: str = "text_summary") -> AccessRequest:
+    return AccessRequest(
+        revision_id=emulator.revision_id(resource),
+        resource=AccessResource(url="https://seller.example/a", mime_type="text/plain"),
+        settlement_asset="USDC",
+    )
+
+
+def signed(request: WireRequest) -> WireRequest:
+    pair = ("Authorization", f"Bearer {TEST_KEY}")
+    return WireRequest(request.method, request.path, (*request.headers, pair), request.body)
+
+
+def test_the_eight_calls_of_the_client_are_understood() -> None:
+    """What `faregate.merchant.wire` sends and reads, against the emulator."""
+    emulator = Emulator(clock=ManualClock(), expose_execution_id=True)
+    wallet = Wallet(clock=emulator.clock)
+
+    def ask(call: wire.Call[T]) -> T:
+        return call.read(emulator.respond(signed(call.request)))
+
+    request = access_request(emulator)
+    instructions = emulator.respond(signed(wire.access(request).request)).first("payment-required")
+    assert instructions is not None
+    proofs = [wallet.pay(instructions) for _ in range(2)]
+    bought = [ask(wire.access(request, proof)).transaction_id or "" for proof in proofs]
+    succeeded = SucceededCompleteRequest(revision_id=request.revision_id, values={"input-tokens": "1"})
+    done = ask(wire.complete_transaction(bought[0], succeeded, proofs[0]))
+    assert done.result.receipt is not None
+    assert done.payment_response == done.result.payment_response
+    failed = FailedCompleteRequest(revision_id=request.revision_id, failure_code="work_failed")
+    assert ask(wire.complete_transaction(bought[1], failed, proofs[1])).result.status == "failed"
+    assert ask(wire.get_transaction(bought[0])).receipt == done.result.receipt
+    listing = wire.list_transactions(TransactionQuery(status="succeeded", page_size=1))
+    assert [item.id for item in ask(listing).items] == [bought[0]]
+    page = ask(wire.list_payers(ListQuery()))
+    assert page.items[0].identifier == wallet.address
+    resources = wire.list_resources(ResourceQuery(archived=False, page_size=5, as_of=page.as_of))
+    following = wire.next_page(ask(resources), resources)
+    assert following is not None
+    assert len(ask(following).items) == 2
+    assert len(ask(wire.list_contracts(include_integration_key=True)).components.schemas) == 7
+    free = ask(wire.access(access_request(emulator, "free_notes")))
+    assert free.transaction_id is None
+    closing = ResourceExecutionCompleteRequest(
+        revision_id=emulator.revision_id("free_notes"), resource_execution=ResourceExecutionMetadata()
+    )
+    closed = ask(wire.complete_resource_execution(free.resource_execution_id or "", closing))
+    assert closed.resource_execution_id == free.resource_execution_id

@@ -1,0 +1,156 @@
+"""Worlds: from TOML, from Python, built in; and faults told in sentences."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from faregate.emulator import (
+    TEST_KEY,
+    Emulator,
+    Key,
+    PayerSetup,
+    Resource,
+    Revision,
+    Settlement,
+    Value,
+    World,
+)
+from faregate.emulator.world import CAPABILITIES
+from faregate.errors import Misconfigured
+
+from .shop import Shop
+
+PAGE = Path(__file__).parents[2] / "docs" / "emulator.md"
+SOLD = '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'
+KEYS = 'keys = [{key = "svc_test_a"}]\n'
+
+
+def test_the_built_in_world_is_what_the_page_says() -> None:
+    world = World.builtin()
+    page = PAGE.read_text()
+    for word in (*(key.key for key in world.keys), *(one.key for one in world.resources), *CAPABILITIES):
+        assert f"`{word}`" in page
+
+
+def test_the_example_of_the_page_is_a_world(shop: Shop) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    world = World.from_toml(example)
+    shop.use(Emulator(world, clock=shop.clock))
+    shop.key = world.first_key("test") or ""
+    sold = {one.key: one for one in world.resources}
+    assert sold["story"].revisions[-1].values[0].required
+    bought = shop.buy("story")
+    done = shop.complete(bought, values={"words": "120"})
+    assert done.status_code == 202
+    assert shop.transaction(bought)["status"] == "succeeded"
+    assert shop.access("gift").json() == {"transaction_id": None}
+    assert shop.access("retired").status_code == 422
+
+
+def test_python_and_toml_build_the_same_world() -> None:
+    text = (
+        'default_balance = "5"\n'
+        'seller = {name = "S", pay_to = "0xabababababababababababababababababababab"}\n'
+        'keys = [{key = "svc_live_a", capabilities = ["access"]}]\n'
+        '[[payers]]\naddress = "0xcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"\nbalances = {EURC = 7}\n'
+        "settlement = {after_seconds = 1.5, via = 'reconciling', to = 'failed'}\n"
+        "[[resources]]\nkey = 'a'\nname = 'A'\nenvironments = ['live']\nrequire_payment = false\n"
+        "[[resources.revisions]]\namount = 1\nasset = 'EURC'\n"
+        "values = [{name = 'n', label = 'N', unit = 'page', required = true}]\n"
+    )
+    payer = PayerSetup(
+        address="0x" + "cd" * 20,
+        balances={"EURC": 7},
+        settlement=Settlement(after_seconds=1.5, via="reconciling", to="failed"),
+    )
+    values = (Value(name="n", label="N", unit="page", required=True),)
+    sold = Resource(
+        key="a",
+        name="A",
+        environments=("live",),
+        require_payment=False,
+        revisions=(Revision(amount=1, asset="EURC", values=values),),
+    )
+    world = World.from_toml(text)
+    assert world.resources == (sold,)
+    assert world.payers == (payer,)
+    assert world.keys == (Key(key="svc_live_a", capabilities=("access",)),)
+    assert world.default_balance == 5
+    assert world.seller.pay_to.lower() == "0x" + "ab" * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("keys = ", "w.toml is not TOML: "),
+        ("", "w.toml: resources: Field required"),
+        (KEYS, "w.toml: resources: Field required"),
+        (SOLD, "w.toml: keys: Field required"),
+        ("keys = []\n" + SOLD, "w.toml: keys: "),
+        (KEYS + "colour = 1\n" + SOLD, "w.toml: colour: Extra inputs are not permitted"),
+        ('keys = [{key = "secret"}]\n' + SOLD, "w.toml: keys[0].key: "),
+        (
+            'keys = [{key = "svc_test_a", capabilities = ["all"]}]\n' + SOLD,
+            "w.toml: keys[0].capabilities[0]: ",
+        ),
+        (KEYS + SOLD.replace('"a"', '"A-b"'), "w.toml: resources[0].key: "),
+        (KEYS + SOLD.replace("[{amount = 1}]", "[]"), "w.toml: resources[0].revisions: "),
+        (KEYS + SOLD.replace("= 1}", "= 0.01}"), "w.toml: resources[0].revisions[0].amount: "),
+        (KEYS + SOLD.replace("= 1}", "= -1}"), "w.toml: resources[0].revisions[0].amount: "),
+        (KEYS + SOLD.replace("= 1}", "= 1, asset = 'USDT'}"), "w.toml: resources[0].revisions[0].asset: "),
+        (KEYS + SOLD + SOLD, "w.toml: the file: the resource key 'a' is there twice"),
+        (KEYS + "seller = {pay_to = '0x1'}\n" + SOLD, "w.toml: seller.pay_to: "),
+        (KEYS + SOLD + "settlement = {}\n", "give either after_seconds or after_reads"),
+        (KEYS + SOLD + "created_at = 2026-01-01T00:00:00\n", "w.toml: resources[0].created_at: "),
+    ],
+)
+def test_faults_of_a_file_are_sentences_with_a_place(text: str, sentence: str) -> None:
+    with pytest.raises(Misconfigured) as told:
+        World.from_toml(text, "w.toml")
+    assert sentence in str(told.value)
+
+
+def test_names_are_there_once() -> None:
+    values = (Value(name="n"), Value(name="n"))
+    with pytest.raises(ValidationError, match="there twice"):
+        Revision(amount=1, values=values)
+
+
+def test_balances_of_a_world_are_on_the_ledger(shop: Shop) -> None:
+    poor = PayerSetup(address=shop.wallet.address, balances={"USDC": 9_999})
+    world = World(keys=(Key(key=TEST_KEY),), resources=World.builtin().resources, payers=(poor,))
+    shop.use(Emulator(world, clock=shop.clock))
+    assert "not enough" in shop.access(proof=shop.proof()).json()["message"]
+    assert shop.access("euro_report", shop.proof("euro_report")).status_code == 200
+
+
+def test_a_resource_can_live_in_one_environment() -> None:
+    sold = Resource(key="a", name="A", revisions=(Revision(amount=1),), environments=("live",))
+    emulator = Emulator(World(keys=(Key(key="svc_live_a"),), resources=(sold,)))
+    assert emulator.revision_id("a", "live").startswith("acr_")
+    with pytest.raises(Misconfigured, match="no resource 'a' in test"):
+        emulator.revision_id("a")
+    with pytest.raises(Misconfigured, match="no resource 'b'"):
+        emulator.archive("b")
+
+
+@pytest.mark.parametrize(
+    ("amount", "asset", "label"),
+    [
+        (10_000, "USDC", "0.01 USDC"),
+        (1, "USDC", "0.000001 USDC"),
+        (1_500_000, "EURC", "1.50 EURC"),
+        (2_000_000, "USDC", "2.00 USDC"),
+        (10**30 - 1, "USDC", "999999999999999999999999.999999 USDC"),
+    ],
+)
+def test_the_label_of_a_price_is_exact(shop: Shop, amount: int, asset: str, label: str) -> None:
+    revision = Revision.model_validate({"amount": amount, "asset": asset})
+    sold = Resource(key="euro_report" if asset == "EURC" else "text_summary", name="A", revisions=(revision,))
+    world = World(keys=(Key(key=TEST_KEY),), resources=(sold,), default_balance=10**30 - 1)
+    shop.use(Emulator(world, clock=shop.clock))
+    receipt = shop.complete(shop.buy(sold.key)).json()["receipt"]
+    assert receipt["price"]["label"] == label
+    assert receipt["payment"]["settled_atomic"] == str(amount)
