@@ -2,11 +2,12 @@
 
 import json
 import logging
+from datetime import datetime
 
 import pytest
 
 from faregate.emulator import Emulator, Key, World
-from faregate.emulator.payments import Verified
+from faregate.emulator.payments import Payment, Settled, Terms, Verified
 from faregate.model import WireRequest
 
 from .shop import ROOT, Shop, assert_error
@@ -75,16 +76,17 @@ def test_the_body_is_looked_at_before_the_transaction(shop: Shop) -> None:
 class Broken:
     """Payments with a fault."""
 
-    def verify(self, *_: object, **__: object) -> Verified:
+    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified:
         raise RuntimeError("a secret of the inside")
 
-    settle = verify
+    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> Settled:
+        raise RuntimeError("a secret of the inside")
 
 
 def test_a_fault_of_the_emulator_is_500_and_tells_nothing(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shop.use(Emulator(clock=shop.clock, payments=Broken()))  # type: ignore[arg-type]
+    shop.use(Emulator(clock=shop.clock, payments=Broken()))
     with caplog.at_level(logging.ERROR, "faregate.emulator"):
         message = assert_error(shop.access(proof=shop.proof()), 500, "internal_error")
     assert "secret" not in message
@@ -102,6 +104,19 @@ def test_every_message_is_free_of_what_was_sent(shop: Shop) -> None:
         shop.access(proof="<script>"),
     ):
         assert "script" not in response.text
+
+
+def test_every_answer_is_json(shop: Shop) -> None:
+    bought = shop.buy()
+    for response in (
+        *(shop.get(path) for path in ("/contracts", "/payers", "/resources", "/transactions")),
+        shop.get(f"/transactions/{bought.id}"),
+        shop.access("free_notes"),
+        shop.access(proof=bought.proof),
+        shop.complete(bought),
+    ):
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "application/json"
 
 
 def test_the_calls_are_remembered(shop: Shop) -> None:

@@ -118,6 +118,39 @@ def test_names_are_there_once() -> None:
         Revision(amount=1, values=values)
 
 
+@pytest.mark.parametrize("name", ["a", "a-b_c-1", "1", "a" * 100])
+def test_value_names_within_the_limits_are_taken(name: str) -> None:
+    assert Value(name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "A", "a--b", "_a", "a_", "a b", "a\n", "\u00e9", "a" * 101])
+def test_other_value_names_are_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        Value(name=name)
+
+
+@pytest.mark.parametrize("key", ["", "A", "1a", "a-b", "a__b", "_a", "a_", "a\n", "a" * 101])
+def test_other_integration_keys_are_refused(key: str) -> None:
+    with pytest.raises(ValidationError):
+        Resource(key=key, name="A", revisions=(Revision(amount=1),))
+
+
+def test_positions_of_values_go_from_0_to_99(shop: Shop) -> None:
+    values = tuple(Value(name=f"v{place}") for place in range(100))
+    sold = Resource(key="a", name="A", revisions=(Revision(amount=1, values=values),))
+    shop.use(Emulator(World(keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    (contract,) = shop.listed("/contracts")["components"]["schemas"].values()
+    assert [one["x-svc-position"] for one in contract["properties"].values()] == list(range(100))
+    with pytest.raises(ValidationError):
+        Revision(amount=1, values=(*values, Value(name="more")))
+
+
+@pytest.mark.parametrize("amount", [-1, 10**30, 0.5, "1e3", "01", True])
+def test_other_amounts_are_refused(amount: object) -> None:
+    with pytest.raises(ValidationError):
+        Revision.model_validate({"amount": amount})
+
+
 def test_balances_of_a_world_are_on_the_ledger(shop: Shop) -> None:
     poor = PayerSetup(address=shop.wallet.address, balances={"USDC": 9_999})
     world = World(keys=(Key(key=TEST_KEY),), resources=World.builtin().resources, payers=(poor,))

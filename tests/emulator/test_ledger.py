@@ -1,0 +1,108 @@
+"""The simulated ledger by itself, and the signatures it reads."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from eth_account.messages import encode_typed_data
+
+from faregate.emulator import ManualClock, SimulatedLedger, Wallet
+from faregate.emulator.instructions import payment_required
+from faregate.emulator.payments import Payment, Refused, Settled, Terms, Verified
+from faregate.emulator.proofs import read_payment
+from faregate.emulator.signatures import signable
+from faregate.emulator.tokens import TOKENS, Token
+from faregate.merchant.requests import AccessResource
+
+SELLER = "0x" + "ab" * 20
+TERMS = Terms(TOKENS["test", "USDC"], 10_000, SELLER, 60)
+RESOURCE = AccessResource(url="https://seller.example/a", mime_type="text/plain")
+FIELDS = [
+    {"name": name, "type": kind}
+    for name, kind in (
+        ("from", "address"),
+        ("to", "address"),
+        ("value", "uint256"),
+        ("validAfter", "uint256"),
+        ("validBefore", "uint256"),
+        ("nonce", "bytes32"),
+    )
+]
+
+
+@pytest.fixture
+def now(clock: ManualClock) -> datetime:
+    return clock()
+
+
+@pytest.fixture
+def payment(clock: ManualClock) -> Payment:
+    return read_payment(Wallet(clock=clock).pay(payment_required(TERMS, RESOURCE, "pay")))
+
+
+def test_a_good_payment_is_verified_then_settled_once(payment: Payment, now: datetime) -> None:
+    ledger = SimulatedLedger(default_balance=15_000)
+    verdict = ledger.verify(payment, TERMS, now=now, committed=5_000)
+    assert isinstance(verdict, Verified)
+    assert verdict.payer.lower() == payment.payer
+    first = ledger.settle(payment, TERMS, now=now)
+    assert isinstance(first, Settled)
+    assert ledger.settle(payment, TERMS, now=now) == first
+    assert ledger.balance(TERMS.token, payment.payer) == 5_000
+    assert ledger.balance(TERMS.token, SELLER.upper().replace("X", "x")) == 25_000
+
+
+def test_a_settled_authorization_is_used(payment: Payment, now: datetime) -> None:
+    ledger = SimulatedLedger()
+    ledger.settle(payment, TERMS, now=now)
+    assert ledger.verify(payment, TERMS, now=now, committed=0) == Refused(
+        "the authorization was already used"
+    )
+
+
+def test_what_is_promised_elsewhere_cannot_be_spent(payment: Payment, now: datetime) -> None:
+    ledger = SimulatedLedger(default_balance=15_000)
+    assert isinstance(ledger.verify(payment, TERMS, now=now, committed=5_001), Refused)
+
+
+def test_an_empty_purse_and_an_expired_authorization_do_not_settle(payment: Payment, now: datetime) -> None:
+    ledger = SimulatedLedger()
+    assert isinstance(ledger.settle(payment, TERMS, now=now + timedelta(seconds=60)), Refused)
+    ledger.fund(TERMS.token, payment.payer, 9_999)
+    assert isinstance(ledger.settle(payment, TERMS, now=now), Refused)
+    assert ledger.balance(TERMS.token, payment.payer) == 9_999
+
+
+def test_paying_oneself_changes_nothing(payment: Payment, now: datetime) -> None:
+    ledger = SimulatedLedger()
+    own = replace(payment, to=payment.payer)
+    assert isinstance(ledger.settle(own, TERMS, now=now), Settled)
+    assert ledger.balance(TERMS.token, payment.payer) == 1_000_000_000
+
+
+def test_every_payment_has_its_own_hash(clock: ManualClock, now: datetime) -> None:
+    ledger, wallet = SimulatedLedger(), Wallet(clock=clock)
+    instructions = payment_required(TERMS, RESOURCE, "pay")
+    found = {str(ledger.settle(read_payment(wallet.pay(instructions)), TERMS, now=now)) for _ in range(20)}
+    assert len(found) == 20
+
+
+@pytest.mark.parametrize("token", TOKENS.values(), ids=lambda token: f"{token.symbol}-{token.chain}")
+def test_the_hashed_message_is_that_of_eip_712(payment: Payment, token: Token) -> None:
+    """Our short hash against the full encoder."""
+    domain = {
+        "name": token.name,
+        "version": "2",
+        "chainId": token.chain,
+        "verifyingContract": token.address,
+    }
+    message = {
+        "from": payment.payer,
+        "to": payment.to,
+        "value": payment.value,
+        "validAfter": payment.valid_after,
+        "validBefore": payment.valid_before,
+        "nonce": bytes.fromhex(payment.nonce[2:]),
+    }
+    full = encode_typed_data(domain, {"TransferWithAuthorization": FIELDS}, message)
+    assert signable(payment, token) == full
