@@ -25,6 +25,7 @@ _STOPPED = 130
 
 def main() -> int:
     arguments = _arguments()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # some shells start us without it
     signal.signal(signal.SIGTERM, _leave)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without our signs

@@ -36,6 +36,7 @@ class Teller:
         self._block(Text(why, style="dim"), indent=5)
 
     def sent(self, request: str, note: str = "") -> None:
+        self._console.print()
         self._block(Text.assemble(("→ ", "cyan"), request, (f"   {note}" if note else "", "dim")), indent=5)
 
     def came(self, answer: Answer, note: str = "") -> None:

@@ -43,6 +43,13 @@ async def summary(body: Text, payment: Annotated[Payment, Depends(paid("token_me
     return {"summary": " ".join(words[:5])}
 
 
+@app.get("/euro", dependencies=[Depends(paid("euro_report"))])
+async def euro() -> dict[str, str]:
+    """Paid in EURC, which stock clients refuse until the payer allows it."""
+    worked("euro")
+    return {"report": "Bewölkt, mit Aussicht auf Quittungen."}
+
+
 @app.get("/slow", dependencies=[Depends(paid("slow_settlement"))])
 async def slow() -> dict[str, str]:
     """Paid, with a payment that settles late."""

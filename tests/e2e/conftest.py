@@ -1,0 +1,18 @@
+from collections.abc import Generator
+
+import pytest
+
+from tests.e2e.market import SERVERS, Market, market
+from tests.e2e.payers import PAYERS, Payer
+
+
+@pytest.fixture(params=SERVERS)
+def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[Market]:
+    with market(request.param, monkeypatch) as opened:
+        yield opened
+
+
+@pytest.fixture(params=PAYERS)
+def payer(request: pytest.FixtureRequest) -> Payer:
+    made: Payer = PAYERS[request.param]()
+    return made
