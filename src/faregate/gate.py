@@ -219,7 +219,7 @@ class Gate:
         return own or self._paywall.settings.max_result_bytes
 
     def _withhold_extensions(self) -> None:
-        extensions = self._scope.get("extensions") or {}
+        extensions: dict[str, Any] = self._scope.get("extensions") or {}
         self._scope["extensions"] = {
             name: value for name, value in extensions.items() if name not in _BODY_EXTENSIONS
         }

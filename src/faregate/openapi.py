@@ -40,13 +40,13 @@ def with_payments(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema, its paid operations completed in place. Doing it twice changes nothing."""
     for path in schema.get("paths", {}).values():
         for operation in path.values():
-            if isinstance(operation, dict) and _is_paid(operation):
+            if _is_paid(operation):
                 _document(operation)
     return schema
 
 
-def _is_paid(operation: dict[str, Any]) -> bool:
-    return any(
+def _is_paid(operation: Any) -> bool:
+    return hasattr(operation, "get") and any(
         parameter.get("in") == "header" and parameter.get("name") == SIGNATURE
         for parameter in operation.get("parameters", ())
     )

@@ -1,0 +1,65 @@
+"""Real servers on loopback for tests: uvicorn on asyncio, hypercorn on trio, each in one thread."""
+
+import socket
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import hypercorn.config
+import hypercorn.trio
+import trio
+import uvicorn
+
+
+@contextmanager
+def serving(app: Any, **config: Any) -> Generator[str]:
+    """The app under uvicorn; gives its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings = uvicorn.Config(app, log_level="critical", access_log=False, **config)
+        server = uvicorn.Server(settings)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            _until(lambda: server.started or not thread.is_alive())
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def serving_on_trio(app: Any) -> Generator[str]:
+    """The app under hypercorn's trio worker; gives its URL."""
+    config = hypercorn.config.Config()
+    config.bind = ["127.0.0.1:0"]
+    config.loglevel = "CRITICAL"
+    binds: list[str] = []
+    stop: list[tuple[Any, trio.Event]] = []
+
+    async def main() -> None:
+        event = trio.Event()
+        stop.append((trio.lowlevel.current_trio_token(), event))
+        async with trio.open_nursery() as nursery:
+            serve = partial(hypercorn.trio.serve, app, config, shutdown_trigger=event.wait)
+            binds.extend(await nursery.start(serve))
+
+    thread = threading.Thread(target=lambda: trio.run(main))
+    thread.start()
+    try:
+        _until(lambda: bool(binds) or not thread.is_alive())
+        yield binds[0]
+    finally:
+        token, event = stop[0]
+        token.run_sync_soon(event.set)
+        thread.join()
+
+
+def _until(ready: Any, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > end:
+            raise TimeoutError("the server did not start")
+        time.sleep(0.005)
