@@ -30,7 +30,7 @@ from faregate.errors import (
 )
 from faregate.flow import serve
 from faregate.model import Failed, Offer, Request, Response, Sale, Succeeded, Work
-from faregate.records import Again, Entry, Fresh, InProgress, Owed, Spent, UsedElsewhere, Void
+from faregate.records import Again, Entry, InProgress, Owed, Spent, UsedElsewhere, Void
 from faregate.settle import sweep
 from faregate.steps import (
     Await,
@@ -750,4 +750,3 @@ def test_every_question_of_this_file_is_known_by_kind() -> None:
     assert Some(Hold) == Hold(TICKET)
     assert Some(Hold) != Drop(TICKET)
     assert Proven("a") != Proven("b")
-    assert Fresh(TICKET) != InProgress()

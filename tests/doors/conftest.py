@@ -55,6 +55,12 @@ class Switch:
         await self.app(scope, receive, send)
 
 
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same number of attempts, closer together."""
+    monkeypatch.setattr("faregate.settle.COMPLETE_PAUSES", (0.02, 0.05))
+
+
 @pytest.fixture(scope="session", name="switches")
 def _switches() -> Generator[tuple[Switch, str, Switch, str]]:
     service, seller = Switch(), Switch()

@@ -64,13 +64,13 @@ def starlette_shop(paywall: Paywall, work: Work) -> Any:
         Route("/threaded", threaded),
         Route("/open", lambda _request: JSONResponse({"open": True})),
     ]
-    middleware = [Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)]  # type: ignore[arg-type]
+    middleware = [Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)]
     return Starlette(routes=routes, middleware=middleware)
 
 
 def fastapi_shop(paywall: Paywall, work: Work) -> Any:
     app = FastAPI()
-    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)  # type: ignore[arg-type]
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
     sold = {
         "/metered": faregate.fastapi.paid("token_meter"),
         "/late": faregate.fastapi.paid("slow_settlement"),

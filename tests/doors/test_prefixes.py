@@ -1,0 +1,136 @@
+"""Whole prefixes for sale, for any ASGI app: in doubt a path is on paid ground."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from faregate.asgi import PaywallMiddleware
+from faregate.emulator import Wallet
+from faregate.errors import Misconfigured
+from tests.doors.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
+
+
+class Plain:
+    """An ASGI app without a framework: gives the content away wherever it is asked."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.runs += 1
+        head = [(b"content-length", str(len(CONTENT)).encode()), (b"access-control-allow-origin", b"*")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": CONTENT.encode()})
+
+
+def ask(app: Any, path: str, proof: str | None = None, **scope: Any) -> list[Any]:
+    sent: list[Any] = []
+    asyncio.run(app(http_scope(path, proof, **scope), never, collect(sent)))
+    return sent
+
+
+def shop(app: Any = None, **settings: Any) -> Any:
+    return PaywallMiddleware(app or Plain(), a_paywall(), **settings)
+
+
+ON_PAID_GROUND = [
+    "/reports",
+    "/reports/",
+    "/reports/2026/11",
+    "//reports",
+    "/reports\n",
+    "/REPORTS/x",
+    "/./reports",
+    "/x/../reports/y",
+    "/reports;v=1/x",
+    "\\reports\\x",
+    " /reports ",
+]
+
+
+@pytest.mark.parametrize("path", ON_PAID_GROUND)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE", "PROPFIND", "get"])
+def test_everything_below_an_offer_is_sold(path: str, method: str) -> None:
+    plain = Plain()
+    sent = ask(shop(plain, offers={"/reports": "daily_report"}), path, method=method)
+    assert (sent[0]["status"], plain.runs) == (402, 0)
+
+
+@pytest.mark.parametrize("path", ["/", "/report", "/reportsandmore", "/x/reports", "/reports/../open"])
+def test_everything_else_is_left_alone(path: str) -> None:
+    sent = ask(shop(offers={"/reports": "daily_report"}), path)
+    assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
+
+
+def test_a_prefix_is_paid_like_a_handler() -> None:
+    app = shop(offers={"/reports": "daily_report"})
+    proof = Wallet().pay(header(ask(app, "/reports/a"), b"payment-required"))
+    sent = ask(app, "/reports/a", proof)
+    assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
+    assert header(sent, b"payment-response")
+    assert ask(app, "/reports/b", proof)[0]["status"] == 409
+
+
+def test_the_longest_prefix_names_the_offer() -> None:
+    app = shop(offers={"/": "daily_report", "/cheap": "text_summary"})
+    prices = []
+    for path in ("/x", "/cheap/x"):
+        prices.append(header(ask(app, path), b"payment-required"))
+    assert prices[0] != prices[1]
+    assert ask(shop(offers={"/": "daily_report"}), "/anything")[0]["status"] == 402
+
+
+def test_a_root_path_is_looked_through() -> None:
+    app = shop(offers={"/reports": "daily_report"})
+    assert ask(app, "/api/reports/x", root_path="/api")[0]["status"] == 402
+
+
+def test_what_has_no_offer_on_closed_ground_is_refused_not_free() -> None:
+    app = shop(refuse=["/reports"])
+    for path in ON_PAID_GROUND:
+        sent = ask(app, path)
+        assert sent[0]["status"] == 403
+        assert CONTENT.encode() not in sent[1]["body"]
+    assert ask(app, "/open")[0]["status"] == 200
+
+
+@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+def test_options_on_paid_ground_passes_its_headers_and_no_content(setting: dict[str, Any]) -> None:
+    sent = ask(shop(**setting), "/reports", method="OPTIONS")
+    assert header(sent, b"access-control-allow-origin") == "*"
+    assert header(sent, b"content-length") == "0"
+    assert b"".join(message["body"] for message in sent[1:]) == b""
+
+
+def test_mistakes_are_sentences() -> None:
+    with pytest.raises(Misconfigured, match="starts with a slash"):
+        shop(offers={"reports": "daily_report"})
+    with pytest.raises(Misconfigured, match="not both"):
+        PaywallMiddleware(Plain(), a_paywall(), api_key="svc_test_x")
+
+
+def test_an_app_that_sends_nothing_whole_is_not_paid_for() -> None:
+    async def half(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+
+    app = shop(half, offers={"/": "daily_report"})
+    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    with pytest.raises(RuntimeError, match="complete response"):
+        ask(app, "/", proof)
+    assert ask(app, "/", proof)[0]["status"] == 402
+
+
+def test_an_app_that_sends_a_file_past_us_is_not_paid_for() -> None:
+    async def past(scope: Any, receive: Any, send: Any) -> None:
+        assert "http.response.pathsend" not in scope["extensions"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.pathsend", "path": "/etc/hostname"})
+
+    app = shop(past, offers={"/": "daily_report"})
+    extensions: dict[str, Any] = {"http.response.pathsend": {}}
+    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    with pytest.raises(Misconfigured, match="pathsend"):
+        ask(app, "/", proof, extensions=extensions)
+    assert ask(app, "/", proof)[0]["status"] == 402
