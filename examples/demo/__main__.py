@@ -46,7 +46,7 @@ def _run(console: Console, where: Stage, *, serve: bool) -> int:
     teller.title("faregate", "a seller, the merchant service and a payer, on this machine")
     _addresses(teller, where)
     try:
-        asyncio.run(_play(teller, where))
+        asyncio.run(play(teller, where))
     except Untrue as untrue:
         teller.end(f"Not as told: {untrue}.", well=False)
         return 1
@@ -62,7 +62,8 @@ def _run(console: Console, where: Stage, *, serve: bool) -> int:
     return 0
 
 
-async def _play(teller: Teller, where: Stage) -> None:
+async def play(teller: Teller, where: Stage) -> None:
+    """The whole story. Raises `Untrue` at the first thing that is not as told."""
     async with Payer(where.seller) as payer, AsyncMerchantClient(where.api_key, where.service) as books:
         await Story(teller, payer, books).play()
         await read_the_books(teller, payer, books)

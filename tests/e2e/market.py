@@ -43,21 +43,21 @@ class Market:
 
 
 @contextmanager
-def market(loop: str, environ: pytest.MonkeyPatch) -> Generator[Market]:
+def market(loop: str, environ: pytest.MonkeyPatch, app: Path = EXAMPLE) -> Generator[Market]:
     """Open on this kind of event loop until the block ends."""
     emulator = Emulator()
     with serve(emulator) as service:
         environ.setenv("FAREGATE_API_KEY", TEST_KEY)
         environ.setenv("FAREGATE_BASE_URL", service)
-        module = example()
+        module = loaded(app)
         server: AbstractContextManager[str] = SERVERS[loop](module.app)
         with server as seller:
             yield Market(seller, service, emulator, module)
 
 
-def example() -> Any:
-    """The example's module, anew: its app has its own paywall and its own counts."""
-    spec = importlib.util.spec_from_file_location(f"example_seller_{next(_fresh)}", EXAMPLE)
+def loaded(app: Path) -> Any:
+    """The module, anew: its app has its own paywall and its own counts."""
+    spec = importlib.util.spec_from_file_location(f"example_seller_{next(_fresh)}", app)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

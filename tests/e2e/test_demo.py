@@ -1,0 +1,102 @@
+"""`scripts/demo` tells the truth: exit 0 when all is as told, 1 when one thing is not."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.market import EXAMPLE
+
+ROOT = Path(__file__).parents[2]
+DEMO = [sys.executable, "-m", "examples.demo"]
+
+
+def demo(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*DEMO, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "80", **environ},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=60,
+    )
+
+
+def test_all_is_as_told() -> None:
+    told = demo()
+
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "✗" not in told.stdout
+    for step in ("402 Payment Required", "202 Accepted", "payment_in_progress", "the seller received"):
+        assert step in told.stdout
+    assert max(len(line) for line in told.stdout.splitlines()) <= 80
+    assert "\x1b" not in told.stdout  # no colours where nobody can see them
+
+
+def test_without_its_middleware_the_seller_sells_nothing(tmp_path: Path) -> None:
+    """Told on a terminal that does not know our signs."""
+    source = EXAMPLE.read_text().replace("app.add_middleware(PaywallMiddleware)", "")
+    (tmp_path / "app.py").write_text(source)
+    told = demo("--seller", str(tmp_path), PYTHONIOENCODING="ascii")
+
+    assert told.returncode == 1
+    assert told.stdout.split("? the answer is 402")[1].split()[:4] == ["expected", "402", "came", "500"]
+    assert "Not as told: the answer is 402." in told.stdout
+    assert "Sunny" not in told.stdout
+
+
+def test_a_seller_that_does_not_start_is_told(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("raise RuntimeError('no shop today')")
+    told = demo("--seller", str(tmp_path))
+
+    assert told.returncode == 1
+    assert "the seller did not start" in told.stdout
+    assert "no shop today" in told.stdout
+
+
+@contextmanager
+def running(*arguments: str) -> Generator["subprocess.Popen[str]"]:
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen([*DEMO, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environ)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("until", "sent", "code"),
+    [("until Ctrl-C", signal.SIGINT, 130), ("PAYMENT-REQUIRED, decoded", signal.SIGTERM, 143)],
+)
+def test_whatever_ends_it_ends_what_it_started(until: str, sent: signal.Signals, code: int) -> None:
+    with running("--serve") as process:
+        urls = _urls_until(until, process)
+        assert len(urls) == 2
+        for url in urls:
+            assert httpx.get(url).status_code < 500
+
+        process.send_signal(sent)
+
+        assert process.wait(10) == code
+    for url in urls:
+        with pytest.raises(httpx.TransportError):
+            httpx.get(url)
+
+
+def _urls_until(text: str, process: "subprocess.Popen[str]") -> set[str]:
+    assert process.stdout is not None
+    urls: set[str] = set()
+    for line in process.stdout:
+        urls |= {word for word in line.split() if word.startswith("http://") and word.count("/") == 2}
+        if text in line:
+            break
+    return urls

@@ -1,0 +1,74 @@
+"""`examples/fastapi/app.py` as its own process, with two settings and nothing else."""
+
+import subprocess
+import sys
+
+import httpx
+import pytest
+from examples.demo.stage import SELLER, TEST_KEY, DidNotStart, server
+
+from faregate.emulator import Emulator
+from faregate.emulator.server import serve
+from tests.e2e.payers import HttpxPayer
+
+COMMAND = ["uvicorn", "--app-dir", str(SELLER), "--port", "0", "app:app"]
+
+
+def test_two_settings_are_enough() -> None:
+    emulator = Emulator()
+    with serve(emulator) as service:
+        environ = {"FAREGATE_API_KEY": TEST_KEY, "FAREGATE_BASE_URL": service}
+        with server("the example", COMMAND, environ) as seller:
+            unpaid = httpx.get(f"{seller}/report")
+            paid = HttpxPayer().call("GET", f"{seller}/report")
+            health = httpx.get(f"{seller}/health").json()
+
+    assert (unpaid.status_code, paid.status_code) == (402, 200)
+    assert health["worked"] == {"report": 1}
+    assert ("POST", 200) in [
+        (method, status) for method, path, status in emulator.calls if "complete" in path
+    ]
+
+
+def test_the_embedded_emulator_needs_no_key() -> None:
+    with server("the example", COMMAND, {"FAREGATE_BASE_URL": "emulator:"}) as seller:
+        assert httpx.get(f"{seller}/report").status_code == 402
+        assert HttpxPayer().call("GET", f"{seller}/report").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("environ", "missing"),
+    [
+        ({}, "FAREGATE_BASE_URL"),
+        ({"FAREGATE_BASE_URL": "http://127.0.0.1:9"}, "FAREGATE_API_KEY"),
+    ],
+)
+def test_a_missing_setting_is_told_at_the_start(environ: dict[str, str], missing: str) -> None:
+    """`--lifespan on`: by itself uvicorn takes an error at the start for an app without a lifespan."""
+    with (
+        pytest.raises(DidNotStart, match=f"Set {missing}"),
+        server("the example", [*COMMAND, "--lifespan", "on"], environ),
+    ):
+        pass
+
+
+def test_without_settings_nothing_is_served() -> None:
+    with server("the example", COMMAND, {}) as seller:
+        assert [httpx.get(f"{seller}/{path}").status_code for path in ("report", "notes")] == [500, 500]
+
+
+def test_no_server_is_left_behind() -> None:
+    with server("the example", COMMAND, {"FAREGATE_BASE_URL": "emulator:"}) as seller:
+        assert httpx.get(f"{seller}/health").status_code == 200
+
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{seller}/health")
+
+
+def test_the_application_directory_is_all_it_imports() -> None:
+    """Nothing of this repository but the installed package is needed."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import app; print(sorted(app.WORKED))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(SELLER)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
