@@ -94,7 +94,9 @@ class _Client(Generic[C, X]):
         )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.environment} {self._address!r}>"
+        # A traceback may show a client that is only half made.
+        known = vars(self)
+        return f"<{type(self).__name__} {known.get('environment')} {known.get('_address')}>"
 
 
 def _constant(key: ApiKey) -> SealedHeaders:

@@ -21,12 +21,12 @@ class Address:
 
     def __init__(self, base_url: str, environment: Environment) -> None:
         parts = _parts(base_url)
-        if environment == "live" and parts.scheme == "http" and not _is_here(parts.hostname or ""):
-            raise Misconfigured("A live key is sent over https only: give an https base_url.")
         self._origin = f"{parts.scheme}://{parts.netloc}"
         prefix = parts.path.rstrip("/")
         self._base = self._origin + prefix
         self._own_root = f"{prefix}{ROOT}/" if prefix else None
+        if environment == "live" and parts.scheme == "http" and not _is_here(parts.hostname or ""):
+            raise Misconfigured("A live key is sent over https only: give an https base_url.")
 
     def url(self, path: str) -> str:
         """The full URL of a path with query, unchanged, on this host. Raises `BadAnswer` for another host.

@@ -113,10 +113,15 @@ class HttpcoreTransport:
             method, url, headers=_raw(headers), content=body, extensions=extensions
         ) as response:
             came = bytearray()
-            async for chunk in response.aiter_stream():
-                came += chunk
-                if len(came) > MAX_REPLY_BYTES:
-                    break
+            try:
+                async for chunk in response.aiter_stream():
+                    came += chunk
+                    if len(came) > MAX_REPLY_BYTES:
+                        # Not `break`: that leaves httpcore's generators half way, of which trio warns.
+                        await response.aclose()
+            except httpcore.NetworkError:
+                if len(came) <= MAX_REPLY_BYTES:
+                    raise
         return response.status, _pairs(response), bytes(came)
 
     def close(self) -> None:

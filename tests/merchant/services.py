@@ -1,0 +1,134 @@
+"""A merchant service that misbehaves on purpose: raw sockets on loopback, one thread per connection."""
+
+import re
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+FREE = b'{"transaction_id":null}'
+
+
+@dataclass
+class Seen:
+    """One request as it arrived: `connection` counts from 1."""
+
+    connection: int
+    line: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key.lower() == name]
+
+
+Reply = Callable[[socket.socket, Seen], None]
+
+
+@dataclass
+class Service:
+    url: str
+    requests: list[Seen] = field(default_factory=list)
+    connections: int = 0
+
+
+def ok(*headers: str, body: bytes = FREE, status: str = "200 OK") -> bytes:
+    lines = (f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Content-Type: application/json", *headers)
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + body
+
+
+def says(reply: bytes, *, then_close: bool = False) -> Reply:
+    """Always the same bytes."""
+
+    def answer(connection: socket.socket, _seen: Seen) -> None:
+        connection.sendall(reply)
+        if then_close:
+            raise ConnectionAbortedError
+
+    return answer
+
+
+def drips(whole: bytes, at_once: bytes = b"", seconds: float = 0.3) -> Reply:
+    """Some bytes, then one byte per `seconds`."""
+
+    def answer(connection: socket.socket, _seen: Seen) -> None:
+        connection.sendall(at_once)
+        for byte in whole:
+            connection.sendall(bytes([byte]))
+            time.sleep(seconds)
+
+    return answer
+
+
+def reset(connection: socket.socket) -> None:
+    """Close with RST instead of FIN."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    raise ConnectionAbortedError
+
+
+@contextmanager
+def service(reply: Reply, tls: ssl.SSLContext | None = None) -> Generator[Service]:
+    """Serve until the block ends."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        scheme = "https" if tls else "http"
+        found = Service(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
+        open_now: set[socket.socket] = set()
+        threads: list[threading.Thread] = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                found.connections += 1
+                open_now.add(connection)
+                arguments = (connection, found, reply, tls, found.connections)
+                threads.append(threading.Thread(target=_serve, args=arguments))
+                threads[-1].start()
+
+        acceptor = threading.Thread(target=accept)
+        acceptor.start()
+        try:
+            yield found
+        finally:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            acceptor.join()
+            for connection in open_now:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+
+
+def _serve(
+    plain: socket.socket, found: Service, reply: Reply, tls: ssl.SSLContext | None, number: int
+) -> None:
+    with suppress(OSError), plain, tls.wrap_socket(plain, server_side=True) if tls else plain as connection:
+        pending = b""
+        while (read := _read(connection, pending)) is not None:
+            head, body, pending = read
+            line, *rest = head.split("\r\n")
+            pairs = [(name, value.strip()) for name, _, value in (one.partition(":") for one in rest)]
+            seen = Seen(number, line, pairs, body)
+            found.requests.append(seen)
+            reply(connection, seen)
+
+
+def _read(connection: socket.socket, data: bytes) -> tuple[str, bytes, bytes] | None:
+    """Head, body, and what came after."""
+    while b"\r\n\r\n" not in data:
+        if not (piece := connection.recv(65536)):
+            return None
+        data += piece
+    head, _, rest = data.partition(b"\r\n\r\n")
+    declared = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+    length = int(declared[1]) if declared else 0
+    while len(rest) < length:
+        rest += connection.recv(65536)
+    return head.decode("latin-1"), rest[:length], rest[length:]

@@ -1,0 +1,248 @@
+"""Connections: made lazily, used again, one pool per process and event loop, left behind by nobody."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import anyio
+import pytest
+
+from faregate.errors import Misconfigured
+from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.transports import over_httpcore, over_pyreqwest
+
+from .conftest import KEY, Name, Speaker, get
+from .services import Seen, ok, says, service
+
+
+def echo(connection: socket.socket, seen: Seen) -> None:
+    """The path, after a moment in which others could get in between."""
+    time.sleep(0.002)
+    connection.sendall(ok(body=seen.line.split()[1].encode()))
+
+
+def test_nothing_is_opened_before_the_first_call(speaker: Speaker) -> None:
+    with service(says(ok())) as merchant:
+        speaker.speak(merchant.url)
+    assert merchant.connections == 0
+
+
+def test_a_connection_is_used_again(speaker: Speaker) -> None:
+    with service(says(ok())) as merchant:
+        replies = speaker.speak(merchant.url, *[get()] * 5)
+    assert [reply.status for reply in replies] == [200] * 5
+    assert merchant.connections == 1
+
+
+def test_a_closed_client_opens_new_connections(transport: Name) -> None:
+    with service(says(ok())) as merchant, MerchantClient(KEY, merchant.url, transport=transport) as client:
+        client.send(get())
+        client.close()
+        assert client.send(get()).status == 200
+    assert merchant.connections == 2
+
+
+def test_an_idle_connection_is_not_trusted_for_long(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (over_httpcore, over_pyreqwest):
+        assert module.KEEP_ALIVE_SECONDS < 5, "uvicorn closes after 5 s"
+        monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.0)
+    with service(says(ok())) as merchant:
+        speaker.speak(merchant.url, get(), get(), get())
+    assert merchant.connections == 3
+
+
+def test_threads_share_one_blocking_client(transport: Name) -> None:
+    with service(echo) as merchant, MerchantClient(KEY, merchant.url, transport=transport) as client:
+        paths = [f"/{number}" for number in range(120)]
+        with ThreadPoolExecutor(12) as threads:
+            bodies = list(threads.map(lambda path: client.send(get(path)).body.decode(), paths))
+    assert bodies == paths
+    # About one for each thread: hyper may open one more than it needs.
+    assert merchant.connections <= 24
+
+
+def test_tasks_share_one_client_and_loops_do_not_mix(transport: Name) -> None:
+    with service(echo) as merchant:
+        client = AsyncMerchantClient(KEY, merchant.url, transport=transport)
+
+        async def many(start: int) -> list[str]:
+            paths = [f"/{number}" for number in range(start, start + 20)]
+            replies = await asyncio.gather(*[client.send(get(path)) for path in paths])
+            return [reply.body.decode() for reply in replies]
+
+        with ThreadPoolExecutor(4) as threads:
+            for start, bodies in enumerate(threads.map(lambda start: asyncio.run(many(start)), range(8))):
+                assert bodies == [f"/{number}" for number in range(start, start + 20)]
+
+
+def test_one_pool_per_event_loop_and_none_after_it(transport: Name) -> None:
+    with service(says(ok())) as merchant:
+        client = AsyncMerchantClient(KEY, merchant.url, transport=transport)
+
+        async def twice() -> None:
+            await client.send(get())
+            await client.send(get())
+
+        for _ in range(3):
+            asyncio.run(twice())
+        assert merchant.connections == 3
+        pools = getattr(client._transport, "_async_pools", None) or client._transport._async_clients
+        assert pools._kept == {}
+
+
+def test_left_alone_it_takes_the_fast_one_and_under_trio_the_other() -> None:
+    async def go(client: AsyncMerchantClient) -> int:
+        return (await client.send(get())).status
+
+    with service(says(ok())) as merchant:
+        client = AsyncMerchantClient(KEY, merchant.url)
+        assert anyio.run(go, client, backend="asyncio") == 200
+        assert anyio.run(go, client, backend="trio") == 200
+        assert anyio.run(go, client, backend="asyncio") == 200
+    # httpcore puts Host first, pyreqwest last.
+    assert [seen.headers[0][0] for seen in merchant.requests] == ["Authorization", "Host", "Authorization"]
+
+
+def test_pyreqwest_under_trio_says_what_to_do() -> None:
+    client = AsyncMerchantClient(KEY, "http://127.0.0.1:9", transport="pyreqwest")
+    with pytest.raises(Misconfigured, match="httpx"):
+        anyio.run(client.send, get(), backend="trio")
+
+
+# What only a process of its own can show
+
+PRELUDE = f"""
+import asyncio, gc, os, sys, threading
+import anyio
+from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.wire import Call
+from faregate.model import WireRequest
+url, name = sys.argv[1], sys.argv[2] if sys.argv[2] != "auto" else None
+def get(path="/x"):
+    return Call(WireRequest("GET", path), lambda reply: reply.body.decode())
+blocking = MerchantClient("{KEY}", url, transport=name)
+awaiting = AsyncMerchantClient("{KEY}", url, transport=name)
+"""
+
+
+def script(body: str, url: str, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *flags, "-c", PRELUDE + body, url, name],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+UNCLOSED = """
+for _ in range(3):
+    assert blocking.send(get("/b")) == "/b"
+    assert asyncio.run(awaiting.send(get("/a"))) == "/a"
+    if name != "pyreqwest":
+        assert anyio.run(awaiting.send, get("/t"), backend="trio") == "/t"
+    MerchantClient("svc_test_dropped", url, transport=name).send(get("/c"))
+    async def dropped():
+        await AsyncMerchantClient("svc_test_dropped", url, transport=name).send(get("/d"))
+        gc.collect()
+        await asyncio.sleep(0.01)
+    asyncio.run(dropped())
+    gc.collect()
+"""
+
+
+@pytest.mark.parametrize("name", ["httpx", "pyreqwest", "auto"])
+def test_a_client_nobody_closes_warns_of_nothing(name: str) -> None:
+    with service(echo) as merchant:
+        done = script(UNCLOSED, merchant.url, name, "-W", "error")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+THREADS = """
+def count():
+    return len(os.listdir("/proc/self/task"))
+blocking.send(get())
+asyncio.run(awaiting.send(get()))
+before = count()
+for _ in range(20):
+    MerchantClient("svc_test_more", url, transport=name).send(get())
+    asyncio.run(AsyncMerchantClient("svc_test_more", url, transport=name).send(get()))
+gc.collect()
+print(count() - before, threading.active_count(), before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads by /proc")
+def test_clients_leave_no_threads_behind(transport: Name) -> None:
+    with service(echo) as merchant:
+        done = script(THREADS, merchant.url, transport)
+    more, of_python, before = map(int, done.stdout.split())
+    assert (more, of_python) == (0, 1), done.stderr
+    # pyreqwest has one thread of its own, for all clients together.
+    assert before == (2 if transport == "pyreqwest" else 1)
+
+
+FORK = """
+used_before = sys.argv[3] == "used"
+if used_before:
+    assert blocking.send(get("/before")) == "/before"
+    assert asyncio.run(awaiting.send(get("/before"))) == "/before"
+child = os.fork()
+who = "parent" if child else "child"
+try:
+    for number in range(40):
+        assert blocking.send(get(f"/{who}/b/{number}")) == f"/{who}/b/{number}"
+    async def many():
+        paths = [f"/{who}/a/{number}" for number in range(20)]
+        assert await asyncio.gather(*[awaiting.send(get(path)) for path in paths]) == paths
+    asyncio.run(many())
+    failed = None
+except Exception as error:
+    failed = type(error).__name__
+if child:
+    _, status = os.waitpid(child, 0)
+    print(failed, os.waitstatus_to_exitcode(status), flush=True)
+else:
+    sys.exit(0 if failed is None else 3 if failed == "CannotRunHere" else 4)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(
+    ("name", "before", "child"),
+    [
+        ("httpx", "used", 0),
+        ("httpx", "unused", 0),
+        ("pyreqwest", "unused", 0),
+        # pyreqwest itself refuses; left to itself, the client takes httpx there.
+        ("pyreqwest", "used", 3),
+        ("auto", "used", 0),
+        ("auto", "unused", 0),
+    ],
+)
+def test_answers_never_cross_after_a_fork(name: str, before: str, child: int) -> None:
+    with service(echo) as merchant:
+        done = subprocess.run(
+            [sys.executable, "-c", PRELUDE + FORK, merchant.url, name, before],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.stdout.split() == ["None", str(child)], done.stderr
+    # No connection carries requests of both.
+    by_connection: dict[int, set[str]] = {}
+    for seen in merchant.requests:
+        by_connection.setdefault(seen.connection, set()).add(seen.line.split()[1].split("/")[1])
+    assert not [owners for owners in by_connection.values() if {"parent", "child"} <= owners]
+
+
+BRIEF = "asyncio.run(awaiting.send(get()))"
+
+
+def test_a_process_may_end_right_after_its_last_call() -> None:
+    # Without a rest at exit, pyreqwest aborts about one such process in forty.
+    with service(echo) as merchant:
+        codes = [script(BRIEF, merchant.url, "pyreqwest").returncode for _ in range(5)]
+    assert codes == [0] * 5
