@@ -44,7 +44,7 @@ class Paywall:
         own = None if isinstance(journal, str) else journal
         self.settings = config.read(os.environ if environ is None else environ, named, arguments)
         config.check_journal(self.settings, own is not None)
-        self.journal: Journal = own or MemoryJournal(namespace=self.settings.namespace)
+        self.journal: Journal = MemoryJournal(namespace=self.settings.namespace) if own is None else own
         client = self._client_arguments(transport)
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)

@@ -21,8 +21,8 @@ DEFAULT_TERMS = Terms()
 class MemoryJournal:
     """Rows in a dict behind one lock; safe to share between threads and event loops.
 
-    `namespace` keeps the proofs of one environment and service apart from another's. `max_rows` and `max_bytes` (of stored results) bound its memory. `clock` gives seconds that
-    never run backwards.
+    `namespace` keeps the proofs of one environment and service apart from another's. `max_rows` and
+    `max_bytes` (of stored results) bound its memory. `clock` gives seconds that never run backwards.
     """
 
     def __init__(

@@ -1,0 +1,135 @@
+"""Where settings come from, and that every mistake is a sentence that says what to do."""
+
+import re
+from typing import Any
+
+import pytest
+
+from faregate.catalog import Catalog
+from faregate.emulator import Emulator
+from faregate.emulator.embedded import EmbeddedTransport
+from faregate.errors import Misconfigured
+from faregate.journals.memory import MemoryJournal
+from faregate.merchant.client import MerchantClient
+from faregate.model import Offer
+from faregate.paywall import Paywall, offer
+
+TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
+LIVE = {**TEST, "FAREGATE_API_KEY": "svc_live_x", "FAREGATE_PUBLIC_URL": "https://seller.example"}
+
+
+def test_the_environment_is_enough() -> None:
+    settings = Paywall(environ=TEST).settings
+    assert (settings.base_url, settings.api_key.environment) == ("https://service.example", "test")
+    assert "svc_test_x" not in repr(settings)
+
+
+def test_arguments_win() -> None:
+    settings = Paywall(environ=TEST, base_url="https://other.example", api_key="svc_test_y").settings
+    assert settings.base_url == "https://other.example"
+    assert settings.api_key.reveal() == "Bearer svc_test_y"
+
+
+def test_the_emulator_needs_nothing_else() -> None:
+    paywall = Paywall(environ={"FAREGATE_BASE_URL": "emulator:"})
+    assert paywall.settings.embedded
+    assert paywall.settings.api_key.environment == "test"
+    assert paywall.sweep() == 0
+
+
+@pytest.mark.parametrize(
+    ("environ", "arguments", "says"),
+    [
+        ({}, {}, "Set FAREGATE_BASE_URL"),
+        ({"FAREGATE_BASE_URL": "https://service.example"}, {}, "Set FAREGATE_API_KEY"),
+        ({**TEST, "FAREGATE_API_KEY": "hunter2"}, {}, "svc_test_"),
+        ({**TEST, "FAREGATE_BASE_URL": "ftp://service.example"}, {}, "http"),
+        ({**TEST, "FAREGATE_PUBLIC_URL": "seller.example"}, {}, "FAREGATE_PUBLIC_URL must be"),
+        ({**TEST, "FAREGATE_PUBLIC_URL": "https://u:p@seller.example"}, {}, "FAREGATE_PUBLIC_URL must be"),
+        ({**TEST, "FAREGATE_PUBLIC_URL": "https://seller.example/?q"}, {}, "FAREGATE_PUBLIC_URL must be"),
+        ({**LIVE, "FAREGATE_PUBLIC_URL": ""}, {}, "set FAREGATE_PUBLIC_URL"),
+        ({**LIVE, "FAREGATE_BASE_URL": "emulator:"}, {}, "Use the test key"),
+        (LIVE, {}, "memory journal"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite:/tmp/journal"}, {}, "brings only 'memory:'"),
+        (TEST, {"max_work_seconds": 0}, "max_work_seconds must be more than 0"),
+    ],
+)
+def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: str) -> None:
+    with pytest.raises(Misconfigured, match=re.escape(says)) as caught:
+        Paywall(environ=environ, **arguments)
+    assert "hunter2" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_a_live_key_may_have_a_journal_of_its_own() -> None:
+    journal = MemoryJournal()
+    assert Paywall(environ=LIVE, journal=journal).journal is journal
+
+
+@pytest.mark.parametrize(
+    ("sells", "limits", "says"),
+    [
+        ("", {}, "Say what is sold"),
+        ("text_summary", {"asset": "DOGE"}, "EURC or USDC"),
+        ("text_summary", {"mime_type": "Text/Plain; charset=utf-8"}, "mime_type"),
+        ("text_summary", {"description": "x" * 501}, "description"),
+    ],
+)
+def test_an_offer_is_checked_where_it_is_made(sells: str, limits: Any, says: str) -> None:
+    with pytest.raises(Misconfigured, match=says):
+        offer(sells, **limits)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def client() -> MerchantClient:
+    transport = EmbeddedTransport(Emulator())
+    return MerchantClient("svc_test_emulator", "http://service.example", transport=transport)
+
+
+def test_an_integration_key_and_a_revision_id_name_the_same_rules(
+    clock: Clock, client: MerchantClient
+) -> None:
+    catalog = Catalog(clock)
+    by_key = client.send(catalog.asking(Offer("token_meter")))
+    by_id = catalog.known(Offer(by_key.revision_id))
+    assert by_key == by_id
+    assert by_key.required == {"input_tokens"}
+
+
+def test_what_was_read_is_kept_for_a_while(clock: Clock, client: MerchantClient) -> None:
+    catalog = Catalog(clock)
+    assert catalog.known(Offer("token_meter")) is None
+    client.send(catalog.asking(Offer("token_meter")))
+    assert catalog.known(Offer("token_meter")) is not None
+    clock.now = 300
+    assert catalog.known(Offer("token_meter")) is None
+
+
+def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
+    clock: Clock, client: MerchantClient
+) -> None:
+    catalog = Catalog(clock)
+    with pytest.raises(Misconfigured, match="daily_report"):
+        client.send(catalog.asking(Offer("no_such_thing")))
+    with pytest.raises(Misconfigured, match="Nothing is sold as 'no_such_thing'"):
+        catalog.known(Offer("no_such_thing"))
+    clock.now = 5
+    assert catalog.known(Offer("no_such_thing")) is None
+
+
+def test_an_asset_that_differs_from_the_revisions_says_so(clock: Clock, client: MerchantClient) -> None:
+    with pytest.raises(Misconfigured, match="settles in USDC"):
+        client.send(Catalog(clock).asking(Offer("token_meter", asset="EURC")))
+    assert client.send(Catalog(clock).asking(Offer("euro_report", asset="EURC"))).asset == "EURC"

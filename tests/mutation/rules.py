@@ -1,0 +1,114 @@
+"""Each rule that guards money, and one way to break it: exact text in the source, and what to put there."""
+
+from dataclasses import dataclass
+
+CORE = ("tests/core", "tests/journals")
+DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` must stand exactly once in `file`; `tests` must fail with `new` in its place."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = CORE
+
+
+FLOW = "src/faregate/flow.py"
+SETTLE = "src/faregate/settle.py"
+VERDICT = "src/faregate/merchant/verdict.py"
+ROW = "src/faregate/journals/row.py"
+MEMORY = "src/faregate/journals/memory.py"
+RELAY = "src/faregate/relay.py"
+GATE = "src/faregate/gate.py"
+ASGI = "src/faregate/asgi.py"
+PROOF = "src/faregate/proof.py"
+
+MUTANTS = (
+    # Release only on proof
+    Mutant("release-while-settling", SETTLE, "return relay.pending(reply, entry.transaction_id)",
+           'return relay.release(outcome.result, "")'),
+    Mutant("release-unproven", SETTLE, "return relay.unconfirmed(entry.transaction_id)\n\n\ndef _tell_failed",
+           'return relay.release(outcome.result, "")\n\n\ndef _tell_failed'),
+    Mutant("release-on-get", SETTLE, "case Standing.SUCCEEDED | Standing.AUTHORIZED:",
+           'case Standing.SUCCEEDED:\n            return relay.release(outcome.result, "")\n'
+           "        case Standing.AUTHORIZED:"),
+    Mutant("no-header-needed", VERDICT, 'return Unproven("succeeded without one PAYMENT-RESPONSE header")',
+           'payment_response = ""', DOORS),
+    Mutant("no-receipt-needed", VERDICT, "if result.receipt is None:", "if False:", DOORS),
+    Mutant("any-transaction", VERDICT, "if result.transaction_id != transaction_id:", "if False:", DOORS),
+    Mutant("202-succeeded-is-proof", VERDICT, "if reply.status == 202:", "if False:", DOORS),
+    Mutant("unknown-status-is-success", VERDICT, 'case "succeeded":', 'case "succeeded" | "some_day_invented":', DOORS),
+    Mutant("two-payment-responses", VERDICT, "if len(values) != 1 or", "if not values or", DOORS),
+    Mutant("redelivery-uncounted", ROW, "self.redelivered += 1", "pass"),
+    Mutant("release-without-outcome", MEMORY, "if row is None or row.state is not State.DECIDED or",
+           "if row is None or"),
+    # Never run unpaid, never twice
+    Mutant("run-without-proof", FLOW, 'yield from Note("access granted a transaction without a proof", transaction_id)\n'
+           "            return relay.trouble(502)", "return (yield from _give_free(sale, rules, Free()))"),
+    Mutant("run-without-start", FLOW, "if not (yield from Start(entry.ticket, entry.transaction_id, entry.revision_id)):",
+           "if False:"),
+    Mutant("free-on-any-empty-id", VERDICT, "if decision.transaction_id is None:", "if not decision.transaction_id:",
+           ("tests/doors/test_rows.py", "tests/merchant")),
+    Mutant("claim-never-busy", ROW, "if self.lease_until > now:", "if False:"),
+    Mutant("rerun-interrupted", ROW, "if self.state in (State.CLAIMED, State.WAITING):",
+           "if self.state in (State.CLAIMED, State.WAITING, State.RUNNING):"),
+    Mutant("any-request", ROW, "if request != self.request:", "if False:"),
+    Mutant("transaction-not-unique", MEMORY, "if self._transactions.setdefault(transaction_id, row.key) != row.key:",
+           "if False:"),
+    Mutant("no-fencing", ROW, "return self.fence == ticket.fence", "return True"),
+    Mutant("owed-rows-expire", MEMORY, "        row.expires_at = None\n", ""),
+    # Decide once, then tell
+    Mutant("complete-before-decide", SETTLE, "    if not (yield from _decided(entry, outcome)):\n"
+           "        return relay.unconfirmed(entry.transaction_id)\n    return (yield from _settle(",
+           "    return (yield from _settle("),
+    Mutant("decide-twice", MEMORY, "row = self._held(ticket, State.RUNNING)\n            if row is None:\n                return False\n            row.outcome",
+           "row = self._held(ticket, State.RUNNING, State.DECIDED)\n            if row is None:\n                return False\n            row.outcome"),
+    Mutant("charge-for-errors", FLOW, "if status not in sale.offer.billable:", "if False:"),
+    Mutant("charge-for-exceptions", FLOW, '        yield from fail(entry, "handler_error")\n        raise', "        raise"),
+    Mutant("no-retry", SETTLE, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
+    Mutant("forget-the-held", SETTLE, "kept = repeated or doubtful or completion.may_settle_later", "kept = False"),
+    Mutant("doubt-forgotten", SETTLE, "        doubtful = True\n", ""),
+    # No fresh 402 while the fate is open
+    Mutant("402-while-unknown", FLOW, "    return again if again is not None else (yield from _fresh_instructions(sale, rules))",
+           "    return (yield from _fresh_instructions(sale, rules))"),
+    Mutant("relay-402-of-complete", VERDICT, "if reply.status < 400 or reply.status == 402:", "if reply.status < 400:",
+           DOORS),
+    Mutant("claim-kept-after-402", FLOW, "            yield from written(Drop(ticket))\n            return (yield from _not_granted(access))",
+           "            return (yield from _not_granted(access))"),
+    # What travels
+    Mutant("handler-forges-payment-response", RELAY, '_PAYMENT = frozenset(("payment-required", "payment-response", ',
+           '_PAYMENT = frozenset(("payment-required", '),
+    Mutant("shared-caches", RELAY, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
+           'NO_STORE: Header = ("Cache-Control", "public")'),
+    Mutant("unpayable-402", VERDICT, "case 402 if _one_sane(reply, INSTRUCTIONS) is not None:", "case 402:", DOORS),
+    # The gate
+    Mutant("pass-before-paid", GATE, "        if self._payment is None:\n            await self._pass(message)",
+           "        if True:\n            await self._pass(message)", DOORS),
+    Mutant("verdict-not-enforced", GATE, "if self._verdict is not None or (", "if (", DOORS),
+    Mutant("options-runs-the-work", GATE, 'if self._scope["method"] == "OPTIONS":', "if False:", DOORS),
+    Mutant("options-leaks-content", GATE, 'return {**message, "body": b""}', "return message", DOORS),
+    Mutant("no-size-limit", GATE, "if self._size > self._max_bytes():", "if False:", DOORS),
+    Mutant("first-chunk-completes", GATE, 'if not message.get("more_body", False):\n            await self._finish',
+           "if True:\n            await self._finish", DOORS),
+    Mutant("disconnect-is-heard", GATE, "elif self._payment is not None and self._body_read and not self._finished:",
+           "elif False:", DOORS),
+    Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(gate, scope))",
+           "await self._limited(gate, scope)", DOORS),
+    Mutant("no-time-limit", GATE, "self.limit.deadline = anyio.current_time() + seconds", "pass", DOORS),
+    Mutant("closed-ground-is-free", GATE, "if self.closed_ground:", "if False:", DOORS),
+    Mutant("exact-paths-only", ASGI, 'parts.append(part)\n    return "/" + "/".join(parts)',
+           "parts.append(part)\n    return path", DOORS),
+    Mutant("websocket-is-free", ASGI, "if _below(_paths(scope), (*self._offers, *self._refuse)) is None:", "if True:",
+           DOORS),
+    Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(gate, Gate):\n", "    if gate is None:\n        return Payment(None)\n    if not isinstance(gate, Gate):\n", DOORS),
+    Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
+    Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
+    Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
+    # The client
+    Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise Misconfigured(\n            "A live key with the memory',
+           'if False:\n        raise Misconfigured(\n            "A live key with the memory', ("tests/core",)),
+)  # fmt: skip

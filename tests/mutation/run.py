@@ -1,0 +1,73 @@
+"""Break each rule of `rules.py` in a copy of the project and see its tests fail.
+
+    python tests/mutation/run.py [part of a name]
+
+Exits 0 only if every mutant was caught. The working tree is never touched.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.mutation.rules import MUTANTS, Mutant  # noqa: E402
+
+
+def main(wanted: str) -> int:
+    chosen = [mutant for mutant in MUTANTS if wanted in mutant.name]
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("src", "tests", "pyproject.toml", "README.md"):
+            _copy(ROOT / name, copy / name)
+        for number, mutant in enumerate(chosen, 1):
+            began = time.monotonic()
+            caught = _caught(mutant, copy)
+            print(
+                f"{number:3}/{len(chosen)} {'caught  ' if caught else 'SURVIVED'} "
+                f"{mutant.name} ({time.monotonic() - began:.0f} s)",
+                flush=True,
+            )
+            if not caught:
+                survivors.append(mutant.name)
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} caught", *survivors)
+    return 1 if survivors or not chosen else 0
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, target)
+
+
+def _caught(mutant: Mutant, copy: Path) -> bool:
+    file = copy / mutant.file
+    source = file.read_text()
+    if source.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: its text stands {source.count(mutant.old)} times in {mutant.file}")
+    file.write_text(source.replace(mutant.old, mutant.new))
+    try:
+        return _fails(mutant.tests, copy)
+    finally:
+        file.write_text(source)
+
+
+def _fails(tests: tuple[str, ...], copy: Path) -> bool:
+    """Whether a test really failed: pytest's exit code 1, not one of its own troubles."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    run = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=600)
+    if run.returncode not in (0, 1):
+        raise SystemExit(run.stdout + run.stderr)
+    return run.returncode == 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else ""))
