@@ -113,8 +113,8 @@ def _ask(step: AnyStep, world: World) -> Any:
             return world.access(sale, rules, proof)
         case ClaimProof(proof, request):
             return world.journal.claim(proof, request)
-        case Start(ticket, transaction_id, revision_id):
-            return world.journal.start(ticket, transaction_id, revision_id)
+        case Start(ticket, transaction_id, revision_id, seconds):
+            return world.journal.start(ticket, transaction_id, revision_id, seconds)
         case Decide(ticket, outcome):
             return world.journal.decide(ticket, outcome)
         case CallComplete(entry, outcome):

@@ -165,7 +165,7 @@ def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
 
 def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
     try:
-        if not (yield from Start(entry.ticket, entry.transaction_id, entry.revision_id)):
+        if not (yield from _start(entry, sale)):
             yield from written(Drop(entry.ticket))
             return relay.already_used(entry.transaction_id)
     except JournalError as error:
@@ -187,6 +187,10 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         return relay.unsold(work.response)
     paid = yield from decide_and_settle(entry, outcome)
     return paid if paid is not None else (yield from _fresh_instructions(sale, rules))
+
+
+def _start(entry: Entry, sale: Sale) -> Start:
+    return Start(entry.ticket, entry.transaction_id, entry.revision_id, sale.work_seconds)
 
 
 def _judge(work: Work, sale: Sale, rules: Rules) -> Outcome:

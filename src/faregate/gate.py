@@ -85,8 +85,7 @@ class Gate:
         self._began = monotonic()
         self._withhold_extensions()
         if self.limit is not None and step.transaction_id is not None:
-            seconds = sale.offer.max_work_seconds or self._paywall.settings.max_work_seconds
-            self.limit.deadline = anyio.current_time() + seconds
+            self.limit.deadline = anyio.current_time() + sale.work_seconds
         return self._payment
 
     def _stop(self, verdict: Response) -> Payment:
@@ -126,9 +125,10 @@ class Gate:
     async def _hold(self, message: Message) -> None:
         chunk = message.get("body", b"")
         self._size += len(chunk)
-        if self._size > self._max_bytes():
+        limit = self._sale.result_bytes if self._sale is not None else 0
+        if self._size > limit:
             self._chunks.clear()
-            self._too_large = ResultTooLarge(f"the result has more than {self._max_bytes()} bytes")
+            self._too_large = ResultTooLarge(f"the result has more than {limit} bytes")
             raise self._too_large
         self._chunks.append(chunk)
         if not message.get("more_body", False):
@@ -213,10 +213,6 @@ class Gate:
         if self._flow is None:
             raise RuntimeError("the gate is not open")
         return self._flow
-
-    def _max_bytes(self) -> int:
-        own = self._sale.offer.max_result_bytes if self._sale is not None else None
-        return own or self._paywall.settings.max_result_bytes
 
     def _withhold_extensions(self) -> None:
         extensions: dict[str, Any] = self._scope.get("extensions") or {}

@@ -91,11 +91,16 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Sale:
-    """One request on one paid handler. `resource_url` is the public URL without query."""
+    """One request on one paid handler. `resource_url` is the public URL without query.
+
+    `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's.
+    """
 
     offer: Offer
     request: Request
     resource_url: str
+    work_seconds: float
+    result_bytes: int
 
 
 # What the work gave

@@ -69,7 +69,13 @@ class Paywall:
         `path` is decoded and without query. `origin` is the address the server listens on, `host` the
         Host header, used only with `trust_host`. Raises `Misconfigured`.
         """
-        return Sale(offer, request, self._base(origin, host) + quote(path, safe=_PATH_SAFE))
+        return Sale(
+            offer,
+            request,
+            self._base(origin, host) + quote(path, safe=_PATH_SAFE),
+            offer.max_work_seconds or self.settings.max_work_seconds,
+            offer.max_result_bytes or self.settings.max_result_bytes,
+        )
 
     def _base(self, origin: str | None, host: str | None) -> str:
         if self.settings.public_url:

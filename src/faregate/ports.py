@@ -27,8 +27,11 @@ class Journal(Protocol):
         """Take the row of this proof for this request, or say what became of it."""
         ...
 
-    def start(self, ticket: Ticket, transaction_id: str, revision_id: str) -> Answer[bool]:
-        """Bind the transaction; False if another row has it or the ticket is stale."""
+    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> Answer[bool]:
+        """Bind the transaction and lease the row for the work, which takes `seconds` at most.
+
+        False if another row has the transaction or the ticket is stale.
+        """
         ...
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> Answer[None]:

@@ -96,11 +96,15 @@ class ClaimProof(Step[Claim]):
 
 @dataclass(frozen=True, slots=True)
 class Start(Step[bool]):
-    """Write the transaction id; False if it belongs to another row or the lease is lost."""
+    """Write the transaction id, and lease the row for the work.
+
+    False if the transaction belongs to another row or the ticket is stale.
+    """
 
     ticket: Ticket
     transaction_id: str
     revision_id: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

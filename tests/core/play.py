@@ -58,7 +58,7 @@ NOTE = (Some(Note), None)
 
 def sale(proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q=1") -> Sale:
     headers = () if proof is None else (("payment-signature", proof),)
-    return Sale(offer, Request("GET", url, headers), "https://seller.example/summary")
+    return Sale(offer, Request("GET", url, headers), "https://seller.example/summary", 54.0, 1000)
 
 
 def play(flow: Flow[Any], *script: tuple[Any, Any]) -> Any:
@@ -87,7 +87,7 @@ def accessed(answer: Any = None, proof: str | None = PROOF) -> tuple[Any, Any]:
     return CallAccess(sale(proof), RULES, proof), answer or Granted(TXN)
 
 
-BEGINNING = (found(), claimed(), accessed(), (Start(TICKET, TXN, ACR), True))
+BEGINNING = (found(), claimed(), accessed(), (Start(TICKET, TXN, ACR, 54.0), True))
 """Up to the work, all well."""
 WORKED = (*BEGINNING, (RunWork(sale(), TXN), WORK), (Decide(TICKET, GOOD), True))
 """Work done and outcome written."""

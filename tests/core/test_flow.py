@@ -291,7 +291,7 @@ def test_row_7_an_offer_may_say_what_is_billable() -> None:
         (FindRules(offer), RULES),
         claimed(),
         (CallAccess(asked, RULES, PROOF), Granted(TXN)),
-        (Start(TICKET, TXN, ACR), True),
+        (Start(TICKET, TXN, ACR, 54.0), True),
         (RunWork(asked, TXN), work),
         (Decide(TICKET, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
@@ -340,7 +340,7 @@ def test_row_7_a_missing_required_value_is_a_failed_outcome() -> None:
         (FindRules(OFFER), strict),
         claimed(),
         (CallAccess(sale(), strict, PROOF), Granted(TXN)),
-        (Start(TICKET, TXN, ACR), True),
+        (Start(TICKET, TXN, ACR, 54.0), True),
         (RunWork(sale(), TXN), Work(RESULT, {})),
         NOTE,
         (Decide(TICKET, failed), True),
@@ -650,7 +650,12 @@ def test_row_16_the_same_proof_for_another_request() -> None:
 
 def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
     response = play(
-        serve(sale()), found(), claimed(), accessed(), (Start(TICKET, TXN, ACR), False), (Drop(TICKET), None)
+        serve(sale()),
+        found(),
+        claimed(),
+        accessed(),
+        (Start(TICKET, TXN, ACR, 54.0), False),
+        (Drop(TICKET), None),
     )
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
@@ -665,7 +670,7 @@ def test_a_journal_that_cannot_claim_closes_the_shop() -> None:
 
 
 def test_a_journal_that_cannot_start_never_runs_the_work() -> None:
-    start = (Start(TICKET, TXN, ACR), Raise(JournalError("disk")))
+    start = (Start(TICKET, TXN, ACR, 54.0), Raise(JournalError("disk")))
     assert_unconfirmed(play(serve(sale()), found(), claimed(), accessed(), start, NOTE))
 
 
@@ -683,7 +688,7 @@ def test_a_journal_that_cannot_start_never_runs_the_work() -> None:
     ],
 )
 def test_an_unmistakable_proof_or_none(headers: tuple[tuple[str, str], ...], status: int) -> None:
-    asked = Sale(OFFER, Request("GET", "/", headers), "https://seller.example/")
+    asked = Sale(OFFER, Request("GET", "/", headers), "https://seller.example/", 54.0, 1000)
     response = play(serve(asked))
     assert response.status == status
     assert b"caf" not in response.body
@@ -699,7 +704,7 @@ def test_a_proof_of_16_kib_is_read() -> None:
 
 
 def test_a_resource_url_that_the_service_could_not_take_is_414() -> None:
-    asked = Sale(OFFER, Request("GET", "/"), "https://seller.example/" + "a" * 2025)
+    asked = Sale(OFFER, Request("GET", "/"), "https://seller.example/" + "a" * 2025, 54.0, 1000)
     assert len(asked.resource_url) == 2048
     play(serve(asked), found(), (CallAccess(asked, RULES, None), Unpaid(NEEDED)))
     longer = replace(asked, resource_url=asked.resource_url + "a")

@@ -80,6 +80,13 @@ def test_the_receipt_has_every_field(shop: Shop) -> None:
     }
 
 
+def test_a_receipt_is_issued_to_the_millisecond(shop: Shop) -> None:
+    shop.clock.advance(0.123_456)
+    bought = shop.buy()
+    assert shop.complete(bought).json()["receipt"]["issued_at"] == "2026-01-01T00:00:00.123Z"
+    assert shop.transaction(bought)["settled_at"] == "2026-01-01T00:00:00.123456Z"
+
+
 def test_a_euro_price_and_a_live_receipt_say_so(shop: Shop) -> None:
     euro = shop.complete(shop.buy("euro_report")).json()["receipt"]
     assert euro["price"]["currency"] == "EUR"

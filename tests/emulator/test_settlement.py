@@ -1,6 +1,6 @@
 """How payments end: after reads, after seconds, at once; balances promised to open transactions."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
@@ -71,6 +71,22 @@ def test_by_the_clock_it_settles_although_nobody_looks(shop: Shop) -> None:
     shop.complete(bought)
     shop.clock.advance(500)
     assert shop.listed("/transactions?status=failed")["items"][0]["id"] == bought.id
+
+
+def test_it_settles_when_it_is_due_not_when_somebody_looks(shop: Shop) -> None:
+    shop.emulator.settle_after("text_summary", Settlement(after_seconds=5))
+    bought = shop.buy()
+    shop.complete(bought)
+    shop.clock.advance(500)
+    found = shop.transaction(bought)
+    assert datetime.fromisoformat(found["settled_at"]) == shop.clock() - timedelta(seconds=495)
+
+
+def test_a_payment_submitted_too_late_fails_at_once(shop: Shop) -> None:
+    bought = shop.buy("slow_settlement")
+    shop.clock.advance(60)
+    response = shop.complete(bought)
+    assert (response.status_code, response.json()["status"]) == (200, "failed")
 
 
 def test_many_fall_due_in_one_moment(shop: Shop) -> None:

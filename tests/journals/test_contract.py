@@ -13,6 +13,8 @@ from faregate.records import Again, Claim, Entry, Fresh, InProgress, Owed, Spent
 from tests.core.play import ACR, OTHER_TXN, TXN
 
 TERMS = Terms()
+WORK_SECONDS = 54.0
+LEASE = WORK_SECONDS + TERMS.completion_lease
 GOOD = Succeeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
 HERE = "GET /summary?q=1"
 
@@ -50,7 +52,7 @@ def owed(claim: Claim) -> Entry:
 
 def started(journal: MemoryJournal, proof: str = "proof", transaction_id: str = TXN) -> Ticket:
     ticket = fresh(journal.claim(proof, HERE))
-    assert journal.start(ticket, transaction_id, ACR)
+    assert journal.start(ticket, transaction_id, ACR, WORK_SECONDS)
     return ticket
 
 
@@ -76,7 +78,7 @@ def test_a_claim_belongs_to_its_request_for_ever(journal: MemoryJournal) -> None
     ticket = fresh(journal.claim("proof", HERE))
     elsewhere = "GET /summary?q=2"
     assert journal.claim("proof", elsewhere) == UsedElsewhere()
-    journal.start(ticket, TXN, ACR)
+    journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, GOOD)
     journal.release(ticket, "cGFpZA==")
     assert journal.claim("proof", elsewhere) == UsedElsewhere()
@@ -95,15 +97,15 @@ def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fence
     clock.now += TERMS.claim_lease
     quick = fresh(journal.claim("proof", HERE))
     assert quick.fence > slow.fence
-    assert not journal.start(slow, TXN, ACR)
+    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
     journal.drop(slow)
-    assert journal.start(quick, TXN, ACR)
+    assert journal.start(quick, TXN, ACR, WORK_SECONDS)
 
 
 def test_work_that_started_is_never_fresh_again(journal: MemoryJournal, clock: Clock) -> None:
     slow = started(journal)
     assert journal.claim("proof", HERE) == InProgress()
-    clock.now += TERMS.work_lease
+    clock.now += LEASE
     entry = owed(journal.claim("proof", HERE))
     assert (entry.transaction_id, entry.revision_id, entry.outcome, entry.started) == (TXN, ACR, None, True)
     assert entry.proof == "proof"
@@ -114,8 +116,8 @@ def test_work_that_started_is_never_fresh_again(journal: MemoryJournal, clock: C
 def test_a_transaction_belongs_to_one_row(journal: MemoryJournal) -> None:
     started(journal)
     twin = fresh(journal.claim("the same payment, encoded anew", HERE))
-    assert not journal.start(twin, TXN, ACR)
-    assert journal.start(twin, OTHER_TXN, ACR)
+    assert not journal.start(twin, TXN, ACR, WORK_SECONDS)
+    assert journal.start(twin, OTHER_TXN, ACR, WORK_SECONDS)
 
 
 def test_an_outcome_is_decided_once(journal: MemoryJournal) -> None:
@@ -162,7 +164,7 @@ def test_a_released_result_is_given_again_three_times_within_the_window(
 
 def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: MemoryJournal, clock: Clock) -> None:
     slow = decided(journal)
-    clock.now += TERMS.work_lease
+    clock.now += LEASE
     owed(journal.claim("proof", HERE))
     journal.release(slow, "cGFpZA==")
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
@@ -205,12 +207,12 @@ def test_a_waiting_payment_is_watched_and_may_be_claimed_again(journal: MemoryJo
     assert (entry.transaction_id, entry.started) == (TXN, False)
     journal.hold(entry.ticket)
     again = fresh(journal.claim("proof", HERE))
-    assert journal.start(again, TXN, ACR)
+    assert journal.start(again, TXN, ACR, WORK_SECONDS)
 
 
 def test_a_stale_ticket_writes_nothing(journal: MemoryJournal, clock: Clock) -> None:
     stale = started(journal)
-    clock.now += TERMS.work_lease
+    clock.now += LEASE
     entry = owed(journal.claim("proof", HERE))
     journal.hold(stale)
     journal.close(stale)

@@ -56,5 +56,5 @@ def test_the_proof_is_not_kept_longer_than_it_is_owed() -> None:
 
 def test_namespaces_do_not_answer_for_each_other() -> None:
     journal = MemoryJournal(namespace="test https://one.example")
-    assert journal.start(fresh(journal.claim("proof", HERE)), "txn", ACR)
+    assert journal.start(fresh(journal.claim("proof", HERE)), "txn", ACR, 54.0)
     assert isinstance(MemoryJournal(namespace="live https://one.example").claim("proof", HERE), Fresh)

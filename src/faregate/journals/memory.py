@@ -64,13 +64,13 @@ class MemoryJournal:
             self._expire_in(row, 2 * self._terms.claim_lease)
             return Fresh(Ticket(key, row.fence))
 
-    def start(self, ticket: Ticket, transaction_id: str, revision_id: str) -> bool:
+    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
             row = self._held(ticket, State.CLAIMED, State.WAITING)
             if row is None or not self._bind(row, transaction_id, revision_id):
                 return False
             row.state = State.RUNNING
-            row.lease_until = self._clock() + self._terms.work_lease
+            row.lease_until = self._clock() + seconds + self._terms.completion_lease
             return True
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
@@ -91,7 +91,7 @@ class MemoryJournal:
                 return False
             row.outcome = outcome
             row.state = State.DECIDED
-            row.lease_until = self._clock() + self._terms.work_lease
+            row.lease_until = self._clock() + self._terms.completion_lease
             self._bytes += _size(outcome)
             return True
 
@@ -136,7 +136,7 @@ class MemoryJournal:
                 return None
             # To the end of the line, so that a sweep finds the next due row at the front.
             self._owed[row.key] = self._owed.pop(row.key)
-            row.take(now + self._terms.work_lease)
+            row.take(now + self._terms.completion_lease)
             return row.entry()
 
     def _held(self, ticket: Ticket, *states: State) -> Row | None:

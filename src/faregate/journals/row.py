@@ -26,10 +26,13 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long rows live, in seconds, and how often a result is handed out again."""
+    """How long rows live, in seconds, and how often a result is handed out again.
+
+    `completion_lease` bounds the telling of an outcome; it is added to the time the work may take.
+    """
 
     claim_lease: float = 30.0
-    work_lease: float = 180.0
+    completion_lease: float = 120.0
     first_pause: float = 5.0
     longest_pause: float = 300.0
     redelivery_window: float = 600.0
@@ -82,7 +85,7 @@ class Row:
             return InProgress()
         if self.state in (State.CLAIMED, State.WAITING):
             return Fresh(self.take(now + terms.claim_lease))
-        self.take(now + terms.work_lease)
+        self.take(now + terms.completion_lease)
         return Owed(self.entry())
 
     def _delivered_again(self, terms: Terms) -> Claim:

@@ -9,6 +9,8 @@ Rules
 Anything that is not the contract's raises `BadAnswer`.
 """
 
+from dataclasses import replace
+
 from faregate.answers import (
     Access,
     AccessPending,
@@ -63,14 +65,20 @@ def read_completion(reply: Response, transaction_id: str) -> Completion:
     if result.transaction_id != transaction_id:
         return Unproven(f"the reply is about another transaction ({result.transaction_id})")
     if reply.status == 202:
-        return Settling(reply)
+        return _settling(reply, result)
     match result.status:
         case "succeeded":
             return _proof_of_payment(reply, result)
         case "failed":
             return NotPaid()
         case _:
-            return Settling(reply)
+            return _settling(reply, result)
+
+
+def _settling(reply: Response, result: CompletionResult) -> Settling:
+    """The reply may be relayed as it is, unless it already carries what only a proven payment may."""
+    early = result.payment_response is not None or result.receipt is not None
+    return Settling(Response(202) if early else replace(reply, status=202))
 
 
 def _proof_of_payment(reply: Response, result: CompletionResult) -> Proven | Unproven:

@@ -1,0 +1,232 @@
+"""What a reply proves: every part of row 8 taken away in turn, every odd reply named."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faregate.answers import (
+    AccessPending,
+    Denied,
+    Free,
+    Granted,
+    NotPaid,
+    Proven,
+    Settling,
+    Standing,
+    Trouble,
+    Unpaid,
+    Unproven,
+)
+from faregate.emulator import TEST_KEY, Emulator, Wallet
+from faregate.emulator.embedded import EmbeddedTransport
+from faregate.errors import ApiError, BadAnswer
+from faregate.merchant.client import MerchantClient
+from faregate.merchant.requests import AccessRequest, AccessResource, SucceededCompleteRequest
+from faregate.merchant.verdict import read_access, read_completion, read_standing
+from faregate.merchant.wire import Call, access, complete_transaction, get_transaction
+from faregate.model import Response, WireRequest
+from tests.core.play import OTHER_TXN, TXN
+
+ERROR = {"code": "c", "message": "m"}
+UNAUTHENTICATED = {"code": "unauthenticated", "message": "m"}
+SAID = "access was answered with"
+INSTRUCTIONS = ("PAYMENT-REQUIRED", "aW5zdHI=")
+
+
+def bought() -> tuple[str, Response, Response]:
+    """A real sale on the emulator: its transaction, the reply to complete, the reply to GET."""
+    emulator = Emulator()
+    client = MerchantClient(TEST_KEY, "http://service.example", transport=EmbeddedTransport(emulator))
+
+    def raw(request: WireRequest) -> Response:
+        return client.send(Call(request, lambda reply: reply))
+
+    revision = emulator.revision_id("daily_report")
+    resource = AccessResource(url="https://seller.example/a", mime_type="text/plain")
+    asked = AccessRequest(revision_id=revision, resource=resource, settlement_asset="USDC")
+    proof = Wallet().pay(raw(access(asked).request).first("payment-required") or "")
+    granted = read_access(raw(access(asked, proof).request))
+    assert isinstance(granted, Granted)
+    body = SucceededCompleteRequest(revision_id=revision, values={})
+    completed = raw(complete_transaction(granted.transaction_id, body, proof).request)
+    return granted.transaction_id, completed, raw(get_transaction(granted.transaction_id).request)
+
+
+SOLD, COMPLETED, DETAIL = bought()
+
+
+def changed(reply: Response, change: Callable[[Any], Any], status: int = 200) -> Response:
+    body = json.loads(reply.body)
+    change(body)
+    return replace(reply, status=status, body=json.dumps(body).encode())
+
+
+def answer(status: int, body: Any, *headers: tuple[str, str]) -> Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Response(status, headers, content)
+
+
+def test_a_whole_proof_is_proof() -> None:
+    proven = read_completion(COMPLETED, SOLD)
+    assert proven == Proven(COMPLETED.first("payment-response") or "")
+
+
+def test_a_reply_that_is_wholly_about_another_transaction_proves_nothing() -> None:
+    assert isinstance(read_completion(COMPLETED, OTHER_TXN), Unproven)
+
+
+def drop(*names: str) -> Callable[[Any], Any]:
+    return lambda body: [body.pop(name) for name in names]
+
+
+def put(**fields: Any) -> Callable[[Any], Any]:
+    return lambda body: body.update(fields)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(receipt=None),
+        put(transaction_id=OTHER_TXN),
+        lambda body: body["receipt"].update(transaction_id=OTHER_TXN),
+    ],
+)
+def test_a_missing_part_of_the_body_is_unproven(change: Callable[[Any], Any]) -> None:
+    assert isinstance(read_completion(changed(COMPLETED, change), SOLD), Unproven)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        drop("receipt"),
+        drop("transaction_id"),
+        drop("status"),
+        drop("payment_response"),
+        drop("transaction_hash"),
+        put(receipt={}),
+        put(receipt="yes"),
+        put(transaction_id=None),
+        put(transaction_id=SOLD + "\n"),
+        put(transaction_id=SOLD.upper()),
+        put(status=None),
+        put(status=["succeeded"]),
+        lambda body: body["receipt"].pop("payment"),
+    ],
+)
+def test_a_body_that_is_not_the_contracts_is_a_bad_answer(change: Callable[[Any], Any]) -> None:
+    with pytest.raises(BadAnswer):
+        read_completion(changed(COMPLETED, change), SOLD)
+
+
+@pytest.mark.parametrize("value", ["", " ", "a b", "x" * 16_385, "caf\xe9", "a\r\nb", "a\x00b"])
+def test_a_payment_response_that_could_not_be_relayed_is_unproven(value: str) -> None:
+    headers = tuple(pair for pair in COMPLETED.headers if pair[0].lower() != "payment-response")
+    reply = replace(COMPLETED, headers=(*headers, ("Payment-Response", value)))
+    assert isinstance(read_completion(reply, SOLD), Unproven)
+    assert isinstance(read_completion(replace(reply, headers=headers), SOLD), Unproven)
+
+
+def test_two_payment_responses_are_none() -> None:
+    assert isinstance(read_completion(COMPLETED.plus(("payment-response", "Yg==")), SOLD), Unproven)
+
+
+def test_unknown_fields_are_tolerated() -> None:
+    assert isinstance(read_completion(changed(COMPLETED, put(novelty=1)), SOLD), Proven)
+
+
+@pytest.mark.parametrize(
+    "status", ["settling", "reconciling", "authorized", "SUCCEEDED", "succeeded ", "", "novel"]
+)
+def test_any_other_status_is_settling_and_nothing_early_is_relayed(status: str) -> None:
+    assert read_completion(changed(COMPLETED, put(status=status)), SOLD) == Settling(Response(202))
+    clean = changed(COMPLETED, put(status=status, receipt=None, payment_response=None, transaction_hash=None))
+    assert read_completion(clean, SOLD) == Settling(replace(clean, status=202))
+
+
+@pytest.mark.parametrize("status", ["succeeded", "failed", "settling"])
+def test_202_is_settling_whatever_its_body_says(status: str) -> None:
+    assert isinstance(read_completion(changed(COMPLETED, put(status=status), 202), SOLD), Settling)
+
+
+def test_failed_is_not_paid() -> None:
+    assert read_completion(changed(COMPLETED, put(status="failed", receipt=None)), SOLD) == NotPaid()
+
+
+@pytest.mark.parametrize("status", [100, 201, 204, 206, 301, 302, 304, 307, 402])
+def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
+    assert isinstance(read_completion(replace(COMPLETED, status=status), SOLD), Unproven)
+
+
+@pytest.mark.parametrize(
+    ("status", "later"),
+    [
+        (400, False),
+        (401, True),
+        (403, True),
+        (404, False),
+        (409, False),
+        (422, False),
+        (429, True),
+        (500, True),
+    ],
+)
+def test_a_refusal_and_whether_it_may_pass(status: int, later: bool) -> None:
+    refusal = read_completion(answer(status, ERROR, ("Retry-After", "5")), SOLD)
+    assert refusal == Denied(status, "c", "5")
+    assert isinstance(refusal, Denied)
+    assert refusal.may_settle_later is later
+
+
+@pytest.mark.parametrize(
+    ("reply", "meaning"),
+    [
+        (answer(200, {"transaction_id": TXN}), Granted(TXN)),
+        (answer(200, {"transaction_id": None}), Free(None)),
+        (answer(200, {"transaction_id": None, "novelty": 1}), Free(None)),
+        (answer(401, UNAUTHENTICATED), Trouble(502, f"{SAID} 401 unauthenticated")),
+        (answer(500, b"trace"), Trouble(503, f"{SAID} 500 unknown")),
+        (answer(429, ERROR, ("Retry-After", "9")), Trouble(503, f"{SAID} 429 c", "9")),
+        (answer(429, ERROR, ("Retry-After", "9" * 5000)), Trouble(503, f"{SAID} 429 c")),
+        (answer(302, b""), Trouble(502, f"{SAID} 302 unreadable")),
+    ],
+)  # fmt: skip
+def test_access(reply: Response, meaning: Any) -> None:
+    assert read_access(reply) == meaning
+
+
+def test_access_that_a_payer_can_act_on() -> None:
+    payable = answer(402, {"code": "payment_required", "message": "m"}, INSTRUCTIONS)
+    assert read_access(payable) == Unpaid(payable)
+    for headers in ((), (INSTRUCTIONS, INSTRUCTIONS), (("PAYMENT-REQUIRED", ""),)):
+        assert isinstance(read_access(replace(payable, headers=headers)), Trouble)
+    pending = answer(202, {"transaction_id": TXN, "status": "settling"})
+    assert read_access(pending) == AccessPending(pending, TXN)
+    assert read_access(answer(202, b"?")) == AccessPending(answer(202, b"?"), None)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[]", b"{}", b'{"transaction_id": ""}', b'{"transaction_id": 0}', b"[" * 99_999]
+)
+def test_access_that_is_not_the_contracts(body: bytes) -> None:  # fmt: skip
+    with pytest.raises(BadAnswer):
+        read_access(answer(200, body))
+
+
+def test_standing() -> None:
+    assert read_standing(DETAIL, SOLD) is Standing.SUCCEEDED
+    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.PENDING
+    for status, standing in [
+        ("failed", Standing.FAILED),
+        ("authorized", Standing.AUTHORIZED),
+        ("settling", Standing.PENDING),
+        ("reconciling", Standing.PENDING),
+        ("novel", Standing.PENDING),
+    ]:
+        assert read_standing(changed(DETAIL, put(status=status)), SOLD) is standing
+    with pytest.raises(BadAnswer):
+        read_standing(DETAIL, OTHER_TXN)
+    with pytest.raises(ApiError):
+        read_standing(answer(404, {"code": "transaction_not_found", "message": "m"}), SOLD)
