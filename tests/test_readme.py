@@ -1,0 +1,129 @@
+"""Every Python snippet of the README and the user docs runs, and what it sells is really paid for.
+
+`<!-- pays: GET /path -->` before a snippet says which request buys something of the app it makes. A
+snippet without an app is run as it stands; the addresses it names are those of real servers.
+"""
+
+import re
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+
+from faregate.emulator import TEST_KEY, Emulator, Wallet
+from faregate.emulator.server import serve
+from tests.servers import serving
+
+ROOT = Path(__file__).parent.parent
+PAGES = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "starlette", "fastapi", "payers"]),
+)
+SELLER = "http://127.0.0.1:8000"
+SERVICE = "http://127.0.0.1:8402"
+
+_SNIPPET = re.compile(
+    r"^(?:<!-- pays: (?P<pays>.+?) -->\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    place: str
+    code: str
+    pays: tuple[str, ...]
+
+    @property
+    def makes_an_app(self) -> bool:
+        return re.search(r"^app = ", self.code, re.MULTILINE) is not None
+
+
+def snippets() -> list[Snippet]:
+    found: list[Snippet] = []
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        for match in _SNIPPET.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            pays = tuple(match["pays"].split(", ")) if match["pays"] else ()
+            found.append(Snippet(f"{page}:{line}", match["code"], pays))
+    return found
+
+
+SNIPPETS = snippets()
+APPS = [one for one in SNIPPETS if one.makes_an_app]
+OTHERS = [one for one in SNIPPETS if not one.makes_an_app]
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
+    with serve(Emulator()) as url:
+        monkeypatch.setenv("FAREGATE_BASE_URL", url)
+        monkeypatch.setenv("FAREGATE_API_KEY", TEST_KEY)
+        yield url
+
+
+@pytest.mark.parametrize("snippet", APPS, ids=lambda one: one.place)
+def test_an_app_is_paid(snippet: Snippet, service: str) -> None:
+    assert snippet.pays, "say before the snippet what it sells: <!-- pays: GET /path -->"
+    app = run(snippet.code).app
+    with serving(app) as seller:
+        for request in snippet.pays:
+            method, path = request.split()
+            _buy(method, seller + path)
+
+
+@pytest.mark.parametrize("snippet", OTHERS, ids=lambda one: one.place)
+def test_a_snippet_runs(
+    snippet: Snippet, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the shop the README's quickstart makes, and with nothing else on the path."""
+    shop = run(next(one.code for one in APPS if one.place.startswith("docs/quickstart.md")), "shop")
+    monkeypatch.setitem(sys.modules, "shop", shop)
+    with serving(shop.app) as seller:
+        module = run(snippet.code.replace(SELLER, seller).replace(SERVICE, service))
+    for name, test in vars(module).items():
+        if name.startswith("test_"):
+            test()
+
+
+def test_the_embedded_emulator_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAREGATE_API_KEY", raising=False)
+    monkeypatch.setenv("FAREGATE_BASE_URL", "emulator:")
+    first = APPS[0]
+    with serving(run(first.code).app) as seller:
+        method, path = first.pays[0].split()
+        _buy(method, seller + path)
+
+
+def test_the_readme_has_twelve_lines_per_framework() -> None:
+    lengths = {one.place: len(one.code.splitlines()) for one in SNIPPETS if one.place.startswith("README")}
+    assert len(lengths) == 3
+    assert max(lengths.values()) <= 12, lengths
+
+
+def test_each_page_is_read() -> None:
+    assert {one.place.split(":")[0] for one in SNIPPETS} == set(PAGES)
+
+
+def run(code: str, name: str = "snippet") -> Any:
+    """The snippet as a module of its own."""
+    module = ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(code, name, "exec"), vars(module))
+    return module
+
+
+def _buy(method: str, url: str) -> None:
+    """Unpaid it is 402 and nothing else; paid it is 200 with the proof."""
+    unpaid = httpx.request(method, url)
+    assert unpaid.status_code == 402, unpaid.text
+    assert set(unpaid.json()) == {"code", "message"}
+    proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
+    paid = httpx.request(method, url, headers={"PAYMENT-SIGNATURE": proof})
+    assert paid.status_code == 200, paid.text
+    assert "PAYMENT-RESPONSE" in paid.headers
