@@ -19,6 +19,8 @@ from faregate.paywall import Paywall, offer
 from faregate.proof import speaks_of_payment
 from faregate.settings import Arguments
 
+__all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
+
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _GATE = "faregate.gate"

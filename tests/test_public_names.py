@@ -1,0 +1,76 @@
+"""The public names, held; and what importing them may and may not load."""
+
+import subprocess
+import sys
+
+import pytest
+
+import faregate
+import faregate.asgi
+import faregate.fastapi
+import faregate.starlette
+
+
+def test_the_public_names() -> None:
+    assert faregate.__all__ == sorted(faregate.__all__)
+    assert all(hasattr(faregate, name) for name in faregate.__all__)
+    assert faregate.__all__ == [
+        "ApiError",
+        "AsyncMerchantClient",
+        "BadAnswer",
+        "FaregateError",
+        "JournalError",
+        "MemoryJournal",
+        "MerchantClient",
+        "Misconfigured",
+        "NoAnswer",
+        "Offer",
+        "Payment",
+        "Paywall",
+        "ServiceError",
+        "UsageError",
+    ]
+
+
+def test_the_names_of_the_front_doors() -> None:
+    assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "paid"]
+    assert faregate.fastapi.__all__ == ["Payment", "PaywallMiddleware", "document", "paid"]
+    assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
+
+
+@pytest.mark.parametrize(
+    ("module", "stays_out"),
+    [
+        ("faregate", "starlette fastapi flask django eth_account uvicorn pyreqwest"),
+        ("faregate.asgi", "starlette fastapi eth_account uvicorn"),
+        ("faregate.starlette", "fastapi eth_account uvicorn"),
+        ("faregate.fastapi", "eth_account"),
+        ("faregate.flow", "httpx asyncio threading socket pydantic starlette"),
+        ("faregate.drive", "httpx asyncio threading socket pydantic starlette"),
+    ],
+)
+def test_importing_loads_no_more_than_it_needs(module: str, stays_out: str) -> None:
+    """`faregate` itself imports the client, so the core is asked without its package's own import."""
+    code = f"""
+import importlib.machinery, sys, types
+if {module in ("faregate.flow", "faregate.drive")}:
+    package = types.ModuleType("faregate")
+    package.__path__ = [{faregate.__path__[0]!r}]
+    sys.modules["faregate"] = package
+import {module}
+loaded = [name for name in {stays_out.split()!r} if name in sys.modules]
+sys.exit(f"{module} loads {{loaded}}" if loaded else 0)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0, found.stderr
+
+
+NEEDS = {"starlette": "starlette", "fastapi": "fastapi", "emulator": "eth_account"}
+
+
+@pytest.mark.parametrize("module", NEEDS)
+def test_a_missing_extra_says_how_to_get_it(module: str) -> None:
+    code = f"import sys; sys.modules[{NEEDS[module]!r}] = None; import faregate.{module}"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert f"pip install 'faregate[{module}]'" in found.stderr
