@@ -93,7 +93,8 @@ def test_one_pool_per_event_loop_and_none_after_it(transport: Name) -> None:
         for _ in range(3):
             asyncio.run(twice())
         assert merchant.connections == 3
-        pools = getattr(client._transport, "_async_pools", None) or client._transport._async_clients
+        names = ("_async_pools", "_async_clients")
+        (pools,) = (found for name in names if (found := vars(client._transport).get(name)) is not None)
         assert pools._kept == {}
 
 

@@ -17,6 +17,7 @@ from faregate.errors import FaregateError, Misconfigured
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.secret import ApiKey, SealedHeaders, sealed
 from faregate.merchant.wire import Call
+from faregate.model import Response
 
 from .conftest import KEY, SPEAKERS, Speaker, get
 from .services import Reply, Seen, drips, ok, reset, says, service
@@ -95,7 +96,7 @@ def mid_body_reset(connection: socket.socket, _seen: Seen) -> None:
     reset(connection)
 
 
-def refuses(_reply: Seen) -> Any:
+def refuses(_reply: Response) -> Any:
     raise FaregateError("whoever reads the reply may fail too")
 
 
