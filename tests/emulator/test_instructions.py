@@ -1,5 +1,6 @@
 """The payment instructions are x402 version 2 (DESIGN section 1): what `PAYMENT-REQUIRED` holds."""
 
+import base64
 import re
 
 import pytest
@@ -46,6 +47,7 @@ def test_the_official_models_read_them(shop: Shop, key: str, resource: str) -> N
 def test_the_resource_echoes_the_request(shop: Shop) -> None:
     resource = {"url": "https://seller.example/ü", "mime_type": "text/plain", "description": "späte Züge"}
     header = shop.post("/access", shop.access_body(resource=resource)).headers["payment-required"]
+    assert "späte Züge".encode() in base64.b64decode(header)
     assert decoded(header)["resource"] == {
         "url": "https://seller.example/ü",
         "mimeType": "text/plain",

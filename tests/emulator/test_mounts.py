@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, app, transport
 from faregate.emulator.server import listen, serve
@@ -95,7 +95,33 @@ def test_the_app_does_without_raw_path() -> None:
         assert client.get("/merchant/v1/payers?page=1").status_code == 200
 
 
-def test_a_long_body_is_not_read_to_its_end() -> None:
+def test_a_body_without_end_is_answered() -> None:
+    inner = app(Emulator())
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"a" * 1000, "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/merchant/v1/access",
+        "query_string": b"",
+        "headers": [(b"authorization", f"Bearer {TEST_KEY}".encode())],
+    }
+
+    async def ask() -> None:
+        with anyio.fail_after(10):
+            await inner(scope, receive, send)
+
+    anyio.run(ask)
+    assert sent[0]["status"] == 400
+
+
+def test_a_long_body_is_400() -> None:
     with serve(Emulator()) as url:
         response = httpx.post(
             f"{url}/merchant/v1/access", content=b"a" * 3_000_000, headers=bearer(TEST_KEY), trust_env=False
