@@ -100,6 +100,7 @@ def test_a_body_without_end_is_answered() -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:
+        await anyio.sleep(0)
         return {"type": "http.request", "body": b"a" * 1000, "more_body": True}
 
     async def send(message: Message) -> None:
