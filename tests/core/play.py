@@ -62,17 +62,26 @@ def sale(proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q
 
 
 def play(flow: Flow[Any], *script: tuple[Any, Any]) -> Any:
-    """Ask-and-answer through the whole script; the flow must end exactly at its end."""
+    """Ask-and-answer through the whole script; the flow must end, or raise, exactly at its end."""
     answer: Any = None
+    for number, (question, reply) in enumerate(script):
+        try:
+            asked = _advance(flow, answer)
+        except StopIteration as end:
+            raise AssertionError(f"after {number} questions the flow ended with {end.value}") from None
+        except Exception as error:
+            raise AssertionError(f"after {number} questions the flow raised {error!r}") from error
+        assert question == asked, f"expected {question}, the flow asked {asked}"
+        answer = reply
     try:
-        for question, reply in script:
-            asked = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
-            assert question == asked, f"expected {question}, the flow asked {asked}"
-            answer = reply
-        last = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
+        last = _advance(flow, answer)
     except StopIteration as end:
         return end.value
     raise AssertionError(f"the script is over, and the flow asks {last}")
+
+
+def _advance(flow: Flow[Any], answer: Any) -> Any:
+    return flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
 
 
 def found(proof: str | None = PROOF, offer: Offer = OFFER) -> tuple[Any, Any]:

@@ -170,6 +170,15 @@ def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: MemoryJo
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
 
 
+def test_what_was_released_stays_as_it_was(journal: MemoryJournal, clock: Clock) -> None:
+    ticket = released(journal)
+    clock.now += TERMS.redelivery_window - 1
+    journal.release(ticket, "YW5vdGhlcg==")
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    clock.now += 1
+    fresh(journal.claim("proof", HERE))
+
+
 def test_nothing_undecided_or_failed_is_ever_released(journal: MemoryJournal) -> None:
     ticket = started(journal)
     journal.release(ticket, "cGFpZA==")
