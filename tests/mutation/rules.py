@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant("any-transaction", VERDICT, "if result.transaction_id != transaction_id:", "if False:"),
     Mutant("202-succeeded-is-proof", VERDICT, "if reply.status == 202:", "if False:"),
     Mutant("unknown-status-is-success", VERDICT, 'case "succeeded":', 'case "succeeded" | "novel":'),
-    Mutant("two-payment-responses", VERDICT, "if len(values) != 1 or", "if not values or"),
+    Mutant("two-payment-responses", VERDICT, "if len(values) != 1 or len(values[0]) > MAX_HEADER:", "if not values or len(values[0]) > MAX_HEADER:"),
     Mutant("redelivery-uncounted", ROW, "self.redelivered += 1", "pass"),
     Mutant("release-without-outcome", MEMORY, "if row is None or row.state is not State.DECIDED or",
            "if row is None or"),

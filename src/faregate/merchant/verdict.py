@@ -9,6 +9,7 @@ Rules
 Anything that is not the contract's raises `BadAnswer`.
 """
 
+import re
 from dataclasses import replace
 
 from faregate.answers import (
@@ -32,6 +33,7 @@ from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, error_of, par
 from faregate.model import Response, header_values
 
 MAX_HEADER = 16 * 1024
+_VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 
 
 def read_access(reply: Response) -> Access:
@@ -122,9 +124,9 @@ def read_standing(reply: Response, transaction_id: str) -> Standing:
 def _one_sane(reply: Response, name: str) -> str | None:
     """The only value of a header that is about to be relayed, if it is bounded visible ASCII."""
     values = header_values(reply.headers, name)
-    if len(values) != 1 or not 0 < len(values[0]) <= MAX_HEADER:
+    if len(values) != 1 or len(values[0]) > MAX_HEADER:
         return None
-    return values[0] if all("!" <= char <= "~" for char in values[0]) else None
+    return values[0] if _VISIBLE.fullmatch(values[0]) else None
 
 
 def _seconds(reply: Response) -> str | None:
