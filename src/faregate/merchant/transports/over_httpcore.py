@@ -1,7 +1,8 @@
 """The transport that is always there: httpx's own connection pool, httpcore, without httpx's models.
 
-Both colours; asyncio and trio. Driving the pool directly costs half of an httpx client per call
-(docs/client.md) and leaves out by construction what must not happen: redirects, cookies, proxies, netrc.
+Both colours; asyncio and trio. Driving the pool directly costs a fifth to a third less than an httpx
+client (docs/client.md), takes a total deadline (`deadlines`), and leaves out by construction what must
+not happen: redirects, cookies, proxies, netrc.
 """
 
 import ssl
