@@ -62,7 +62,7 @@ class TwoCalls:
 
     async def _post(self, path: str, body: object, proof: bytes | None) -> Response:
         if self._client is None:
-            self._client = ClientBuilder().no_proxy().pool_max_idle_per_host(20).build()
+            self._client = ClientBuilder().no_proxy().build()
         headers = {"Authorization": "Bearer svc_test_benchmark", "Content-Type": "application/json"}
         if proof is not None:
             headers["PAYMENT-SIGNATURE"] = proof.decode()

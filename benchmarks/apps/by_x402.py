@@ -12,7 +12,7 @@ from x402.mechanisms.evm.exact.server import ExactEvmScheme
 NETWORK = "eip155:84532"
 
 server = x402ResourceServer(HTTPFacilitatorClient(FacilitatorConfig(url=os.environ["BENCH_UPSTREAM"])))
-server.register(NETWORK, ExactEvmScheme())
+server.register(NETWORK, ExactEvmScheme())  # type: ignore[no-untyped-call,arg-type]  # as its README does
 price = PaymentOption(scheme="exact", network=NETWORK, price="$0.01", pay_to="0x" + "2" * 40)
 
 app = shop()

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.contestants import CASES
+from harness.contestants import CASES, Case
 from harness.load import Measured, Wrong
 from harness.processes import HERE
 from harness.rounds import Plan, run
@@ -32,11 +32,11 @@ _PACKAGES = (
 
 def main() -> int:
     chosen = _arguments()
+    if chosen.tables:
+        print(markdown(*_read(chosen.tables)), end="")
+        return 0
     cases = tuple(case for case in CASES if chosen.case in (None, case.name))
-    if chosen.quick:
-        plan = Plan(1, 1, 1, cases)
-    else:
-        plan = Plan(chosen.rounds, chosen.seconds, 1, cases)
+    plan = Plan(1, 1, 1, cases) if chosen.quick else Plan(chosen.rounds, chosen.seconds, 1, cases)
     measured: list[Measured] = []
     try:
         for one in run(plan):
@@ -59,7 +59,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=6, help="of load per contestant and round")
     parser.add_argument("--case", choices=[case.name for case in CASES], help="only this kind of request")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the figures")
+    parser.add_argument("--tables", type=Path, help="measure nothing: print the tables of this file of figures")
     return parser.parse_args()
+
+
+def _read(path: Path) -> tuple[list[Case], list[Measured]]:
+    measured = [Measured(**one) for one in json.loads(path.read_text())["measured"]]
+    present = {one.case for one in measured}
+    return [case for case in CASES if case.name in present], measured
 
 
 def _progress(one: Measured, done: int, steps: int) -> None:

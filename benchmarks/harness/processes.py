@@ -1,4 +1,4 @@
-"""The processes of a run: nginx behind, one uvicorn worker in front. Each is ended by the one who began it."""
+"""The processes of a run: nginx behind, one uvicorn worker in front. Each is ended where it was begun."""
 
 import os
 import socket

@@ -8,8 +8,8 @@ from harness.load import Measured
 
 Value = Callable[[Measured], float]
 
-_HEAD = "| contestant | req/s | x bare | x x402 | p50 ms | p99 ms | CPU us/req | CPU x bare |"
-_RULE = "|---|---:|---:|---:|---:|---:|---:|---:|"
+_HEAD = "| contestant | req/s | x bare | x x402 | p50 ms | p99 ms | CPU us/req | CPU x bare | CPU x x402 |"
+_RULE = "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
 
 
 def markdown(cases: Iterable[Case], measured: list[Measured]) -> str:
@@ -38,6 +38,7 @@ def _row(name: str, measured: list[Measured]) -> str:
         f"{median(one.p99_ms for one in own):.2f}",
         f"{median(one.processor_us for one in own):,.0f}",
         _ratio(own, measured, BARE.name, lambda one: one.processor_us),
+        _ratio(own, measured, X402.name, lambda one: one.processor_us),
     )
     return f"| {' | '.join(cells)} |"
 
