@@ -1,0 +1,74 @@
+"""The official TypeScript client pays the example. Left out where there is no npm, or no registry."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.market import Market
+
+SOURCES = Path(__file__).parent / "typescript"
+NODE, NPM = shutil.which("node"), shutil.which("npm")
+
+pytestmark = pytest.mark.skipif(NODE is None or NPM is None, reason="there is no node or no npm here")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client with what it needs, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("typescript")
+    shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
+    install = [str(NPM), "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+    try:
+        done = subprocess.run(install, cwd=folder, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm install took more than two minutes")
+    if done.returncode != 0:
+        pytest.skip(f"npm could not install the client: {done.stderr.strip()[:200]}")
+    return folder
+
+
+def pay(folder: Path, *arguments: str) -> dict[str, Any]:
+    command = [str(NODE), "pay.mjs", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+@pytest.mark.parametrize("shop", ["asyncio"], indirect=True)
+def test_a_get_is_paid(installed: Path, shop: Market) -> None:
+    told = pay(installed, "GET", f"{shop.seller}/report")
+
+    assert told["status"] == 200, told
+    [transaction] = shop.transactions()
+    assert (transaction.status, transaction.transaction_hash) == ("succeeded", told["paid"]["transaction"])
+    assert transaction.payer == told["address"]
+    assert shop.runs("report") == 1
+
+
+@pytest.mark.parametrize("shop", ["trio"], indirect=True)
+def test_a_post_is_paid_and_its_body_arrives(installed: Path, shop: Market) -> None:
+    told = pay(installed, "POST", f"{shop.seller}/summary", '{"text": "one two three four five six"}')
+
+    assert (told["status"], told["body"]) == (200, {"summary": "one two three four five"})
+    assert told["paid"]["success"] is True
+
+
+@pytest.mark.parametrize("shop", ["asyncio"], indirect=True)
+def test_failed_work_is_not_charged(installed: Path, shop: Market) -> None:
+    told = pay(installed, "GET", f"{shop.seller}/broken")
+
+    assert (told["status"], told["paid"]) == (503, None)
+    assert [one.status for one in shop.transactions()] == ["failed"]
+
+
+@pytest.mark.parametrize("shop", ["asyncio"], indirect=True)
+def test_eurc_is_refused_by_default(installed: Path, shop: Market) -> None:
+    told = pay(installed, "GET", f"{shop.seller}/euro")
+
+    assert "refused" in told, told
+    assert shop.transactions() == []

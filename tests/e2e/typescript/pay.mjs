@@ -1,0 +1,23 @@
+// The official x402 client for fetch pays: node pay.mjs METHOD URL [BODY]. Prints one line of JSON.
+import { decodePaymentResponseHeader, wrapFetchWithPaymentFromConfig } from "@x402/fetch";
+import { ExactEvmScheme } from "@x402/evm";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+
+const [method, url, body] = process.argv.slice(2);
+const account = privateKeyToAccount(generatePrivateKey());
+const pay = wrapFetchWithPaymentFromConfig(fetch, {
+  schemes: [{ network: "eip155:*", client: new ExactEvmScheme(account) }],
+});
+
+const told = { address: account.address };
+try {
+  const headers = body ? { "content-type": "application/json" } : {};
+  const answer = await pay(url, { method, body, headers });
+  const receipt = answer.headers.get("PAYMENT-RESPONSE");
+  told.status = answer.status;
+  told.body = await answer.json();
+  told.paid = receipt && decodePaymentResponseHeader(receipt);
+} catch (error) {
+  told.refused = String(error);
+}
+console.log(JSON.stringify(told));
