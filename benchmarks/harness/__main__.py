@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=6, help="of load per contestant and round")
     parser.add_argument("--case", choices=[case.name for case in CASES], help="only this kind of request")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the figures")
-    parser.add_argument("--tables", type=Path, help="measure nothing: print the tables of this file of figures")
+    parser.add_argument("--tables", type=Path, help="measure nothing: print this file's tables")
     return parser.parse_args()
 
 
