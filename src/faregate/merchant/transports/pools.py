@@ -16,31 +16,30 @@ P = TypeVar("P")
 
 
 class PerProcess(Generic[P]):
-    """One `P` per process. A parent's is never touched in a forked child: its sockets are shared."""
+    """One `P` per process. A parent's is never used in a forked child: its sockets are shared."""
 
     def __init__(self, make: Callable[[], P], close: Callable[[P], None]) -> None:
         self._make = make
         self._close = close
-        self._pools: dict[int, P] = {}
+        self._kept: dict[int, tuple[P, Callable[[], object]]] = {}
 
     def get(self) -> P:
-        pool = self._pools.get(os.getpid())
-        return self._open() if pool is None else pool
+        kept = self._kept.get(os.getpid())
+        return self._open() if kept is None else kept[0]
 
     def _open(self) -> P:
         made = self._make()
-        pool = self._pools.setdefault(os.getpid(), made)
-        if pool is made:
-            # Whoever forgets to close still leaves no socket behind.
-            weakref.finalize(self, self._close, made)
-        else:
-            self._close(made)
-        return pool
+        # Whoever forgets to close still leaves no socket behind.
+        closing = weakref.finalize(self, self._close, made)
+        kept = self._kept.setdefault(os.getpid(), (made, closing))
+        if kept[0] is not made:
+            closing()
+        return kept[0]
 
     def close(self) -> None:
-        pool = self._pools.pop(os.getpid(), None)
-        if pool is not None:
-            self._close(pool)
+        kept = self._kept.pop(os.getpid(), None)
+        if kept is not None:
+            kept[1]()
 
 
 class PerLoop(Generic[P]):
