@@ -125,8 +125,8 @@ def _ask(step: AnyStep, world: World) -> Any:
             return world.journal.drop(ticket)
         case Hold(ticket):
             return world.journal.hold(ticket)
-        case Close(ticket):
-            return world.journal.close(ticket)
+        case Close(ticket, paid):
+            return world.journal.close(ticket, paid)
         case Await(ticket, transaction_id, revision_id):
             return world.journal.wait(ticket, transaction_id, revision_id)
         case GetStanding(transaction_id):

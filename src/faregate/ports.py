@@ -50,8 +50,8 @@ class Journal(Protocol):
         """Mark a decided row as paid and released; the redelivery window opens."""
         ...
 
-    def close(self, ticket: Ticket) -> Answer[None]:
-        """Mark the payment as failed for certain; the result is dropped."""
+    def close(self, ticket: Ticket, paid: bool) -> Answer[None]:
+        """Mark the row as final and drop its result: the payment failed for certain, or was `paid`."""
         ...
 
     def drop(self, ticket: Ticket) -> Answer[None]:

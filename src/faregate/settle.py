@@ -106,7 +106,7 @@ def _tell_failed(entry: Entry, outcome: Failed) -> Flow[Response | None]:
             return None
         case Proven():
             yield from Note("the service settled a payment that was reported as failed", entry.transaction_id)
-            yield from written(Close(entry.ticket))
+            yield from written(Close(entry.ticket, paid=True))
         case Denied(status, code) if not (doubtful or completion.may_settle_later):
             yield from Note(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
             yield from written(Close(entry.ticket))
@@ -158,10 +158,18 @@ def _push(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
 
 def _watch(entry: Entry) -> Flow[Response | None]:
     """A payment that settles without work of ours: it is only looked at until it is final."""
-    standing = yield from _standing(entry)
-    final = standing in (Standing.SUCCEEDED, Standing.FAILED)
-    yield from written(Close(entry.ticket) if final else Hold(entry.ticket))
-    return None if final else relay.settling(entry.transaction_id)
+    match (yield from _standing(entry)):
+        case Standing.FAILED:
+            yield from written(Close(entry.ticket))
+            return None
+        case Standing.SUCCEEDED:
+            # Paid for a result that this journal does not have: to ask for a new payment would be worse.
+            yield from Note("a payment settled whose result is not here", entry.transaction_id)
+            yield from written(Close(entry.ticket, paid=True))
+            return relay.already_used(entry.transaction_id)
+        case _:
+            yield from written(Hold(entry.ticket))
+            return relay.settling(entry.transaction_id)
 
 
 def _standing(entry: Entry) -> Flow[Standing | None]:

@@ -3,7 +3,7 @@
 app = Starlette(routes=[Route("/summary", summary)], middleware=[Middleware(PaywallMiddleware)])
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import isclass, iscoroutinefunction
 from typing import Any, TypeVar, Unpack, cast
@@ -18,14 +18,15 @@ except ModuleNotFoundError as error:
         "faregate.starlette needs Starlette: pip install 'faregate[starlette]'", name=error.name
     ) from error
 
+from faregate.asgi import ASGIApp, open_gate
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import open_gate
 from faregate.errors import Misconfigured
 from faregate.gate import PaymentStop, Receive, Scope, Send
 from faregate.model import Offer
 from faregate.openapi import with_payments
 from faregate.payment import Payment
-from faregate.paywall import Limits, offer
+from faregate.paywall import Limits, Paywall, offer
+from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "paid"]
 
@@ -33,11 +34,43 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class PaywallMiddleware(ASGIMiddleware):
-    """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one."""
+    """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one.
+
+    Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
+    a `Misconfigured` is told to the server as a failed start, and raised for every request.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        paywall: Paywall | None = None,
+        *,
+        offers: Mapping[str, str | Offer] | None = None,
+        refuse: Sequence[str] = (),
+        **arguments: Unpack[Arguments],
+    ) -> None:
+        self._mistake: Misconfigured | None = None
+        self._documented = False
+        try:
+            super().__init__(app, paywall, offers=offers, refuse=refuse, **arguments)
+        except Misconfigured as mistake:
+            self._mistake = mistake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        document(scope.get("app"))
+        if self._mistake is not None:
+            await _not_started(self._mistake, scope, receive, send)
+            return
+        if not self._documented:
+            document(scope.get("app"))
+            self._documented = True
         await super().__call__(scope, receive, send)
+
+
+async def _not_started(mistake: Misconfigured, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] != "lifespan":
+        raise mistake
+    await receive()
+    await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
 
 
 def document(app: Any) -> None:
@@ -92,7 +125,10 @@ async def enter(connection: HTTPConnection[Any], sold: Offer) -> Payment:
 
 def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:
     for value in (*args, *kwargs.values()):
-        if isinstance(value, HTTPConnection):
-            connection: HTTPConnection[Any] = value
-            return connection
+        if _is_connection(value):
+            return cast(HTTPConnection[Any], value)
     raise Misconfigured("@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...)).")
+
+
+def _is_connection(value: object) -> bool:
+    return isinstance(value, HTTPConnection)

@@ -141,9 +141,10 @@ class Release(Step[None]):
 
 @dataclass(frozen=True, slots=True)
 class Close(Step[None]):
-    """The payment failed for certain: nothing is owed any more."""
+    """Nothing is owed any more. `paid` False: the payment failed for certain, and a new one is right."""
 
     ticket: Ticket
+    paid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -614,7 +614,7 @@ def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
         claimed(Owed(entry)),
         (CallComplete(entry, failed), PAID),
         NOTE,
-        (Close(TICKET), None),
+        (Close(TICKET, paid=True), None),
     )
     assert_unconfirmed(response)
 
@@ -745,9 +745,32 @@ def test_the_sweep_sends_nothing_for_a_row_it_lost() -> None:
     assert play(sweep(), (TakeDue(), ENTRY), lost, (TakeDue(), None)) == 1
 
 
+WAITING = Entry(TICKET, PROOF, TXN, ACR, None, started=False)
+
+
 def test_a_waiting_payment_that_is_final_is_closed() -> None:
-    waiting = Entry(TICKET, PROOF, TXN, ACR, None, started=False)
-    play(sweep(), (TakeDue(), waiting), (STANDING, Standing.FAILED), (Close(TICKET), None), (TakeDue(), None))
+    play(sweep(), (TakeDue(), WAITING), (STANDING, Standing.FAILED), (Close(TICKET), None), (TakeDue(), None))
+
+
+@pytest.mark.parametrize("standing", [Standing.PENDING, Standing.AUTHORIZED])
+def test_row_3_then_13_a_waiting_payment_is_asked_after(standing: Standing) -> None:
+    response = play(
+        serve(sale()), found(), claimed(Owed(WAITING)), (STANDING, standing), (Hold(TICKET), None)
+    )
+    assert (response.status, body(response)["transaction_id"]) == (202, TXN)
+
+
+def test_row_3_then_13_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
+    closed = (Close(TICKET), None)
+    waiting = (found(), claimed(Owed(WAITING)), (STANDING, Standing.FAILED), closed)
+    assert_402(play(serve(sale()), *waiting, FRESH_402))
+
+
+def test_row_3_then_13_whoever_paid_is_not_asked_to_pay_again() -> None:
+    closed = (Close(TICKET, paid=True), None)
+    waiting = (found(), claimed(Owed(WAITING)), (STANDING, Standing.SUCCEEDED), NOTE, closed)
+    response = play(serve(sale()), *waiting)
+    assert (response.status, body(response)["transaction_id"]) == (409, TXN)
 
 
 def test_every_question_of_this_file_is_known_by_kind() -> None:

@@ -297,6 +297,17 @@ def test_without_the_middleware_a_paid_handler_is_a_clear_error() -> None:
         assert CONTENT not in str(sent)
 
 
+def test_a_mistake_in_the_settings_fails_the_start_and_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAREGATE_BASE_URL", raising=False)
+    app = Starlette(routes=[Route("/", report)], middleware=[Middleware(PaywallMiddleware)])
+    sent: list[Any] = []
+    asyncio.run(app({"type": "lifespan", "asgi": {"version": "3.0"}}, connecting, collect(sent)))
+    assert sent[0]["type"] == "lifespan.startup.failed"
+    assert "Set FAREGATE_BASE_URL" in sent[0]["message"]
+    with pytest.raises(Misconfigured, match="Set FAREGATE_BASE_URL"):
+        asyncio.run(app(http_scope("/"), never, collect([])))
+
+
 def test_router_and_app_wide_dependencies_sell_groups() -> None:
     router = APIRouter(dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
 

@@ -190,7 +190,7 @@ def test_nothing_undecided_or_failed_is_ever_released(journal: MemoryJournal) ->
 
 def test_a_closed_row_is_void_and_keeps_no_result(journal: MemoryJournal, clock: Clock) -> None:
     ticket = decided(journal)
-    journal.close(ticket)
+    journal.close(ticket, False)
     assert journal.claim("proof", HERE) == Void()
     assert journal.due() is None
     journal.release(ticket, "cGFpZA==")
@@ -208,15 +208,19 @@ def test_what_is_owed_never_expires(journal: MemoryJournal, clock: Clock) -> Non
     assert owed(journal.claim("second", HERE)).transaction_id == OTHER_TXN
 
 
-def test_a_waiting_payment_is_watched_and_may_be_claimed_again(journal: MemoryJournal, clock: Clock) -> None:
+def test_a_waiting_payment_is_watched_by_the_sweep_and_by_its_payer(
+    journal: MemoryJournal, clock: Clock
+) -> None:
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    clock.now += TERMS.first_pause
-    entry = journal.due()
-    assert entry is not None
+    entry = owed(journal.claim("proof", HERE))
     assert (entry.transaction_id, entry.started) == (TXN, False)
+    assert not journal.start(entry.ticket, TXN, ACR, WORK_SECONDS)
     journal.hold(entry.ticket)
-    again = fresh(journal.claim("proof", HERE))
-    assert journal.start(again, TXN, ACR, WORK_SECONDS)
+    clock.now += LEASE
+    due = journal.due()
+    assert due is not None
+    journal.close(due.ticket, True)
+    assert journal.claim("proof", HERE) == Spent(TXN)
 
 
 def test_a_stale_ticket_writes_nothing(journal: MemoryJournal, clock: Clock) -> None:
@@ -224,7 +228,7 @@ def test_a_stale_ticket_writes_nothing(journal: MemoryJournal, clock: Clock) -> 
     clock.now += LEASE
     entry = owed(journal.claim("proof", HERE))
     journal.hold(stale)
-    journal.close(stale)
+    journal.close(stale, False)
     journal.drop(stale)
     journal.wait(stale, TXN, ACR)
     assert journal.claim("proof", HERE) == InProgress()

@@ -66,7 +66,7 @@ class MemoryJournal:
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
-            row = self._held(ticket, State.CLAIMED, State.WAITING)
+            row = self._held(ticket, State.CLAIMED)
             if row is None or not self._bind(row, transaction_id, revision_id):
                 return False
             row.state = State.RUNNING
@@ -75,7 +75,7 @@ class MemoryJournal:
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
         with self._lock:
-            row = self._held(ticket, State.CLAIMED, State.WAITING)
+            row = self._held(ticket, State.CLAIMED)
             if row is None:
                 return
             if self._bind(row, transaction_id, revision_id):
@@ -111,20 +111,20 @@ class MemoryJournal:
             row.proof = ""
             self._expire_in(row, self._terms.redelivery_window)
 
-    def close(self, ticket: Ticket) -> None:
+    def close(self, ticket: Ticket, paid: bool) -> None:
         with self._lock:
             row = self._held(ticket, State.DECIDED, State.WAITING)
             if row is None:
                 return
             self._bytes -= _size(row.outcome)
-            row.state = State.CLOSED
+            row.state = State.PAID if paid else State.CLOSED
             row.outcome = None
             row.proof = ""
             self._expire_in(row, self._terms.failed_retention)
 
     def drop(self, ticket: Ticket) -> None:
         with self._lock:
-            row = self._held(ticket, State.CLAIMED, State.WAITING)
+            row = self._held(ticket, State.CLAIMED)
             if row is not None:
                 self._forget(row)
 

@@ -1,10 +1,11 @@
 """One row, and what may be done to it. Every journal obeys these rules; each stores rows its own way.
 
 Rules
-1. A row moves CLAIMED -> RUNNING -> DECIDED -> RELEASED or CLOSED, or by way of WAITING; never back.
+1. A row moves CLAIMED -> RUNNING -> DECIDED -> RELEASED, CLOSED or PAID; or CLAIMED -> WAITING ->
+   CLOSED or PAID; never back. PAID is paid without a result to hand out.
 2. Who writes needs the newest fence. Release alone goes by the state: a proven payment stays proven.
 3. A row whose lease is over belongs to whoever takes it next, under a new fence.
-4. Only rows that owe nothing expire: RELEASED, CLOSED, and a CLAIMED one that never learned of a
+4. Only rows that owe nothing expire: RELEASED, CLOSED, PAID, and a CLAIMED one that never learned of a
    transaction. What is owed is never forgotten.
 """
 
@@ -22,6 +23,7 @@ class State(Enum):
     DECIDED = "decided"
     RELEASED = "released"
     CLOSED = "closed"
+    PAID = "paid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,11 @@ class Row:
             return self._delivered_again(terms)
         if self.state is State.CLOSED:
             return Void()
+        if self.state is State.PAID:
+            return Spent(self.transaction_id)
         if self.lease_until > now:
             return InProgress()
-        if self.state in (State.CLAIMED, State.WAITING):
+        if self.state is State.CLAIMED:
             return Fresh(self.take(now + terms.claim_lease))
         self.take(now + terms.completion_lease)
         return Owed(self.entry())
