@@ -134,3 +134,21 @@ def test_an_app_that_sends_a_file_past_us_is_not_paid_for() -> None:
     with pytest.raises(Misconfigured, match="pathsend"):
         ask(app, "/", proof, extensions=extensions)
     assert ask(app, "/", proof)[0]["status"] == 402
+
+
+@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+def test_a_websocket_on_paid_ground_never_reaches_the_app(setting: dict[str, Any]) -> None:
+    reached: list[str] = []
+
+    async def sockets(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope["path"])
+
+    async def connect() -> Any:
+        return {"type": "websocket.connect"}
+
+    for path in ("/reports/live", "/open"):
+        sent: list[Any] = []
+        asyncio.run(
+            shop(sockets, **setting)({**http_scope(path), "type": "websocket"}, connect, collect(sent))
+        )
+    assert reached == ["/open"]
