@@ -34,7 +34,7 @@ def test_the_public_names() -> None:
 
 def test_the_names_of_the_front_doors() -> None:
     assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "paid"]
-    assert faregate.fastapi.__all__ == ["Payment", "PaywallMiddleware", "document", "paid"]
+    assert faregate.fastapi.__all__ == ["Paid", "Payment", "PaywallMiddleware", "document", "paid"]
     assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
 
 

@@ -22,14 +22,18 @@ class Catalog:
         self._clock = clock
         self._rules: dict[str, Rules] = {}
         self._read_at = float("-inf")
+        self._asked_at = float("-inf")
 
     def known(self, offer: Offer) -> Rules | None:
-        """The rules if they are known and fresh. Raises `Misconfigured`."""
-        age = self._clock() - self._read_at
-        if offer.sells in self._rules and age < FRESH_SECONDS:
-            return self._matching(offer)
-        if offer.sells not in self._rules and age < MISSING_SECONDS:
+        """The rules, or None for whoever is to ask for them. Raises `Misconfigured`."""
+        now = self._clock()
+        if offer.sells in self._rules:
+            # When they are old one request asks anew; the others go on with what is known.
+            if now - self._read_at < FRESH_SECONDS or now - self._asked_at < MISSING_SECONDS:
+                return self._matching(offer)
+        elif now - self._read_at < MISSING_SECONDS:
             raise self._unknown(offer)
+        self._asked_at = now
         return None
 
     def asking(self, offer: Offer) -> Call[Rules]:

@@ -5,8 +5,6 @@ and drives on with `resumed(flow, work)` or `raised(flow, error)`.
 """
 
 from collections.abc import Callable
-from functools import partial
-from inspect import isawaitable
 from typing import Any, TypeVar, assert_never, cast
 
 from faregate.model import Work
@@ -34,53 +32,56 @@ from faregate.steps import (
 )
 
 R = TypeVar("R")
-Advance = Callable[[], Any]
+Turn = tuple[Callable[[Any], Any], Any]
+"""How the flow goes on: `send` or `throw`, and with what."""
 
 
-def started(flow: Flow[Any]) -> Advance:
+def started(flow: Flow[Any]) -> Turn:
     """Drive from the beginning."""
-    return partial(next, flow)
+    return flow.send, None
 
 
-def resumed(flow: Flow[Any], work: Work) -> Advance:
+def resumed(flow: Flow[Any], work: Work) -> Turn:
     """Drive on with what the handler gave."""
-    return partial(flow.send, work)
+    return flow.send, work
 
 
-def raised(flow: Flow[Any], error: Exception) -> Advance:
+def raised(flow: Flow[Any], error: Exception) -> Turn:
     """Drive on with what the handler raised."""
-    return partial(flow.throw, error)
+    return flow.throw, error
 
 
-def drive(flow: Flow[R], world: World, advance: Advance) -> R | RunWork:
+def drive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
     """The blocking loop: the flow's end, or the work it waits for."""
+    advance, answer = turn
     paused = False
     try:
         while True:
             try:
-                step = advance()
+                step = advance(answer)
             except StopIteration as end:
                 return cast(R, end.value)
             if isinstance(step, RunWork):
                 paused = True
                 return step
             try:
-                advance = partial(flow.send, _blocking(_ask(cast(AnyStep, step), world)))
+                advance, answer = flow.send, _blocking(_ask(cast(AnyStep, step), world))
             except Exception as error:
-                advance = partial(flow.throw, error)
+                advance, answer = flow.throw, error
     finally:
-        del advance  # it may hold an error whose traceback holds this frame
+        del turn, answer  # an error's traceback holds this frame
         if not paused:
             flow.close()
 
 
-async def adrive(flow: Flow[R], world: World, advance: Advance) -> R | RunWork:
+async def adrive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
     """The awaiting loop: the same, and one await."""
+    advance, answer = turn
     paused = False
     try:
         while True:
             try:
-                step = advance()
+                step = advance(answer)
             except StopIteration as end:
                 return cast(R, end.value)
             if isinstance(step, RunWork):
@@ -88,17 +89,17 @@ async def adrive(flow: Flow[R], world: World, advance: Advance) -> R | RunWork:
                 return step
             try:
                 answer = _ask(cast(AnyStep, step), world)
-                advance = partial(flow.send, await answer if isawaitable(answer) else answer)
+                advance, answer = flow.send, await answer if hasattr(answer, "__await__") else answer
             except Exception as error:
-                advance = partial(flow.throw, error)
+                advance, answer = flow.throw, error
     finally:
-        del advance
+        del turn, answer
         if not paused:
             flow.close()
 
 
 def _blocking(answer: Any) -> Any:
-    if isawaitable(answer):
+    if hasattr(answer, "__await__"):
         getattr(answer, "close", lambda: None)()
         raise TypeError("a blocking drive was given an awaiting world")
     return answer

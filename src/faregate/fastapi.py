@@ -7,45 +7,52 @@ app.add_middleware(PaywallMiddleware)
 async def summary(payment: Annotated[Payment, Depends(paid("text_summary"))]): ...
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Unpack
+from typing import Unpack
 
 try:
-    from fastapi import Header, HTTPException
+    from fastapi import HTTPException
+    from fastapi.openapi.models import APIKey, APIKeyIn
     from fastapi.requests import HTTPConnection
+    from fastapi.security.base import SecurityBase
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "faregate.fastapi needs FastAPI: pip install 'faregate[fastapi]'", name=error.name
     ) from error
 
 from faregate.gate import PaymentStop
-from faregate.openapi import SIGNATURE
+from faregate.model import Offer
+from faregate.openapi import MARK
 from faregate.payment import Payment
 from faregate.paywall import Limits, offer
 from faregate.starlette import PaywallMiddleware, document, enter
 
-__all__ = ["Payment", "PaywallMiddleware", "document", "paid"]
-
-Signature = Annotated[
-    str | None,
-    Header(alias=SIGNATURE, description="Base64 proof of an x402 version 2 payment, made by the payer."),
-]
+__all__ = ["Paid", "Payment", "PaywallMiddleware", "document", "paid"]
 
 
-def paid(sells: str, **limits: Unpack[Limits]) -> Callable[..., Awaitable[Payment]]:
+class Paid(SecurityBase):
     """A dependency that sells what the route answers, and gives it its `Payment`.
 
-    `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets 402 and
-    202 with their headers. Raises `Misconfigured`, here or on the first call.
+    It declares itself as a security scheme because that costs a request nothing; the paywall turns
+    the declaration into what it is, a header parameter with 402 and 202 (`faregate.openapi`).
     """
-    sold = offer(sells, **limits)
 
-    async def payment(connection: HTTPConnection, _signature: Signature = None) -> Payment:
+    def __init__(self, sold: Offer) -> None:
+        self.offer = sold
+        self.model = APIKey.model_validate({"in": APIKeyIn.header, "name": MARK})
+        self.scheme_name = MARK
+
+    async def __call__(self, connection: HTTPConnection) -> Payment:
         try:
-            return await enter(connection, sold)
+            return await enter(connection, self.offer)
         except PaymentStop as stop:
             # Nobody sees this answer: the paywall sends its own in its place.
             raise HTTPException(stop.status) from None
 
-    payment.__dict__["faregate_offer"] = sold
-    return payment
+
+def paid(sells: str, **limits: Unpack[Limits]) -> Paid:
+    """What a route depends on to be sold: `Depends(paid("text_summary"))`.
+
+    `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets 402 and
+    202 with their headers. Raises `Misconfigured`, here or on the first call.
+    """
+    return Paid(offer(sells, **limits))

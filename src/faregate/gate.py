@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from faregate import relay
-from faregate.drive import Advance, adrive, raised, resumed, started
+from faregate.drive import Turn, adrive, raised, resumed, started
 from faregate.errors import Misconfigured, ResultTooLarge
 from faregate.flow import serve
 from faregate.model import Headers, Offer, Request, Response, Sale, Work
@@ -77,8 +77,8 @@ class Gate:
         self._flow = serve(sale)
         return await self._reach_work(started(self._flow), sale)
 
-    async def _reach_work(self, advance: Advance, sale: Sale) -> Payment:
-        step = await self._drive(advance)
+    async def _reach_work(self, turn: Turn, sale: Sale) -> Payment:
+        step = await self._drive(turn)
         if not isinstance(step, RunWork):
             return self._stop(step)
         self._payment = Payment(step.transaction_id)
@@ -182,13 +182,13 @@ class Gate:
         response = Response(start["status"], _text(start.get("headers", ())), b"".join(self._chunks))
         return Work(response, self._payment.values, int((monotonic() - self._began) * 1000))
 
-    async def _finish(self, advance: Advance) -> None:
+    async def _finish(self, turn: Turn) -> None:
         if self.limit is not None:
             if self.limit.cancel_called:
                 await anyio.lowlevel.checkpoint()  # too late: the cut-off is on its way
             self.limit.deadline = math.inf
         self._finished = True
-        response = await self._drive(advance)
+        response = await self._drive(turn)
         if isinstance(response, RunWork):
             raise RuntimeError("the flow asked for the work twice")
         await self._emit(response)
@@ -206,8 +206,8 @@ class Gate:
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": b"" if head else response.body})
 
-    async def _drive(self, advance: Advance) -> Response | RunWork:
-        return await adrive(self._open_flow(), self._paywall.async_world, advance)
+    async def _drive(self, turn: Turn) -> Response | RunWork:
+        return await adrive(self._open_flow(), self._paywall.async_world, turn)
 
     def _open_flow(self) -> Flow[Response]:
         if self._flow is None:

@@ -1,14 +1,21 @@
 """How a paid operation is documented: 402 and 202 with their headers. Works on the plain schema.
 
-A paid operation is known by its `PAYMENT-SIGNATURE` header parameter, which `faregate.fastapi.paid`
-declares.
+A paid operation is marked by a security requirement of the name `MARK`, which `faregate.fastapi.paid`
+declares. The mark is taken away: a proof of payment is not authentication (spec: Authentication).
 """
 
 from typing import Any
 
-SIGNATURE = "PAYMENT-SIGNATURE"
+MARK = "PAYMENT-SIGNATURE"
 
 _STRING = {"type": "string"}
+_SIGNATURE = {
+    "name": "PAYMENT-SIGNATURE",
+    "in": "header",
+    "required": False,
+    "description": "Base64 proof of an x402 version 2 payment, made by the payer.",
+    "schema": _STRING,
+}
 _BODY = {
     "type": "object",
     "required": ["code", "message"],
@@ -40,19 +47,26 @@ def with_payments(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema, its paid operations completed in place. Doing it twice changes nothing."""
     for path in schema.get("paths", {}).values():
         for operation in path.values():
-            if _is_paid(operation):
+            if hasattr(operation, "get") and _unmarked(operation):
                 _document(operation)
+    schema.get("components", {}).get("securitySchemes", {}).pop(MARK, None)
     return schema
 
 
-def _is_paid(operation: Any) -> bool:
-    return hasattr(operation, "get") and any(
-        parameter.get("in") == "header" and parameter.get("name") == SIGNATURE
-        for parameter in operation.get("parameters", ())
-    )
+def _unmarked(operation: dict[str, Any]) -> bool:
+    """Takes the mark of a paid operation away; False if there was none."""
+    marked = [requirement for requirement in operation.get("security", ()) if MARK in requirement]
+    for requirement in marked:
+        del requirement[MARK]
+        if not requirement:
+            operation["security"].remove(requirement)
+    if marked and not operation["security"]:
+        del operation["security"]
+    return bool(marked)
 
 
 def _document(operation: dict[str, Any]) -> None:
+    operation.setdefault("parameters", []).append(_SIGNATURE)
     responses = operation.setdefault("responses", {})
     for status, response in responses.items():
         if status.startswith("2") and status != "202":

@@ -5,7 +5,8 @@ Each method gives a call to `send`; a blocking `send` gives the answer, an await
 
 import logging
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from functools import lru_cache
+from typing import Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -21,9 +22,10 @@ from faregate.merchant.requests import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
+from faregate.merchant.types import SettlementAsset
 from faregate.merchant.verdict import read_access, read_completion, read_standing
 from faregate.merchant.wire import Call
-from faregate.model import Failed, Offer, Outcome, Response, Rules, Sale, Work
+from faregate.model import Failed, Offer, Outcome, Response, Rules, Sale, WireRequest, Work
 from faregate.ports import Answer, Journal
 from faregate.records import Entry
 
@@ -50,8 +52,8 @@ class SellerWorld:
         return self._catalog.known(offer) or self._send(self._catalog.asking(offer))
 
     def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]:
-        request = wire.access(_access_request(sale, rules), proof).request
-        return self._send(Call(request, read_access))
+        request = _access_call(sale.offer, sale.resource_url, rules)
+        return self._send(Call(wire.with_proof(request, proof), read_access))
 
     def complete(self, entry: Entry, outcome: Outcome) -> Answer[Completion]:
         transaction_id = entry.transaction_id
@@ -73,17 +75,16 @@ class SellerWorld:
         logger.warning("%s%s", message, f" [{transaction_id}]" if transaction_id else "")
 
 
-def _access_request(sale: Sale, rules: Rules) -> AccessRequest:
-    try:
-        return AccessRequest.model_validate(
-            {
-                "revision_id": rules.revision_id,
-                "resource": access_resource(sale.offer, sale.resource_url),
-                "settlement_asset": rules.asset,
-            }
-        )
-    except ValidationError as error:
-        raise Misconfigured(_first_fault(error)) from None
+@lru_cache(maxsize=1024)
+def _access_call(offer: Offer, resource_url: str, rules: Rules) -> WireRequest:
+    """The call without a proof: the same for everybody who asks for this URL."""
+    resource = access_resource(offer, resource_url)
+    body = AccessRequest(
+        revision_id=rules.revision_id,
+        resource=resource,
+        settlement_asset=cast(SettlementAsset, rules.asset),
+    )
+    return wire.access(body).request
 
 
 def access_resource(offer: Offer, url: str) -> AccessResource:

@@ -117,6 +117,15 @@ def test_what_was_read_is_kept_for_a_while(clock: Clock, client: MerchantClient)
     assert catalog.known(Offer("token_meter")) is None
 
 
+def test_one_request_reads_anew_while_the_others_go_on(clock: Clock, client: MerchantClient) -> None:
+    catalog = Catalog(clock)
+    rules = client.send(catalog.asking(Offer("token_meter")))
+    clock.now = 300
+    assert [catalog.known(Offer("token_meter")) for _ in range(3)] == [None, rules, rules]
+    clock.now = 305
+    assert [catalog.known(Offer("token_meter")) for _ in range(2)] == [None, rules]
+
+
 def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
     clock: Clock, client: MerchantClient
 ) -> None:

@@ -1,10 +1,12 @@
 """Connections: made lazily, used again, one pool per process and event loop, left behind by nobody."""
 
 import asyncio
+import gc
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from faregate.errors import Misconfigured
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.transports import over_httpcore, over_pyreqwest
+from faregate.merchant.transports.pools import PerProcess
 
 from .conftest import KEY, Name, Speaker, get
 from .services import Seen, ok, says, service
@@ -247,3 +250,34 @@ def test_a_process_may_end_right_after_its_last_call() -> None:
     with service(echo) as merchant:
         codes = [script(BRIEF, merchant.url, "pyreqwest").returncode for _ in range(5)]
     assert codes == [0] * 5
+
+
+def test_a_pool_is_made_once_and_closed_once() -> None:
+    closed: list[object] = []
+    pools = PerProcess(object, closed.append)
+    assert pools.get() is pools.get()
+    first = pools.get()
+    pools.close()
+    pools.close()
+    second = pools.get()
+    assert second is not first
+    assert closed == [first]
+    del pools
+    gc.collect()
+    assert closed == [first, second]
+
+
+def test_of_two_pools_made_at_once_one_is_closed() -> None:
+    closed: list[object] = []
+    at_once = threading.Barrier(2)
+
+    def make() -> object:
+        at_once.wait(5)
+        return object()
+
+    pools = PerProcess(make, closed.append)
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(lambda _: pools.get(), range(2))
+    assert one is other
+    assert len(closed) == 1
+    assert closed[0] is not one

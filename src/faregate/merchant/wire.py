@@ -33,7 +33,7 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
-from faregate.model import Headers, Response, WireRequest
+from faregate.model import Response, WireRequest
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -62,7 +62,7 @@ class Completed:
 
 def access(request: AccessRequest, proof: str | None = None) -> Call[AccessDecision]:
     """`POST /access`. Raises `PaymentRequired` on 402 and `PaymentPending` on 202."""
-    return Call(_post("/access", request, _proof(proof)), _read_access)
+    return Call(with_proof(_post("/access", request), proof), _read_access)
 
 
 def complete_transaction(
@@ -72,7 +72,7 @@ def complete_transaction(
 ) -> Call[Completed]:
     """`POST /transactions/{id}/complete`. 200 and 202 are answers; look at `result.status`."""
     path = f"/transactions/{_segment(transaction_id)}/complete"
-    return Call(_post(path, request, _proof(proof)), _read_complete)
+    return Call(with_proof(_post(path, request), proof), _read_complete)
 
 
 def get_transaction(transaction_id: str) -> Call[TransactionDetail]:
@@ -120,9 +120,9 @@ def _get(path: str, query: BaseModel | None = None) -> WireRequest:
     return WireRequest("GET", f"{ROOT}{path}{'?' + urlencode(pairs) if pairs else ''}")
 
 
-def _post(path: str, body: BaseModel, headers: Headers = ()) -> WireRequest:
+def _post(path: str, body: BaseModel) -> WireRequest:
     content = body.model_dump_json(exclude_none=True).encode()
-    return WireRequest("POST", ROOT + path, (("Content-Type", "application/json"), *headers), content)
+    return WireRequest("POST", ROOT + path, (("Content-Type", "application/json"),), content)
 
 
 def _segment(identifier: str) -> str:
@@ -130,8 +130,11 @@ def _segment(identifier: str) -> str:
     return quote(identifier, safe="")
 
 
-def _proof(proof: str | None) -> Headers:
-    return () if proof is None else ((PROOF, proof),)
+def with_proof(request: WireRequest, proof: str | None) -> WireRequest:
+    """The same call with the payer's proof, forwarded unchanged."""
+    if proof is None:
+        return request
+    return WireRequest(request.method, request.path, (*request.headers, (PROOF, proof)), request.body)
 
 
 def _reader(model: type[M]) -> Callable[[Response], M]:

@@ -13,7 +13,7 @@ from faregate.model import Headers, Response, header_values
 MAX_REPLY_BYTES = 1024 * 1024
 KEEP_ALIVE_SECONDS = 3.0
 """How long an idle connection may be used again: less than the 5 s after which uvicorn closes it."""
-IDLE_CONNECTIONS = 20
+IDLE_CONNECTIONS = 100
 
 
 class Transport(Protocol):
