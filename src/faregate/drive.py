@@ -1,38 +1,18 @@
-"""Two loops that answer a flow's steps: one blocks, one awaits. One table says who answers what.
+"""Two loops that answer a flow's steps: one blocks, one awaits. Each step knows whom to ask.
 
 Both stop at `RunWork`, the one step that is the adapter's to answer: the caller lets the handler run
 and drives on with `resumed(flow, work)` or `raised(flow, error)`.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, TypeVar, cast
 
 from faregate.model import Work
 from faregate.ports import World
-from faregate.steps import (
-    AnyStep,
-    Await,
-    CallAccess,
-    CallComplete,
-    ClaimProof,
-    Close,
-    CloseExecution,
-    Decide,
-    Drop,
-    FindRules,
-    Flow,
-    GetStanding,
-    Hold,
-    Note,
-    Release,
-    RunWork,
-    Start,
-    TakeDue,
-    Wait,
-)
+from faregate.steps import Flow, RunWork, Step
 
 R = TypeVar("R")
-Turn = tuple[Callable[[Any], Any], Any]
+Turn = tuple[Callable[[Any], Step[Any]], Any]
 """How the flow goes on: `send` or `throw`, and with what."""
 
 
@@ -65,7 +45,7 @@ def drive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
                 paused = True
                 return step
             try:
-                advance, answer = flow.send, _blocking(_ask(cast(AnyStep, step), world))
+                advance, answer = flow.send, _blocking(step.ask(world))
             except Exception as error:
                 advance, answer = flow.throw, error
     finally:
@@ -88,7 +68,7 @@ async def adrive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
                 paused = True
                 return step
             try:
-                answer = _ask(cast(AnyStep, step), world)
+                answer = cast(Any, step.ask(world))
                 advance, answer = flow.send, await answer if hasattr(answer, "__await__") else answer
             except Exception as error:
                 advance, answer = flow.throw, error
@@ -103,44 +83,3 @@ def _blocking(answer: Any) -> Any:
         getattr(answer, "close", lambda: None)()
         raise TypeError("a blocking drive was given an awaiting world")
     return answer
-
-
-def _ask(step: AnyStep, world: World) -> Any:
-    """The table. `RunWork` is not in it: the loops give it to the adapter."""
-    match step:
-        case FindRules(offer):
-            return world.rules(offer)
-        case CallAccess(sale, rules, proof):
-            return world.access(sale, rules, proof)
-        case ClaimProof(proof, request):
-            return world.journal.claim(proof, request)
-        case Start(ticket, transaction_id, revision_id, seconds):
-            return world.journal.start(ticket, transaction_id, revision_id, seconds)
-        case Decide(ticket, outcome):
-            return world.journal.decide(ticket, outcome)
-        case CallComplete(entry, outcome):
-            return world.complete(entry, outcome)
-        case Release(ticket, payment_response):
-            return world.journal.release(ticket, payment_response)
-        case Drop(ticket):
-            return world.journal.drop(ticket)
-        case Hold(ticket):
-            return world.journal.hold(ticket)
-        case Close(ticket, paid):
-            return world.journal.close(ticket, paid)
-        case Await(ticket, transaction_id, revision_id):
-            return world.journal.wait(ticket, transaction_id, revision_id)
-        case GetStanding(transaction_id):
-            return world.standing(transaction_id)
-        case CloseExecution(execution_id, rules, work):
-            return world.close_execution(execution_id, rules, work)
-        case TakeDue():
-            return world.journal.due()
-        case Wait(seconds):
-            return world.pause(seconds)
-        case Note(message, transaction_id):
-            return world.note(message, transaction_id)
-        case RunWork():
-            raise TypeError("RunWork is the adapter's to answer")
-        case _:
-            assert_never(step)

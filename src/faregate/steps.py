@@ -1,7 +1,7 @@
 """What a flow may ask of the world: typed values, one per question.
 
-`answer = yield from step` gives the type the step is declared with. A step does nothing by itself;
-a driver (`faregate.drive`) finds the answer.
+`answer = yield from step` gives the type the step is declared with. A step does nothing by itself:
+a driver (`faregate.drive`) has it ask the world it was given.
 """
 
 from collections.abc import Generator
@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from faregate.answers import Access, Completion, Standing
 from faregate.model import Offer, Outcome, Rules, Sale, Work
+from faregate.ports import Answer, World
 from faregate.records import Claim, Entry, Ticket
 
 T = TypeVar("T")
@@ -17,9 +18,12 @@ R = TypeVar("R")
 
 
 class Step(Generic[T]):
-    """A question whose answer is a `T`."""
+    """A question whose answer is a `T`. `ask` says whose it is to answer."""
 
     __slots__ = ()
+
+    def ask(self, world: World) -> Answer[T]:
+        raise TypeError(f"{type(self).__name__} is not the world's to answer")
 
     def __iter__(self) -> Generator["Step[T]", T, T]:
         return (yield self)
@@ -38,6 +42,9 @@ class FindRules(Step[Rules]):
 
     offer: Offer
 
+    def ask(self, world: World) -> Answer[Rules]:
+        return world.rules(self.offer)
+
 
 @dataclass(frozen=True, slots=True)
 class CallAccess(Step[Access]):
@@ -47,6 +54,9 @@ class CallAccess(Step[Access]):
     rules: Rules
     proof: str | None
 
+    def ask(self, world: World) -> Answer[Access]:
+        return world.access(self.sale, self.rules, self.proof)
+
 
 @dataclass(frozen=True, slots=True)
 class CallComplete(Step[Completion]):
@@ -55,12 +65,18 @@ class CallComplete(Step[Completion]):
     entry: Entry
     outcome: Outcome
 
+    def ask(self, world: World) -> Answer[Completion]:
+        return world.complete(self.entry, self.outcome)
+
 
 @dataclass(frozen=True, slots=True)
 class GetStanding(Step[Standing]):
     """How the transaction stands. Raises `ServiceError`."""
 
     transaction_id: str
+
+    def ask(self, world: World) -> Answer[Standing]:
+        return world.standing(self.transaction_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +86,9 @@ class CloseExecution(Step[None]):
     execution_id: str
     rules: Rules
     work: Work
+
+    def ask(self, world: World) -> Answer[None]:
+        return world.close_execution(self.execution_id, self.rules, self.work)
 
 
 # The work
@@ -93,6 +112,9 @@ class ClaimProof(Step[Claim]):
     proof: str
     request: str
 
+    def ask(self, world: World) -> Answer[Claim]:
+        return world.journal.claim(self.proof, self.request)
+
 
 @dataclass(frozen=True, slots=True)
 class Start(Step[bool]):
@@ -106,6 +128,9 @@ class Start(Step[bool]):
     revision_id: str
     seconds: float
 
+    def ask(self, world: World) -> Answer[bool]:
+        return world.journal.start(self.ticket, self.transaction_id, self.revision_id, self.seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Await(Step[None]):
@@ -115,6 +140,9 @@ class Await(Step[None]):
     transaction_id: str
     revision_id: str
 
+    def ask(self, world: World) -> Answer[None]:
+        return world.journal.wait(self.ticket, self.transaction_id, self.revision_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Decide(Step[bool]):
@@ -123,12 +151,18 @@ class Decide(Step[bool]):
     ticket: Ticket
     outcome: Outcome
 
+    def ask(self, world: World) -> Answer[bool]:
+        return world.journal.decide(self.ticket, self.outcome)
+
 
 @dataclass(frozen=True, slots=True)
 class Hold(Step[None]):
     """Give the lease back; the row stays owed."""
 
     ticket: Ticket
+
+    def ask(self, world: World) -> Answer[None]:
+        return world.journal.hold(self.ticket)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +172,9 @@ class Release(Step[None]):
     ticket: Ticket
     payment_response: str
 
+    def ask(self, world: World) -> Answer[None]:
+        return world.journal.release(self.ticket, self.payment_response)
+
 
 @dataclass(frozen=True, slots=True)
 class Close(Step[None]):
@@ -146,6 +183,9 @@ class Close(Step[None]):
     ticket: Ticket
     paid: bool = False
 
+    def ask(self, world: World) -> Answer[None]:
+        return world.journal.close(self.ticket, self.paid)
+
 
 @dataclass(frozen=True, slots=True)
 class Drop(Step[None]):
@@ -153,10 +193,16 @@ class Drop(Step[None]):
 
     ticket: Ticket
 
+    def ask(self, world: World) -> Answer[None]:
+        return world.journal.drop(self.ticket)
+
 
 @dataclass(frozen=True, slots=True)
 class TakeDue(Step[Entry | None]):
     """Take one owed row whose lease is over; None when there is none."""
+
+    def ask(self, world: World) -> Answer[Entry | None]:
+        return world.journal.due()
 
 
 # The rest
@@ -168,6 +214,9 @@ class Wait(Step[None]):
 
     seconds: float
 
+    def ask(self, world: World) -> Answer[None]:
+        return world.pause(self.seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Note(Step[None]):
@@ -176,23 +225,5 @@ class Note(Step[None]):
     message: str
     transaction_id: str | None = None
 
-
-AnyStep = (
-    FindRules
-    | CallAccess
-    | CallComplete
-    | GetStanding
-    | CloseExecution
-    | RunWork
-    | ClaimProof
-    | Start
-    | Await
-    | Decide
-    | Hold
-    | Release
-    | Close
-    | Drop
-    | TakeDue
-    | Wait
-    | Note
-)
+    def ask(self, world: World) -> Answer[None]:
+        return world.note(self.message, self.transaction_id)
