@@ -90,8 +90,8 @@ class Denied:
 
     @property
     def may_settle_later(self) -> bool:
-        """Whether the refusal is about the call rather than the transaction."""
-        return self.status >= 500 or self.status in (401, 403, 429)
+        """Whether the refusal may be about the call, or the moment, rather than the transaction."""
+        return self.status >= 500 or self.status in (401, 403, 408, 409, 423, 425, 429)
 
 
 Completion = Proven | Settling | NotPaid | Unproven | Denied

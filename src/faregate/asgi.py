@@ -4,13 +4,13 @@ The price is bound to the handler: a paid handler opens the gate it finds in its
 A prefix is the coarser tool, for apps whose handlers cannot be touched.
 """
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 import anyio
 
+from faregate.detached import to_the_end
 from faregate.errors import Misconfigured, WorkTimedOut
 from faregate.gate import Gate, Message, Receive, Scope, Send
 from faregate.model import Offer
@@ -24,7 +24,6 @@ __all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _GATE = "faregate.gate"
-_running: set[asyncio.Task[None]] = set()
 
 
 class PaywallMiddleware:
@@ -62,7 +61,7 @@ class PaywallMiddleware:
             await self.app(scope, receive, self._closing(send))
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope = dict(scope)
+        scope = {**scope, "extensions": dict(scope.get("extensions") or {})}
         gate = scope[_GATE] = Gate(self.paywall, scope, receive, send)
         if any(speaks_of_payment(name) for name, _ in scope["headers"]):
             await to_the_end(lambda: self._limited(gate, scope))
@@ -87,28 +86,35 @@ class PaywallMiddleware:
 
     async def _served(self, gate: Gate, scope: Scope) -> None:
         try:
-            if self._offers or self._refuse:
-                await self._enter(gate, scope)
-            await self.app(scope, gate.receive, gate.send)
+            if await self._admitted(gate, scope):
+                await self.app(scope, gate.receive, gate.send)
         except Exception as error:
             await gate.fail(error)
         else:
             await gate.end()
 
-    async def _enter(self, gate: Gate, scope: Scope) -> None:
-        """A prefix is known before the handler is."""
+    async def _admitted(self, gate: Gate, scope: Scope) -> bool:
+        """A prefix is known before the handler is. False if the app shall not be asked at all."""
+        if not self._offers and not self._refuse:
+            return True
+        if _is_ambiguous(scope["path"]):
+            gate.refuse(400, "ambiguous_path", "A path on this server has no dot-dot segments.")
+            return False
         paths = _paths(scope)
         prefix = _below(paths, tuple(self._offers))
         closed = _below(paths, self._refuse) is not None
         if scope["method"] == "OPTIONS":
             gate.preflight = closed or prefix is not None
-            return
+            return True
         gate.closed_ground = closed
         if prefix is not None:
             await gate.open(self._offers[prefix])
+        return True
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _below(_paths(scope), (*self._offers, *self._refuse)) is None:
+        grounds = (*self._offers, *self._refuse)
+        ambiguous = bool(grounds) and _is_ambiguous(scope["path"])
+        if not ambiguous and _below(_paths(scope), grounds) is None:
             await self.app(scope, receive, send)
         else:
             await receive()
@@ -138,31 +144,30 @@ async def open_gate(scope: Mapping[str, Any], sold: Offer) -> Payment:
     return await gate.open(sold)
 
 
-async def to_the_end(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `work` so that nobody who gives up waiting for it stops it."""
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:  # trio: a shielded scope is enough, tasks are not cancelled from outside
-        with anyio.CancelScope(shield=True):
-            await work()
-        return
-    task = loop.create_task(work())
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    await asyncio.shield(task)
-
-
 def _prefix(path: str) -> str:
     if not path.startswith("/"):
         raise Misconfigured(f"A paid prefix starts with a slash: {path!r} does not.")
+    if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
+        raise Misconfigured(
+            f"A paid prefix is a plain, decoded path and no pattern: {path!r} would match nothing."
+        )
     return _canonical(path)
 
 
 def _paths(scope: Scope) -> tuple[str, ...]:
-    """The path as routers may read it: whole, and without the root path."""
+    """The path as routers may read it: whole, without the root path, and with it."""
     path, root = scope["path"], scope.get("root_path", "")
-    whole = _canonical(path)
-    return (whole, _canonical(path[len(root) :])) if root and path.startswith(root) else (whole,)
+    if not root:
+        return (_canonical(path),)
+    other = path[len(root) :] if path.startswith(root) else root + path
+    return (_canonical(path), _canonical(other))
+
+
+def _is_ambiguous(path: str) -> bool:
+    """A dot-dot in any reading: routers, file systems and proxies disagree on where it leads."""
+    return ".." in path and any(
+        re.split(r"[;\s]+", part.strip())[0] == ".." for part in re.split(r"[/\\]+", path)
+    )
 
 
 def _canonical(path: str) -> str:
@@ -170,9 +175,7 @@ def _canonical(path: str) -> str:
     parts: list[str] = []
     for part in re.split(r"[/\\]+", path.casefold()):
         part = part.strip().partition(";")[0]
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
+        if part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
 

@@ -13,7 +13,7 @@ Rules
 
 from faregate import relay
 from faregate.answers import Access, AccessPending, Free, Granted, Trouble, Unpaid
-from faregate.errors import FaregateError, JournalError, NoAnswer, ServiceError, UsageError, WorkError
+from faregate.errors import FaregateError, NoAnswer, ServiceError, UsageError, WorkError
 from faregate.model import Failed, Outcome, Response, Rules, Sale, Succeeded, Work
 from faregate.proof import BadProof, find_proof
 from faregate.records import Again, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
@@ -43,16 +43,15 @@ def serve(sale: Sale) -> Flow[Response]:
         return relay.refused(bad.status, bad.code, bad.message)
     if len(sale.resource_url) > MAX_RESOURCE_URL:
         return relay.refused(414, "uri_too_long", "A paid resource's URL may have 2048 characters.")
-    try:
-        rules = yield from FindRules(sale.offer)
-    except FaregateError as error:
-        return (yield from _service_trouble(error))
     if proof is None:
-        return (yield from _without_proof(sale, rules))
-    return (yield from _with_proof(sale, rules, proof))
+        return (yield from _without_proof(sale))
+    return (yield from _with_proof(sale, proof))
 
 
-def _without_proof(sale: Sale, rules: Rules) -> Flow[Response]:
+def _without_proof(sale: Sale) -> Flow[Response]:
+    rules = yield from _find_rules(sale)
+    if isinstance(rules, Trouble):
+        return (yield from _not_granted(rules))
     access = yield from _ask_access(sale, rules, None)
     match access:
         case Free():
@@ -64,17 +63,18 @@ def _without_proof(sale: Sale, rules: Rules) -> Flow[Response]:
             return (yield from _not_granted(access))
 
 
-def _with_proof(sale: Sale, rules: Rules, proof: str) -> Flow[Response]:
+def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
     try:
         claim = yield from ClaimProof(proof, f"{sale.request.method} {sale.request.url}")
-    except JournalError as error:
+    except Exception as error:
         yield from Note(f"the journal could not take a claim: {error}")
         return relay.trouble(503)
     match claim:
         case Fresh(ticket):
-            return (yield from _first_use(sale, rules, proof, ticket))
+            return (yield from _first_use(sale, proof, ticket))
         case Owed(entry):
-            return (yield from _redeem(sale, rules, entry))
+            again = yield from finish(entry, awaited=True)
+            return again if again is not None else (yield from _fresh_instructions(sale))
         case Again(result, payment_response):
             return relay.release(result, payment_response)
         case InProgress():
@@ -84,10 +84,14 @@ def _with_proof(sale: Sale, rules: Rules, proof: str) -> Flow[Response]:
         case Spent(transaction_id):
             return relay.already_used(transaction_id)
         case Void():
-            return (yield from _fresh_instructions(sale, rules))
+            return (yield from _fresh_instructions(sale))
 
 
-def _first_use(sale: Sale, rules: Rules, proof: str, ticket: Ticket) -> Flow[Response]:
+def _first_use(sale: Sale, proof: str, ticket: Ticket) -> Flow[Response]:
+    rules = yield from _find_rules(sale)
+    if isinstance(rules, Trouble):
+        yield from written(Drop(ticket))
+        return (yield from _not_granted(rules))
     access = yield from _ask_access(sale, rules, proof)
     match access:
         case Granted(transaction_id):
@@ -104,6 +108,13 @@ def _first_use(sale: Sale, rules: Rules, proof: str, ticket: Ticket) -> Flow[Res
 
 
 # Access
+
+
+def _find_rules(sale: Sale) -> Flow[Rules | Trouble]:
+    try:
+        return (yield from FindRules(sale.offer))
+    except FaregateError as error:
+        return Trouble(503 if isinstance(error, NoAnswer) else 502, f"nothing can be sold: {error}")
 
 
 def _ask_access(sale: Sale, rules: Rules, proof: str | None) -> Flow[Access]:
@@ -133,14 +144,12 @@ def _not_granted(access: Access) -> Flow[Response]:
             return relay.trouble(503)
 
 
-def _fresh_instructions(sale: Sale, rules: Rules) -> Flow[Response]:
+def _fresh_instructions(sale: Sale) -> Flow[Response]:
     """For a payment that failed for certain: what to pay, asked for without the dead proof."""
+    rules = yield from _find_rules(sale)
+    if isinstance(rules, Trouble):
+        return (yield from _not_granted(rules))
     return (yield from _not_granted((yield from _ask_access(sale, rules, None))))
-
-
-def _service_trouble(error: FaregateError) -> Flow[Response]:
-    yield from Note(f"nothing can be sold: {error}")
-    return relay.trouble(503 if isinstance(error, NoAnswer) else 502)
 
 
 # Free
@@ -168,7 +177,7 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         if not (yield from _start(entry, sale)):
             yield from written(Drop(entry.ticket))
             return relay.already_used(entry.transaction_id)
-    except JournalError as error:
+    except Exception as error:
         yield from Note(f"the journal could not start the work: {error}", entry.transaction_id)
         return relay.unconfirmed(entry.transaction_id)
     try:
@@ -177,8 +186,8 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
     except (WorkError, UsageError) as error:
         yield from Note(f"the work gave nothing to sell: {error}", entry.transaction_id)
         code = error.code if isinstance(error, WorkError) else "invalid_usage"
-        yield from fail(entry, code)
-        return relay.work_failed(500, code)
+        unsure = yield from fail(entry, code)
+        return unsure or relay.work_failed(500, code)
     except Exception:
         yield from fail(entry, "handler_error")
         raise
@@ -186,7 +195,7 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         yield from fail(entry, outcome.code)
         return relay.unsold(work.response)
     paid = yield from decide_and_settle(entry, outcome)
-    return paid if paid is not None else (yield from _fresh_instructions(sale, rules))
+    return paid if paid is not None else (yield from _fresh_instructions(sale))
 
 
 def _start(entry: Entry, sale: Sale) -> Start:
@@ -198,9 +207,3 @@ def _judge(work: Work, sale: Sale, rules: Rules) -> Outcome:
     if status not in sale.offer.billable:
         return Failed(f"status_{status}")
     return Succeeded(work.response, check(work.values, rules), work.duration_ms)
-
-
-def _redeem(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
-    """The same proof again after work for it was started: the work is not run again."""
-    again = yield from finish(entry)
-    return again if again is not None else (yield from _fresh_instructions(sale, rules))

@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from faregate import relay
+from faregate.detached import to_the_end
 from faregate.drive import Turn, adrive, raised, resumed, started
 from faregate.errors import Misconfigured, ResultTooLarge
 from faregate.flow import serve
@@ -51,14 +52,19 @@ class Gate:
         self._flow: Flow[Response] | None = None
         self._payment: Payment | None = None
         self._verdict: Response | None = None
+        self._mistake: Misconfigured | None = None
         self._finished = False
+        self._answer: Response | None = None
+        self._concluded: anyio.Event | None = None
+        self._closed: anyio.Event | None = None
+        self._sent = False
         self._start: Message | None = None
         self._chunks: list[bytes] = []
+        self._body: bytes | None = None
         self._size = 0
         self._began = 0.0
         self._too_large: ResultTooLarge | None = None
         self._body_read = not _has_body(scope)
-        self._left: anyio.Event | None = None
         self.limit: anyio.CancelScope | None = None
         self.closed_ground = False
         self.preflight = False
@@ -73,20 +79,30 @@ class Gate:
             raise Misconfigured("One request reached two offers. Put one offer on the handler or its group.")
         if self._scope["method"] == "OPTIONS":
             return self._stop(Response(204, (relay.NO_STORE,)))
-        self._sale = sale = self._sale_of(offer)
-        self._flow = serve(sale)
-        return await self._reach_work(started(self._flow), sale)
+        try:
+            self._sale = sale = self._sale_of(offer)
+            self._flow = serve(sale)
+            return await self._reach_work(started(self._flow), sale)
+        except Misconfigured as mistake:
+            # Whoever catches this in between must not go on as if it were paid.
+            self._verdict, self._mistake = relay.trouble(502), mistake
+            raise
 
     async def _reach_work(self, turn: Turn, sale: Sale) -> Payment:
         step = await self._drive(turn)
         if not isinstance(step, RunWork):
             return self._stop(step)
         self._payment = Payment(step.transaction_id)
+        self._concluded, self._closed = anyio.Event(), anyio.Event()
         self._began = monotonic()
         self._withhold_extensions()
         if self.limit is not None and step.transaction_id is not None:
             self.limit.deadline = anyio.current_time() + sale.work_seconds
         return self._payment
+
+    def refuse(self, status: int, code: str, message: str) -> None:
+        """Nothing of this request is served."""
+        self._verdict = relay.refused(status, code, message)
 
     def _stop(self, verdict: Response) -> Payment:
         self._verdict = verdict
@@ -97,9 +113,8 @@ class Gate:
         message = await self._receive()
         if message["type"] == "http.request":
             self._body_read = not message.get("more_body", False)
-        elif self._payment is not None and self._body_read and not self._finished:
-            self._left = self._left or anyio.Event()
-            await self._left.wait()
+        elif self._transaction_id() is not None and self._body_read and not self._sent and self._closed:
+            await self._closed.wait()
         return message
 
     async def send(self, message: Message) -> None:
@@ -120,10 +135,13 @@ class Gate:
             self._verdict = relay.refused(403, "not_for_sale", "This resource is not for sale.")
             return
         self._start = message
-        await self._send(_emptied(message) if self.preflight else message)
+        if not self.preflight:
+            await self._send(message)
+        elif message["type"] in ("http.response.start", "http.response.body"):
+            await self._send(_emptied(message))
 
     async def _hold(self, message: Message) -> None:
-        chunk = message.get("body", b"")
+        chunk = bytes(message.get("body", b""))  # a view may be written to again
         self._size += len(chunk)
         limit = self._sale.result_bytes if self._sale is not None else 0
         if self._size > limit:
@@ -133,33 +151,48 @@ class Gate:
         self._chunks.append(chunk)
         if not message.get("more_body", False):
             await self._finish(resumed(self._open_flow(), self._work()))
+            if self._answer is None or self._answer.body is not self._body:
+                # The payer did not get what the handler made: its background tasks must not run.
+                raise PaymentStop(402)
 
     # The middleware's side
 
     async def end(self) -> None:
         """The application returned."""
-        if self._verdict is not None and not self._finished:
+        if self._finished:
+            await self._make_sure()
+        elif self._verdict is not None:
             await self._emit(self._verdict)
-        elif self._payment is not None and not self._finished:
+        elif self._payment is not None:
             await self.fail(RuntimeError("the handler returned without a complete response"))
 
     async def fail(self, error: Exception) -> None:
         """The application raised; raised on, unless the payer's answer is decided."""
         if self._finished:
-            raise error
-        if self._verdict is not None:
+            await self._make_sure()
+        elif self._verdict is not None:
             await self._emit(self._verdict)
         elif self._payment is not None:
             await self._finish(raised(self._open_flow(), self._too_large or error))
-        else:
+            return
+        if not isinstance(error, PaymentStop) and (self._verdict is None or error is self._mistake):
             raise error
+
+    async def _make_sure(self) -> None:
+        """If the application was cut off while its payment was taken, the answer is still owed."""
+        if not self._sent and self._concluded is not None:
+            await self._concluded.wait()
+            await self._emit(self._answer or relay.unconfirmed(self._transaction_id()))
+
+    def _transaction_id(self) -> str | None:
+        return None if self._payment is None else self._payment.transaction_id
 
     def close(self) -> None:
         """Nothing more will be asked: an unfinished flow is the same case as a crash."""
         if self._flow is not None:
             self._flow.close()
-        if self._left is not None:
-            self._left.set()
+        if self._closed is not None:
+            self._closed.set()
 
     # Between them
 
@@ -179,7 +212,8 @@ class Gate:
         start = self._start
         if start is None or self._payment is None:
             raise RuntimeError("the handler sent a body before the start of its response")
-        response = Response(start["status"], _text(start.get("headers", ())), b"".join(self._chunks))
+        self._body = b"".join(self._chunks)
+        response = Response(start["status"], _text(start.get("headers", ())), self._body)
         return Work(response, self._payment.values, int((monotonic() - self._began) * 1000))
 
     async def _finish(self, turn: Turn) -> None:
@@ -188,14 +222,24 @@ class Gate:
                 await anyio.lowlevel.checkpoint()  # too late: the cut-off is on its way
             self.limit.deadline = math.inf
         self._finished = True
-        response = await self._drive(turn)
-        if isinstance(response, RunWork):
+        await to_the_end(lambda: self._conclude(turn))
+        if self._answer is None:
             raise RuntimeError("the flow asked for the work twice")
-        await self._emit(response)
+        await self._emit(self._answer)
+
+    async def _conclude(self, turn: Turn) -> None:
+        """From the outcome to the answer: whatever cuts the application off does not cut this off."""
+        try:
+            answer = await self._drive(turn)
+            self._answer = None if isinstance(answer, RunWork) else answer
+        finally:
+            if self._concluded is not None:
+                self._concluded.set()
 
     async def _emit(self, response: Response) -> None:
-        self._finished = True
+        self._finished = self._sent = True
         head = self._scope["method"] == "HEAD"
+        body = b"" if head or response.status in (204, 304) else response.body
         headers = [
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in response.headers
@@ -204,7 +248,7 @@ class Gate:
         if not head and response.status not in (204, 304):
             headers.append((b"content-length", str(len(response.body)).encode()))
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": b"" if head else response.body})
+        await self._send({"type": "http.response.body", "body": body})
 
     async def _drive(self, turn: Turn) -> Response | RunWork:
         return await adrive(self._open_flow(), self._paywall.async_world, turn)
@@ -215,10 +259,9 @@ class Gate:
         return self._flow
 
     def _withhold_extensions(self) -> None:
-        extensions: dict[str, Any] = self._scope.get("extensions") or {}
-        self._scope["extensions"] = {
-            name: value for name, value in extensions.items() if name not in _BODY_EXTENSIONS
-        }
+        # In place: a middleware in between may have copied the scope, but not this.
+        for name in _BODY_EXTENSIONS:
+            self._scope["extensions"].pop(name, None)
 
 
 def _emptied(message: Message) -> Message:

@@ -1,7 +1,7 @@
 """The values the house speaks in: frozen, without I/O. Headers are pairs, money is int."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 Header = tuple[str, str]
 Headers = tuple[Header, ...]
@@ -29,7 +29,7 @@ class Request:
 
     method: str
     url: str
-    headers: Headers = ()
+    headers: Headers = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """What an adapter is given: settings, client, journal and offers, ready to drive a flow."""
 
+import math
 import os
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack, cast
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ from faregate.catalog import Catalog
 from faregate.drive import adrive, drive, started
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.row import Terms
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.types import SettlementAsset
 from faregate.model import Offer, Request, Sale
@@ -43,14 +46,20 @@ class Paywall:
         named = journal if isinstance(journal, str) else None
         own = None if isinstance(journal, str) else journal
         self.settings = config.read(os.environ if environ is None else environ, named, arguments)
-        config.check_journal(self.settings, own is not None)
-        self.journal: Journal = MemoryJournal(namespace=self.settings.namespace) if own is None else own
+        config.check_journal(self.settings, own is not None and not isinstance(own, MemoryJournal))
+        self.journal: Journal = self._memory() if own is None else own
         client = self._client_arguments(transport)
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
         catalog = Catalog(time.monotonic)
         self.world: World = SellerWorld(self._client.send, self.journal, catalog, time.sleep)
         self.async_world: World = SellerWorld(self._async_client.send, self.journal, catalog, anyio.sleep)
+
+    def _memory(self) -> MemoryJournal:
+        """Its leases outlast the calls made under them: two to access, three to complete."""
+        timeout = self.settings.timeout
+        terms = Terms(claim_lease=2 * timeout + 10, completion_lease=3 * timeout + 90)
+        return MemoryJournal(namespace=self.settings.namespace, terms=terms)
 
     def _client_arguments(self, transport: Any) -> dict[str, Any]:
         address = self.settings.base_url
@@ -122,6 +131,9 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
     if not sells:
         raise Misconfigured("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **limits)
+    made = replace(made, billable=frozenset(made.billable))
+    if not (0 < (made.max_result_bytes or 1) < math.inf and 0 < (made.max_work_seconds or 1) < math.inf):
+        raise Misconfigured("max_result_bytes and max_work_seconds must be numbers above 0.")
     if made.asset not in (None, "EURC", "USDC"):
         raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     access_resource(made, "https://seller.invalid/")

@@ -17,7 +17,7 @@ Answer: TypeAlias = T | Awaitable[T]
 
 
 class Journal(Protocol):
-    """What the seller remembers (DESIGN section 5). Every method may raise `JournalError`.
+    """What the seller remembers. Whatever a method raises means: not known to be written.
 
     Each call is atomic across whoever shares the journal, and durable when it returns as far as
     the journal promises durability at all.
@@ -46,8 +46,11 @@ class Journal(Protocol):
         """Give the lease back; the row stays owed and becomes due again later."""
         ...
 
-    def release(self, ticket: Ticket, payment_response: str) -> Answer[None]:
-        """Mark a decided row as paid and released; the redelivery window opens."""
+    def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> Answer[None]:
+        """Mark a decided row as paid and released.
+
+        The redelivery window opens when it is first `delivered`, now or by a later claim.
+        """
         ...
 
     def close(self, ticket: Ticket, paid: bool) -> Answer[None]:

@@ -4,7 +4,7 @@ A row is written before the thing it speaks of is done. A `Ticket` carries the f
 which its holder may write; who lost the lease holds an old number, and every write it tries is refused.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from faregate.model import Outcome, Response
 
@@ -26,7 +26,7 @@ class Entry:
     """
 
     ticket: Ticket
-    proof: str
+    proof: str = field(repr=False)
     transaction_id: str
     revision_id: str
     outcome: Outcome | None = None

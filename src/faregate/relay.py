@@ -16,7 +16,18 @@ NO_STORE: Header = ("Cache-Control", "private, no-store")
 RETRY_SECONDS = "2"
 
 _PAYMENT = frozenset(("payment-required", "payment-response", "payment-signature", "x-payment-response"))
-_CACHING = frozenset(("cache-control", "expires", "cdn-cache-control", "surrogate-control"))
+_CACHING = frozenset(
+    (
+        "cache-control",
+        "cdn-cache-control",
+        "cloudflare-cdn-cache-control",
+        "edge-control",
+        "expires",
+        "surrogate-control",
+        "vercel-cdn-cache-control",
+        "x-accel-expires",
+    )
+)
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 )

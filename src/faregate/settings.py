@@ -6,6 +6,7 @@ FAREGATE_PUBLIC_URL  the address payers use, such as https://api.example.com
 FAREGATE_JOURNAL     `memory:` (test keys only)
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,8 +82,8 @@ def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) 
 
 
 def _positive(name: str, value: N) -> N:
-    if not value > 0:
-        raise Misconfigured(f"{name} must be more than 0.")
+    if not 0 < value < math.inf:
+        raise Misconfigured(f"{name} must be a number above 0.")
     return value
 
 
@@ -116,9 +117,9 @@ def _check_live(settings: Settings) -> None:
         )
 
 
-def check_journal(settings: Settings, own_journal: bool) -> None:
-    """`memory:` is the journal that comes with this version; it forgets, so live keys need another."""
-    if own_journal:
+def check_journal(settings: Settings, lasting: bool) -> None:
+    """`memory:` is the journal that comes with this version; it forgets, so live keys need a lasting one."""
+    if lasting:
         return
     if settings.journal != MEMORY:
         raise Misconfigured(

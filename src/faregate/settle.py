@@ -6,7 +6,7 @@ the payment failed for certain, and only then may the payer be asked to pay anew
 
 from faregate import relay
 from faregate.answers import Completion, Denied, NotPaid, Proven, Settling, Standing, Unproven
-from faregate.errors import JournalError, ServiceError
+from faregate.errors import ServiceError
 from faregate.model import Failed, Outcome, Response, Succeeded
 from faregate.records import Entry
 from faregate.steps import (
@@ -32,7 +32,7 @@ def decide_and_settle(entry: Entry, outcome: Succeeded) -> Flow[Response | None]
     """Write the outcome, then tell it. Who could not write sends nothing."""
     if not (yield from _decided(entry, outcome)):
         return relay.unconfirmed(entry.transaction_id)
-    return (yield from _settle(entry, outcome, repeated=False))
+    return (yield from _settle(entry, outcome, repeated=False, awaited=True))
 
 
 def fail(entry: Entry, code: str) -> Flow[Response | None]:
@@ -45,17 +45,17 @@ def fail(entry: Entry, code: str) -> Flow[Response | None]:
 def _decided(entry: Entry, outcome: Outcome) -> Flow[bool]:
     try:
         return (yield from Decide(entry.ticket, outcome))
-    except JournalError as error:
+    except Exception as error:
         # Whether it was written is unknown: what the journal says later stands, nothing is sent now.
         yield from Note(f"the journal could not decide: {error}", entry.transaction_id)
         return False
 
 
-def finish(entry: Entry) -> Flow[Response | None]:
-    """Bring an owed row nearer to its end: for a payer who comes back, or for the sweep."""
+def finish(entry: Entry, *, awaited: bool) -> Flow[Response | None]:
+    """Bring an owed row nearer to its end: for a payer who comes back (`awaited`), or for the sweep."""
     match entry.outcome:
         case Succeeded() as outcome:
-            return (yield from _push(entry, outcome))
+            return (yield from _push(entry, outcome, awaited))
         case Failed() as outcome:
             return (yield from _tell_failed(entry, outcome))
         case None if entry.started:
@@ -65,21 +65,25 @@ def finish(entry: Entry) -> Flow[Response | None]:
 
 
 def sweep() -> Flow[int]:
-    """Finish every owed row whose lease is over; gives the number of rows looked at."""
-    seen = 0
+    """Finish every owed row whose lease is over, each once; gives the number of rows looked at."""
+    seen: set[bytes] = set()
     while (entry := (yield from TakeDue())) is not None:
-        yield from finish(entry)
-        seen += 1
-    return seen
+        if entry.ticket.key in seen:
+            # So slow is the service that the first rows are due again: enough for this time.
+            yield from written(Hold(entry.ticket))
+            break
+        seen.add(entry.ticket.key)
+        yield from finish(entry, awaited=False)
+    return len(seen)
 
 
-def _settle(entry: Entry, outcome: Succeeded, *, repeated: bool) -> Flow[Response | None]:
+def _settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -> Flow[Response | None]:
     """Complete; what the payer gets is decided here and nowhere else."""
     completion, doubtful = yield from _complete(entry, outcome)
     match completion:
         case Proven(payment_response):
             # The payment is proven, whatever the journal says now.
-            yield from written(Release(entry.ticket, payment_response))
+            yield from written(Release(entry.ticket, payment_response, awaited))
             return relay.release(outcome.result, payment_response)
         case Settling(reply):
             yield from written(Hold(entry.ticket))
@@ -140,11 +144,11 @@ def _worth_repeating(completion: Completion) -> bool:
     return isinstance(completion, Unproven) or (isinstance(completion, Denied) and completion.status >= 500)
 
 
-def _push(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
+def _push(entry: Entry, outcome: Succeeded, awaited: bool) -> Flow[Response | None]:
     """A GET informs whether repeating complete is worth it; complete proves."""
     match (yield from _standing(entry)):
         case Standing.SUCCEEDED | Standing.AUTHORIZED:
-            return (yield from _settle(entry, outcome, repeated=True))
+            return (yield from _settle(entry, outcome, repeated=True, awaited=awaited))
         case Standing.FAILED:
             yield from written(Close(entry.ticket))
             return None
@@ -167,6 +171,10 @@ def _watch(entry: Entry) -> Flow[Response | None]:
             yield from Note("a payment settled whose result is not here", entry.transaction_id)
             yield from written(Close(entry.ticket, paid=True))
             return relay.already_used(entry.transaction_id)
+        case Standing.AUTHORIZED:
+            # Open after all: nothing of ours was started, so its payer may begin anew.
+            yield from written(Drop(entry.ticket))
+            return relay.settling(entry.transaction_id)
         case _:
             yield from written(Hold(entry.ticket))
             return relay.settling(entry.transaction_id)
@@ -184,5 +192,5 @@ def written(step: Await | Drop | Hold | Release | Close) -> Flow[None]:
     """Write what the payer's answer does not depend on."""
     try:
         yield from step
-    except JournalError as error:
+    except Exception as error:
         yield from Note(f"the journal missed {type(step).__name__}: {error}")

@@ -5,7 +5,7 @@ a driver (`faregate.drive`) has it ask the world it was given.
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from faregate.answers import Access, Completion, Standing
@@ -52,7 +52,7 @@ class CallAccess(Step[Access]):
 
     sale: Sale
     rules: Rules
-    proof: str | None
+    proof: str | None = field(repr=False)
 
     def ask(self, world: World) -> Answer[Access]:
         return world.access(self.sale, self.rules, self.proof)
@@ -109,7 +109,7 @@ class RunWork(Step[Work]):
 class ClaimProof(Step[Claim]):
     """Take the proof for this request, or learn what became of it."""
 
-    proof: str
+    proof: str = field(repr=False)
     request: str
 
     def ask(self, world: World) -> Answer[Claim]:
@@ -167,13 +167,14 @@ class Hold(Step[None]):
 
 @dataclass(frozen=True, slots=True)
 class Release(Step[None]):
-    """Write the payment response before the first byte leaves."""
+    """Write the payment response before the first byte leaves. `delivered` False: nobody waits for it."""
 
     ticket: Ticket
     payment_response: str
+    delivered: bool
 
     def ask(self, world: World) -> Answer[None]:
-        return world.journal.release(self.ticket, self.payment_response)
+        return world.journal.release(self.ticket, self.payment_response, self.delivered)
 
 
 @dataclass(frozen=True, slots=True)

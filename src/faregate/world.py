@@ -117,7 +117,7 @@ def _facts(response: Response, duration_ms: int) -> ResourceExecutionMetadata:
         duration_ms=duration_ms,
         response_content_type=content_type and content_type[:255],
         response_size_bytes=len(response.body),
-        response_status=response.status,
+        response_status=response.status if 100 <= response.status <= 599 else None,
     )
 
 

@@ -96,7 +96,7 @@ def accessed(answer: Any = None, proof: str | None = PROOF) -> tuple[Any, Any]:
     return CallAccess(sale(proof), RULES, proof), answer or Granted(TXN)
 
 
-BEGINNING = (found(), claimed(), accessed(), (Start(TICKET, TXN, ACR, 54.0), True))
+BEGINNING = (claimed(), found(), accessed(), (Start(TICKET, TXN, ACR, 54.0), True))
 """Up to the work, all well."""
 WORKED = (*BEGINNING, (RunWork(sale(), TXN), WORK), (Decide(TICKET, GOOD), True))
 """Work done and outcome written."""

@@ -51,7 +51,9 @@ def test_the_emulator_needs_nothing_else() -> None:
         ({**LIVE, "FAREGATE_BASE_URL": "emulator:"}, {}, "Use the test key"),
         (LIVE, {}, "memory journal"),
         ({**TEST, "FAREGATE_JOURNAL": "sqlite:/tmp/journal"}, {}, "brings only 'memory:'"),
-        (TEST, {"max_work_seconds": 0}, "max_work_seconds must be more than 0"),
+        (TEST, {"max_work_seconds": 0}, "max_work_seconds must be a number above 0"),
+        (TEST, {"timeout": float("nan")}, "timeout must be a number above 0"),
+        (LIVE, {"journal": MemoryJournal()}, "memory journal"),
     ],
 )
 def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: str) -> None:
@@ -62,8 +64,22 @@ def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: 
 
 
 def test_a_live_key_may_have_a_journal_of_its_own() -> None:
-    journal = MemoryJournal()
+    class Lasting:
+        pass
+
+    journal: Any = Lasting()
     assert Paywall(environ=LIVE, journal=journal).journal is journal
+
+
+def test_an_empty_journal_is_a_journal() -> None:
+    journal = MemoryJournal()
+    assert Paywall(environ=TEST, journal=journal).journal is journal
+
+
+def test_leases_outlast_the_calls_made_under_them() -> None:
+    journal: Any = Paywall(environ=TEST, timeout=100).journal
+    assert journal._terms.claim_lease > 200
+    assert journal._terms.completion_lease > 301
 
 
 @pytest.mark.parametrize(
@@ -73,11 +89,19 @@ def test_a_live_key_may_have_a_journal_of_its_own() -> None:
         ("text_summary", {"asset": "DOGE"}, "EURC or USDC"),
         ("text_summary", {"mime_type": "Text/Plain; charset=utf-8"}, "mime_type"),
         ("text_summary", {"description": "x" * 501}, "description"),
+        ("text_summary", {"max_work_seconds": -1}, "above 0"),
+        ("text_summary", {"max_work_seconds": float("nan")}, "above 0"),
+        ("text_summary", {"max_result_bytes": -1}, "above 0"),
     ],
 )
 def test_an_offer_is_checked_where_it_is_made(sells: str, limits: Any, says: str) -> None:
     with pytest.raises(Misconfigured, match=says):
         offer(sells, **limits)
+
+
+def test_what_is_billable_may_be_any_collection() -> None:
+    limits: Any = {"billable": {200, 404}}
+    assert hash(offer("text_summary", **limits))
 
 
 class Clock:

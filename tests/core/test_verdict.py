@@ -146,13 +146,27 @@ def test_any_other_status_is_settling_and_nothing_early_is_relayed(status: str) 
     assert read_completion(clean, SOLD) == Settling(replace(clean, status=202))
 
 
+def test_202_needs_no_more_than_the_transaction_id() -> None:
+    minimal = answer(202, {"transaction_id": SOLD})
+    assert read_completion(minimal, SOLD) == Settling(minimal)
+    assert isinstance(read_completion(answer(202, {"transaction_id": OTHER_TXN}), SOLD), Unproven)
+    assert isinstance(read_completion(answer(202, b"<html>"), SOLD), Unproven)
+
+
 @pytest.mark.parametrize("status", ["succeeded", "failed", "settling"])
 def test_202_is_settling_whatever_its_body_says(status: str) -> None:
     assert isinstance(read_completion(changed(COMPLETED, put(status=status), 202), SOLD), Settling)
 
 
 def test_failed_is_not_paid() -> None:
-    assert read_completion(changed(COMPLETED, put(status="failed", receipt=None)), SOLD) == NotPaid()
+    clean = put(status="failed", receipt=None, payment_response=None, transaction_hash=None)
+    headers = tuple(pair for pair in COMPLETED.headers if pair[0].lower() != "payment-response")
+    failed = replace(changed(COMPLETED, clean), headers=headers)
+    assert read_completion(failed, SOLD) == NotPaid()
+    signs = [put(receipt=json.loads(COMPLETED.body)["receipt"]), put(payment_response="eA==")]
+    for sign in [*signs, put(transaction_hash="0x" + "a" * 64)]:
+        assert isinstance(read_completion(changed(failed, sign), SOLD), Unproven)
+    assert isinstance(read_completion(failed.plus(("PAYMENT-RESPONSE", "eA==")), SOLD), Unproven)
 
 
 @pytest.mark.parametrize("status", [100, 201, 204, 206, 301, 302, 304, 307, 402])
@@ -167,7 +181,10 @@ def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
         (401, True),
         (403, True),
         (404, False),
-        (409, False),
+        (408, True),
+        (409, True),
+        (423, True),
+        (425, True),
         (422, False),
         (429, True),
         (500, True),
@@ -204,7 +221,9 @@ def test_access_that_a_payer_can_act_on() -> None:
         assert isinstance(read_access(replace(payable, headers=headers)), Trouble)
     pending = answer(202, {"transaction_id": TXN, "status": "settling"})
     assert read_access(pending) == AccessPending(pending, TXN)
-    assert read_access(answer(202, b"?")) == AccessPending(answer(202, b"?"), None)
+    assert read_access(answer(202, b"?")) == AccessPending(Response(202), None)
+    early = answer(202, {"transaction_id": TXN, "payment_response": "eA=="})
+    assert read_access(early) == AccessPending(Response(202), TXN)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +237,10 @@ def test_access_that_is_not_the_contracts(body: bytes) -> None:  # fmt: skip
 def test_standing() -> None:
     assert read_standing(DETAIL, SOLD) is Standing.SUCCEEDED
     assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.PENDING
+    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.PENDING
+    failed = changed(DETAIL, lambda body: (body.update(status="failed"), body.pop("receipt")))
+    assert read_standing(failed, SOLD) is Standing.FAILED
     for status, standing in [
-        ("failed", Standing.FAILED),
         ("authorized", Standing.AUTHORIZED),
         ("settling", Standing.PENDING),
         ("reconciling", Standing.PENDING),

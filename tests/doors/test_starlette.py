@@ -1,6 +1,7 @@
 """What is Starlette's and FastAPI's own: how offers sit on handlers, and what else may stand around."""
 
 import asyncio
+import contextlib
 import http.client
 import socket
 import time
@@ -17,7 +18,7 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route, WebSocketRoute
 
 import faregate.fastapi
@@ -81,11 +82,31 @@ def test_background_tasks_run_after_the_payment_is_proven(shop: Shop) -> None:
     assert shop.work.background == ["completions: 1"]
 
 
-def test_background_tasks_of_unproven_work_see_that_it_was_asked(shop: Shop) -> None:
+def test_background_tasks_of_work_that_is_not_released_do_not_run(shop: Shop) -> None:
     shop.work.behave = answering(with_background(shop.work, lambda: shop.service.count("complete")))
     assert shop.get("/late", shop.proof_for("/late")).status_code == 202
     time.sleep(0.4)
-    assert shop.work.background == ["completions: 1"]
+    assert shop.work.background == []
+
+
+def test_a_body_in_a_buffer_that_is_used_again_is_sold_as_it_was_sent() -> None:
+    async def reusing(scope: Any, receive: Any, send: Any) -> None:
+        buffer = bytearray(4)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for letter in b"ABC":
+            buffer[:] = bytes([letter]) * 4
+            await send({"type": "http.response.body", "body": memoryview(buffer), "more_body": True})
+        await send({"type": "http.response.body"})
+
+    with calling(ASGIMiddleware(reusing, a_paywall(), offers={"/": "daily_report"})) as http:
+        assert buy(http, "/").text == "AAAABBBBCCCC"
+
+
+def test_a_204_has_no_body(shop: Shop) -> None:
+    shop.work.behave = answering(lambda: Response(b"body", 204))
+    response = shop.get("/paid", shop.proof_for("/paid"))
+    assert (response.status_code, response.content) == (204, b"")
+    assert "payment-response" in response.headers
 
 
 def test_a_stream_leaves_whole_and_only_when_paid(shop: Shop) -> None:
@@ -143,8 +164,6 @@ def test_a_payer_who_leaves_a_stream_pays_too(shop: Shop) -> None:
                 await anyio.sleep(0.05)
                 yield CONTENT.encode()
 
-        from starlette.responses import StreamingResponse
-
         return StreamingResponse(body())
 
     shop.work.behave = watching
@@ -153,6 +172,72 @@ def test_a_payer_who_leaves_a_stream_pays_too(shop: Shop) -> None:
     time.sleep(0.8)
     assert shop.get("/paid", proof).text == CONTENT * 8
     assert shop.work.runs == 1
+
+
+def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(shop: Shop) -> None:
+    """Starlette cancels a stream when it hears that the payer left: the completion must not hear it."""
+    shop.work.behave = answering(streaming(CONTENT.encode()))
+    proof = shop.proof_for("/paid")
+    shop.service.delay = 0.3
+    leave(shop, "/paid", proof, 0.75)
+    time.sleep(0.8)
+    shop.service.delay = 0.0
+    assert list(shop.statuses().values()) == ["succeeded"]
+    assert shop.get("/paid", proof).text == CONTENT
+    assert (shop.work.runs, shop.service.count("complete")) == (1, 1)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool) -> None:
+    """A time limit inside the app, while the payment is taken: the payer still gets the answer."""
+
+    class Slow(EmbeddedTransport):
+        async def asend(self, method: str, url: str, *rest: Any) -> Any:
+            if url.endswith("/complete"):
+                await asyncio.sleep(0.4)
+            return await super().asend(method, url, *rest)
+
+    class Impatient:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            async with asyncio.timeout(0.2) if native else contextlib.nullcontext():
+                with contextlib.nullcontext() if native else anyio.fail_after(0.2):
+                    await self.app(scope, receive, send)
+
+    transport: Any = Slow(Emulator())
+    address, key = "http://service.example", "svc_test_emulator"
+    paywall = Paywall(base_url=address, api_key=key, environ={}, transport=transport)
+    layers = [Middleware(PaywallMiddleware, paywall=paywall), Middleware(Impatient)]
+    with calling(Starlette(routes=[Route("/", report)], middleware=layers)) as http:
+        response = buy(http, "/")
+    assert (response.text, "payment-response" in response.headers) == (CONTENT, True)
+
+
+def test_free_streams_end_when_their_reader_leaves(shop: Shop) -> None:
+    alive: list[int] = [0]
+
+    async def forever(_payment: Any) -> Response:
+        async def body() -> Any:
+            alive[0] += 1
+            try:
+                while True:
+                    yield b"."
+                    await anyio.sleep(0.05)
+            finally:
+                alive[0] -= 1
+
+        return StreamingResponse(body())
+
+    shop.work.behave = forever
+    host, port = shop.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as line:
+        line.sendall(b"GET /free HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.3)
+        assert alive == [1]
+    time.sleep(0.4)
+    assert alive == [0]
 
 
 def test_a_server_that_cancels_the_request_does_not_cancel_the_sale() -> None:
@@ -413,6 +498,24 @@ def test_exception_handlers_cannot_turn_a_refusal_into_a_result() -> None:
         unpaid = http.get("/")
     assert unpaid.status_code == 402
     assert CONTENT not in unpaid.text
+
+
+def test_whoever_catches_a_mistake_of_the_paywall_does_not_release() -> None:
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall()), Middleware(Generous)]
+    app = Starlette(routes=[Route("/", report)], middleware=layers)
+    sent: list[Any] = []
+    asyncio.run(app(http_scope("/", server=("/run/app.sock", None)), never, collect(sent)))
+    assert sent[0]["status"] == 502
+    assert CONTENT not in str(sent)
+
+
+class Generous(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        try:
+            response: Response = await call_next(request)
+        except Exception:
+            return PlainTextResponse(CONTENT)
+        return response
 
 
 def test_mounts_and_root_paths() -> None:

@@ -64,7 +64,7 @@ def decided(journal: MemoryJournal, outcome: Any = GOOD) -> Ticket:
 
 def released(journal: MemoryJournal) -> Ticket:
     ticket = decided(journal)
-    journal.release(ticket, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", True)
     return ticket
 
 
@@ -80,7 +80,7 @@ def test_a_claim_belongs_to_its_request_for_ever(journal: MemoryJournal) -> None
     assert journal.claim("proof", elsewhere) == UsedElsewhere()
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, GOOD)
-    journal.release(ticket, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", True)
     assert journal.claim("proof", elsewhere) == UsedElsewhere()
 
 
@@ -166,14 +166,45 @@ def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: MemoryJo
     slow = decided(journal)
     clock.now += LEASE
     owed(journal.claim("proof", HERE))
-    journal.release(slow, "cGFpZA==")
+    journal.release(slow, "cGFpZA==", True)
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+
+
+def test_the_window_opens_when_the_result_is_first_handed_out(journal: MemoryJournal, clock: Clock) -> None:
+    """A sweep got it paid while nobody waited: the payer who comes late still gets all deliveries."""
+    journal.release(decided(journal), "cGFpZA==", False)
+    clock.now += TERMS.undelivered_retention - 1
+    for _ in range(1 + TERMS.redeliveries):
+        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    assert journal.claim("proof", HERE) == Spent(TXN)
+    clock.now += TERMS.redelivery_window
+    fresh(journal.claim("proof", HERE))
+
+
+def test_a_claim_that_was_taken_over_outlives_the_first_ones_time(
+    journal: MemoryJournal, clock: Clock
+) -> None:
+    stale = fresh(journal.claim("proof", HERE))
+    clock.now += 2 * TERMS.claim_lease - 1
+    second = fresh(journal.claim("proof", HERE))
+    clock.now += 2
+    assert journal.claim("proof", HERE) == InProgress()
+    journal.drop(stale)
+    assert journal.start(second, TXN, ACR, WORK_SECONDS)
+
+
+def test_fences_are_never_used_twice(journal: MemoryJournal) -> None:
+    stale = fresh(journal.claim("proof", HERE))
+    journal.drop(stale)
+    again = fresh(journal.claim("proof", HERE))
+    journal.drop(stale)
+    assert journal.start(again, TXN, ACR, WORK_SECONDS)
 
 
 def test_what_was_released_stays_as_it_was(journal: MemoryJournal, clock: Clock) -> None:
     ticket = released(journal)
     clock.now += TERMS.redelivery_window - 1
-    journal.release(ticket, "YW5vdGhlcg==")
+    journal.release(ticket, "YW5vdGhlcg==", True)
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
     clock.now += 1
     fresh(journal.claim("proof", HERE))
@@ -181,10 +212,10 @@ def test_what_was_released_stays_as_it_was(journal: MemoryJournal, clock: Clock)
 
 def test_nothing_undecided_or_failed_is_ever_released(journal: MemoryJournal) -> None:
     ticket = started(journal)
-    journal.release(ticket, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", True)
     assert journal.claim("proof", HERE) == InProgress()
     journal.decide(ticket, Failed("handler_error"))
-    journal.release(ticket, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", True)
     assert journal.claim("proof", HERE) == InProgress()
 
 
@@ -193,7 +224,7 @@ def test_a_closed_row_is_void_and_keeps_no_result(journal: MemoryJournal, clock:
     journal.close(ticket, False)
     assert journal.claim("proof", HERE) == Void()
     assert journal.due() is None
-    journal.release(ticket, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", True)
     assert journal.claim("proof", HERE) == Void()
     clock.now += TERMS.failed_retention
     fresh(journal.claim("proof", HERE))

@@ -29,7 +29,7 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
     journal.decide(ticket, Succeeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.release(ticket, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", True)
     assert isinstance(journal.claim("proof", HERE), Again)
     clock.now += Terms().redelivery_window
     assert isinstance(journal.claim("two", HERE), Fresh)
@@ -45,13 +45,18 @@ def test_an_abandoned_claim_is_forgotten() -> None:
     assert len(journal) == 1
 
 
-def test_the_proof_is_not_kept_longer_than_it_is_owed() -> None:
+def test_the_proof_is_not_kept_longer_than_it_is_owed_and_never_shown() -> None:
     journal = MemoryJournal()
+
+    def kept() -> list[str]:
+        return [row.proof for row in journal._rows.values()]
+
     ticket = started(journal, "a-canary-proof")
-    assert "a-canary-proof" in repr(journal.__dict__)
-    journal.decide(ticket, Succeeded(Response(200)))
-    journal.release(ticket, "cGFpZA==")
+    assert kept() == ["a-canary-proof"]
     assert "a-canary-proof" not in repr(journal.__dict__)
+    journal.decide(ticket, Succeeded(Response(200)))
+    journal.release(ticket, "cGFpZA==", True)
+    assert kept() == [""]
 
 
 def test_namespaces_do_not_answer_for_each_other() -> None:

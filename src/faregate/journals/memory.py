@@ -5,6 +5,7 @@ It refuses new claims when full rather than forget a row that may still be owed 
 
 import heapq
 import hmac
+import itertools
 import secrets
 import threading
 import time
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from faregate.errors import JournalFull
 from faregate.journals.row import Row, State, Terms
 from faregate.model import Outcome, Succeeded
-from faregate.records import Claim, Entry, Fresh, Ticket
+from faregate.records import Again, Claim, Entry, Fresh, Ticket
 
 DEFAULT_TERMS = Terms()
 
@@ -45,6 +46,7 @@ class MemoryJournal:
         self._transactions: dict[str, bytes] = {}
         self._expiring: list[tuple[float, bytes]] = []
         self._bytes = 0
+        self._fences = itertools.count(1)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -56,13 +58,22 @@ class MemoryJournal:
             self._expire(now)
             row = self._rows.get(key)
             if row is not None:
-                return row.claimed_again(request, now, self._terms)
+                return self._claimed_again(row, request, now)
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
-            row = Row(key, request, proof, now + self._terms.claim_lease, None)
+            row = Row(key, request, proof, now + self._terms.claim_lease, next(self._fences))
             self._rows[key] = row
             self._expire_in(row, 2 * self._terms.claim_lease)
             return Fresh(Ticket(key, row.fence))
+
+    def _claimed_again(self, row: Row, request: str, now: float) -> Claim:
+        first = not row.delivered
+        claim = row.claimed_again(request, now, self._terms, next(self._fences))
+        if isinstance(claim, Fresh):
+            self._expire_in(row, 2 * self._terms.claim_lease)
+        elif isinstance(claim, Again) and first:
+            self._expire_in(row, self._terms.redelivery_window)
+        return claim
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
@@ -101,7 +112,7 @@ class MemoryJournal:
             if row is not None:
                 row.give_back(self._clock(), self._terms)
 
-    def release(self, ticket: Ticket, payment_response: str) -> None:
+    def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> None:
         with self._lock:
             row = self._rows.get(ticket.key)
             if row is None or row.state is not State.DECIDED or not isinstance(row.outcome, Succeeded):
@@ -109,7 +120,9 @@ class MemoryJournal:
             row.state = State.RELEASED
             row.payment_response = payment_response
             row.proof = ""
-            self._expire_in(row, self._terms.redelivery_window)
+            row.delivered = delivered
+            terms = self._terms
+            self._expire_in(row, terms.redelivery_window if delivered else terms.undelivered_retention)
 
     def close(self, ticket: Ticket, paid: bool) -> None:
         with self._lock:
@@ -124,7 +137,7 @@ class MemoryJournal:
 
     def drop(self, ticket: Ticket) -> None:
         with self._lock:
-            row = self._held(ticket, State.CLAIMED)
+            row = self._held(ticket, State.CLAIMED, State.WAITING)
             if row is not None:
                 self._forget(row)
 
@@ -136,7 +149,7 @@ class MemoryJournal:
                 return None
             # To the end of the line, so that a sweep finds the next due row at the front.
             self._owed[row.key] = self._owed.pop(row.key)
-            row.take(now + self._terms.completion_lease)
+            row.take(now + self._terms.completion_lease, next(self._fences))
             return row.entry()
 
     def _held(self, ticket: Ticket, *states: State) -> Row | None:

@@ -9,7 +9,7 @@ Rules
    transaction. What is owed is never forgotten.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from faregate.model import Outcome, Succeeded
@@ -31,12 +31,14 @@ class Terms:
     """How long rows live, in seconds, and how often a result is handed out again.
 
     `completion_lease` bounds the telling of an outcome; it is added to the time the work may take.
+    A result that a sweep got paid is kept for `undelivered_retention` until its payer comes.
     """
 
     claim_lease: float = 30.0
     completion_lease: float = 120.0
     first_pause: float = 5.0
     longest_pause: float = 300.0
+    undelivered_retention: float = 86_400.0
     redelivery_window: float = 600.0
     redeliveries: int = 3
     failed_retention: float = 3600.0
@@ -48,15 +50,16 @@ class Row:
 
     key: bytes
     request: str
-    proof: str
+    proof: str = field(repr=False)
     lease_until: float
-    expires_at: float | None
-    fence: int = 1
+    fence: int
+    expires_at: float | None = None
     state: State = State.CLAIMED
     transaction_id: str = ""
     revision_id: str = ""
     outcome: Outcome | None = None
     payment_response: str = ""
+    delivered: bool = False
     redelivered: int = 0
     holds_so_far: int = 0
     due_at: float = 0.0
@@ -69,14 +72,14 @@ class Row:
         ticket = Ticket(self.key, self.fence)
         return Entry(ticket, self.proof, self.transaction_id, self.revision_id, self.outcome, started)
 
-    def take(self, until: float) -> Ticket:
+    def take(self, until: float, fence: int) -> Ticket:
         """A new fence: whoever held the row before can write no more."""
-        self.fence += 1
+        self.fence = fence
         self.lease_until = until
-        return Ticket(self.key, self.fence)
+        return Ticket(self.key, fence)
 
-    def claimed_again(self, request: str, now: float, terms: Terms) -> Claim:
-        """The same proof comes back."""
+    def claimed_again(self, request: str, now: float, terms: Terms, fence: int) -> Claim:
+        """The same proof comes back. `fence` is newer than any before."""
         if request != self.request:
             return UsedElsewhere()
         if self.state is State.RELEASED:
@@ -88,14 +91,16 @@ class Row:
         if self.lease_until > now:
             return InProgress()
         if self.state is State.CLAIMED:
-            return Fresh(self.take(now + terms.claim_lease))
-        self.take(now + terms.completion_lease)
+            return Fresh(self.take(now + terms.claim_lease, fence))
+        self.take(now + terms.completion_lease, fence)
         return Owed(self.entry())
 
     def _delivered_again(self, terms: Terms) -> Claim:
         if self.redelivered >= terms.redeliveries or not isinstance(self.outcome, Succeeded):
             return Spent(self.transaction_id)
-        self.redelivered += 1
+        if self.delivered:
+            self.redelivered += 1
+        self.delivered = True
         return Again(self.outcome.result, self.payment_response)
 
     def is_due(self, now: float) -> bool:

@@ -11,6 +11,7 @@ Anything that is not the contract's raises `BadAnswer`.
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from faregate.answers import (
     Access,
@@ -29,7 +30,9 @@ from faregate.answers import (
 )
 from faregate.errors import ApiError, BadAnswer
 from faregate.merchant.answers import AccessDecision, CompletionResult, TransactionDetail
-from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, error_of, parse, pending_id
+from faregate.merchant.base import AnswerModel
+from faregate.merchant.types import TransactionId
+from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, error_of, parse
 from faregate.model import Response, header_values
 
 MAX_HEADER = 16 * 1024
@@ -45,7 +48,8 @@ def read_access(reply: Response) -> Access:
                 return Free(decision.resource_execution_id)
             return Granted(decision.transaction_id)
         case 202:
-            return AccessPending(reply, pending_id(reply))
+            found = _unfinished(reply)
+            return AccessPending(_relayable(reply, found), found.transaction_id if found else None)
         case 402 if _one_sane(reply, INSTRUCTIONS) is not None:
             return Unpaid(reply)
         case _:
@@ -63,24 +67,54 @@ def read_completion(reply: Response, transaction_id: str) -> Completion:
     """The meaning of a reply to complete for this transaction."""
     if reply.status not in (200, 202):
         return _refusal(reply)
+    if reply.status == 202:
+        return _still_settling(reply, transaction_id)
     result = parse(CompletionResult, reply)
     if result.transaction_id != transaction_id:
         return Unproven(f"the reply is about another transaction ({result.transaction_id})")
-    if reply.status == 202:
-        return _settling(reply, result)
     match result.status:
         case "succeeded":
             return _proof_of_payment(reply, result)
         case "failed":
-            return NotPaid()
+            return _not_paid(reply, result)
         case _:
-            return _settling(reply, result)
+            return _still_settling(replace(reply, status=202), transaction_id)
 
 
-def _settling(reply: Response, result: CompletionResult) -> Settling:
-    """The reply may be relayed as it is, unless it already carries what only a proven payment may."""
-    early = result.payment_response is not None or result.receipt is not None
-    return Settling(Response(202) if early else replace(reply, status=202))
+class _Unfinished(AnswerModel):
+    """All that the spec promises of a 202, and what it must not carry."""
+
+    transaction_id: TransactionId
+    payment_response: Any = None
+    receipt: Any = None
+
+
+def _unfinished(reply: Response) -> _Unfinished | None:
+    try:
+        return parse(_Unfinished, reply)
+    except BadAnswer:
+        return None
+
+
+def _relayable(reply: Response, found: _Unfinished | None) -> Response:
+    """The reply, unless it is not JSON or already carries what only a proven payment may."""
+    early = found is None or found.payment_response is not None or found.receipt is not None
+    return Response(202) if early else reply
+
+
+def _still_settling(reply: Response, transaction_id: str) -> Settling | Unproven:
+    found = _unfinished(reply)
+    if found is None or found.transaction_id != transaction_id:
+        return Unproven("the reply is not about this transaction")
+    return Settling(_relayable(reply, found))
+
+
+def _not_paid(reply: Response, result: CompletionResult) -> NotPaid | Unproven:
+    """Only a clean `failed` is certain: with any sign of payment the payer must not pay again."""
+    signs = (result.receipt, result.payment_response, result.transaction_hash)
+    if any(sign is not None for sign in signs) or header_values(reply.headers, PAYMENT_RESPONSE):
+        return Unproven("failed, and yet with signs of a payment")
+    return NotPaid()
 
 
 def _proof_of_payment(reply: Response, result: CompletionResult) -> Proven | Unproven:
@@ -113,7 +147,7 @@ def read_standing(reply: Response, transaction_id: str) -> Standing:
     match detail.status:
         case "succeeded" if detail.receipt is not None:
             return Standing.SUCCEEDED
-        case "failed":
+        case "failed" if detail.receipt is None:
             return Standing.FAILED
         case "authorized":
             return Standing.AUTHORIZED

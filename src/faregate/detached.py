@@ -1,0 +1,23 @@
+"""Work that nobody who waits for it can stop."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+
+_running: set[asyncio.Task[None]] = set()
+
+
+async def to_the_end(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `work`; who is cancelled while waiting for it leaves it running."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # trio: tasks are cancelled by scopes alone, and a shield holds those off
+        with anyio.CancelScope(shield=True):
+            await work()
+        return
+    task = loop.create_task(work())
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    await asyncio.shield(task)
