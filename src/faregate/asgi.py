@@ -12,11 +12,12 @@ import anyio
 
 from faregate.detached import to_the_end
 from faregate.errors import Misconfigured, WorkTimedOut
-from faregate.gate import Gate, Message, Receive, Scope, Send
+from faregate.gate import Gate
 from faregate.model import Offer
 from faregate.payment import Payment
 from faregate.paywall import Paywall, offer
 from faregate.proof import speaks_of_payment
+from faregate.scopes import Message, Receive, Scope, Send
 from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]

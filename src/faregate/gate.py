@@ -5,9 +5,7 @@ gathers the handler's whole response, drives the flow to its end, and sends what
 """
 
 import math
-from collections.abc import Awaitable, Callable, MutableMapping
 from time import monotonic
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -15,18 +13,25 @@ import anyio.lowlevel
 from faregate import relay
 from faregate.detached import to_the_end
 from faregate.drive import Turn, adrive, raised, resumed, started
-from faregate.errors import Misconfigured, ResultTooLarge
+from faregate.errors import Misconfigured
 from faregate.flow import serve
-from faregate.model import Headers, Offer, Request, Response, Sale, Work
+from faregate.model import Offer, Response, Sale, Work
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.proof import speaks_of_payment
+from faregate.scopes import (
+    Held,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    emptied,
+    has_body,
+    host_of,
+    messages_of,
+    origin_of,
+    request_of,
+)
 from faregate.steps import Flow, RunWork
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 # Ways of sending a body past us; a paid handler must not be offered them.
 _BODY_EXTENSIONS = ("http.response.pathsend", "http.response.zerocopysend", "http.response.trailers")
@@ -58,13 +63,10 @@ class Gate:
         self._concluded: anyio.Event | None = None
         self._closed: anyio.Event | None = None
         self._sent = False
-        self._start: Message | None = None
-        self._chunks: list[bytes] = []
+        self._held = Held()
         self._body: bytes | None = None
-        self._size = 0
         self._began = 0.0
-        self._too_large: ResultTooLarge | None = None
-        self._body_read = not _has_body(scope)
+        self._body_read = not has_body(scope)
         self.limit: anyio.CancelScope | None = None
         self.closed_ground = False
         self.preflight = False
@@ -75,7 +77,7 @@ class Gate:
         """Ask whether this request may be served. Raises `PaymentStop` when it may not."""
         if self._payment is not None and self._sale is not None and self._sale.offer == offer:
             return self._payment
-        if self._sale is not None or self._start is not None:
+        if self._sale is not None or self._held.has_begun:
             raise Misconfigured("One request reached two offers. Put one offer on the handler or its group.")
         if self._scope["method"] == "OPTIONS":
             return self._stop(Response(204, (relay.NO_STORE,)))
@@ -124,7 +126,7 @@ class Gate:
         if self._payment is None:
             await self._pass(message)
         elif message["type"] == "http.response.start":
-            self._start = message
+            self._held.begin(message)
         elif message["type"] == "http.response.body":
             await self._hold(message)
         elif message["type"] != "http.response.debug":
@@ -134,26 +136,19 @@ class Gate:
         if self.closed_ground:
             self._verdict = relay.refused(403, "not_for_sale", "This resource is not for sale.")
             return
-        self._start = message
+        self._held.begin(message)
         if not self.preflight:
             await self._send(message)
         elif message["type"] in ("http.response.start", "http.response.body"):
-            await self._send(_emptied(message))
+            await self._send(emptied(message))
 
     async def _hold(self, message: Message) -> None:
-        chunk = bytes(message.get("body", b""))  # a view may be written to again
-        self._size += len(chunk)
-        limit = self._sale.result_bytes if self._sale is not None else 0
-        if self._size > limit:
-            self._chunks.clear()
-            self._too_large = ResultTooLarge(f"the result has more than {limit} bytes")
-            raise self._too_large
-        self._chunks.append(chunk)
-        if not message.get("more_body", False):
-            await self._finish(resumed(self._open_flow(), self._work()))
-            if self._answer is None or self._answer.body is not self._body:
-                # The payer did not get what the handler made: its background tasks must not run.
-                raise PaymentStop(402)
+        if not self._held.take(message, self._sale.result_bytes if self._sale is not None else 0):
+            return
+        await self._finish(resumed(self._open_flow(), self._work()))
+        if self._answer is None or self._answer.body is not self._body:
+            # The payer did not get what the handler made: its background tasks must not run.
+            raise PaymentStop(402)
 
     # The middleware's side
 
@@ -173,7 +168,7 @@ class Gate:
         elif self._verdict is not None:
             await self._emit(self._verdict)
         elif self._payment is not None:
-            await self._finish(raised(self._open_flow(), self._too_large or error))
+            await self._finish(raised(self._open_flow(), self._held.too_large or error))
             return
         if not isinstance(error, PaymentStop) and (self._verdict is None or error is self._mistake):
             raise error
@@ -189,7 +184,7 @@ class Gate:
 
     def close(self) -> None:
         """Nothing more will be asked: an unfinished flow is the same case as a crash."""
-        if self._flow is not None:
+        if self._flow is not None and not self._finished:
             self._flow.close()
         if self._closed is not None:
             self._closed.set()
@@ -198,23 +193,13 @@ class Gate:
 
     def _sale_of(self, offer: Offer) -> Sale:
         scope = self._scope
-        url = _url(scope)
-        headers = tuple(
-            (name.decode("latin-1"), value.decode("latin-1"))
-            for name, value in scope["headers"]
-            if speaks_of_payment(name)
-        )
-        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
-        request = Request(scope["method"], url, headers)
-        return self._paywall.sale(offer, request, scope["path"], _origin(scope), host)
+        return self._paywall.sale(offer, request_of(scope), scope["path"], origin_of(scope), host_of(scope))
 
     def _work(self) -> Work:
-        start = self._start
-        if start is None or self._payment is None:
-            raise RuntimeError("the handler sent a body before the start of its response")
-        self._body = b"".join(self._chunks)
-        response = Response(start["status"], _text(start.get("headers", ())), self._body)
-        return Work(response, self._payment.values, int((monotonic() - self._began) * 1000))
+        response = self._held.whole()
+        self._body = response.body
+        values = {} if self._payment is None else self._payment.values
+        return Work(response, values, int((monotonic() - self._began) * 1000))
 
     async def _finish(self, turn: Turn) -> None:
         if self.limit is not None:
@@ -238,17 +223,8 @@ class Gate:
 
     async def _emit(self, response: Response) -> None:
         self._finished = self._sent = True
-        head = self._scope["method"] == "HEAD"
-        body = b"" if head or response.status in (204, 304) else response.body
-        headers = [
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in response.headers
-            if head or name.lower() != "content-length"
-        ]
-        if not head and response.status not in (204, 304):
-            headers.append((b"content-length", str(len(response.body)).encode()))
-        await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
+        for message in messages_of(response, self._scope["method"]):
+            await self._send(message)
 
     async def _drive(self, turn: Turn) -> Response | RunWork:
         return await adrive(self._open_flow(), self._paywall.async_world, turn)
@@ -262,41 +238,3 @@ class Gate:
         # In place: a middleware in between may have copied the scope, but not this.
         for name in _BODY_EXTENSIONS:
             self._scope["extensions"].pop(name, None)
-
-
-def _emptied(message: Message) -> Message:
-    """What may pass of an answer to OPTIONS on paid ground: its headers, for CORS; never content."""
-    if message["type"] == "http.response.start":
-        kept = [pair for pair in message.get("headers", ()) if bytes(pair[0]).lower() != b"content-length"]
-        return {**message, "headers": [*kept, (b"content-length", b"0")]}
-    return {**message, "body": b""}
-
-
-def _url(scope: Scope) -> str:
-    """Path and query as the payer sent them."""
-    raw = scope.get("raw_path")
-    path = raw.decode("latin-1") if raw else scope["path"]
-    query = scope.get("query_string", b"").decode("latin-1")
-    return f"{path}?{query}" if query else path
-
-
-def _origin(scope: Scope) -> str | None:
-    """The address the server listens on, which no payer can choose."""
-    server = scope.get("server")
-    if server is None or server[0].startswith("/"):  # a unix socket has no address for payers
-        return None
-    scheme = scope.get("scheme", "http")
-    name = f"[{server[0]}]" if ":" in server[0] else server[0]
-    port = "" if server[1] in (None, {"http": 80, "https": 443}.get(scheme)) else f":{server[1]}"
-    return f"{scheme}://{name}{port}"
-
-
-def _has_body(scope: Scope) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in scope["headers"]
-    )
-
-
-def _text(headers: Any) -> Headers:
-    return tuple((bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in headers)

@@ -21,11 +21,12 @@ except ModuleNotFoundError as error:
 from faregate.asgi import ASGIApp, open_gate
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.errors import Misconfigured
-from faregate.gate import PaymentStop, Receive, Scope, Send
+from faregate.gate import PaymentStop
 from faregate.model import Offer
 from faregate.openapi import with_payments
 from faregate.payment import Payment
 from faregate.paywall import Limits, Paywall, offer
+from faregate.scopes import Receive, Scope, Send
 from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "paid"]

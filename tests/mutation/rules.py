@@ -24,6 +24,7 @@ ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
 RELAY = "src/faregate/relay.py"
 GATE = "src/faregate/gate.py"
+SCOPES = "src/faregate/scopes.py"
 ASGI = "src/faregate/asgi.py"
 PROOF = "src/faregate/proof.py"
 
@@ -100,10 +101,9 @@ MUTANTS = (
            "        if True:\n            await self._pass(message)", DOORS),
     Mutant("verdict-not-enforced", GATE, "if self._verdict is not None or (", "if (", DOORS),
     Mutant("options-runs-the-work", GATE, 'if self._scope["method"] == "OPTIONS":', "if False:", DOORS),
-    Mutant("options-leaks-content", GATE, 'return {**message, "body": b""}', "return message", DOORS),
-    Mutant("no-size-limit", GATE, "if self._size > limit:", "if False:", DOORS),
-    Mutant("first-chunk-completes", GATE, 'if not message.get("more_body", False):\n            await self._finish',
-           "if True:\n            await self._finish", DOORS),
+    Mutant("options-leaks-content", SCOPES, 'return {**message, "body": b""}', "return message", DOORS),
+    Mutant("no-size-limit", SCOPES, "if self._size > limit:", "if False:", DOORS),
+    Mutant("first-chunk-completes", SCOPES, 'return not message.get("more_body", False)', "return True", DOORS),
     Mutant("disconnect-is-heard", GATE, "elif self._transaction_id() is not None and self._body_read and not self._sent and self._closed:",
            "elif False:", DOORS),
     Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(gate, scope))",
@@ -121,7 +121,7 @@ MUTANTS = (
            "if False:", DOORS),
     Mutant("mistake-is-forgiven", GATE, "self._verdict, self._mistake = relay.trouble(502), mistake",
            "self._mistake = mistake", DOORS),
-    Mutant("view-instead-of-bytes", GATE, 'chunk = bytes(message.get("body", b""))', 'chunk = message.get("body", b"")',
+    Mutant("view-instead-of-bytes", SCOPES, 'chunk = bytes(message.get("body", b""))', 'chunk = message.get("body", b"")',
            DOORS),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(gate, Gate):\n", "    if gate is None:\n        return Payment(None)\n    if not isinstance(gate, Gate):\n", DOORS),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
