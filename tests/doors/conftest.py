@@ -1,6 +1,7 @@
 """A shop, its service and its payer, all real servers, for each front door."""
 
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,16 @@ from faregate.paywall import Paywall
 from tests.doors.service import Service
 from tests.doors.shops import SHOPS, Work
 from tests.servers import serving
+
+
+def eventually(check: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether it comes true in time."""
+    end = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @dataclass

@@ -402,7 +402,7 @@ def test_row_13_a_get_informs_and_never_releases(shop: Shop) -> None:
 
 
 def test_rows_14_and_15_one_proof_many_times_at_once(shop: Shop) -> None:
-    shop.work.behave = sleeping(0.5)
+    shop.work.behave = sleeping(1.5)
     proof = shop.proof_for("/paid")
     with ThreadPoolExecutor(20) as pool:
         responses = list(pool.map(lambda _: shop.get("/paid", proof), range(20)))
@@ -452,7 +452,7 @@ def test_row_16_another_encoding_of_the_same_payment_runs_nothing(shop: Shop) ->
 
 
 def test_row_16_two_encodings_at_once_run_the_work_once(shop: Shop) -> None:
-    shop.work.behave = sleeping(0.5)
+    shop.work.behave = sleeping(1.5)
     proof = shop.proof_for("/paid")
     payload = json.loads(base64.b64decode(proof))
     encodings = [base64.b64encode(json.dumps(payload, indent=i).encode()).decode() for i in range(1, 9)]
