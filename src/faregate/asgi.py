@@ -51,6 +51,8 @@ class PaywallMiddleware:
             _prefix(path): sold if isinstance(sold, Offer) else offer(sold)
             for path, sold in (offers or {}).items()
         }
+        if len(self._offers) < len(offers or {}):
+            raise Misconfigured("Two paid prefixes are the same path, spelt differently. Keep one of them.")
         self._refuse = tuple(_prefix(path) for path in refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

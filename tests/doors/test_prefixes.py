@@ -145,6 +145,8 @@ def test_options_on_paid_ground_passes_its_headers_and_no_content(setting: dict[
 def test_mistakes_are_sentences() -> None:
     with pytest.raises(Misconfigured, match="starts with a slash"):
         shop(offers={"reports": "daily_report"})
+    with pytest.raises(Misconfigured, match="spelt differently"):
+        shop(offers={"/reports": "daily_report", "/Reports/": "text_summary"})
     with pytest.raises(Misconfigured, match="not both"):
         PaywallMiddleware(Plain(), a_paywall(), api_key="svc_test_x")
 
