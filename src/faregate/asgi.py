@@ -4,27 +4,30 @@ The price is bound to the handler: a paid handler opens the gate it finds in its
 A prefix is the coarser tool, for apps whose handlers cannot be touched.
 """
 
-import re
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import anyio
 
-from faregate.detached import to_the_end
-from faregate.errors import Misconfigured, WorkTimedOut
+from faregate.curtain import Curtain
+from faregate.detached import is_cancelled_from_outside, to_the_end
+from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
 from faregate.gate import Gate
-from faregate.model import Offer
+from faregate.grounds import Grounds
+from faregate.model import Offer, Sale
 from faregate.payment import Payment
-from faregate.paywall import Paywall, offer
+from faregate.paywall import Paywall
 from faregate.proof import speaks_of_payment
-from faregate.scopes import Message, Receive, Scope, Send
+from faregate.scopes import Message, Receive, Scope, Send, host_of, origin_of, request_of
 from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
 
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_GATE = "faregate.gate"
+_CURTAIN = "faregate.curtain"
 
 
 class PaywallMiddleware:
@@ -47,13 +50,7 @@ class PaywallMiddleware:
             raise Misconfigured("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
-        self._offers = {
-            _prefix(path): sold if isinstance(sold, Offer) else offer(sold)
-            for path, sold in (offers or {}).items()
-        }
-        if len(self._offers) < len(offers or {}):
-            raise Misconfigured("Two paid prefixes are the same path, spelt differently. Keep one of them.")
-        self._refuse = tuple(_prefix(path) for path in refuse)
+        self._grounds = Grounds(offers, refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -65,59 +62,50 @@ class PaywallMiddleware:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope = {**scope, "extensions": dict(scope.get("extensions") or {})}
-        gate = scope[_GATE] = Gate(self.paywall, scope, receive, send)
+        place = self._grounds.place(scope["path"], scope.get("root_path", ""))
+        gate = Gate(self.paywall, scope["method"], partial(_sale, self.paywall, scope), place)
+        curtain = scope[_CURTAIN] = Curtain(gate, scope, receive, send)
         if any(speaks_of_payment(name) for name, _ in scope["headers"]):
-            await to_the_end(lambda: self._limited(gate, scope))
+            await to_the_end(lambda: self._limited(curtain, scope))
         else:
-            await self._unlimited(gate, scope)
+            await self._unlimited(curtain, scope)
 
-    async def _unlimited(self, gate: Gate, scope: Scope) -> None:
+    async def _unlimited(self, curtain: Curtain, scope: Scope) -> None:
         try:
-            await self._served(gate, scope)
+            await self._served(curtain, scope)
         finally:
-            gate.close()
+            curtain.close()
 
-    async def _limited(self, gate: Gate, scope: Scope) -> None:
+    async def _limited(self, curtain: Curtain, scope: Scope) -> None:
         """With a proof the handler can be cut off, so that it never outlives its payment."""
         try:
-            with anyio.CancelScope() as gate.limit:
-                await self._served(gate, scope)
-            if gate.limit.cancelled_caught:
-                await gate.fail(WorkTimedOut("the work took longer than its payment is valid"))
+            with anyio.CancelScope() as curtain.gate.limit:
+                await self._served(curtain, scope)
+            if curtain.gate.limit.cancelled_caught:
+                await curtain.fail(WorkTimedOut("the work took longer than its payment is valid"))
         finally:
-            gate.close()
+            curtain.close()
 
-    async def _served(self, gate: Gate, scope: Scope) -> None:
+    async def _served(self, curtain: Curtain, scope: Scope) -> None:
         try:
-            if await self._admitted(gate, scope):
-                await self.app(scope, gate.receive, gate.send)
+            sold = curtain.gate.ground_offer
+            if sold is not None:
+                await curtain.open(sold)
+            if curtain.gate.verdict is None:
+                await self.app(scope, curtain.receive, curtain.send)
         except Exception as error:
-            await gate.fail(error)
+            await curtain.fail(error)
+        except (KeyboardInterrupt, SystemExit, asyncio.CancelledError) as ended:
+            if is_cancelled_from_outside(ended):
+                raise
+            await curtain.fail(WorkInterrupted(f"the handler raised {type(ended).__name__}"))
+            if not isinstance(ended, asyncio.CancelledError):
+                raise
         else:
-            await gate.end()
-
-    async def _admitted(self, gate: Gate, scope: Scope) -> bool:
-        """A prefix is known before the handler is. False if the app shall not be asked at all."""
-        if not self._offers and not self._refuse:
-            return True
-        if _is_ambiguous(scope["path"]):
-            gate.refuse(400, "ambiguous_path", "A path on this server has no dot-dot segments.")
-            return False
-        paths = _paths(scope)
-        prefix = _below(paths, tuple(self._offers))
-        closed = _below(paths, self._refuse) is not None
-        if scope["method"] == "OPTIONS":
-            gate.preflight = closed or prefix is not None
-            return True
-        gate.closed_ground = closed
-        if prefix is not None:
-            await gate.open(self._offers[prefix])
-        return True
+            await curtain.end()
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        grounds = (*self._offers, *self._refuse)
-        ambiguous = bool(grounds) and _is_ambiguous(scope["path"])
-        if not ambiguous and _below(_paths(scope), grounds) is None:
+        if not self._grounds.place(scope["path"], scope.get("root_path", "")).guarded:
             await self.app(scope, receive, send)
         else:
             await receive()
@@ -138,54 +126,14 @@ async def open_gate(scope: Mapping[str, Any], sold: Offer) -> Payment:
     Raises `PaymentStop` when the payer's answer is something else than the work, and
     `Misconfigured` when there is no paywall in front.
     """
-    gate = scope.get(_GATE)
-    if not isinstance(gate, Gate):
+    curtain = scope.get(_CURTAIN)
+    if not isinstance(curtain, Curtain):
         raise Misconfigured(
             f"A handler sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
             "app.add_middleware(PaywallMiddleware)"
         )
-    return await gate.open(sold)
+    return await curtain.open(sold)
 
 
-def _prefix(path: str) -> str:
-    if not path.startswith("/"):
-        raise Misconfigured(f"A paid prefix starts with a slash: {path!r} does not.")
-    if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
-        raise Misconfigured(
-            f"A paid prefix is a plain, decoded path and no pattern: {path!r} would match nothing."
-        )
-    return _canonical(path)
-
-
-def _paths(scope: Scope) -> tuple[str, ...]:
-    """The path as routers may read it: whole, without the root path, and with it."""
-    path, root = scope["path"], scope.get("root_path", "")
-    if not root:
-        return (_canonical(path),)
-    other = path[len(root) :] if path.startswith(root) else root + path
-    return (_canonical(path), _canonical(other))
-
-
-def _is_ambiguous(path: str) -> bool:
-    """A dot-dot in any reading: routers, file systems and proxies disagree on where it leads."""
-    return ".." in path and any(
-        re.split(r"[;\s]+", part.strip())[0] == ".." for part in re.split(r"[/\\]+", path)
-    )
-
-
-def _canonical(path: str) -> str:
-    """Wider than any router: in doubt a path is on paid ground."""
-    parts: list[str] = []
-    for part in re.split(r"[/\\]+", path.casefold()):
-        part = part.strip().partition(";")[0]
-        if part not in ("", "."):
-            parts.append(part)
-    return "/" + "/".join(parts)
-
-
-def _below(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
-    """The longest prefix that one of the paths stands on."""
-    found = [
-        prefix for prefix in prefixes for path in paths if f"{path}/".startswith(f"{prefix.rstrip('/')}/")
-    ]
-    return max(found, key=len, default=None)
+def _sale(paywall: Paywall, scope: Scope, sold: Offer) -> Sale:
+    return paywall.sale(sold, request_of(scope), scope["path"], origin_of(scope), host_of(scope))

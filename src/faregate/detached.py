@@ -21,3 +21,11 @@ async def to_the_end(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     _running.add(task)
     task.add_done_callback(_running.discard)
     await asyncio.shield(task)
+
+
+def is_cancelled_from_outside(ended: BaseException) -> bool:
+    """Whether somebody asked this task to end; False for what a handler raised of its own accord."""
+    if not isinstance(ended, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -36,6 +36,12 @@ class WorkTimedOut(WorkError):
     code = "work_timed_out"
 
 
+class WorkInterrupted(WorkError):
+    """The handler was ended from inside: it raised `SystemExit`, or cancelled itself."""
+
+    code = "interrupted"
+
+
 class JournalError(FaregateError):
     """The journal could not write or read; nothing may be assumed written."""
 

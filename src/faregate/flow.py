@@ -13,7 +13,7 @@ Rules
 
 from faregate import relay
 from faregate.answers import Access, AccessPending, Free, Granted, Trouble, Unpaid
-from faregate.errors import FaregateError, NoAnswer, ServiceError, UsageError, WorkError
+from faregate.errors import FaregateError, NoAnswer, ServiceError, UsageError, WorkError, WorkTimedOut
 from faregate.model import Failed, Outcome, Response, Rules, Sale, Succeeded, Work
 from faregate.proof import BadProof, find_proof
 from faregate.records import Again, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
@@ -203,6 +203,8 @@ def _start(entry: Entry, sale: Sale) -> Start:
 
 
 def _judge(work: Work, sale: Sale, rules: Rules) -> Outcome:
+    if work.duration_ms > sale.work_seconds * 1000:
+        raise WorkTimedOut("the work took longer than its payment is valid")
     status = work.response.status
     if status not in sale.offer.billable:
         return Failed(f"status_{status}")

@@ -1,10 +1,13 @@
-"""One ASGI request at the gate: what the handler sends is held until the flow says what may leave.
+"""One request at the gate, in either colour: what a front door drives. It decides nothing.
 
-The gate decides nothing. It opens when a paid handler is reached, drives the flow up to the work,
-gathers the handler's whole response, drives the flow to its end, and sends what the flow returned.
+A door makes a gate for each request. A paid handler opens it (`open`): the flow is driven up to the
+work. The door gives it the handler's whole response (`conclude`) or its error (`abandon`): the flow is
+driven to its end, and what it returns is all that may leave.
 """
 
 import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from time import monotonic
 
 import anyio
@@ -12,29 +15,14 @@ import anyio.lowlevel
 
 from faregate import relay
 from faregate.detached import to_the_end
-from faregate.drive import Turn, adrive, raised, resumed, started
+from faregate.drive import Turn, adrive, drive, raised, resumed, started
 from faregate.errors import Misconfigured
 from faregate.flow import serve
+from faregate.grounds import ANYWHERE, Place
 from faregate.model import Offer, Response, Sale, Work
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.scopes import (
-    Held,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    emptied,
-    has_body,
-    host_of,
-    messages_of,
-    origin_of,
-    request_of,
-)
 from faregate.steps import Flow, RunWork
-
-# Ways of sending a body past us; a paid handler must not be offered them.
-_BODY_EXTENSIONS = ("http.response.pathsend", "http.response.zerocopysend", "http.response.trailers")
 
 
 class PaymentStop(Exception):
@@ -46,195 +34,190 @@ class PaymentStop(Exception):
 
 
 class Gate:
-    """The state of one request. `limit` is the scope in which the handler runs, if it can be cut off."""
+    """The state of one request.
 
-    def __init__(self, paywall: Paywall, scope: Scope, receive: Receive, send: Send) -> None:
+    `payment` is there once the handler may work; `verdict` once the payer's answer is decided without
+    it; `begun` once a response that nobody pays for is on its way. `limit` is the scope in which an
+    awaiting handler runs, if it can be cut off.
+    """
+
+    def __init__(
+        self, paywall: Paywall, method: str, sale_of: Callable[[Offer], Sale], place: Place = ANYWHERE
+    ) -> None:
         self._paywall = paywall
-        self._scope = scope
-        self._receive = receive
-        self._send = send
+        self._method = method
+        self._sale_of = sale_of
         self._sale: Sale | None = None
         self._flow: Flow[Response] | None = None
-        self._payment: Payment | None = None
-        self._verdict: Response | None = None
-        self._mistake: Misconfigured | None = None
-        self._finished = False
         self._answer: Response | None = None
         self._concluded: anyio.Event | None = None
-        self._closed: anyio.Event | None = None
-        self._sent = False
-        self._held = Held()
-        self._body: bytes | None = None
-        self._began = 0.0
-        self._body_read = not has_body(scope)
+        self._work_began = 0.0
+        self.place = place
+        self.payment: Payment | None = None
+        self.verdict: Response | None = None
+        self.mistake: Misconfigured | None = None
+        self.begun = False
+        self.finished = False
         self.limit: anyio.CancelScope | None = None
-        self.closed_ground = False
-        self.preflight = False
+        if place.ambiguous:
+            self.refuse(400, "ambiguous_path", "A path on this server has no dot-dot segments.")
 
-    # The handler's side
+    @property
+    def result_bytes(self) -> int:
+        """How much of a result is held."""
+        return 0 if self._sale is None else self._sale.result_bytes
 
-    async def open(self, offer: Offer) -> Payment:
+    @property
+    def transaction_id(self) -> str | None:
+        return None if self.payment is None else self.payment.transaction_id
+
+    @property
+    def preflight(self) -> bool:
+        """OPTIONS on guarded ground: its headers may pass, for CORS, and nothing else."""
+        return self._method == "OPTIONS" and self.place.guarded
+
+    @property
+    def ground_offer(self) -> Offer | None:
+        """What the ground itself sells, to be opened before the application is asked."""
+        return None if self._method == "OPTIONS" or self.place.ambiguous else self.place.offer
+
+    # Before the work
+
+    def open(self, sold: Offer) -> Payment:
         """Ask whether this request may be served. Raises `PaymentStop` when it may not."""
-        if self._payment is not None and self._sale is not None and self._sale.offer == offer:
-            return self._payment
-        if self._sale is not None or self._held.has_begun:
-            raise Misconfigured("One request reached two offers. Put one offer on the handler or its group.")
-        if self._scope["method"] == "OPTIONS":
-            return self._stop(Response(204, (relay.NO_STORE,)))
-        try:
-            self._sale = sale = self._sale_of(offer)
-            self._flow = serve(sale)
-            return await self._reach_work(started(self._flow), sale)
-        except Misconfigured as mistake:
-            # Whoever catches this in between must not go on as if it were paid.
-            self._verdict, self._mistake = relay.trouble(502), mistake
-            raise
+        if not self._is_new(sold):
+            return self._granted()
+        with self._mistakes():
+            flow = self._begun(sold)
+            self._reached(drive(flow, self._paywall.world, started(flow)))
+        return self._granted()
 
-    async def _reach_work(self, turn: Turn, sale: Sale) -> Payment:
-        step = await self._drive(turn)
-        if not isinstance(step, RunWork):
-            return self._stop(step)
-        self._payment = Payment(step.transaction_id)
-        self._concluded, self._closed = anyio.Event(), anyio.Event()
-        self._began = monotonic()
-        self._withhold_extensions()
-        if self.limit is not None and step.transaction_id is not None:
-            self.limit.deadline = anyio.current_time() + sale.work_seconds
-        return self._payment
+    async def aopen(self, sold: Offer) -> Payment:
+        """`open`, awaiting; from here on the handler can be cut off by `limit`."""
+        if not self._is_new(sold):
+            return self._granted()
+        with self._mistakes():
+            flow = self._begun(sold)
+            self._reached(await adrive(flow, self._paywall.async_world, started(flow)))
+        if self.limit is not None and self._sale is not None and self.transaction_id is not None:
+            self.limit.deadline = anyio.current_time() + self._sale.work_seconds
+        return self._granted()
 
     def refuse(self, status: int, code: str, message: str) -> None:
         """Nothing of this request is served."""
-        self._verdict = relay.refused(status, code, message)
+        self.verdict = relay.refused(status, code, message)
 
-    def _stop(self, verdict: Response) -> Payment:
-        self._verdict = verdict
-        raise PaymentStop(verdict.status)
+    def lets_pass(self) -> bool:
+        """Whether a response that nobody pays for may leave; on closed ground it may not."""
+        if self.place.closed and not self.preflight:
+            self.refuse(403, "not_for_sale", "This resource is not for sale.")
+            return False
+        self.begun = True
+        return True
 
-    async def receive(self) -> Message:
-        """The payer's messages; once the work runs, that the payer left is no news."""
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._body_read = not message.get("more_body", False)
-        elif self._transaction_id() is not None and self._body_read and not self._sent and self._closed:
-            await self._closed.wait()
-        return message
+    def _is_new(self, sold: Offer) -> bool:
+        if self.payment is not None and self._sale is not None and self._sale.offer == sold:
+            return False
+        if self._sale is not None or self.begun:
+            raise Misconfigured("One request reached two offers. Put one offer on the handler or its group.")
+        if self._method == "OPTIONS":
+            self.verdict = Response(204, (relay.NO_STORE,))
+            return False
+        return True
 
-    async def send(self, message: Message) -> None:
-        """The handler's messages: held when paid for, dropped when stopped, passed on otherwise."""
-        if self._verdict is not None or (self._finished and self._sale is not None):
-            return
-        if self._payment is None:
-            await self._pass(message)
-        elif message["type"] == "http.response.start":
-            self._held.begin(message)
-        elif message["type"] == "http.response.body":
-            await self._hold(message)
-        elif message["type"] != "http.response.debug":
-            raise Misconfigured(f"A paid handler cannot send {message['type']}.")
+    @contextmanager
+    def _mistakes(self) -> Generator[None]:
+        try:
+            yield
+        except Misconfigured as mistake:
+            # Whoever catches this in between must not go on as if it were paid.
+            self.verdict, self.mistake = relay.trouble(502), mistake
+            raise
 
-    async def _pass(self, message: Message) -> None:
-        if self.closed_ground:
-            self._verdict = relay.refused(403, "not_for_sale", "This resource is not for sale.")
-            return
-        self._held.begin(message)
-        if not self.preflight:
-            await self._send(message)
-        elif message["type"] in ("http.response.start", "http.response.body"):
-            await self._send(emptied(message))
+    def _begun(self, sold: Offer) -> Flow[Response]:
+        self._sale = self._sale_of(sold)
+        self._flow = serve(self._sale)
+        return self._flow
 
-    async def _hold(self, message: Message) -> None:
-        if not self._held.take(message, self._sale.result_bytes if self._sale is not None else 0):
-            return
-        await self._finish(resumed(self._open_flow(), self._work()))
-        if self._answer is None or self._answer.body is not self._body:
-            # The payer did not get what the handler made: its background tasks must not run.
-            raise PaymentStop(402)
+    def _reached(self, step: Response | RunWork) -> None:
+        if isinstance(step, RunWork):
+            self.payment = Payment(step.transaction_id)
+            self._work_began = monotonic()
+        else:
+            self.verdict = step
 
-    # The middleware's side
+    def _granted(self) -> Payment:
+        if self.payment is None or self.verdict is not None:
+            raise PaymentStop(500 if self.verdict is None else self.verdict.status)
+        return self.payment
 
-    async def end(self) -> None:
-        """The application returned."""
-        if self._finished:
-            await self._make_sure()
-        elif self._verdict is not None:
-            await self._emit(self._verdict)
-        elif self._payment is not None:
-            await self.fail(RuntimeError("the handler returned without a complete response"))
+    # After the work
 
-    async def fail(self, error: Exception) -> None:
-        """The application raised; raised on, unless the payer's answer is decided."""
-        if self._finished:
-            await self._make_sure()
-        elif self._verdict is not None:
-            await self._emit(self._verdict)
-        elif self._payment is not None:
-            await self._finish(raised(self._open_flow(), self._held.too_large or error))
-            return
-        if not isinstance(error, PaymentStop) and (self._verdict is None or error is self._mistake):
-            raise error
+    def conclude(self, response: Response) -> Response:
+        """The handler answered: what the payer gets."""
+        turn = self._ending(resumed(self._open_flow(), self._work(response)))
+        return self._answered(drive(self._open_flow(), self._paywall.world, turn))
 
-    async def _make_sure(self) -> None:
-        """If the application was cut off while its payment was taken, the answer is still owed."""
-        if not self._sent and self._concluded is not None:
+    def abandon(self, error: Exception) -> Response:
+        """The handler raised: what the payer gets. Raises `error` again where the framework answers it."""
+        turn = self._ending(raised(self._open_flow(), error))
+        return self._answered(drive(self._open_flow(), self._paywall.world, turn))
+
+    async def aconclude(self, response: Response) -> Response:
+        """`conclude`, awaiting. Whatever cuts the application off does not cut this off."""
+        turn = resumed(self._open_flow(), self._work(response))
+        await self._unlimited()
+        return await self._to_the_end(self._ending(turn))
+
+    async def aabandon(self, error: Exception) -> Response:
+        """`abandon`, awaiting."""
+        await self._unlimited()
+        return await self._to_the_end(self._ending(raised(self._open_flow(), error)))
+
+    async def owed(self) -> Response:
+        """The answer of a completion that goes on although the application was cut off in it."""
+        if self._concluded is not None:
             await self._concluded.wait()
-            await self._emit(self._answer or relay.unconfirmed(self._transaction_id()))
-
-    def _transaction_id(self) -> str | None:
-        return None if self._payment is None else self._payment.transaction_id
+        return self._answer or relay.unconfirmed(self.transaction_id)
 
     def close(self) -> None:
         """Nothing more will be asked: an unfinished flow is the same case as a crash."""
-        if self._flow is not None and not self._finished:
+        if self._flow is not None and not self.finished:
             self._flow.close()
-        if self._closed is not None:
-            self._closed.set()
 
-    # Between them
+    def _work(self, response: Response) -> Work:
+        values = {} if self.payment is None else self.payment.values
+        return Work(response, values, int((monotonic() - self._work_began) * 1000))
 
-    def _sale_of(self, offer: Offer) -> Sale:
-        scope = self._scope
-        return self._paywall.sale(offer, request_of(scope), scope["path"], origin_of(scope), host_of(scope))
+    def _ending(self, turn: Turn) -> Turn:
+        self.finished = True
+        return turn
 
-    def _work(self) -> Work:
-        response = self._held.whole()
-        self._body = response.body
-        values = {} if self._payment is None else self._payment.values
-        return Work(response, values, int((monotonic() - self._began) * 1000))
-
-    async def _finish(self, turn: Turn) -> None:
+    async def _unlimited(self) -> None:
         if self.limit is not None:
             if self.limit.cancel_called:
                 await anyio.lowlevel.checkpoint()  # too late: the cut-off is on its way
             self.limit.deadline = math.inf
-        self._finished = True
-        await to_the_end(lambda: self._conclude(turn))
-        if self._answer is None:
-            raise RuntimeError("the flow asked for the work twice")
-        await self._emit(self._answer)
 
-    async def _conclude(self, turn: Turn) -> None:
-        """From the outcome to the answer: whatever cuts the application off does not cut this off."""
+    async def _to_the_end(self, turn: Turn) -> Response:
+        self._concluded = anyio.Event()
+        await to_the_end(lambda: self._aconclude(turn))
+        return await self.owed()
+
+    async def _aconclude(self, turn: Turn) -> None:
         try:
-            answer = await self._drive(turn)
-            self._answer = None if isinstance(answer, RunWork) else answer
+            self._answered(await adrive(self._open_flow(), self._paywall.async_world, turn))
         finally:
             if self._concluded is not None:
                 self._concluded.set()
 
-    async def _emit(self, response: Response) -> None:
-        self._finished = self._sent = True
-        for message in messages_of(response, self._scope["method"]):
-            await self._send(message)
-
-    async def _drive(self, turn: Turn) -> Response | RunWork:
-        return await adrive(self._open_flow(), self._paywall.async_world, turn)
+    def _answered(self, answer: Response | RunWork) -> Response:
+        if isinstance(answer, RunWork):
+            raise RuntimeError("the flow asked for the work twice")
+        self._answer = answer
+        return answer
 
     def _open_flow(self) -> Flow[Response]:
         if self._flow is None:
             raise RuntimeError("the gate is not open")
         return self._flow
-
-    def _withhold_extensions(self) -> None:
-        # In place: a middleware in between may have copied the scope, but not this.
-        for name in _BODY_EXTENSIONS:
-            self._scope["extensions"].pop(name, None)

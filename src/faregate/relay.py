@@ -4,6 +4,8 @@ Rules
 - A result leaves with the service's `PAYMENT-RESPONSE` and no other payment header.
 - Everything the paywall says is `Cache-Control: private, no-store`: a shared cache must never hand a
   paid result, or a stale 402, to somebody else.
+- Whatever speaks of payment lets a browser's script read the payment headers, where the app allows its
+  origin (CORS): without that header of the app's own, ours says nothing.
 - Bodies made here are `{code, message}` and, where there is one, `transaction_id`. They reflect
   nothing a payer sent and tell nothing of the seller's setup.
 """
@@ -13,6 +15,7 @@ import json
 from faregate.model import Header, Headers, Response, header_values
 
 NO_STORE: Header = ("Cache-Control", "private, no-store")
+EXPOSED: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After")
 RETRY_SECONDS = "2"
 
 _PAYMENT = frozenset(("payment-required", "payment-response", "payment-signature", "x-payment-response"))
@@ -35,9 +38,8 @@ _HOP_BY_HOP = frozenset(
 
 def release(result: Response, payment_response: str) -> Response:
     """The result of paid work, with its proof of payment."""
-    return Response(
-        result.status, (*_kept(result.headers), ("PAYMENT-RESPONSE", payment_response)), result.body
-    )
+    proven = (*_kept(result.headers), ("PAYMENT-RESPONSE", payment_response), EXPOSED)
+    return Response(result.status, proven, result.body)
 
 
 def unsold(response: Response) -> Response:
@@ -114,14 +116,15 @@ def _told(
     body = {"code": code, "message": message}
     if transaction_id is not None:
         body["transaction_id"] = transaction_id
-    headers: Headers = (("Content-Type", "application/json"), NO_STORE)
+    headers: Headers = (("Content-Type", "application/json"), NO_STORE, EXPOSED)
     if retry_after is not None:
         headers = (*headers, ("Retry-After", retry_after))
     return Response(status, headers, json.dumps(body).encode())
 
 
 def _relayed(reply: Response, *names: str) -> Headers:
-    return (*((name, value) for name in names if (value := reply.first(name)) is not None), NO_STORE)
+    relayed = ((name, value) for name in names if (value := reply.first(name)) is not None)
+    return (*relayed, NO_STORE, EXPOSED)
 
 
 def _kept(headers: Headers) -> Headers:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from faregate.errors import ResultTooLarge
+from faregate.held import sendable
 from faregate.model import Headers, Request, Response
 from faregate.proof import speaks_of_payment
 
@@ -11,40 +11,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-
-class Held:
-    """A response while it is held back: its start, and its body so far."""
-
-    def __init__(self) -> None:
-        self._start: Message | None = None
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self.too_large: ResultTooLarge | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        return self._start is not None
-
-    def begin(self, message: Message) -> None:
-        self._start = message
-
-    def take(self, message: Message, limit: int) -> bool:
-        """Keep a piece of the body; True when it was the last. Raises `ResultTooLarge`."""
-        chunk = bytes(message.get("body", b""))  # a view may be written to again
-        self._size += len(chunk)
-        if self._size > limit:
-            self._chunks.clear()
-            self.too_large = ResultTooLarge(f"the result has more than {limit} bytes")
-            raise self.too_large
-        self._chunks.append(chunk)
-        return not message.get("more_body", False)
-
-    def whole(self) -> Response:
-        if self._start is None:
-            raise RuntimeError("the handler sent a body before the start of its response")
-        headers = text_of(self._start.get("headers", ()))
-        return Response(self._start["status"], headers, b"".join(self._chunks))
 
 
 def request_of(scope: Scope) -> Request:
@@ -58,28 +24,12 @@ def host_of(scope: Scope) -> str | None:
 
 
 def messages_of(response: Response, method: str) -> tuple[Message, Message]:
-    """The two messages of a whole response; its length counted anew, no body where there is none."""
-    head = method == "HEAD"
-    bodiless = head or response.status in (204, 304)
-    headers = [
-        (name.lower().encode("latin-1"), value.encode("latin-1"))
-        for name, value in response.headers
-        if head or name.lower() != "content-length"
-    ]
-    if not bodiless:
-        headers.append((b"content-length", str(len(response.body)).encode()))
+    """The two messages of a whole response."""
+    headers, body = sendable(response, method)
     return (
-        {"type": "http.response.start", "status": response.status, "headers": headers},
-        {"type": "http.response.body", "body": b"" if bodiless else response.body},
+        {"type": "http.response.start", "status": response.status, "headers": bytes_of(headers)},
+        {"type": "http.response.body", "body": body},
     )
-
-
-def emptied(message: Message) -> Message:
-    """What may pass of an answer to OPTIONS on paid ground: its headers, for CORS; never content."""
-    if message["type"] == "http.response.start":
-        kept = [pair for pair in message.get("headers", ()) if bytes(pair[0]).lower() != b"content-length"]
-        return {**message, "headers": [*kept, (b"content-length", b"0")]}
-    return {**message, "body": b""}
 
 
 def url_of(scope: Scope) -> str:
@@ -110,3 +60,7 @@ def has_body(scope: Scope) -> bool:
 
 def text_of(headers: Any) -> Headers:
     return tuple((bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in headers)
+
+
+def bytes_of(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]

@@ -6,6 +6,9 @@ CORE = ("tests/core", "tests/journals")
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
 
 
+WSGI_TESTS = ("tests/doors/test_wsgi.py",)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """`old` must stand exactly once in `file`; `tests` must fail with `new` in its place."""
@@ -24,7 +27,10 @@ ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
 RELAY = "src/faregate/relay.py"
 GATE = "src/faregate/gate.py"
-SCOPES = "src/faregate/scopes.py"
+CURTAIN = "src/faregate/curtain.py"
+HELD = "src/faregate/held.py"
+GROUNDS = "src/faregate/grounds.py"
+WSGI = "src/faregate/wsgi.py"
 ASGI = "src/faregate/asgi.py"
 PROOF = "src/faregate/proof.py"
 
@@ -97,33 +103,45 @@ MUTANTS = (
            'NO_STORE: Header = ("Cache-Control", "public")'),
     Mutant("unpayable-402", VERDICT, "case 402 if _one_sane(reply, INSTRUCTIONS) is not None:", "case 402:"),
     # The gate
-    Mutant("pass-before-paid", GATE, "        if self._payment is None:\n            await self._pass(message)",
+    Mutant("pass-before-paid", CURTAIN, "        if self.gate.payment is None:\n            await self._pass(message)",
            "        if True:\n            await self._pass(message)", DOORS),
-    Mutant("verdict-not-enforced", GATE, "if self._verdict is not None or (", "if (", DOORS),
-    Mutant("options-runs-the-work", GATE, 'if self._scope["method"] == "OPTIONS":', "if False:", DOORS),
-    Mutant("options-leaks-content", SCOPES, 'return {**message, "body": b""}', "return message", DOORS),
-    Mutant("no-size-limit", SCOPES, "if self._size > limit:", "if False:", DOORS),
-    Mutant("first-chunk-completes", SCOPES, 'return not message.get("more_body", False)', "return True", DOORS),
-    Mutant("disconnect-is-heard", GATE, "elif self._transaction_id() is not None and self._body_read and not self._sent and self._closed:",
+    Mutant("verdict-not-enforced", CURTAIN, "if self.gate.verdict is not None or self.gate.finished:", "if self.gate.finished:", DOORS),
+    Mutant("options-runs-the-work", GATE, '        if self._method == "OPTIONS":\n', "        if False:\n", DOORS),
+    Mutant("options-leaks-content", CURTAIN, 'await self._send({**message, "body": b""})', "await self._send(message)", DOORS),
+    Mutant("no-size-limit", HELD, "if self._size > self._limit:", "if False:", DOORS),
+    Mutant("first-chunk-completes", CURTAIN, 'if message.get("more_body", False):\n            return\n', "", DOORS),
+    Mutant("disconnect-is-heard", CURTAIN, "elif self.gate.transaction_id is not None and self._body_read and not self._sent and self._closed:",
            "elif False:", DOORS),
-    Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(gate, scope))",
-           "await self._limited(gate, scope)", DOORS),
-    Mutant("no-time-limit", GATE, "self.limit.deadline = anyio.current_time() + sale.work_seconds", "pass", DOORS),
-    Mutant("closed-ground-is-free", GATE, "if self.closed_ground:", "if False:", DOORS),
-    Mutant("exact-paths-only", ASGI, 'parts.append(part)\n    return "/" + "/".join(parts)',
+    Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(curtain, scope))",
+           "await self._limited(curtain, scope)", DOORS),
+    Mutant("no-time-limit", GATE, "self.limit.deadline = anyio.current_time() + self._sale.work_seconds", "pass", DOORS),
+    Mutant("late-work-is-sold", FLOW, "if work.duration_ms > sale.work_seconds * 1000:", "if False:"),
+    Mutant("closed-ground-is-free", GATE, "if self.place.closed and not self.preflight:", "if False:", DOORS),
+    Mutant("exact-paths-only", GROUNDS, 'parts.append(part)\n    return "/" + "/".join(parts)',
            "parts.append(part)\n    return path", DOORS),
-    Mutant("websocket-is-free", ASGI, "if not ambiguous and _below(_paths(scope), grounds) is None:", "if True:", DOORS),
-    Mutant("completion-can-be-cut-off", GATE, "await to_the_end(lambda: self._conclude(turn))",
-           "await self._conclude(turn)", DOORS),
-    Mutant("cut-off-answer-forgotten", GATE, "if not self._sent and self._concluded is not None:", "if False:", DOORS),
-    Mutant("dot-dot-is-admitted", ASGI, 'if _is_ambiguous(scope["path"]):', "if False:", DOORS),
-    Mutant("background-of-the-unsold", GATE, "if self._answer is None or self._answer.body is not self._body:",
-           "if False:", DOORS),
-    Mutant("mistake-is-forgiven", GATE, "self._verdict, self._mistake = relay.trouble(502), mistake",
-           "self._mistake = mistake", DOORS),
-    Mutant("view-instead-of-bytes", SCOPES, 'chunk = bytes(message.get("body", b""))', 'chunk = message.get("body", b"")',
+    Mutant("websocket-is-free", ASGI, 'if not self._grounds.place(scope["path"], scope.get("root_path", "")).guarded:', "if True:", DOORS),
+    Mutant("completion-can-be-cut-off", GATE, "await to_the_end(lambda: self._aconclude(turn))",
+           "await self._aconclude(turn)", DOORS),
+    Mutant("cut-off-answer-forgotten", CURTAIN, "if not self._sent:", "if False:", DOORS),
+    Mutant("dot-dot-is-admitted", GROUNDS, "        if _is_ambiguous(path):\n            return Place(ambiguous=True)\n", "", DOORS),
+    Mutant("background-of-the-unsold", CURTAIN, "if answer.body is not work.body:", "if False:", DOORS),
+    Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = relay.trouble(502), mistake",
+           "self.mistake = mistake", DOORS),
+    Mutant("view-instead-of-bytes", CURTAIN, 'self._held.take(bytes(message.get("body", b"")))', 'self._held.take(message.get("body", b""))',
            DOORS),
-    Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(gate, Gate):\n", "    if gate is None:\n        return Payment(None)\n    if not isinstance(gate, Gate):\n", DOORS),
+    Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),
+    # WSGI
+    Mutant("wsgi-pass-before-paid", WSGI, "        if gate.verdict is None and gate.payment is not None:\n            self._held",
+           "        if False:\n            self._held", WSGI_TESTS),
+    Mutant("wsgi-verdict-not-enforced", WSGI, "if gate.verdict is not None or not gate.lets_pass():", "if not gate.lets_pass():", WSGI_TESTS),
+    Mutant("wsgi-closed-early", WSGI, "answer = gate.verdict or self._concluded(chunks)",
+           "answer = gate.verdict or self._concluded(list(ClosingIterator(chunks, _closing(body))))", WSGI_TESTS),
+    Mutant("wsgi-body-left-open", WSGI, "            _closing(body)()\n            raise", "            raise", WSGI_TESTS),
+    Mutant("wsgi-options-leaks-content", WSGI, "return ClosingIterator(() if gate.preflight else chunks, _closing(body))",
+           "return ClosingIterator(chunks, _closing(body))", WSGI_TESTS),
+    Mutant("wsgi-missing-middleware-is-free", WSGI, "    if not isinstance(gate, Gate):\n", "    if gate is None:\n        return Payment(None)\n    if not isinstance(gate, Gate):\n", WSGI_TESTS),
+    Mutant("wsgi-swallowed-size-limit", WSGI, "if self._held.too_large is not None:", "if False:", WSGI_TESTS),
+    Mutant("wsgi-file-wrapper", WSGI, 'environ["wsgi.file_wrapper"] = FileWrapper', "pass", WSGI_TESTS),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
     Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),

@@ -1,0 +1,53 @@
+"""What a WSGI environ says, as the values the flow speaks in. Django's `request.META` is one too. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from faregate.model import Headers, Request
+
+Environ = dict[str, Any]
+
+_PAYMENT_HEADERS = (("PAYMENT-SIGNATURE", "HTTP_PAYMENT_SIGNATURE"), ("X-PAYMENT", "HTTP_X_PAYMENT"))
+_URL_SAFE = "/:@!$&'()*+,;=~-._"
+
+
+def request_of(environ: Mapping[str, Any]) -> Request:
+    """The request with those of its headers that speak of payment; its path quoted in one way."""
+    path, query = _raw_path(environ), environ.get("QUERY_STRING", "")
+    url = quote(path, safe=_URL_SAFE)
+    return Request(environ["REQUEST_METHOD"], f"{url}?{query}" if query else url, payment_headers(environ))
+
+
+def payment_headers(environ: Mapping[str, Any]) -> Headers:
+    """A server joins doubled headers by a comma, which no proof has."""
+    return tuple((name, str(environ[key])) for name, key in _PAYMENT_HEADERS if key in environ)
+
+
+def path_of(environ: Mapping[str, Any]) -> str:
+    """The whole decoded path, with where the application is mounted."""
+    return _raw_path(environ).decode(errors="replace")
+
+
+def root_of(environ: Mapping[str, Any]) -> str:
+    """The decoded path at which the application is mounted."""
+    return str(environ.get("SCRIPT_NAME", "")).encode("latin-1").decode(errors="replace")
+
+
+def origin_of(environ: Mapping[str, Any], scheme: str) -> str | None:
+    """The address the server listens on, which no payer can choose.
+
+    On a unix socket there is none: some servers then say the Host header in its place, and no
+    REMOTE_ADDR.
+    """
+    name, port = environ.get("SERVER_NAME"), str(environ.get("SERVER_PORT", ""))
+    if not name or not environ.get("REMOTE_ADDR") or not port.isdigit():
+        return None
+    host = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    usual = port == {"http": "80", "https": "443"}.get(scheme)
+    return f"{scheme}://{host}" if usual else f"{scheme}://{host}:{port}"
+
+
+def _raw_path(environ: Mapping[str, Any]) -> bytes:
+    """WSGI says bytes as latin-1 text."""
+    return f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}".encode("latin-1")

@@ -1,0 +1,97 @@
+"""Which paths are declared as a whole: sold as one offer, or closed to whatever has none. Pure.
+
+A prefix is the coarser tool, for apps whose handlers cannot be touched. It is read more widely than
+any router does: in doubt a path is on paid ground.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from faregate.errors import Misconfigured
+from faregate.model import Offer
+from faregate.paywall import offer
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is declared for one path. `ambiguous`: it can be read two ways, and nobody shall read it."""
+
+    offer: Offer | None = None
+    closed: bool = False
+    ambiguous: bool = False
+
+    @property
+    def guarded(self) -> bool:
+        return self.closed or self.ambiguous or self.offer is not None
+
+
+ANYWHERE = Place()
+
+
+class Grounds:
+    """The paid and the refused prefixes of one application. Raises `Misconfigured`."""
+
+    def __init__(self, offers: Mapping[str, str | Offer] | None = None, refuse: Sequence[str] = ()) -> None:
+        declared = dict(offers or {})
+        self.offers = {
+            _prefix(path): sold if isinstance(sold, Offer) else offer(sold) for path, sold in declared.items()
+        }
+        if len(self.offers) < len(declared):
+            raise Misconfigured("Two paid prefixes are the same path, spelt differently. Keep one of them.")
+        self.refused = tuple(_prefix(path) for path in refuse)
+        self._bare = not self.offers and not self.refused
+
+    def place(self, path: str, root: str = "") -> Place:
+        """Where a decoded path stands; `root` is where the application is mounted."""
+        if self._bare:
+            return ANYWHERE
+        if _is_ambiguous(path):
+            return Place(ambiguous=True)
+        paths = _readings(path, root)
+        prefix = _longest(paths, tuple(self.offers))
+        closed = _longest(paths, self.refused) is not None
+        return Place(None if prefix is None else self.offers[prefix], closed)
+
+
+def _prefix(path: str) -> str:
+    if not path.startswith("/"):
+        raise Misconfigured(f"A paid prefix starts with a slash: {path!r} does not.")
+    if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
+        raise Misconfigured(
+            f"A paid prefix is a plain, decoded path and no pattern: {path!r} would match nothing."
+        )
+    return _canonical(path)
+
+
+def _readings(path: str, root: str) -> tuple[str, ...]:
+    """The path as routers may read it: whole, without the root path, and with it."""
+    if not root:
+        return (_canonical(path),)
+    other = path[len(root) :] if path.startswith(root) else root + path
+    return (_canonical(path), _canonical(other))
+
+
+def _is_ambiguous(path: str) -> bool:
+    """A dot-dot in any reading: routers, file systems and proxies disagree on where it leads."""
+    return ".." in path and any(
+        re.split(r"[;\s]+", part.strip())[0] == ".." for part in re.split(r"[/\\]+", path)
+    )
+
+
+def _canonical(path: str) -> str:
+    """Wider than any router: in doubt a path is on paid ground."""
+    parts: list[str] = []
+    for part in re.split(r"[/\\]+", path.casefold()):
+        part = part.strip().partition(";")[0]
+        if part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+def _longest(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
+    """The longest prefix that one of the paths stands on."""
+    found = [
+        prefix for prefix in prefixes for path in paths if f"{path}/".startswith(f"{prefix.rstrip('/')}/")
+    ]
+    return max(found, key=len, default=None)

@@ -1,0 +1,55 @@
+"""A handler's response while it is held back, and a whole response as servers send it. Pure."""
+
+from faregate.errors import ResultTooLarge
+from faregate.model import Headers, Response
+
+
+class Held:
+    """The start of a response, and its body so far."""
+
+    def __init__(self) -> None:
+        self._limit = 0
+        self.too_large: ResultTooLarge | None = None
+        self._start: tuple[int, Headers] | None = None
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return self._start is not None
+
+    def begin(self, status: int, headers: Headers, limit: int) -> None:
+        """A second start takes the place of the first. `limit` bounds the body, in bytes."""
+        self._limit = limit
+        self._start = (status, headers)
+        self._chunks.clear()
+        self._size = 0
+
+    def take(self, chunk: bytes) -> None:
+        """Keep a piece of the body. Raises `ResultTooLarge`."""
+        self._size += len(chunk)
+        if self._size > self._limit:
+            self._chunks.clear()
+            self.too_large = ResultTooLarge(f"the result has more than {self._limit} bytes")
+            raise self.too_large
+        self._chunks.append(chunk)
+
+    def whole(self) -> Response:
+        if self._start is None:
+            raise RuntimeError("the handler sent a body before the start of its response")
+        return Response(*self._start, b"".join(self._chunks))
+
+
+def sendable(response: Response, method: str) -> tuple[Headers, bytes]:
+    """Headers and body as a server sends them: the length counted anew, no body where there is none."""
+    head = method == "HEAD"
+    bodiless = head or response.status in (204, 304)
+    headers = tuple(pair for pair in response.headers if head or pair[0].lower() != "content-length")
+    if bodiless:
+        return headers, b""
+    return (*headers, ("Content-Length", str(len(response.body)))), response.body
+
+
+def emptied(headers: Headers) -> Headers:
+    """What may pass of an answer to OPTIONS on paid ground: its headers, for CORS; never content."""
+    return (*(pair for pair in headers if pair[0].lower() != "content-length"), ("Content-Length", "0"))

@@ -1,0 +1,252 @@
+"""What is WSGI's own: `write`, `close`, late starts, second starts, and the ways past a middleware."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from werkzeug.test import Client, TestResponse
+
+from faregate.emulator import TEST_KEY, Emulator, Wallet
+from faregate.emulator.embedded import EmbeddedTransport
+from faregate.errors import Misconfigured
+from faregate.merchant.client import MerchantClient
+from faregate.model import Offer
+from faregate.payment import Payment
+from faregate.paywall import Paywall, offer
+from faregate.wsgi import PaywallMiddleware, open_gate
+
+CONTENT = b"paid content"
+SOLD = offer("daily_report")
+PLAIN = [("Content-Type", "text/plain")]
+Start = Callable[..., Callable[[bytes], object]]
+
+
+class Shop:
+    """A WSGI app behind the paywall, called as a server does; `emulator` is the service."""
+
+    def __init__(self, app: Any, **settings: Any) -> None:
+        self.emulator = Emulator()
+        transport: Any = EmbeddedTransport(self.emulator)
+        service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
+        self.service = MerchantClient(**service)
+        paywall = Paywall(public_url="https://seller.example", environ={}, **service)
+        self.client = Client(PaywallMiddleware(app, paywall, **settings))
+
+    def ask(self, path: str = "/", proof: str | None = None, method: str = "GET") -> TestResponse:
+        headers = {} if proof is None else {"PAYMENT-SIGNATURE": proof}
+        overrides = {"PATH_INFO": path}  # the test client would take `//x` for a host
+        return self.client.open(method=method, headers=headers, environ_overrides=overrides, buffered=True)
+
+    def proof(self, path: str = "/") -> str:
+        unpaid = self.ask(path)
+        assert unpaid.status_code == 402, unpaid.text
+        return Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
+
+    def buy(self, path: str = "/") -> TestResponse:
+        return self.ask(path, self.proof(path))
+
+    @property
+    def statuses(self) -> list[str]:
+        return [transaction.status for transaction in self.service.iter_transactions()]
+
+    @property
+    def completions(self) -> int:
+        return sum(call.path.endswith("/complete") for call in self.emulator.calls)
+
+
+def selling(handler: Callable[[Any, Start], Iterable[bytes]], sold: Offer = SOLD) -> Any:
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        open_gate(environ, sold)
+        return handler(environ, start_response)
+
+    return app
+
+
+class Body:
+    """An iterable that knows whether it was closed, and when."""
+
+    def __init__(self, *chunks: bytes, error: Exception | None = None, closing: Any = None) -> None:
+        self.chunks, self.error, self.closing, self.closed = chunks, error, closing, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.chunks
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.closing is not None:
+            self.closing()
+
+
+def answering(body: Iterable[bytes], status: str = "200 OK") -> Any:
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        start_response(status, PLAIN)
+        return body
+
+    return selling(handler)
+
+
+def test_what_is_written_is_held_and_sold() -> None:
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        write = start_response("200 OK", PLAIN)
+        write(b"paid ")
+        return [b"content"]
+
+    shop = Shop(selling(handler))
+    unpaid = shop.ask()
+    assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
+    response = shop.buy()
+    assert (response.data, response.headers["Content-Length"]) == (CONTENT, "12")
+    assert "PAYMENT-RESPONSE" in response.headers
+    assert shop.completions == 1
+
+
+def test_the_body_is_closed_once_and_after_the_payment_is_proven() -> None:
+    completions_at_close: list[int] = []
+    body = Body(CONTENT, closing=lambda: completions_at_close.append(shop.completions))
+    shop: Shop = Shop(answering(body))
+    assert shop.buy().data == CONTENT
+    assert (body.closed, completions_at_close) == (1, [1])
+
+
+def test_a_body_that_breaks_off_is_closed_and_not_charged() -> None:
+    body = Body(b"paid ", error=ZeroDivisionError("half-way"))
+    shop = Shop(answering(body))
+    with pytest.raises(ZeroDivisionError):
+        shop.buy()
+    assert body.closed == 1
+    assert shop.statuses == ["failed"]
+
+
+def test_a_second_start_takes_the_place_of_the_first() -> None:
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", [("X-First", "1")])(b"first")
+        start_response("500 Oh no", PLAIN, (None, None, None))
+        return [b"second"]
+
+    response = Shop(selling(handler)).buy()
+    assert (response.status_code, response.data) == (500, b"second")
+    assert "X-First" not in response.headers
+
+
+def test_an_application_that_is_a_generator_may_open_the_gate_late() -> None:
+    def app(environ: Any, start_response: Start) -> Iterator[bytes]:
+        open_gate(environ, SOLD)
+        start_response("200 OK", PLAIN)
+        yield b""
+        yield CONTENT
+
+    shop = Shop(app)
+    assert shop.ask().status_code == 402
+    assert shop.buy().data == CONTENT
+
+
+def test_an_offer_after_the_response_has_begun_is_a_mistake() -> None:
+    def app(environ: Any, start_response: Start) -> Iterator[bytes]:
+        start_response("200 OK", PLAIN)
+        open_gate(environ, SOLD)
+        yield CONTENT
+
+    with pytest.raises(Misconfigured, match="two offers"):
+        Shop(app).ask()
+
+
+def test_what_is_free_passes_untouched() -> None:
+    body = Body(b"free")
+
+    def app(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", PLAIN)
+        return body
+
+    given: list[Any] = []
+
+    def start_response(status: str, headers: Any) -> Any:
+        given.append((status, headers))
+        return lambda chunk: None
+
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "QUERY_STRING": ""}
+    middleware: Any = Shop(app).client.application
+    assert middleware(environ, start_response) is body  # the server's own file wrapper stays itself
+    assert given == [("200 OK", PLAIN)]
+
+
+def test_ways_past_the_middleware_are_withheld_from_payers() -> None:
+    def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
+        assert "wsgi.early_hints" not in environ
+        start_response("200 OK", PLAIN)
+        return [environ["wsgi.file_wrapper"].__module__.encode()]
+
+    shop = Shop(selling(handler))
+    headers = {"PAYMENT-SIGNATURE": shop.proof()}
+    overrides = {"wsgi.file_wrapper": object(), "wsgi.early_hints": print}
+    assert shop.client.get("/", headers=headers, environ_overrides=overrides).data == b"werkzeug.wsgi"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_handler_that_ends_the_process_is_told_to_the_service_first(error: BaseException) -> None:
+    def handler(_environ: Any, _start: Start) -> Iterable[bytes]:
+        raise error
+
+    shop = Shop(selling(handler))
+    proof = shop.proof()
+    with pytest.raises(type(error)):
+        shop.ask("/", proof)
+    assert shop.statuses == ["failed"]
+    assert shop.ask("/", proof).status_code == 402
+
+
+def test_too_much_is_not_charged_even_if_the_handler_does_not_mind() -> None:
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        write = start_response("200 OK", PLAIN)
+        for _ in range(3):
+            try:
+                write(b"x" * 50)
+            except Exception:
+                continue
+        return []
+
+    shop = Shop(selling(handler, offer("daily_report", max_result_bytes=100)))
+    response = shop.buy()
+    assert (response.status_code, response.get_json()["code"]) == (500, "result_too_large")
+
+
+def anything(_environ: Any, start_response: Start) -> Iterable[bytes]:
+    start_response("200 OK", [*PLAIN, ("Access-Control-Allow-Origin", "*")])
+    return [CONTENT]
+
+
+@pytest.mark.parametrize("path", ["/reports", "//reports/x", "/REPORTS", "/reports;v=1/y", "/./reports"])
+def test_a_prefix_is_sold_as_a_whole(path: str) -> None:
+    shop = Shop(anything, offers={"/reports": "daily_report"}, refuse=["/closed"])
+    unpaid = shop.ask(path)
+    assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
+    assert shop.buy("/reports").data == CONTENT
+    assert shop.ask("/open").data == CONTENT
+    assert shop.ask("/closed/x").status_code == 403
+    assert shop.ask("/open/../reports").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/reports", "/closed"])
+def test_a_preflight_gets_headers_and_no_content(path: str) -> None:
+    shop = Shop(anything, offers={"/reports": "daily_report"}, refuse=["/closed"])
+    response = shop.ask(path, method="OPTIONS")
+    assert (response.status_code, response.data) == (200, b"")
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_without_the_middleware_a_paid_handler_is_a_clear_error() -> None:
+    with pytest.raises(Misconfigured, match="no PaywallMiddleware"):
+        Client(selling(anything)).get("/")
+
+
+def test_a_payment_is_given_to_the_handler_that_opens_the_gate() -> None:
+    given: list[Payment] = []
+
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        given.append(open_gate(environ, SOLD))
+        assert open_gate(environ, SOLD) is given[-1]
+        return anything(environ, start_response)
+
+    assert Shop(app).buy().data == CONTENT
+    assert str(given[0].transaction_id).startswith("txn_")

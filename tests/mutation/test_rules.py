@@ -1,0 +1,19 @@
+"""The mutants stay in step with the source: each one still breaks the line it was written for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.rules import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_text_to_break_stands_exactly_once(mutant: Mutant) -> None:
+    assert (ROOT / mutant.file).read_text().count(mutant.old) == 1
+    assert mutant.new != mutant.old
+
+
+def test_names_are_unique() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
