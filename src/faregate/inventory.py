@@ -103,6 +103,10 @@ def as_json(inventory: Inventory) -> str:
     return json.dumps({"routes": routes, "unmatched": list(inventory.unmatched)}, indent=2)
 
 
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
 def _standing(route: Listed, grounds: Grounds) -> Listed:
     place = grounds.place(route.path)
     sold = route.offer or place.offer
