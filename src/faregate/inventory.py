@@ -77,9 +77,7 @@ def as_table(inventory: Inventory) -> str:
         for route in inventory.routes
     ]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (head, *rows)
-    ]
+    lines = [_line(row, widths) for row in (head, *rows)]
     counts = ", ".join(
         f"{sum(route.standing == standing for route in inventory.routes)} {standing}"
         for standing in ("paid", "free", "refused")
