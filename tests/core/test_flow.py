@@ -301,6 +301,31 @@ def test_row_7_an_offer_may_say_what_is_billable() -> None:
     assert (response.status, response.first("payment-response")) == (404, PAID.payment_response)
 
 
+def test_row_7_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cut_it_off() -> None:
+    late = Work(WORK.response, WORK.values, 54_001)
+    response = play(
+        serve(sale()),
+        *BEGINNING,
+        (RunWork(sale(), TXN), late),
+        NOTE,
+        (Decide(TICKET, Failed("work_timed_out")), True),
+        (CallComplete(ENTRY, Failed("work_timed_out")), NotPaid()),
+        (Close(TICKET), None),
+    )
+    assert (response.status, body(response)["code"]) == (500, "work_timed_out")
+
+
+def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
+    exposed = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After"
+    unpaid = play(serve(sale(None)), found(), accessed(Unpaid(NEEDED), None))
+    paid = play(
+        serve(sale()), *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response, True), None)
+    )
+    busy = play(serve(sale()), claimed(InProgress()))
+    for response in (unpaid, paid, busy):
+        assert response.first("access-control-expose-headers") == exposed
+
+
 @pytest.mark.parametrize(
     ("error", "code"), [(ResultTooLarge("big"), "result_too_large"), (WorkTimedOut("slow"), "work_timed_out")]
 )
