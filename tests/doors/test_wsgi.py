@@ -1,5 +1,6 @@
 """What is WSGI's own: `write`, `close`, late starts, second starts, and the ways past a middleware."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from werkzeug.test import Client, TestResponse
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
+from faregate.gate import PaymentStop
 from faregate.merchant.client import MerchantClient
 from faregate.model import Offer
 from faregate.payment import Payment
@@ -100,6 +102,19 @@ def test_what_is_written_is_held_and_sold() -> None:
     assert (response.data, response.headers["Content-Length"]) == (CONTENT, "12")
     assert "PAYMENT-RESPONSE" in response.headers
     assert shop.completions == 1
+
+
+def test_an_application_that_swallows_the_stop_gives_nothing_away() -> None:
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        with contextlib.suppress(PaymentStop):
+            open_gate(environ, SOLD)
+        start_response("200 OK", PLAIN)(CONTENT)
+        return [CONTENT]
+
+    shop = Shop(app)
+    unpaid = shop.ask()
+    assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
+    assert shop.buy().data == CONTENT * 2
 
 
 def test_the_body_is_closed_once_and_after_the_payment_is_proven() -> None:

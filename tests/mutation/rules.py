@@ -135,7 +135,7 @@ MUTANTS = (
            "        if False:\n            self._held", WSGI_TESTS),
     Mutant("wsgi-verdict-not-enforced", WSGI, "if gate.verdict is not None or not gate.lets_pass():", "if not gate.lets_pass():", WSGI_TESTS),
     Mutant("wsgi-closed-early", WSGI, "answer = gate.verdict or self._concluded(chunks)",
-           "answer = gate.verdict or self._concluded(list(ClosingIterator(chunks, _closing(body))))", WSGI_TESTS),
+           "chunks = iter(list(chunks))\n            _closing(body)()\n            answer = gate.verdict or self._concluded(chunks)", WSGI_TESTS),
     Mutant("wsgi-body-left-open", WSGI, "            _closing(body)()\n            raise", "            raise", WSGI_TESTS),
     Mutant("wsgi-options-leaks-content", WSGI, "return ClosingIterator(() if gate.preflight else chunks, _closing(body))",
            "return ClosingIterator(chunks, _closing(body))", WSGI_TESTS),
