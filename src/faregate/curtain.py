@@ -4,10 +4,10 @@ import anyio
 
 from faregate.errors import Misconfigured, WorkInterrupted
 from faregate.gate import Gate, PaymentStop
-from faregate.held import Held, emptied
+from faregate.held import Held
 from faregate.model import Offer, Response
 from faregate.payment import Payment
-from faregate.scopes import Message, Receive, Scope, Send, bytes_of, has_body, messages_of, text_of
+from faregate.scopes import Message, Receive, Scope, Send, has_body, messages_of, text_of
 
 # Ways of sending a body past us; a paid handler must not be offered them.
 _BODY_EXTENSIONS = ("http.response.pathsend", "http.response.zerocopysend", "http.response.trailers")
@@ -59,15 +59,8 @@ class Curtain:
             raise Misconfigured(f"A paid handler cannot send {message['type']}.")
 
     async def _pass(self, message: Message) -> None:
-        if not self.gate.lets_pass():
-            return
-        if not self.gate.preflight:
+        if self.gate.lets_pass():
             await self._send(message)
-        elif message["type"] == "http.response.start":
-            headers = emptied(text_of(message.get("headers", ())))
-            await self._send({**message, "headers": bytes_of(headers)})
-        elif message["type"] == "http.response.body":
-            await self._send({**message, "body": b""})
 
     async def _hold(self, message: Message) -> None:
         self._held.take(bytes(message.get("body", b"")))  # a view may be written to again

@@ -72,14 +72,9 @@ class Gate:
         return None if self.payment is None else self.payment.transaction_id
 
     @property
-    def preflight(self) -> bool:
-        """OPTIONS on guarded ground: its headers may pass, for CORS, and nothing else."""
-        return self._method == "OPTIONS" and self.place.guarded
-
-    @property
     def ground_offer(self) -> Offer | None:
         """What the ground itself sells, to be opened before the application is asked."""
-        return None if self._method == "OPTIONS" or self.place.ambiguous else self.place.offer
+        return None if self.place.ambiguous else self.place.offer
 
     # Before the work
 
@@ -109,7 +104,7 @@ class Gate:
 
     def lets_pass(self) -> bool:
         """Whether a response that nobody pays for may leave; on closed ground it may not."""
-        if self.place.closed and not self.preflight:
+        if self.place.closed:
             self.refuse(403, "not_for_sale", "This resource is not for sale.")
             return False
         self.begun = True
@@ -121,6 +116,7 @@ class Gate:
         if self._sale is not None or self.begun:
             raise Misconfigured("One request reached two offers. Put one offer on the handler or its group.")
         if self._method == "OPTIONS":
+            # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self.verdict = Response(204, (relay.NO_STORE,))
             return False
         return True

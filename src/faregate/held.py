@@ -48,8 +48,3 @@ def sendable(response: Response, method: str) -> tuple[Headers, bytes]:
     if bodiless:
         return headers, b""
     return (*headers, ("Content-Length", str(len(response.body)))), response.body
-
-
-def emptied(headers: Headers) -> Headers:
-    """What may pass of an answer to OPTIONS on paid ground: its headers, for CORS; never content."""
-    return (*(pair for pair in headers if pair[0].lower() != "content-length"), ("Content-Length", "0"))

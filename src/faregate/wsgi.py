@@ -20,7 +20,7 @@ from faregate.environs import Environ, origin_of, path_of, payment_headers, requ
 from faregate.errors import Misconfigured, WorkInterrupted
 from faregate.gate import Gate
 from faregate.grounds import Grounds
-from faregate.held import Held, emptied, sendable
+from faregate.held import Held, sendable
 from faregate.model import Offer, Response, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
@@ -104,11 +104,11 @@ class _Curtain:
                 gate.open(sold)
             if gate.verdict is None:
                 body = app(environ, self.start_response)
-            if gate.begun and not gate.preflight:
+            if gate.begun:
                 return body
             chunks = self._from_the_start(body)
             if gate.verdict is None and gate.payment is None:
-                return ClosingIterator(() if gate.preflight else chunks, _closing(body))
+                return ClosingIterator(chunks, _closing(body))
             answer = gate.verdict or self._concluded(chunks)
         except BaseException as error:
             answer = self._failed(error, body)
@@ -125,10 +125,7 @@ class _Curtain:
             return self._held.take
         if gate.verdict is not None or not gate.lets_pass():
             return _dropped
-        if gate.preflight:
-            headers = list(emptied(tuple(headers)))
-        write = self._start_response(status, headers, *((exc_info,) if exc_info else ()))
-        return _dropped if gate.preflight else write
+        return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
 
     def _from_the_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """All chunks. An application may begin its response, and open the gate, with the first of them."""
