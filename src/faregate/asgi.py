@@ -50,7 +50,7 @@ class PaywallMiddleware:
             raise Misconfigured("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
-        self._grounds = Grounds(offers, refuse)
+        self.grounds = Grounds(offers, refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -62,7 +62,7 @@ class PaywallMiddleware:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope = {**scope, "extensions": dict(scope.get("extensions") or {})}
-        place = self._grounds.place(scope["path"], scope.get("root_path", ""))
+        place = self.grounds.place(scope["path"], scope.get("root_path", ""))
         gate = Gate(self.paywall, scope["method"], partial(_sale, self.paywall, scope), place)
         curtain = scope[_CURTAIN] = Curtain(gate, scope, receive, send)
         if any(speaks_of_payment(name) for name, _ in scope["headers"]):
@@ -105,7 +105,7 @@ class PaywallMiddleware:
             await curtain.end()
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._grounds.place(scope["path"], scope.get("root_path", "")).guarded:
+        if not self.grounds.place(scope["path"], scope.get("root_path", "")).guarded:
             await self.app(scope, receive, send)
         else:
             await receive()

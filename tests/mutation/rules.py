@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant("closed-ground-is-free", GATE, "if self.place.closed:", "if False:", DOORS),
     Mutant("exact-paths-only", GROUNDS, 'parts.append(part)\n    return "/" + "/".join(parts)',
            "parts.append(part)\n    return path", DOORS),
-    Mutant("websocket-is-free", ASGI, 'if not self._grounds.place(scope["path"], scope.get("root_path", "")).guarded:', "if True:", DOORS),
+    Mutant("websocket-is-free", ASGI, 'if not self.grounds.place(scope["path"], scope.get("root_path", "")).guarded:', "if True:", DOORS),
     Mutant("completion-can-be-cut-off", GATE, "await to_the_end(lambda: self._aconclude(turn))",
            "await self._aconclude(turn)", DOORS),
     Mutant("cut-off-answer-forgotten", CURTAIN, "if not self._sent:", "if False:", DOORS),
