@@ -22,7 +22,10 @@ from tests.servers import serving
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "starlette", "fastapi", "payers"]),
+    *(
+        f"docs/{name}.md"
+        for name in ["quickstart", "flow", "settings", "adapters/starlette", "adapters/fastapi", "payers"]
+    ),
 )
 SELLER = "http://127.0.0.1:8000"
 SERVICE = "http://127.0.0.1:8402"

@@ -52,7 +52,7 @@ def proof_for(url: str, method: str = "GET") -> dict[str, str]:
     ],
 )
 def test_a_prefix_is_read_more_widely_than_a_router_does(path: str, status: int) -> None:
-    with serving(app_with("docs/starlette.md", "offers={")) as seller:
+    with serving(app_with("docs/adapters/starlette.md", "offers={")) as seller:
         url = httpx.URL(seller).copy_with(raw_path=path.encode())
         answer = httpx.request("GET", url)
 
@@ -62,7 +62,7 @@ def test_a_prefix_is_read_more_widely_than_a_router_does(path: str, status: int)
 
 @pytest.mark.usefixtures("emulator")
 def test_closed_ground_is_refused_and_not_free() -> None:
-    app = app_with("docs/fastapi.md", "APIRouter")
+    app = app_with("docs/adapters/fastapi.md", "APIRouter")
     app.add_api_route("/weather/added-later", lambda: {"report": "Free?"})
     with serving(app) as seller:
         answer = httpx.get(f"{seller}/weather/added-later")
@@ -72,7 +72,7 @@ def test_closed_ground_is_refused_and_not_free() -> None:
 
 @pytest.mark.usefixtures("emulator")
 def test_an_offer_on_a_router_may_be_named_again() -> None:
-    with serving(app_with("docs/fastapi.md", "APIRouter")) as seller:
+    with serving(app_with("docs/adapters/fastapi.md", "APIRouter")) as seller:
         url = f"{seller}/weather/tomorrow"
         answer = httpx.get(url, headers=proof_for(url))
 
@@ -80,7 +80,7 @@ def test_an_offer_on_a_router_may_be_named_again() -> None:
 
 
 def test_a_report_the_revision_does_not_know_is_failed_work(emulator: Emulator) -> None:
-    [snippet] = [one for one in APPS if one.place.startswith("docs/fastapi.md") and "token_meter" in one.code]
+    [snippet] = [one for one in APPS if one.place.startswith("docs/adapters/fastapi.md") and "token_meter" in one.code]
     wrong = snippet.code.replace("input_tokens=3", "other_tokens=3")
     with serving(run(wrong).app) as seller:
         url = f"{seller}/meter"
@@ -92,7 +92,7 @@ def test_a_report_the_revision_does_not_know_is_failed_work(emulator: Emulator) 
 
 @pytest.mark.usefixtures("emulator")
 def test_openapi_speaks_of_the_payment() -> None:
-    with serving(app_with("docs/fastapi.md", "token_meter")) as seller:
+    with serving(app_with("docs/adapters/fastapi.md", "token_meter")) as seller:
         schema = httpx.get(f"{seller}/openapi.json").json()
 
     operation = schema["paths"]["/meter"]["post"]
@@ -105,7 +105,7 @@ def test_openapi_speaks_of_the_payment() -> None:
 def test_a_browser_may_read_the_payment_headers() -> None:
     origin = {"Origin": "https://shop.example"}
     asks = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "payment-signature"}
-    with serving(app_with("docs/starlette.md", "CORSMiddleware")) as seller:
+    with serving(app_with("docs/adapters/starlette.md", "CORSMiddleware")) as seller:
         preflight = httpx.options(f"{seller}/report", headers={**origin, **asks})
         unpaid = httpx.get(f"{seller}/report", headers=origin)
 
