@@ -1,0 +1,29 @@
+"""The paywall for Flask: an extension, and `@paywall.require(...)` on a view.
+
+paywall = Faregate()
+
+@app.get("/summary")
+@paywall.require("text_summary")
+def summary():
+    payment.report({"input-tokens": 3})
+    ...
+
+paywall.init_app(app)
+"""
+
+try:
+    import flask as _flask
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "faregate.flask needs Flask: pip install 'faregate[flask]'", name=error.name
+    ) from error
+else:
+    del _flask
+
+from faregate.flask.extension import Faregate
+from faregate.flask.routes import inventory_of
+from faregate.flask.testing import PayingClient
+from faregate.flask.views import payment
+from faregate.payment import Payment
+
+__all__ = ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]

@@ -1,0 +1,64 @@
+"""The WSGI door around a Flask app, and what the app's own CORS extension allows.
+
+Flask's CORS extensions work inside the app, on answers that the paywall may throw away. So that a
+browser's script can read the `402` sent in their place, the permission they spoke travels on. Nothing
+else of a thrown-away answer does.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from faregate.model import Headers
+from faregate.wsgi import Environ, PaywallMiddleware, StartResponse, WSGIApp
+
+NAME = "faregate"
+"""Of the door in `app.extensions`."""
+
+_ALLOWED = "faregate.cors"
+
+
+class Door(PaywallMiddleware):
+    """`faregate.wsgi.PaywallMiddleware` around `app.wsgi_app`."""
+
+    def __init__(self, app: WSGIApp, *arguments: Any, **named: Any) -> None:
+        super().__init__(_noting(app), *arguments, **named)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if "HTTP_ORIGIN" in environ:
+            start_response = _allowing(environ, start_response)
+        return super().__call__(environ, start_response)
+
+
+def permission(headers: Iterable[tuple[str, str]], origin: str) -> Headers:
+    """What of these headers lets a script of `origin` read an answer."""
+    said = {name.lower(): value for name, value in headers}
+    allowed = said.get("access-control-allow-origin")
+    if allowed is None or allowed not in ("*", origin):
+        return ()
+    credentials = said.get("access-control-allow-credentials") == "true"
+    more: Headers = (("Access-Control-Allow-Credentials", "true"),) if credentials else ()
+    return (("Access-Control-Allow-Origin", allowed), *more, ("Vary", "Origin"))
+
+
+def _noting(app: WSGIApp) -> WSGIApp:
+    def noting(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is None:
+            return app(environ, start_response)
+
+        def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Callable[[bytes], object]:
+            environ[_ALLOWED] = permission(headers, origin)
+            return start_response(status, headers, *error)
+
+        return app(environ, start)
+
+    return noting
+
+
+def _allowing(environ: Environ, start_response: StartResponse) -> StartResponse:
+    def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Callable[[bytes], object]:
+        if not any(name.lower() == "access-control-allow-origin" for name, _ in headers):
+            headers = [*headers, *environ.get(_ALLOWED, ())]
+        return start_response(status, headers, *error)
+
+    return start
