@@ -50,6 +50,10 @@ class JournalFull(JournalError):
     """The journal refuses new rows rather than forget old ones."""
 
 
+class JournalUnreadable(JournalError):
+    """What is stored cannot be understood: damaged, sealed with other keys, newer than we are, not ours."""
+
+
 class ServiceError(FaregateError):
     """The merchant service did not give what was asked for."""
 

@@ -4,7 +4,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, cast
 from urllib.parse import quote
@@ -16,7 +16,8 @@ from faregate.catalog import Catalog
 from faregate.drive import adrive, drive, started
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.row import Terms
+from faregate.journals.terms import Terms
+from faregate.journals.threaded import for_loops
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.types import SettlementAsset
 from faregate.model import Offer, Request, Sale
@@ -27,39 +28,46 @@ from faregate.world import SellerWorld, access_resource
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
+MakeJournal = Callable[[str, Terms], Journal]
+"""Makes the journal of a namespace."""
+
 
 class Paywall:
     """One seller's paywall. Starts nothing and connects to nothing until it is asked to sell.
 
-    Arguments are those of `faregate.settings.Arguments`; `journal` may also be a `Journal` object. One
-    paywall serves any number of threads and event loops.
+    Arguments are those of `faregate.settings.Arguments`; `journal` is named as in `FAREGATE_JOURNAL`, or
+    is a `Journal` object, or makes one of a namespace and terms. One paywall serves any number of threads
+    and event loops.
     """
 
     def __init__(
         self,
         *,
-        journal: str | Journal | None = None,
+        journal: str | Journal | MakeJournal | None = None,
         environ: Mapping[str, str] | None = None,
         transport: Any = None,
         **arguments: Unpack[config.Arguments],
     ) -> None:
         named = journal if isinstance(journal, str) else None
-        own = None if isinstance(journal, str) else journal
         self.settings = config.read(os.environ if environ is None else environ, named, arguments)
-        config.check_journal(self.settings, own is not None and not isinstance(own, MemoryJournal))
-        self.journal: Journal = self._memory() if own is None else own
+        self.journal: Journal = self._journal(journal)
         client = self._client_arguments(transport)
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
         catalog = Catalog(time.monotonic)
         self.world: World = SellerWorld(self._client.send, self.journal, catalog, time.sleep)
-        self.async_world: World = SellerWorld(self._async_client.send, self.journal, catalog, anyio.sleep)
+        self.async_world: World = SellerWorld(
+            self._async_client.send, for_loops(self.journal), catalog, anyio.sleep
+        )
 
-    def _memory(self) -> MemoryJournal:
-        """Its leases outlast the calls made under them: two to access, three to complete."""
-        timeout = self.settings.timeout
-        terms = Terms(claim_lease=2 * timeout + 10, completion_lease=3 * timeout + 90)
-        return MemoryJournal(namespace=self.settings.namespace, terms=terms)
+    def _journal(self, journal: str | Journal | MakeJournal | None) -> Journal:
+        terms = Terms.for_calls_of(self.settings.timeout)
+        if journal is None or isinstance(journal, str):
+            return _named_journal(self.settings, terms)
+        own = journal(self.settings.namespace, terms) if callable(journal) else journal
+        if isinstance(own, MemoryJournal):
+            config.check_memory(self.settings)
+        return own
 
     def _client_arguments(self, transport: Any) -> dict[str, Any]:
         address = self.settings.base_url
@@ -138,6 +146,21 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
         raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     access_resource(made, "https://seller.invalid/")
     return made
+
+
+def _named_journal(settings: config.Settings, terms: Terms) -> Journal:
+    config.check_journal(settings)
+    if settings.journal_file is None:
+        return MemoryJournal(namespace=settings.namespace, terms=terms)
+    try:
+        from faregate.journals.sqlite import SqliteJournal
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            "FAREGATE_JOURNAL=sqlite: needs cryptography: pip install 'faregate[sqlite]'"
+        ) from error
+    return SqliteJournal(
+        settings.journal_file, keys=settings.journal_keys, namespace=settings.namespace, terms=terms
+    )
 
 
 def _embedded() -> Any:

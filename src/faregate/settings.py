@@ -3,13 +3,17 @@
 FAREGATE_API_KEY     the seller's private key; its prefix selects test or live
 FAREGATE_BASE_URL    the service's address, or `emulator:` for one inside this process
 FAREGATE_PUBLIC_URL  the address payers use, such as https://api.example.com
-FAREGATE_JOURNAL     `memory:` (test keys only)
+FAREGATE_JOURNAL     `memory:` (test keys only), `sqlite:///absolute/path` or `sqlite:relative/path`
+FAREGATE_JOURNAL_KEY what a stored journal is sealed with: base64 of 32 random bytes; several, separated
+                     by commas, newest first. A test key needs none
 """
 
+import base64
+import hmac
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar
 
 from faregate.errors import Misconfigured
@@ -20,6 +24,9 @@ N = TypeVar("N", int, float)
 EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"
 MEMORY = "memory:"
+SQLITE = "sqlite:"
+_JOURNALS = "'memory:', 'sqlite:///absolute/path' or 'sqlite:relative/path'"
+_MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[^?#\s@]*)?", re.ASCII)
 
 
@@ -31,6 +38,7 @@ class Settings:
     base_url: str
     public_url: str
     journal: str
+    journal_keys: tuple[bytes, ...] = field(repr=False)
     trust_host: bool
     max_result_bytes: int
     max_work_seconds: float
@@ -45,6 +53,18 @@ class Settings:
         """What a journal's rows are kept apart by."""
         return f"{self.api_key.environment} {self.base_url}"
 
+    @property
+    def journal_file(self) -> str | None:
+        """The path of a SQLite journal. Raises `Misconfigured`."""
+        if not self.journal.startswith(SQLITE):
+            return None
+        path = self.journal.removeprefix(SQLITE)
+        if path.startswith("///"):
+            path = path.removeprefix("//")
+        if path.startswith("//") or not path.strip("/") or path == ":memory:":
+            raise Misconfigured(_not_a_journal(self.journal))
+        return path
+
 
 class Arguments(TypedDict, total=False):
     """What may be said in code instead of, or beside, the environment."""
@@ -52,6 +72,7 @@ class Arguments(TypedDict, total=False):
     api_key: str | None
     base_url: str | None
     public_url: str | None
+    journal_keys: str | Sequence[str]
     trust_host: bool
     max_result_bytes: int
     max_work_seconds: float
@@ -66,12 +87,13 @@ def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) 
             "Where is the merchant service? Set FAREGATE_BASE_URL to its address, "
             "or to emulator: to run one inside this process."
         )
-    key = arguments.get("api_key") or environ.get("FAREGATE_API_KEY") or _default_key(address)
+    key = ApiKey(arguments.get("api_key") or environ.get("FAREGATE_API_KEY") or _default_key(address))
     settings = Settings(
-        ApiKey(key),
+        key,
         address,
         _public(arguments.get("public_url") or environ.get("FAREGATE_PUBLIC_URL") or ""),
         journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
+        _journal_keys(arguments.get("journal_keys") or environ.get("FAREGATE_JOURNAL_KEY") or "", key),
         arguments.get("trust_host", False),
         _positive("max_result_bytes", arguments.get("max_result_bytes", 8 * 1024 * 1024)),
         _positive("max_work_seconds", arguments.get("max_work_seconds", 54.0)),
@@ -117,17 +139,54 @@ def _check_live(settings: Settings) -> None:
         )
 
 
-def check_journal(settings: Settings, lasting: bool) -> None:
-    """`memory:` is the journal that comes with this version; it forgets, so live keys need a lasting one."""
-    if lasting:
-        return
-    if settings.journal != MEMORY:
+def _journal_keys(given: str | Sequence[str], api_key: ApiKey) -> tuple[bytes, ...]:
+    """Newest first. A test key is enough of a secret for a test journal; a live one has none made of it."""
+    keys = given.split(",") if isinstance(given, str) else given
+    if any(keys):
+        return tuple(_journal_key(key.strip()) for key in keys)
+    if api_key.environment == "live":
+        return ()
+    return (hmac.digest(api_key.reveal().encode(), b"faregate test journal", "sha256"),)
+
+
+def _journal_key(text: str) -> bytes:
+    try:
+        key = base64.b64decode(text, validate=True)
+    except ValueError:
+        key = b""
+    if len(key) == 32:
+        return key
+    raise Misconfigured(f"FAREGATE_JOURNAL_KEY must be base64 of 32 random bytes. {_how_to_make_a_key()}")
+
+
+def _how_to_make_a_key() -> str:
+    return f"Make one with {_MAKE_A_KEY} and keep it: without it the journal cannot be read."
+
+
+def _not_a_journal(journal: str) -> str:
+    return (
+        f"FAREGATE_JOURNAL is {journal!r}, and no journal is called so. Set it to {_JOURNALS}, "
+        "or give the paywall a journal object of your own."
+    )
+
+
+def check_journal(settings: Settings) -> None:
+    """Whether the journal that is named can be made. Raises `Misconfigured`."""
+    if settings.journal == MEMORY:
+        check_memory(settings)
+    elif settings.journal_file is None:
+        raise Misconfigured(_not_a_journal(settings.journal))
+    elif not settings.journal_keys:
         raise Misconfigured(
-            f"FAREGATE_JOURNAL is {settings.journal!r}, and this version brings only {MEMORY!r}. "
-            "Unset it, or give the paywall a journal object of your own."
+            "With a live key the journal needs a key of its own: set FAREGATE_JOURNAL_KEY. "
+            + _how_to_make_a_key()
         )
+
+
+def check_memory(settings: Settings) -> None:
+    """The memory journal forgets, so a live key needs another."""
     if settings.api_key.environment == "live":
         raise Misconfigured(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
-            "Give the paywall a durable journal, or use a test key."
+            "Set FAREGATE_JOURNAL to sqlite:///absolute/path, or use a test key."
         )

@@ -1,6 +1,8 @@
 """Where settings come from, and that every mistake is a sentence that says what to do."""
 
+import base64
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,14 @@ from faregate.emulator import Emulator
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
 from faregate.model import Offer
 from faregate.paywall import Paywall, offer
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
+KEY, OLD_KEY = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 LIVE = {**TEST, "FAREGATE_API_KEY": "svc_live_x", "FAREGATE_PUBLIC_URL": "https://seller.example"}
 
 
@@ -50,7 +55,19 @@ def test_the_emulator_needs_nothing_else() -> None:
         ({**LIVE, "FAREGATE_PUBLIC_URL": ""}, {}, "set FAREGATE_PUBLIC_URL"),
         ({**LIVE, "FAREGATE_BASE_URL": "emulator:"}, {}, "Use the test key"),
         (LIVE, {}, "memory journal"),
-        ({**TEST, "FAREGATE_JOURNAL": "sqlite:/tmp/journal"}, {}, "brings only 'memory:'"),
+        ({**TEST, "FAREGATE_JOURNAL": "redis://somewhere"}, {}, "'memory:', 'sqlite:///absolute/path' or"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite:"}, {}, "no journal is called so"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite://host/path"}, {}, "no journal is called so"),
+        ({**TEST, "FAREGATE_JOURNAL": "sqlite::memory:"}, {}, "no journal is called so"),
+        (
+            {**TEST, "FAREGATE_JOURNAL": "sqlite:///no/such/folder/journal.db"},
+            {},
+            "make /no/such/folder first",
+        ),
+        ({**LIVE, "FAREGATE_JOURNAL": "sqlite:///tmp/journal.db"}, {}, "set FAREGATE_JOURNAL_KEY"),
+        ({**TEST, "FAREGATE_JOURNAL_KEY": "hunter2"}, {}, "base64 of 32 random bytes"),
+        ({**TEST, "FAREGATE_JOURNAL_KEY": f"{KEY},"}, {}, "base64 of 32 random bytes"),
+        (TEST, {"journal_keys": [KEY, "hunter2"]}, "secrets.token_bytes(32)"),
         (TEST, {"max_work_seconds": 0}, "max_work_seconds must be a number above 0"),
         (TEST, {"timeout": float("nan")}, "timeout must be a number above 0"),
         (LIVE, {"journal": MemoryJournal()}, "memory journal"),
@@ -74,6 +91,56 @@ def test_a_live_key_may_have_a_journal_of_its_own() -> None:
 def test_an_empty_journal_is_a_journal() -> None:
     journal = MemoryJournal()
     assert Paywall(environ=TEST, journal=journal).journal is journal
+
+
+def test_a_journal_may_be_made_of_a_namespace_and_terms() -> None:
+    made = Paywall(
+        environ=TEST, journal=lambda namespace, terms: MemoryJournal(namespace=namespace, terms=terms)
+    )
+    assert isinstance(made.journal, MemoryJournal)
+    with pytest.raises(Misconfigured, match="memory journal"):
+        Paywall(environ=LIVE, journal=lambda namespace, terms: MemoryJournal())
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_journal_in_a_file_is_named_in_the_environment(tmp_path: Path, live: bool) -> None:
+    named = {
+        "FAREGATE_JOURNAL": f"sqlite://{tmp_path}/journal.db",
+        "FAREGATE_JOURNAL_KEY": f"{KEY}, {OLD_KEY}",
+    }
+    paywall = Paywall(environ={**(LIVE if live else TEST), **named})
+    assert isinstance(paywall.journal, SqliteJournal)
+    assert paywall.settings.journal_keys == (b"\1" * 32, b"\2" * 32)
+    assert not list(tmp_path.iterdir())
+    assert KEY not in repr(paywall.settings)
+    assert repr(b"\1" * 32) not in repr(paywall.settings)
+
+
+def test_a_journals_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = Paywall(environ=TEST, journal="sqlite:journal.db", journal_keys=KEY).journal
+    monkeypatch.chdir("/")
+    journal.claim("proof", "GET /")
+    assert (tmp_path / "journal.db").exists()
+    assert isinstance(journal, SqliteJournal)
+    journal.disconnect()
+
+
+def test_a_test_key_is_key_enough_for_its_own_journal(tmp_path: Path) -> None:
+    def keys(api_key: str) -> tuple[bytes, ...]:
+        return Paywall(environ=TEST, api_key=api_key, journal=f"sqlite:{tmp_path}/x").settings.journal_keys
+
+    assert keys("svc_test_x") == keys("svc_test_x") != keys("svc_test_y")
+    assert [len(key) for key in keys("svc_test_x")] == [32]
+
+
+def test_what_blocks_is_called_from_loops_in_threads(tmp_path: Path) -> None:
+    stored = Paywall(environ=TEST, journal=f"sqlite:{tmp_path}/journal.db")
+    assert stored.world.journal is stored.journal
+    assert isinstance(stored.async_world.journal, ThreadedJournal)
+    assert isinstance(stored.journal, SqliteJournal)
+    in_memory = Paywall(environ=TEST)
+    assert in_memory.async_world.journal is in_memory.world.journal is in_memory.journal
 
 
 def test_leases_outlast_the_calls_made_under_them() -> None:

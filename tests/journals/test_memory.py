@@ -4,11 +4,12 @@ import pytest
 
 from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.row import Terms
+from faregate.journals.terms import Terms
 from faregate.model import Response, Succeeded
 from faregate.records import Again, Fresh
 from tests.core.play import ACR
-from tests.journals.test_contract import HERE, Clock, fresh, started
+from tests.journals.kinds import Clock
+from tests.journals.test_contract import HERE, fresh, started
 
 
 def test_it_refuses_rather_than_evicts_when_full() -> None:
@@ -63,3 +64,9 @@ def test_namespaces_do_not_answer_for_each_other() -> None:
     journal = MemoryJournal(namespace="test https://one.example")
     assert journal.start(fresh(journal.claim("proof", HERE)), "txn", ACR, 54.0)
     assert isinstance(MemoryJournal(namespace="live https://one.example").claim("proof", HERE), Fresh)
+
+
+def test_a_dropped_claim_takes_no_room() -> None:
+    journal = MemoryJournal()
+    journal.drop(fresh(journal.claim("proof", HERE)))
+    assert len(journal) == 0

@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable
 
 from faregate.errors import JournalFull
-from faregate.journals.row import Row, State, Terms
-from faregate.model import Outcome, Succeeded
+from faregate.journals.row import Row, size_of
+from faregate.journals.terms import DEFAULT_TERMS, Terms
+from faregate.model import Outcome
 from faregate.records import Again, Claim, Entry, Fresh, Ticket
-
-DEFAULT_TERMS = Terms()
 
 
 class MemoryJournal:
@@ -55,90 +54,75 @@ class MemoryJournal:
         key = hmac.digest(self._pepper, proof.encode(), "sha256")
         with self._lock:
             now = self._clock()
-            self._expire(now)
+            self._forget_expired(now)
             row = self._rows.get(key)
             if row is not None:
-                return self._claimed_again(row, request, now)
+                claim = row.claimed_again(request, now, self._terms, next(self._fences))
+                if isinstance(claim, Fresh | Again):
+                    self._note_expiry(row)
+                return claim
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
-            row = Row(key, request, proof, now + self._terms.claim_lease, next(self._fences))
+            row = Row.claimed(key, request, proof, next(self._fences), now, self._terms)
             self._rows[key] = row
-            self._expire_in(row, 2 * self._terms.claim_lease)
+            self._note_expiry(row)
             return Fresh(Ticket(key, row.fence))
-
-    def _claimed_again(self, row: Row, request: str, now: float) -> Claim:
-        first = not row.delivered
-        claim = row.claimed_again(request, now, self._terms, next(self._fences))
-        if isinstance(claim, Fresh):
-            self._expire_in(row, 2 * self._terms.claim_lease)
-        elif isinstance(claim, Again) and first:
-            self._expire_in(row, self._terms.redelivery_window)
-        return claim
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
-            row = self._held(ticket, State.CLAIMED)
-            if row is None or not self._bind(row, transaction_id, revision_id):
+            row = self._rows.get(ticket.key)
+            until = self._clock() + seconds + self._terms.completion_lease
+            if row is None or not self._is_free(transaction_id, row):
                 return False
-            row.state = State.RUNNING
-            row.lease_until = self._clock() + seconds + self._terms.completion_lease
+            if not row.start(ticket, transaction_id, revision_id, until):
+                return False
+            self._note_owed(row)
             return True
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
         with self._lock:
-            row = self._held(ticket, State.CLAIMED)
-            if row is None:
+            row = self._rows.get(ticket.key)
+            if row is None or not row.may_start(ticket):
                 return
-            if self._bind(row, transaction_id, revision_id):
-                row.state = State.WAITING
-                row.give_back(self._clock(), self._terms)
-            else:
+            if not self._is_free(transaction_id, row):
                 self._forget(row)
+            elif row.wait(ticket, transaction_id, revision_id, self._clock(), self._terms):
+                self._note_owed(row)
 
     def decide(self, ticket: Ticket, outcome: Outcome) -> bool:
         with self._lock:
-            row = self._held(ticket, State.RUNNING)
-            if row is None:
+            row = self._rows.get(ticket.key)
+            if row is None or not row.decide(ticket, outcome, self._clock(), self._terms):
                 return False
-            row.outcome = outcome
-            row.state = State.DECIDED
-            row.lease_until = self._clock() + self._terms.completion_lease
-            self._bytes += _size(outcome)
+            self._bytes += size_of(outcome)
             return True
 
     def hold(self, ticket: Ticket) -> None:
         with self._lock:
-            row = self._held(ticket, State.DECIDED, State.WAITING)
+            row = self._rows.get(ticket.key)
             if row is not None:
-                row.give_back(self._clock(), self._terms)
+                row.hold(ticket, self._clock(), self._terms)
 
     def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> None:
         with self._lock:
             row = self._rows.get(ticket.key)
-            if row is None or row.state is not State.DECIDED or not isinstance(row.outcome, Succeeded):
-                return
-            row.state = State.RELEASED
-            row.payment_response = payment_response
-            row.proof = ""
-            row.delivered = delivered
-            terms = self._terms
-            self._expire_in(row, terms.redelivery_window if delivered else terms.undelivered_retention)
+            if row is not None and row.release(payment_response, delivered, self._clock(), self._terms):
+                self._note_expiry(row)
 
     def close(self, ticket: Ticket, paid: bool) -> None:
         with self._lock:
-            row = self._held(ticket, State.DECIDED, State.WAITING)
+            row = self._rows.get(ticket.key)
             if row is None:
                 return
-            self._bytes -= _size(row.outcome)
-            row.state = State.PAID if paid else State.CLOSED
-            row.outcome = None
-            row.proof = ""
-            self._expire_in(row, self._terms.failed_retention)
+            size = size_of(row.outcome)
+            if row.close(ticket, paid, self._clock(), self._terms):
+                self._bytes -= size
+                self._note_expiry(row)
 
     def drop(self, ticket: Ticket) -> None:
         with self._lock:
-            row = self._held(ticket, State.CLAIMED, State.WAITING)
-            if row is not None:
+            row = self._rows.get(ticket.key)
+            if row is not None and row.may_drop(ticket):
                 self._forget(row)
 
     def due(self) -> Entry | None:
@@ -152,27 +136,19 @@ class MemoryJournal:
             row.take(now + self._terms.completion_lease, next(self._fences))
             return row.entry()
 
-    def _held(self, ticket: Ticket, *states: State) -> Row | None:
-        row = self._rows.get(ticket.key)
-        return row if row is not None and row.obeys(ticket) and row.state in states else None
+    def _is_free(self, transaction_id: str, row: Row) -> bool:
+        return self._transactions.get(transaction_id, row.key) == row.key
 
-    def _bind(self, row: Row, transaction_id: str, revision_id: str) -> bool:
-        if self._transactions.setdefault(transaction_id, row.key) != row.key:
-            return False
-        if row.transaction_id not in ("", transaction_id):
-            del self._transactions[row.transaction_id]
-        row.transaction_id = transaction_id
-        row.revision_id = revision_id
-        row.expires_at = None
+    def _note_owed(self, row: Row) -> None:
+        self._transactions[row.transaction_id] = row.key
         self._owed[row.key] = row
-        return True
 
-    def _expire_in(self, row: Row, seconds: float) -> None:
-        self._owed.pop(row.key, None)
-        row.expires_at = self._clock() + seconds
-        heapq.heappush(self._expiring, (row.expires_at, row.key))
+    def _note_expiry(self, row: Row) -> None:
+        if row.expires_at is not None:
+            self._owed.pop(row.key, None)
+            heapq.heappush(self._expiring, (row.expires_at, row.key))
 
-    def _expire(self, now: float) -> None:
+    def _forget_expired(self, now: float) -> None:
         while self._expiring and self._expiring[0][0] <= now:
             at, key = heapq.heappop(self._expiring)
             row = self._rows.get(key)
@@ -180,14 +156,7 @@ class MemoryJournal:
                 self._forget(row)
 
     def _forget(self, row: Row) -> None:
-        self._bytes -= _size(row.outcome)
+        self._bytes -= size_of(row.outcome)
         del self._rows[row.key]
         self._owed.pop(row.key, None)
-        if row.transaction_id:
-            self._transactions.pop(row.transaction_id, None)
-
-
-def _size(outcome: Outcome | None) -> int:
-    if not isinstance(outcome, Succeeded):
-        return 0
-    return len(outcome.result.body) + sum(len(name) + len(value) for name, value in outcome.result.headers)
+        self._transactions.pop(row.transaction_id, None)

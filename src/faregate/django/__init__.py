@@ -1,0 +1,1 @@
+"""The paywall for Django."""

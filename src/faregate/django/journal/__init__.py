@@ -1,0 +1,29 @@
+"""The journal in Django's database: for all processes and machines that share it. An app, to be opted into.
+
+INSTALLED_APPS = [..., "faregate.django.journal"], then `python manage.py migrate faregate_journal`.
+"""
+
+from django.apps import apps
+
+from faregate.errors import Misconfigured
+from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import DEFAULT_TERMS, Terms
+
+__all__ = ["make_journal"]
+
+
+def make_journal(namespace: str, terms: Terms = DEFAULT_TERMS, *, using: str = "default") -> StoredJournal:
+    """The journal of a namespace in the database `using`. Opens nothing. Raises `Misconfigured`.
+
+    It is sealed with keys made of `SECRET_KEY`; what was sealed with older ones is read with
+    `SECRET_KEY_FALLBACKS`.
+    """
+    if not apps.is_installed("faregate.django.journal"):
+        raise Misconfigured(
+            'The journal is an app of its own: put "faregate.django.journal" into INSTALLED_APPS, '
+            "then run python manage.py migrate."
+        )
+    from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
+
+    shelf = DjangoShelf(namespace, using)
+    return StoredJournal(shelf, keys=secret_keys(), namespace=namespace, terms=terms, run=in_djangos_thread)

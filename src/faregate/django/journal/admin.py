@@ -1,0 +1,56 @@
+"""The journal, to look at. What is in it is written by the paywall alone, and what is sealed is not shown."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from faregate.django.journal.models import JournalRow
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[JournalRow]
+else:
+    ModelAdmin = admin.ModelAdmin
+
+_SHOWN = ("transaction_id", "state", "outcome", "size", "leased_until", "due", "expires")
+_SEALED = ("proof", "payment_response", "result")
+
+
+@admin.register(JournalRow)
+class JournalRowAdmin(ModelAdmin):
+    list_display = _SHOWN
+    list_filter = ("state", "outcome", "namespace")
+    search_fields = ("transaction_id",)
+    ordering = ("-lease_until",)
+    fields = ("namespace", "revision_id", *_SHOWN, "delivered", "redelivered", "holds_so_far")
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[JournalRow]:
+        return super().get_queryset(request).defer(*_SEALED)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:
+        return False
+
+    @admin.display(description="leased until")
+    def leased_until(self, row: JournalRow) -> datetime:
+        return _moment(row.lease_until)
+
+    @admin.display(description="due for the sweep")
+    def due(self, row: JournalRow) -> datetime | None:
+        return None if row.expires_at is not None else _moment(max(row.lease_until, row.due_at))
+
+    @admin.display(description="forgotten after")
+    def expires(self, row: JournalRow) -> datetime | None:
+        return None if row.expires_at is None else _moment(row.expires_at)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

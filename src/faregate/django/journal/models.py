@@ -1,0 +1,94 @@
+"""The journal's rows. What must not happen to a row is refused by the database itself."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.db import models
+from django.db.models import CheckConstraint, Q, UniqueConstraint
+
+from faregate.journals.row import State
+
+if TYPE_CHECKING:
+    Text = models.CharField[str, str]
+    MaybeText = models.CharField[str | None, str | None]
+    Big = models.BigIntegerField[int, int]
+    Count = models.PositiveIntegerField[int, int]
+    Bytes = models.PositiveBigIntegerField[int, int]
+    Flag = models.BooleanField[bool, bool]
+    Seconds = models.FloatField[float, float]
+    MaybeSeconds = models.FloatField[float | None, float | None]
+    Sealed = models.BinaryField[bytes | None, bytes | None]
+
+STATES = tuple(state.value for state in State)
+OWED = ("waiting", "running", "decided")
+OPEN = ("claimed", *OWED)
+DECIDED = ("decided", "released")
+
+
+def _exactly(when: Q, states: tuple[str, ...]) -> Q:
+    """`when` holds in these states and in no other."""
+    among = Q(state__in=states)
+    return (among & when) | (~among & ~when)
+
+
+class JournalRow(models.Model):
+    """One proof (`faregate.journals.shelf.Record`); `proof`, `payment_response` and `result` are sealed."""
+
+    # Hexadecimal: not every database can look up bytes.
+    key: "Text" = models.CharField(max_length=64, primary_key=True)
+    namespace: "Text" = models.CharField(max_length=255)
+    stamp: "Big" = models.BigIntegerField()
+    fence: "Big" = models.BigIntegerField()
+    state: "Text" = models.CharField(max_length=16)
+    request: "Text" = models.CharField(max_length=64)
+    transaction_id: "MaybeText" = models.CharField(max_length=128, null=True)
+    revision_id: "Text" = models.CharField(max_length=128, blank=True)
+    lease_until: "Seconds" = models.FloatField()
+    due_at: "Seconds" = models.FloatField()
+    expires_at: "MaybeSeconds" = models.FloatField(null=True)
+    delivered: "Flag" = models.BooleanField()
+    redelivered: "Count" = models.PositiveIntegerField()
+    holds_so_far: "Count" = models.PositiveIntegerField()
+    size: "Bytes" = models.PositiveBigIntegerField()
+    outcome: "MaybeText" = models.CharField(max_length=16, null=True)
+    proof: "Sealed" = models.BinaryField(null=True)
+    payment_response: "Sealed" = models.BinaryField(null=True)
+    result: "Sealed" = models.BinaryField(null=True)
+
+    class Meta:
+        verbose_name = "journal row"
+        indexes: ClassVar = [
+            models.Index(
+                "namespace", "lease_until", name="faregate_owed", condition=Q(expires_at__isnull=True)
+            ),
+            models.Index("namespace", "expires_at", "size", name="faregate_expiring"),
+        ]
+        constraints: ClassVar = [
+            UniqueConstraint(fields=["namespace", "transaction_id"], name="faregate_one_row_per_transaction"),
+            CheckConstraint(condition=Q(state__in=STATES), name="faregate_known_state"),
+            CheckConstraint(
+                condition=_exactly(Q(transaction_id__isnull=True), ("claimed",)),
+                name="faregate_claimed_has_no_transaction",
+            ),
+            CheckConstraint(
+                condition=_exactly(Q(expires_at__isnull=True), OWED), name="faregate_owed_never_expires"
+            ),
+            CheckConstraint(
+                condition=_exactly(Q(outcome__isnull=False), DECIDED), name="faregate_decided_has_outcome"
+            ),
+            CheckConstraint(
+                condition=_exactly(Q(result__isnull=False), DECIDED), name="faregate_decided_has_result"
+            ),
+            CheckConstraint(
+                condition=~Q(state="released") | Q(outcome="succeeded"), name="faregate_released_is_a_success"
+            ),
+            CheckConstraint(
+                condition=_exactly(Q(payment_response__isnull=False), ("released",)),
+                name="faregate_released_is_paid",
+            ),
+            CheckConstraint(
+                condition=_exactly(Q(proof__isnull=False), OPEN), name="faregate_proof_until_final"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.transaction_id or 'no transaction yet'}: {self.state}"

@@ -1,0 +1,122 @@
+"""Rows as records and back. What a payer sent or is owed is sealed; what rules and sweeps need is not."""
+
+import json
+from typing import Any
+
+from faregate.errors import JournalUnreadable
+from faregate.journals.row import Row, State, size_of
+from faregate.journals.seal import Keyring
+from faregate.journals.shelf import Record
+from faregate.model import Failed, Outcome, Response, Succeeded
+
+_LENGTH_BYTES = 4
+_STATES = {state.value for state in State}
+
+
+class Codec:
+    """Packs and opens with one ring of keys."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    def pack(self, row: Row, stamp: int, before: Record | None = None) -> Record:
+        """The record of a row. What was sealed `before` stays as it was: it is written once."""
+        kept: Any = before or {}
+        return Record(
+            key=row.key,
+            stamp=stamp,
+            fence=row.fence,
+            state=row.state.value,
+            request=row.request,
+            transaction_id=row.transaction_id or None,
+            revision_id=row.revision_id,
+            lease_until=row.lease_until,
+            due_at=row.due_at,
+            expires_at=row.expires_at,
+            delivered=row.delivered,
+            redelivered=row.redelivered,
+            holds_so_far=row.holds_so_far,
+            size=size_of(row.outcome),
+            outcome=_named(row.outcome),
+            proof=self._sealed(row, "proof", row.proof.encode(), kept),
+            payment_response=self._sealed(row, "payment_response", row.payment_response.encode(), kept),
+            result=self._sealed(row, "result", _written(row.outcome), kept),
+        )
+
+    def _sealed(self, row: Row, field: str, plain: bytes, kept: Any) -> bytes | None:
+        if not plain:
+            return None
+        sealed: bytes | None = kept.get(field)
+        return self._keyring.seal(row.key, field, plain) if sealed is None else sealed
+
+    def open(self, record: Record) -> Row:
+        """Raises `JournalUnreadable`."""
+        if record["state"] not in _STATES:
+            raise JournalUnreadable("a row in the journal was written by a newer version of faregate")
+        result = self._opened(record, "result", record["result"])
+        return Row(
+            record["key"],
+            record["request"],
+            self._opened(record, "proof", record["proof"]).decode(),
+            record["fence"],
+            record["lease_until"],
+            record["expires_at"],
+            State(record["state"]),
+            record["transaction_id"] or "",
+            record["revision_id"],
+            _read(result) if result else None,
+            self._opened(record, "payment_response", record["payment_response"]).decode(),
+            record["delivered"],
+            record["redelivered"],
+            record["holds_so_far"],
+            record["due_at"],
+        )
+
+    def _opened(self, record: Record, field: str, sealed: bytes | None) -> bytes:
+        return b"" if sealed is None else self._keyring.open(record["key"], field, sealed)
+
+
+def _named(outcome: Outcome | None) -> str | None:
+    if outcome is None:
+        return None
+    return "succeeded" if isinstance(outcome, Succeeded) else "failed"
+
+
+def _written(outcome: Outcome | None) -> bytes:
+    """The length of the head, the head as JSON, and the body as it is."""
+    if outcome is None:
+        return b""
+    if isinstance(outcome, Failed):
+        return _framed({"code": outcome.code}, b"")
+    result = outcome.result
+    head = {
+        "status": result.status,
+        "headers": result.headers,
+        "values": outcome.values,
+        "duration_ms": outcome.duration_ms,
+    }
+    return _framed(head, result.body)
+
+
+def _framed(head: dict[str, Any], body: bytes) -> bytes:
+    text = json.dumps(head, separators=(",", ":")).encode()
+    return b"".join((len(text).to_bytes(_LENGTH_BYTES), text, body))
+
+
+def _read(data: bytes) -> Outcome:
+    """It was sealed by us, so only another version of faregate can have written what is not understood."""
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
+    try:
+        head = json.loads(data[_LENGTH_BYTES:end])
+        if "code" in head:
+            return Failed(head["code"])
+        result = Response(head["status"], _pairs(head["headers"]), data[end:])
+        return Succeeded(result, _pairs(head["values"]), head["duration_ms"])
+    except (ValueError, KeyError, TypeError):
+        raise JournalUnreadable(
+            "a result in the journal was written by another version of faregate"
+        ) from None
+
+
+def _pairs(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in pairs)

@@ -1,0 +1,39 @@
+"""How full a shelf is: measured now and then, and reckoned on in between."""
+
+from faregate.errors import JournalFull
+from faregate.journals.shelf import Shelf
+
+MEASURE_SECONDS = 10.0
+PURGE = 1000
+
+
+class Room:
+    """A bound that several processes keep to, each within what the others add in `MEASURE_SECONDS`."""
+
+    def __init__(self, shelf: Shelf, max_rows: int, max_bytes: int) -> None:
+        self._shelf = shelf
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._rows = self._bytes = 0
+        self._measured_at = -MEASURE_SECONDS
+
+    def add(self, rows: int, size: int) -> None:
+        self._rows += rows
+        self._bytes += size
+
+    def check(self, now: float) -> None:
+        """Raises `JournalFull`, if forgetting what has expired does not help."""
+        if not self._measured_at <= now < self._measured_at + MEASURE_SECONDS:
+            self._measure(now)
+        if self._is_full():
+            self._shelf.purge(now, PURGE)
+            self._measure(now)
+        if self._is_full():
+            raise JournalFull(f"the journal is full ({self._rows} rows, {self._bytes} bytes of results)")
+
+    def _measure(self, now: float) -> None:
+        self._rows, self._bytes = self._shelf.measure()
+        self._measured_at = now
+
+    def _is_full(self) -> bool:
+        return self._rows >= self._max_rows or self._bytes >= self._max_bytes

@@ -1,0 +1,94 @@
+"""What the file may hold. What must not happen to a row is refused by the file itself.
+
+A change of the schema gets a new `VERSION`, and a step from each older one.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from faregate.errors import JournalUnreadable
+
+VERSION = 1
+APPLICATION_ID = 0x66677431
+"""Tells this file from other programs' (SQLite keeps it in the file's head)."""
+
+TABLES = (
+    """
+    CREATE TABLE journal (
+        namespace TEXT NOT NULL,
+        key BLOB NOT NULL CHECK (length(key) = 32),
+        stamp INTEGER NOT NULL,
+        fence INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (
+            state IN ('claimed', 'waiting', 'running', 'decided', 'released', 'closed', 'paid')
+        ),
+        request TEXT NOT NULL,
+        transaction_id TEXT,
+        revision_id TEXT NOT NULL,
+        lease_until REAL NOT NULL,
+        due_at REAL NOT NULL,
+        expires_at REAL,
+        delivered INTEGER NOT NULL CHECK (delivered IN (0, 1)),
+        redelivered INTEGER NOT NULL CHECK (redelivered >= 0),
+        holds_so_far INTEGER NOT NULL CHECK (holds_so_far >= 0),
+        size INTEGER NOT NULL CHECK (size >= 0),
+        outcome TEXT CHECK (outcome IN ('succeeded', 'failed')),
+        proof BLOB,
+        payment_response BLOB,
+        result BLOB,
+        PRIMARY KEY (namespace, key),
+        CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),
+        CONSTRAINT claimed_has_no_transaction CHECK ((transaction_id IS NULL) = (state = 'claimed')),
+        CONSTRAINT owed_never_expires
+            CHECK ((expires_at IS NULL) = (state IN ('waiting', 'running', 'decided'))),
+        CONSTRAINT decided_has_its_outcome CHECK ((outcome IS NOT NULL) = (state IN ('decided', 'released'))),
+        CONSTRAINT outcome_is_whole CHECK ((outcome IS NULL) = (result IS NULL)),
+        CONSTRAINT released_is_a_success CHECK (state <> 'released' OR outcome = 'succeeded'),
+        CONSTRAINT released_is_paid CHECK ((payment_response IS NOT NULL) = (state = 'released')),
+        CONSTRAINT proof_until_final
+            CHECK ((proof IS NOT NULL) = (state IN ('claimed', 'waiting', 'running', 'decided')))
+    )
+    """,
+    "CREATE INDEX journal_owed ON journal (namespace, lease_until) WHERE expires_at IS NULL",
+    # Covers `measure` as well.
+    "CREATE INDEX journal_expiring ON journal (namespace, expires_at, size)",
+    """
+    CREATE TRIGGER journal_never_back BEFORE UPDATE OF state ON journal
+    WHEN OLD.state IN ('released', 'closed', 'paid') AND NEW.state <> OLD.state
+        OR NEW.state = 'claimed' AND OLD.state <> 'claimed'
+        OR OLD.state = 'decided' AND NEW.state IN ('running', 'waiting')
+    BEGIN SELECT RAISE(ABORT, 'a row never goes back'); END
+    """,
+    """
+    CREATE TRIGGER journal_decided_once BEFORE UPDATE OF result ON journal
+    WHEN OLD.result IS NOT NULL AND NEW.result IS NOT NULL
+    BEGIN SELECT RAISE(ABORT, 'an outcome is decided once'); END
+    """,
+)
+
+
+def is_made(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file has this schema; False if it is empty. Raises `JournalUnreadable` for all else."""
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if application == APPLICATION_ID and version == VERSION:
+        return True
+    if application == APPLICATION_ID:
+        raise JournalUnreadable(
+            f"the journal {path} is of version {version}, and this faregate knows {VERSION}: "
+            "use the newer faregate that wrote it"
+        )
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application or version or tables:
+        raise JournalUnreadable(f"{path} is another program's database: name another file for the journal")
+    return False
+
+
+def make(connection: sqlite3.Connection, path: Path) -> None:
+    """In a transaction that is open; another process may have been quicker."""
+    if is_made(connection, path):
+        return
+    for statement in TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")

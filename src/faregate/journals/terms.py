@@ -1,0 +1,29 @@
+"""How long rows live, in seconds, and how often a result is handed out again."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The times of a journal.
+
+    `completion_lease` bounds the telling of an outcome; it is added to the time the work may take.
+    A result that a sweep got paid is kept for `undelivered_retention` until its payer comes.
+    """
+
+    claim_lease: float = 30.0
+    completion_lease: float = 120.0
+    first_pause: float = 5.0
+    longest_pause: float = 300.0
+    undelivered_retention: float = 86_400.0
+    redelivery_window: float = 600.0
+    redeliveries: int = 3
+    failed_retention: float = 3600.0
+
+    @classmethod
+    def for_calls_of(cls, timeout: float) -> "Terms":
+        """Leases that outlast the calls made under them: two to access, three to complete."""
+        return cls(claim_lease=2 * timeout + 10, completion_lease=3 * timeout + 90)
+
+
+DEFAULT_TERMS = Terms()

@@ -1,0 +1,76 @@
+"""A journal that waits for a disk or another machine, in an event loop that must not wait."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from faregate.model import Outcome
+from faregate.ports import Journal
+from faregate.records import Claim, Entry, Ticket
+
+T = TypeVar("T")
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""How an event loop has a blocking call made elsewhere, and waits for what it gives."""
+
+THREADS = 8
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("faregate journal threads")
+
+
+@runtime_checkable
+class Blocks(Protocol):
+    """What a journal that blocks says of itself: there is another of it for event loops."""
+
+    def awaiting(self) -> Journal: ...
+
+
+def for_loops(journal: Journal) -> Journal:
+    """The journal to use in an event loop: `journal` itself unless it blocks."""
+    return journal.awaiting() if isinstance(journal, Blocks) else journal
+
+
+class ThreadedJournal:
+    """Each call of a blocking journal, made by `run`; what it gives is awaited (`faregate.ports.Journal`)."""
+
+    def __init__(self, journal: Journal, run: Run) -> None:
+        self._journal = journal
+        self._run = run
+
+    def claim(self, proof: str, request: str) -> Awaitable[Claim]:
+        return self._run(partial(self._journal.claim, proof, request))
+
+    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> Awaitable[bool]:
+        return self._run(partial(self._journal.start, ticket, transaction_id, revision_id, seconds))
+
+    def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> Awaitable[None]:
+        return self._run(partial(self._journal.wait, ticket, transaction_id, revision_id))
+
+    def decide(self, ticket: Ticket, outcome: Outcome) -> Awaitable[bool]:
+        return self._run(partial(self._journal.decide, ticket, outcome))
+
+    def hold(self, ticket: Ticket) -> Awaitable[None]:
+        return self._run(partial(self._journal.hold, ticket))
+
+    def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> Awaitable[None]:
+        return self._run(partial(self._journal.release, ticket, payment_response, delivered))
+
+    def close(self, ticket: Ticket, paid: bool) -> Awaitable[None]:
+        return self._run(partial(self._journal.close, ticket, paid))
+
+    def drop(self, ticket: Ticket) -> Awaitable[None]:
+        return self._run(partial(self._journal.drop, ticket))
+
+    def due(self) -> Awaitable[Entry | None]:
+        return self._run(self._journal.due)
+
+
+async def in_a_thread(call: Callable[[], T]) -> T:
+    """A few threads of the journal's own: handlers that fill the loop's thread pool do not hold it up."""
+    try:
+        limiter = _limiter.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(THREADS)
+        _limiter.set(limiter)
+    return await anyio.to_thread.run_sync(call, limiter=limiter)

@@ -1,0 +1,58 @@
+"""A Django project as small as Django lets it be. Its database is a file that goes with the process."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+SECRET_KEY = "only for tests"
+ALLOWED_HOSTS = ["*"]
+DEBUG = False
+USE_TZ = True
+ROOT_URLCONF = "tests.django_site.urls"
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "faregate.django.journal",
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+
+def _folder() -> str:
+    """Named in the environment, so that processes started by a test share it."""
+    folder = os.environ.get("FAREGATE_TEST_DJANGO")
+    if folder is None:
+        folder = os.environ["FAREGATE_TEST_DJANGO"] = tempfile.mkdtemp(prefix="faregate-django-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": Path(_folder()) / "db.sqlite3",
+        "OPTIONS": {"timeout": 20},
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

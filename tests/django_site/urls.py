@@ -1,0 +1,6 @@
+"""What the project serves."""
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [path("admin/", admin.site.urls)]

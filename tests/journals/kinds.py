@@ -1,0 +1,51 @@
+"""Every journal there is, made for a test: in this process, or in one that a test starts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.stored import StoredJournal
+
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+AnyJournal = MemoryJournal | StoredJournal
+
+
+class Clock:
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def memory(place: Path, clock: Clock) -> MemoryJournal:
+    return MemoryJournal(clock=clock)
+
+
+def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
+    options = {"keys": [KEY], "namespace": "test https://service.example", "patience": 20, **options}
+    return SqliteJournal(place / "journal.db", clock=clock, **options)
+
+
+def django(place: Path, clock: Clock, **options: Any) -> StoredJournal:
+    """In the database of the tests' project, under a namespace of the test's own."""
+    from tests import django_site
+
+    django_site.ready()
+    from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
+
+    shelf = DjangoShelf(str(place), "default")
+    options = {"keys": secret_keys(), "namespace": str(place), "run": in_djangos_thread, **options}
+    return StoredJournal(shelf, clock=clock, **options)
+
+
+KINDS: dict[str, Callable[[Path, Clock], AnyJournal]] = {"memory": memory, "sqlite": sqlite, "django": django}
+STORED: dict[str, Callable[..., StoredJournal]] = {"sqlite": sqlite, "django": django}
+
+
+def done_with(journal: AnyJournal) -> None:
+    """Close what this thread has open."""
+    if isinstance(journal, StoredJournal):
+        journal.disconnect()
