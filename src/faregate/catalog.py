@@ -36,6 +36,10 @@ class Catalog:
         self._asked_at = now
         return None
 
+    def asset_of(self, sells: str) -> str | None:
+        """What was read last; None if nothing was."""
+        return self._rules[sells].asset if sells in self._rules else None
+
     def asking(self, offer: Offer) -> Call[Rules]:
         """The call that reads the contracts document and gives the offer's rules."""
         call = list_contracts(include_integration_key=True)

@@ -54,7 +54,7 @@ class Paywall:
         client = self._client_arguments(transport)
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
-        catalog = Catalog(time.monotonic)
+        catalog = self._catalog = Catalog(time.monotonic)
         self.world: World = SellerWorld(self._client.send, self.journal, catalog, time.sleep)
         self.async_world: World = SellerWorld(
             self._async_client.send, for_loops(self.journal), catalog, anyio.sleep
@@ -104,6 +104,10 @@ class Paywall:
                 "Set FAREGATE_PUBLIC_URL: the server does not say on which address it listens."
             )
         return origin
+
+    def known_asset(self, sells: str) -> str | None:
+        """The asset in which this settles, if the service has told it already. Asks nobody."""
+        return self._catalog.asset_of(sells)
 
     def sweep(self) -> int:
         """Finish what was interrupted or held; the number of rows looked at. Blocking."""
