@@ -1,4 +1,4 @@
-"""Real servers on loopback for tests: uvicorn on asyncio, hypercorn on trio, each in one thread."""
+"""Real servers on loopback for tests, each in a thread: uvicorn on asyncio, hypercorn on trio, Werkzeug."""
 
 import socket
 import threading
@@ -12,6 +12,7 @@ import hypercorn.config
 import hypercorn.trio
 import trio
 import uvicorn
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 
 @contextmanager
@@ -55,6 +56,25 @@ def serving_on_trio(app: Any) -> Generator[str]:
         token, event = stop[0]
         token.run_sync_soon(event.set)
         thread.join()
+
+
+@contextmanager
+def serving_wsgi(app: Any) -> Generator[str]:
+    """The app under Werkzeug's server, a thread per request; gives its URL."""
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Silent)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Silent(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Nothing: failed requests are some tests' very purpose."""
 
 
 def _until(ready: Any, seconds: float = 10.0) -> None:

@@ -7,7 +7,9 @@ snippet without an app is run as it stands; the addresses it names are those of 
 import re
 import sys
 from collections.abc import Generator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,15 +19,13 @@ import pytest
 
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
-from tests.servers import serving
+from tests.servers import serving, serving_wsgi
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md",
-    *(
-        f"docs/{name}.md"
-        for name in ["quickstart", "flow", "settings", "adapters/starlette", "adapters/fastapi", "payers"]
-    ),
+    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "payers"]),
+    *(f"docs/adapters/{page.name}" for page in sorted((ROOT / "docs/adapters").glob("*.md"))),
 )
 SELLER = "http://127.0.0.1:8000"
 SERVICE = "http://127.0.0.1:8402"
@@ -73,8 +73,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
 @pytest.mark.parametrize("snippet", APPS, ids=lambda one: one.place)
 def test_an_app_is_paid(snippet: Snippet, service: str) -> None:
     assert snippet.pays, "say before the snippet what it sells: <!-- pays: GET /path -->"
-    app = run(snippet.code).app
-    with serving(app) as seller:
+    with serving_any(run(snippet.code).app) as seller:
         for request in snippet.pays:
             method, path = request.split()
             _buy(method, seller + path)
@@ -111,6 +110,11 @@ def test_the_readme_has_twelve_lines_per_framework() -> None:
 
 def test_each_page_is_read() -> None:
     assert {one.place.split(":")[0] for one in SNIPPETS} == set(PAGES)
+
+
+def serving_any(app: Any) -> AbstractContextManager[str]:
+    """An ASGI app's call is a coroutine, a WSGI app's is not."""
+    return serving(app) if iscoroutinefunction(type(app).__call__) else serving_wsgi(app)
 
 
 def run(code: str, name: str = "snippet") -> Any:
