@@ -1,17 +1,24 @@
-"""`faregate`, the command. One subcommand so far: `faregate emulator`."""
+"""`faregate`, the command. What a subcommand does is in its own module, imported when it is called."""
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from faregate.errors import FaregateError
+from faregate.loading import WrongCall
+
+Run = Callable[[argparse.Namespace], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. 0 is well, 1 is a fault told in a sentence on stderr, 2 is a wrong call."""
     arguments = _parser().parse_args(argv)
+    run: Run = arguments.run
     try:
-        return _emulator(arguments)
+        return run(arguments)
+    except WrongCall as error:
+        print(f"faregate: {error}", file=sys.stderr)
+        return 2
     except (FaregateError, ImportError) as error:
         print(f"faregate: {error}", file=sys.stderr)
         return 1
@@ -23,14 +30,51 @@ def _emulator(arguments: argparse.Namespace) -> int:
     return run_emulator(arguments)
 
 
+def _routes(arguments: argparse.Namespace) -> int:
+    from faregate.routes import run_routes
+
+    return run_routes(arguments)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from faregate.routes import run_check
+
+    return run_check(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    command = commands.add_parser(
-        "emulator",
-        help="run the merchant service on this machine",
-        description="Runs the merchant service on this machine, with nothing signed up for.",
+    _add_emulator(
+        commands.add_parser(
+            "emulator",
+            help="run the merchant service on this machine",
+            description="Runs the merchant service on this machine, with nothing signed up for.",
+        )
     )
+    _add_app(
+        commands.add_parser(
+            "routes",
+            help="list what an application sells",
+            description="Lists every route of an application as paid, free or refused. "
+            "Ends with 1 if something is declared that no request can reach.",
+        ),
+        _routes,
+    )
+    _add_app(
+        commands.add_parser(
+            "check",
+            help="ask the merchant service whether all of it can be sold",
+            description="Asks the merchant service whether everything that is for sale can be sold. "
+            "Ends with 1 if not.",
+        ),
+        _check,
+    )
+    return parser
+
+
+def _add_emulator(command: argparse.ArgumentParser) -> None:
+    command.set_defaults(run=_emulator)
     add = command.add_argument
     add("--port", type=int, default=0, help="port to listen on; 0, the default, is any free one")
     add("--host", default="127.0.0.1", help="a loopback address; others are refused")
@@ -38,7 +82,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
     add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
     add("--json", action="store_true", help="print one line of JSON instead of text")
-    return parser
+
+
+def _add_app(command: argparse.ArgumentParser, run: Run) -> None:
+    command.set_defaults(run=run)
+    add = command.add_argument
+    add("app", metavar="MODULE:APP", help="the application, as servers name it: shop:app")
+    add("--app-dir", default="", metavar="DIR", help="look for the module here, not in this directory")
+    add("--factory", action="store_true", help="APP is a function that makes the application")
+    add("--json", action="store_true", help="print JSON instead of text")
 
 
 if __name__ == "__main__":

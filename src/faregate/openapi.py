@@ -1,75 +1,160 @@
-"""How a paid operation is documented: 402 and 202 with their headers. Works on the plain schema.
+"""How a paid operation is documented: its proof, its answers, what it sells. Works on the plain schema.
 
-A paid operation is marked by a security requirement of the name `MARK`, which `faregate.fastapi.paid`
-declares. The mark is taken away: a proof of payment is not authentication (spec: Authentication).
+A paid operation is marked by a security requirement of a scheme named `MARK` and what is sold, which
+`faregate.fastapi.paid` declares; the scheme carries the `x-payment-info`. The mark is taken away: a proof
+of payment is not authentication (spec: Authentication). An operation below a paid prefix needs no mark.
 """
 
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
-MARK = "PAYMENT-SIGNATURE"
+from faregate.model import Offer
 
+MARK = "PAYMENT-SIGNATURE."
+INFO = "x-payment-info"
+
+Schema = dict[str, Any]
+
+_METHODS = ("get", "put", "post", "delete", "patch", "head", "trace")
 _STRING = {"type": "string"}
-_SIGNATURE = {
+_RETRY = {"description": "Seconds to wait before coming back.", "schema": _STRING}
+_INSTRUCTIONS = {"description": "Base64 of the x402 version 2 payment instructions.", "schema": _STRING}
+
+_PROBLEM: Schema = {
+    "title": "PaymentProblem",
+    "description": "Why the result was not given. Programs read `code`, people read `message`.",
+    "type": "object",
+    "required": ["code", "message"],
+    "properties": {
+        "code": {**_STRING, "title": "Code"},
+        "message": {**_STRING, "title": "Message"},
+        "transaction_id": {**_STRING, "title": "Transaction Id", "description": "There once one exists."},
+    },
+}
+_SIGNATURE: Schema = {
     "name": "PAYMENT-SIGNATURE",
     "in": "header",
     "required": False,
     "description": "Base64 proof of an x402 version 2 payment, made by the payer.",
     "schema": _STRING,
 }
-_BODY = {
-    "type": "object",
-    "required": ["code", "message"],
-    "properties": {"code": _STRING, "message": _STRING, "transaction_id": _STRING},
+_RECEIPT: Schema = {"description": "Base64 proof of the settled payment.", "schema": _STRING}
+_ANSWERS: dict[str, tuple[str, str, Schema]] = {
+    "202": (
+        "PaymentPending",
+        "The payment is still settling. Repeat the request with the same payment; do not pay again.",
+        {"Retry-After": _RETRY},
+    ),
+    "402": (
+        "PaymentRequired",
+        "Payment required. Pay as the instructions say and repeat the request.",
+        {"PAYMENT-REQUIRED": _INSTRUCTIONS, "Retry-After": _RETRY},
+    ),
+    "409": (
+        "PaymentConflict",
+        "This payment is being served at this moment, or was used already.",
+        {"Retry-After": _RETRY},
+    ),
+    "503": (
+        "PaymentUnconfirmed",
+        "The payment could not be confirmed. Repeat the request with the same payment; do not pay again.",
+        {"Retry-After": _RETRY},
+    ),
 }
-_RETRY = {"description": "Seconds to wait before coming back.", "schema": _STRING}
-_RESPONSES: dict[str, Any] = {
-    "402": {
-        "description": "Payment required. Pay as the instructions say and repeat the request.",
-        "headers": {
-            "PAYMENT-REQUIRED": {
-                "description": "Base64 of the x402 version 2 payment instructions.",
-                "schema": _STRING,
-            },
-            "Retry-After": _RETRY,
-        },
-        "content": {"application/json": {"schema": _BODY}},
-    },
-    "202": {
-        "description": "The payment is still settling. Repeat the request with the same payment.",
-        "headers": {"Retry-After": _RETRY},
-        "content": {"application/json": {"schema": _BODY}},
-    },
-}
-_PAYMENT_RESPONSE = {"description": "Base64 proof of the settled payment.", "schema": _STRING}
 
 
-def with_payments(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema, its paid operations completed in place. Doing it twice changes nothing."""
-    for path in schema.get("paths", {}).values():
-        for operation in path.values():
-            if hasattr(operation, "get") and _unmarked(operation):
-                _document(operation)
-    schema.get("components", {}).get("securitySchemes", {}).pop(MARK, None)
+def payment_info(sold: Offer) -> Schema:
+    """What is known of an offer without asking anybody. The price is the service's to say, in its 402."""
+    info: Schema = {"protocols": [{"x402": {}}], "sells": sold.sells}
+    return info if sold.asset is None else {**info, "asset": sold.asset}
+
+
+def with_payments(
+    schema: Schema,
+    ground: Callable[[str], Offer | None] = lambda _path: None,
+    asset: Callable[[str], str | None] = lambda _sells: None,
+) -> Schema:
+    """The schema, its paid operations completed in place. Doing it again adds what has become known.
+
+    `ground` gives what a whole prefix sells, for a path of the schema; `asset` the settlement asset of
+    what is sold, as far as the service has told it.
+    """
+    schemes = schema.get("components", {}).get("securitySchemes", {})
+    for path, operation in _operations(schema):
+        info = _unmarked(operation, schemes) or _sold_at(ground(path))
+        if info is not None and not _is_documented(operation):
+            _document(operation, _components(schema))
+        told = operation.get(INFO, {})
+        if info is not None or "sells" in told:
+            told = operation[INFO] = {**(info or {}), **told}
+            known = asset(told["sells"])
+            if known is not None:
+                told.setdefault("asset", known)
+    _forget(schema, schemes)
     return schema
 
 
-def _unmarked(operation: dict[str, Any]) -> bool:
-    """Takes the mark of a paid operation away; False if there was none."""
-    marked = [requirement for requirement in operation.get("security", ()) if MARK in requirement]
-    for requirement in marked:
-        del requirement[MARK]
-        if not requirement:
+def _operations(schema: Schema) -> Iterator[tuple[str, Schema]]:
+    for path, item in schema.get("paths", {}).items():
+        yield from ((path, item[method]) for method in _METHODS if method in item)
+
+
+def _sold_at(sold: Offer | None) -> Schema | None:
+    return None if sold is None else payment_info(sold)
+
+
+def _unmarked(operation: Schema, schemes: Schema) -> Schema | None:
+    """Takes the mark of a paid operation away, and gives what it said."""
+    info: Schema | None = None
+    for requirement in list(operation.get("security", ())):
+        marks = [name for name in requirement if name.startswith(MARK)]
+        for name in marks:
+            del requirement[name]
+            info = schemes[name][INFO]
+        if marks and not requirement:
             operation["security"].remove(requirement)
-    if marked and not operation["security"]:
+    if info is not None and not operation["security"]:
         del operation["security"]
-    return bool(marked)
+    return info
 
 
-def _document(operation: dict[str, Any]) -> None:
-    operation.setdefault("parameters", []).append(_SIGNATURE)
+def _forget(schema: Schema, schemes: Schema) -> None:
+    """The marks' own schemes, once nothing refers to them."""
+    marks = [name for name in schemes if name.startswith(MARK)]
+    for name in marks:
+        del schemes[name]
+    if marks and not schemes:
+        del schema["components"]["securitySchemes"]
+
+
+def _components(schema: Schema) -> Callable[[str, str, Schema], Schema]:
+    """Defines something once, under a name that is not the seller's own; gives the reference to it."""
+    components = schema.setdefault("components", {})
+
+    def define(kind: str, name: str, what: Schema) -> Schema:
+        kept = components.setdefault(kind, {})
+        while kept.setdefault(name, deepcopy(what)) != what:
+            name = f"Faregate{name}"
+        return {"$ref": f"#/components/{kind}/{name}"}
+
+    return define
+
+
+def _is_documented(operation: Schema) -> bool:
+    return any("PaymentSignature" in one.get("$ref", "") for one in operation.get("parameters", ()))
+
+
+def _document(operation: Schema, define: Callable[[str, str, Schema], Schema]) -> None:
+    operation.setdefault("parameters", []).append(define("parameters", "PaymentSignature", _SIGNATURE))
     responses = operation.setdefault("responses", {})
+    receipt = define("headers", "PaymentResponse", _RECEIPT)
     for status, response in responses.items():
-        if status.startswith("2") and status != "202":
-            response.setdefault("headers", {}).setdefault("PAYMENT-RESPONSE", _PAYMENT_RESPONSE)
-    for status, response in _RESPONSES.items():
-        responses.setdefault(status, response)
+        if status.startswith("2") and "$ref" not in response:
+            response.setdefault("headers", {}).setdefault("PAYMENT-RESPONSE", receipt)
+    problem = define("schemas", "PaymentProblem", _PROBLEM)
+    content = {"application/json": {"schema": problem}}
+    for status, (name, description, headers) in _ANSWERS.items():
+        answer = {"description": description, "headers": headers, "content": content}
+        if status not in responses:
+            responses[status] = define("responses", name, answer)

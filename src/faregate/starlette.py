@@ -13,6 +13,7 @@ try:
     from starlette.exceptions import WebSocketException
     from starlette.requests import HTTPConnection
     from starlette.responses import Response
+    from starlette.routing import Mount
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "faregate.starlette needs Starlette: pip install 'faregate[starlette]'", name=error.name
@@ -21,6 +22,7 @@ except ModuleNotFoundError as error:
 from faregate.asgi import ASGIApp, open_gate
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.errors import Misconfigured
+from faregate.fronts import layers
 from faregate.gate import PaymentStop
 from faregate.model import Offer
 from faregate.openapi import with_payments
@@ -28,8 +30,9 @@ from faregate.payment import Payment
 from faregate.paywall import Limits, Paywall, offer
 from faregate.scopes import Receive, Scope, Send
 from faregate.settings import Arguments
+from faregate.stock import inventory_of
 
-__all__ = ["Payment", "PaywallMiddleware", "paid"]
+__all__ = ["Payment", "PaywallMiddleware", "inventory_of", "paid"]
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -38,7 +41,8 @@ class PaywallMiddleware(ASGIMiddleware):
     """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one.
 
     Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
-    a `Misconfigured` is told to the server as a failed start, and raised for every request.
+    a `Misconfigured` is kept as `mistake`, told to the server as a failed start, and raised for every
+    request.
     """
 
     def __init__(
@@ -50,19 +54,19 @@ class PaywallMiddleware(ASGIMiddleware):
         refuse: Sequence[str] = (),
         **arguments: Unpack[Arguments],
     ) -> None:
-        self._mistake: Misconfigured | None = None
+        self.mistake: Misconfigured | None = None
         self._documented = False
         try:
             super().__init__(app, paywall, offers=offers, refuse=refuse, **arguments)
         except Misconfigured as mistake:
-            self._mistake = mistake
+            self.mistake = mistake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._mistake is not None:
-            await _not_started(self._mistake, scope, receive, send)
+        if self.mistake is not None:
+            await _not_started(self.mistake, scope, receive, send)
             return
         if not self._documented:
-            document(scope.get("app"))
+            document(scope.get("app", self.app), self)
             self._documented = True
         await super().__call__(scope, receive, send)
 
@@ -74,18 +78,30 @@ async def _not_started(mistake: Misconfigured, scope: Scope, receive: Receive, s
     await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
 
 
-def document(app: Any) -> None:
-    """Let `app.openapi()` speak of payments: 402 and 202 with their headers on each paid operation."""
+def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
+    """Let `app.openapi()` speak of payments (`faregate.openapi`), and that of every application below it.
+
+    `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
+    offers, is said too. `root` is where the application is mounted. Nothing is asked of the service.
+    """
     make = getattr(app, "openapi", None)
-    if make is None or hasattr(make, "faregate"):
-        return
+    if make is not None:
 
-    @wraps(make)
-    def openapi() -> dict[str, Any]:
-        return with_payments(make())
+        @wraps(make)
+        def openapi() -> dict[str, Any]:
+            return completed(make(), front, root)
 
-    openapi.__dict__["faregate"] = "documented"
-    app.openapi = openapi
+        app.openapi = openapi
+    for route in getattr(app, "routes", ()):
+        if isinstance(route, Mount):
+            document(layers(route.app)[-1], front, root + route.path)
+
+
+def completed(schema: dict[str, Any], front: ASGIMiddleware | None, root: str) -> dict[str, Any]:
+    if front is None:
+        return with_payments(schema)
+    grounds, paywall = front.grounds, front.paywall
+    return with_payments(schema, lambda path: grounds.place(root + path, root).offer, paywall.known_asset)
 
 
 def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]:

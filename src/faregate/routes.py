@@ -1,0 +1,90 @@
+"""`faregate routes` and `faregate check`: what an application sells, and whether it can be sold."""
+
+import json
+import sys
+from argparse import Namespace
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from faregate.fronts import behind, front_of, layers, opaque
+from faregate.inventory import Inventory, as_json, as_table, check
+from faregate.loading import WrongCall, load
+from faregate.paywall import Paywall
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What an application sells; the paywall of those routes that know of none of their own."""
+
+    inventory: Inventory
+    paywall: Paywall | None = None
+
+
+def run_routes(arguments: Namespace) -> int:
+    """Prints every route as paid, free or refused; 1 if something is declared that no request can reach."""
+    inventory = _stock(arguments).inventory
+    print(as_json(inventory) if arguments.json else as_table(inventory))
+    return 1 if inventory.complaints else 0
+
+
+def run_check(arguments: Namespace) -> int:
+    """Asks the service about everything that is for sale; 1 if something of it cannot be sold."""
+    stock = _stock(arguments)
+    offers = stock.inventory.offers
+    faults = check(stock.paywall, stock.inventory) if offers else ["Nothing is for sale in this application."]
+    if arguments.json:
+        print(json.dumps({"sells": [offer.sells for offer in offers], "faults": faults}, indent=2))
+    elif faults:
+        print("\n".join(faults))
+    else:
+        print(f"All is well: {len(offers)} {'offer' if len(offers) == 1 else 'offers'} can be sold.")
+    return 1 if faults else 0
+
+
+def _stock(arguments: Namespace) -> Stock:
+    return stock_of(load(arguments.app, arguments.app_dir, factory=arguments.factory))
+
+
+def stock_of(app: Any) -> Stock:
+    """Whatever an application is, and however many layers of middleware are around it.
+
+    Raises `WrongCall` for what is none, and `Misconfigured`.
+    """
+    if not callable(app):
+        raise WrongCall(f"This is no application but of type {type(app).__name__}.")
+    *around, core = layers(app)
+    if _is(core, "starlette.applications", "Starlette") or _is(core, "starlette.routing", "Router"):
+        return Stock(_of_starlette(app))  # it looks through the layers itself
+    fronts = [front for layer in around if (front := front_of(layer)) is not None]
+    if _is(core, "flask", "Flask"):
+        stock = _of_flask(core)
+    elif _is(core, "django.core.handlers.base", "BaseHandler"):
+        stock = _of_django()
+    else:
+        stock = Stock(opaque(core))
+    return Stock(behind(fronts, stock.inventory), stock.paywall)
+
+
+def _is(app: Any, module: str, name: str) -> bool:
+    """Without importing a framework that the application has not imported."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(app, kind)
+
+
+def _of_starlette(app: Any) -> Inventory:
+    if "fastapi" in sys.modules:
+        from faregate.fastapi import inventory_of
+    else:
+        from faregate.starlette import inventory_of
+    return inventory_of(app)
+
+
+def _of_flask(app: Any) -> Stock:
+    from faregate.flask.routes import door_of, inventory_of
+
+    return Stock(inventory_of(app), door_of(app).paywall)
+
+
+def _of_django() -> Stock:
+    return Stock(import_module("faregate.django.routes").inventory_of())
