@@ -42,7 +42,9 @@ def test_the_names_of_the_front_doors() -> None:
     ("module", "stays_out"),
     [
         ("faregate", "starlette fastapi flask django eth_account uvicorn pyreqwest"),
-        ("faregate.asgi", "starlette fastapi eth_account uvicorn"),
+        ("faregate.asgi", "starlette fastapi werkzeug flask django eth_account uvicorn"),
+        ("faregate.wsgi", "starlette fastapi flask django eth_account uvicorn"),
+        ("faregate.flask", "starlette fastapi django eth_account uvicorn"),
         ("faregate.starlette", "fastapi eth_account uvicorn"),
         ("faregate.fastapi", "eth_account"),
         ("faregate.flow", "httpx asyncio threading socket pydantic starlette"),
@@ -65,12 +67,38 @@ sys.exit(f"{module} loads {{loaded}}" if loaded else 0)
     assert found.returncode == 0, found.stderr
 
 
-NEEDS = {"starlette": "starlette", "fastapi": "fastapi", "emulator": "eth_account"}
+FRAMEWORKS = {"starlette", "fastapi", "werkzeug", "flask", "django"}
+NEEDS = {
+    "asgi": set[str](),
+    "wsgi": {"werkzeug"},
+    "starlette": {"starlette"},
+    "fastapi": {"fastapi", "starlette"},
+    "flask": {"flask", "werkzeug"},
+    "django": {"django"},
+}
 
 
 @pytest.mark.parametrize("module", NEEDS)
+def test_a_front_door_needs_no_other_framework(module: str) -> None:
+    absent = sorted(FRAMEWORKS - NEEDS[module])
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import faregate.{module}"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0, found.stderr
+
+
+MISSING = {
+    "starlette": "starlette",
+    "fastapi": "fastapi",
+    "wsgi": "werkzeug",
+    "flask": "flask",
+    "django": "django",
+    "emulator": "eth_account",
+}
+
+
+@pytest.mark.parametrize("module", MISSING)
 def test_a_missing_extra_says_how_to_get_it(module: str) -> None:
-    code = f"import sys; sys.modules[{NEEDS[module]!r}] = None; import faregate.{module}"
+    code = f"import sys; sys.modules[{MISSING[module]!r}] = None; import faregate.{module}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert found.returncode == 1
     assert f"pip install 'faregate[{module}]'" in found.stderr
