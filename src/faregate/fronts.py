@@ -6,7 +6,6 @@ Neutral: a layer is whatever keeps the application it wraps as `app`, as middlew
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from inspect import isclass
 from typing import Any
 
 from faregate.grounds import Grounds
@@ -88,7 +87,9 @@ def handler_name(handler: Any) -> str:
     """Where a person finds it: `shop.reports.today`; for an object, its class."""
     while isinstance(handler, partial):
         handler = handler.func
-    named = handler if isclass(handler) or hasattr(handler, "__qualname__") else type(handler)
+    named: Any = handler
+    if not hasattr(handler, "__qualname__"):
+        named = type(handler)
     return f"{named.__module__}.{named.__qualname__}".replace("<locals>.", "")
 
 

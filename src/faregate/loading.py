@@ -30,10 +30,8 @@ def load(target: str, directory: str = "", *, factory: bool = False) -> Any:
     if not callable(found):
         raise WrongCall(f"{target} is no application but of type {type(found).__name__}.")
     if inspect.isroutine(found) and not _may_be_called_with(found, 2, 3):
-        hint = (
-            "Add --factory if it makes one." if _may_be_called_with(found, 0) else "It takes other arguments."
-        )
-        raise WrongCall(f"{target} is a function and no application. {hint}")
+        hint = " Add --factory if it makes one." if _may_be_called_with(found, 0) else ""
+        raise WrongCall(f"{target} is a function and no application.{hint}")
     return found
 
 

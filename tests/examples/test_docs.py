@@ -80,7 +80,8 @@ def test_an_offer_on_a_router_may_be_named_again() -> None:
 
 
 def test_a_report_the_revision_does_not_know_is_failed_work(emulator: Emulator) -> None:
-    [snippet] = [one for one in APPS if one.place.startswith("docs/adapters/fastapi.md") and "token_meter" in one.code]
+    page = "docs/adapters/fastapi.md"
+    [snippet] = [one for one in APPS if one.place.startswith(page) and "token_meter" in one.code]
     wrong = snippet.code.replace("input_tokens=3", "other_tokens=3")
     with serving(run(wrong).app) as seller:
         url = f"{seller}/meter"
@@ -96,9 +97,10 @@ def test_openapi_speaks_of_the_payment() -> None:
         schema = httpx.get(f"{seller}/openapi.json").json()
 
     operation = schema["paths"]["/meter"]["post"]
-    assert "PAYMENT-SIGNATURE" in [one["name"] for one in operation["parameters"]]
-    assert {"200", "202", "402"} <= set(operation["responses"])
-    assert "PAYMENT-REQUIRED" in operation["responses"]["402"]["headers"]
+    assert {"$ref": "#/components/parameters/PaymentSignature"} in operation["parameters"]
+    assert {"200", "202", "402", "409", "503"} <= set(operation["responses"])
+    assert "PAYMENT-REQUIRED" in schema["components"]["responses"]["PaymentRequired"]["headers"]
+    assert operation["x-payment-info"]["sells"] == "token_meter"
 
 
 @pytest.mark.usefixtures("emulator")
