@@ -19,11 +19,11 @@ commands = AppGroup("faregate", help="What this app sells.")
 def routes(for_machines: bool) -> None:
     """List every route as paid, free or refused.
 
-    Fails if something is declared to be sold or refused, and no route is there.
+    Fails if something is declared that no request can reach.
     """
     inventory = inventory_of(current_app)
     click.echo(as_json(inventory) if for_machines else as_table(inventory))
-    if inventory.unmatched:
+    if inventory.complaints:
         raise SystemExit(1)
 
 
@@ -50,5 +50,5 @@ def _of_journal(paywall: Paywall) -> list[str]:
         if isinstance(claim, Fresh):
             journal.drop(claim.ticket)
     except Exception as error:
-        return [f"the journal cannot be written: {error}"]
+        return [f"The journal cannot be written: {error}"]
     return []

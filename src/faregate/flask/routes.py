@@ -1,41 +1,54 @@
 """What a Flask app sells: its routes as `faregate.inventory` lists them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from flask import Flask
 from werkzeug.routing import Rule
 
 from faregate.errors import Misconfigured
 from faregate.flask.door import NAME, Door
-from faregate.flask.views import OFFER, is_bypassed, is_exempt, offer_of
+from faregate.flask.views import OFFER, is_bypassed, is_exempt, misplaced, offer_of
 from faregate.inventory import Inventory, Listed, take_stock
 from faregate.model import Offer
 
 
 def inventory_of(app: Flask) -> Inventory:
     """Every route of the app as paid, free or refused. Raises `Misconfigured` for one without a paywall."""
-    rules = list(app.url_map.iter_rules())
-    listed = [row for rule in rules for row in _rows(app, rule)]
-    lone = [
-        f"blueprint {name}" for name in _sold_groups(app) if not any(_is_in(rule, name) for rule in rules)
-    ]
-    return take_stock(listed, door_of(app).grounds, (*lone, *_bypassed(app)))
+    faults: list[str] = []
+    rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
+    faults.extend(_empty_groups(app))
+    return take_stock(rows, door_of(app).grounds, faults=faults)
 
 
 def door_of(app: Flask) -> Door:
+    """The paywall of the app. Raises `Misconfigured`."""
     door = app.extensions.get(NAME)
     if not isinstance(door, Door):
         raise Misconfigured("This Flask app has no paywall: Faregate(app), or paywall.init_app(app)")
     return door
 
 
-def _rows(app: Flask, rule: Rule) -> Iterator[Listed]:
-    """One row, or several where methods of a class are sold differently."""
-    methods: dict[Offer | None, list[str]] = {}
+def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[Listed]:
+    """One row, or several where the methods of a class are sold differently."""
+    if is_bypassed(app.view_functions.get(rule.endpoint)):
+        faults.append(misplaced(rule.endpoint))
+        yield _row(rule, _methods(rule), None, closed=True)
+        return
+    groups: dict[tuple[Offer, ...], list[str]] = {}
     for method in _methods(rule):
-        methods.setdefault(_sold(app, rule, method), []).append(method)
-    for sold, names in methods.items():
-        yield Listed(rule.rule, tuple(names), rule.endpoint, sold)
+        groups.setdefault(_sold(app, rule, method), []).append(method)
+    for offers, methods in groups.items():
+        row = _row(rule, methods, offers[0] if offers else None, closed=len(offers) > 1)
+        if len(offers) > 1:
+            named = " and ".join(repr(one.sells) for one in offers)
+            faults.append(f"{row.verbs} {row.place} sells {named}: nobody can buy it. Keep one offer.")
+        yield row
+
+
+def _row(rule: Rule, methods: list[str], sold: Offer | None, closed: bool) -> Listed:
+    row = Listed(rule.rule, tuple(methods), rule.endpoint, sold, host=rule.host or "")
+    return replace(row, standing="refused" if closed else "paid" if sold is not None else "free")
 
 
 def _methods(rule: Rule) -> list[str]:
@@ -48,31 +61,30 @@ def _methods(rule: Rule) -> list[str]:
     return sorted(methods)
 
 
-def _sold(app: Flask, rule: Rule, method: str) -> Offer | None:
+def _sold(app: Flask, rule: Rule, method: str) -> tuple[Offer, ...]:
+    """What the view sells, and what its blueprints do."""
     view = app.view_functions.get(rule.endpoint)
     own = offer_of(view, method)
-    if own is not None or is_exempt(view, method):
-        return own
-    return next((sold for name, sold in _sold_groups(app).items() if _is_in(rule, name)), None)
+    groups = (
+        () if is_exempt(view, method) else (sold for name, sold in _sold_groups(app) if _is_in(rule, name))
+    )
+    return tuple(dict.fromkeys((*(() if own is None else (own,)), *groups)))
 
 
-def _sold_groups(app: Flask) -> dict[str | None, Offer]:
+def _sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:
     """The blueprints that are sold as a whole; None is the app itself."""
-    return {
-        name: hook.__dict__[OFFER]
-        for name, hooks in app.before_request_funcs.items()
-        for hook in hooks
-        if OFFER in getattr(hook, "__dict__", {})
-    }
+    for name, hooks in app.before_request_funcs.items():
+        for hook in hooks:
+            if OFFER in getattr(hook, "__dict__", {}):
+                yield name, hook.__dict__[OFFER]
 
 
 def _is_in(rule: Rule, group: str | None) -> bool:
     return group is None or rule.endpoint.startswith(f"{group}.")
 
 
-def _bypassed(app: Flask) -> list[str]:
-    return [
-        f"the price of {name} (put @app.route above @paywall.require)"
-        for name, view in app.view_functions.items()
-        if is_bypassed(view)
-    ]
+def _empty_groups(app: Flask) -> Iterator[str]:
+    rules = list(app.url_map.iter_rules())
+    for name, sold in _sold_groups(app):
+        if not any(_is_in(rule, name) for rule in rules):
+            yield f"Blueprint {name!r} sells {sold.sells!r}, and has no route."

@@ -65,6 +65,9 @@ def guarded(view: View, sold: Offer) -> View:
         )
     if hasattr(view, _EXEMPT):
         raise Misconfigured("A view cannot be both sold and exempt. Keep one of the two.")
+    own = getattr(view, OFFER, None)
+    if own not in (None, sold):
+        raise Misconfigured(f"A view is sold as {own.sells!r} and as {sold.sells!r}. Keep one of the two.")
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
@@ -73,7 +76,8 @@ def guarded(view: View, sold: Offer) -> View:
 
     guard.__dict__.pop(_PRICED, None)
     guard.__dict__[OFFER] = sold
-    getattr(view, "__dict__", {})[_PRICED] = True
+    if own is None:
+        getattr(view, "__dict__", {})[_PRICED] = True
     return guard
 
 
@@ -104,10 +108,14 @@ def not_bypassed() -> None:
     """A `before_request` that stops what the router runs without the price that was put on it."""
     rule = request.url_rule
     if rule is not None and is_bypassed(_view_of(rule)):
-        raise Misconfigured(
-            f"The price of {rule.endpoint!r} is not on what the router runs: "
-            "put @app.route above @paywall.require, not below it."
-        )
+        raise Misconfigured(misplaced(rule.endpoint))
+
+
+def misplaced(endpoint: str) -> str:
+    return (
+        f"The price of {endpoint!r} is not on what the router runs: "
+        "put @app.route above @paywall.require. A function that is sold cannot be given away as well."
+    )
 
 
 def is_bypassed(view: View | None) -> bool:
