@@ -29,16 +29,16 @@ def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
     return SqliteJournal(place / "journal.db", clock=clock, **options)
 
 
-def django(place: Path, clock: Clock, **options: Any) -> StoredJournal:
+def django(place: Path, clock: Clock, namespace: str = "test", **options: Any) -> StoredJournal:
     """In the database of the tests' project, under a namespace of the test's own."""
     from tests import django_site
 
     django_site.ready()
     from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
 
-    shelf = DjangoShelf(str(place), "default")
-    options = {"keys": secret_keys(), "namespace": str(place), "run": in_djangos_thread, **options}
-    return StoredJournal(shelf, clock=clock, **options)
+    namespace = f"{namespace} {place}"
+    options = {"keys": secret_keys(), "run": in_djangos_thread, **options}
+    return StoredJournal(DjangoShelf(namespace, "default"), namespace=namespace, clock=clock, **options)
 
 
 KINDS: dict[str, Callable[[Path, Clock], AnyJournal]] = {"memory": memory, "sqlite": sqlite, "django": django}

@@ -3,7 +3,7 @@
 INSTALLED_APPS = [..., "faregate.django.journal"], then `python manage.py migrate faregate_journal`.
 """
 
-from django.apps import apps
+from django.apps import apps as project
 
 from faregate.errors import Misconfigured
 from faregate.journals.stored import StoredJournal
@@ -18,7 +18,7 @@ def make_journal(namespace: str, terms: Terms = DEFAULT_TERMS, *, using: str = "
     It is sealed with keys made of `SECRET_KEY`; what was sealed with older ones is read with
     `SECRET_KEY_FALLBACKS`.
     """
-    if not apps.is_installed("faregate.django.journal"):
+    if not project.is_installed("faregate.django.journal"):
         raise Misconfigured(
             'The journal is an app of its own: put "faregate.django.journal" into INSTALLED_APPS, '
             "then run python manage.py migrate."

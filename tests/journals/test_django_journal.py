@@ -1,0 +1,232 @@
+"""What is the Django journal's own: transactions that are not ours, keys, and the admin."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.errors import JournalError, Misconfigured
+from faregate.journals.stored import StoredJournal
+from faregate.model import Response, Succeeded
+from faregate.paywall import Paywall
+from faregate.records import Again, InProgress
+from tests import django_site
+
+django_site.ready()
+
+from django.contrib.auth.models import User  # noqa: E402
+from django.core.management import call_command  # noqa: E402
+from django.db import connection, connections, transaction  # noqa: E402
+from django.test import Client, TestCase, override_settings  # noqa: E402
+
+from faregate.django.journal import make_journal  # noqa: E402
+from faregate.django.journal.models import JournalRow  # noqa: E402
+from faregate.django.journal.shelf import DjangoShelf, secret_keys  # noqa: E402
+from faregate.journals.terms import Terms  # noqa: E402
+from tests.core.play import ACR, OTHER_TXN, TXN  # noqa: E402
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Generator[StoredJournal]:
+    made = make_journal(str(tmp_path))
+    yield made
+    JournalRow.objects.all().delete()
+    made.disconnect()
+
+
+def test_the_migration_is_what_the_model_says() -> None:
+    call_command("makemigrations", "faregate_journal", check=True, dry_run=True, verbosity=0)
+
+
+# Somebody else's transaction
+
+
+def test_inside_an_open_transaction_nothing_is_written_or_read(journal: StoredJournal) -> None:
+    ticket = fresh(journal.claim("proof", HERE))
+    calls: list[Any] = [
+        lambda: journal.claim("another", HERE),
+        lambda: journal.claim("proof", HERE),
+        lambda: journal.start(ticket, TXN, ACR, WORK_SECONDS),
+        lambda: journal.drop(ticket),
+        journal.due,
+        lambda: journal._shelf.delete(ticket.key, 0),
+        lambda: journal._shelf.purge(0.0, 1),
+    ]
+    for call in calls:
+        with transaction.atomic(), pytest.raises(JournalError, match="inside an open transaction"):
+            call()
+    assert journal.claim("proof", HERE) == InProgress()
+    assert journal._shelf.measure() == (1, 0)
+
+
+def test_a_connection_that_does_not_commit_by_itself_is_an_open_transaction(journal: StoredJournal) -> None:
+    transaction.set_autocommit(False)
+    try:
+        with pytest.raises(JournalError, match="inside an open transaction"):
+            journal.claim("proof", HERE)
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+
+
+class InATestCase(TestCase):
+    """Django exempts the block that its `TestCase` opens around each test; so does the journal."""
+
+    def test_the_block_of_a_test_case_is_exempt(self) -> None:
+        journal = make_journal("test case")
+        released(journal)
+        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+        assert not journal.start(fresh(journal.claim("twin", HERE)), TXN, ACR, WORK_SECONDS)
+        assert journal.due() is None
+        assert JournalRow.objects.count() == 2
+
+    def test_a_block_inside_it_is_not(self) -> None:
+        with transaction.atomic(), pytest.raises(JournalError, match="inside an open transaction"):
+            make_journal("test case").claim("proof", HERE)
+
+
+# The database
+
+
+def test_a_database_that_fails_is_a_journal_error(journal: StoredJournal) -> None:
+    table = JournalRow._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME TO aside")
+    try:
+        with pytest.raises(JournalError, match=r"no such table.*python manage\.py migrate"):
+            journal.claim("proof", HERE)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE aside RENAME TO {table}")
+
+
+def test_a_row_that_was_taken_up_anew_is_not_purged(
+    journal: StoredJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look for expired rows and their end, one of them became owed."""
+    shelf = journal._shelf
+    assert isinstance(shelf, DjangoShelf)
+    ticket = fresh(journal.claim("proof", HERE))
+    expired = shelf._expired
+
+    def expired_and_late(now: float, limit: int) -> list[str]:
+        found = expired(now, limit)
+        journal.start(ticket, TXN, ACR, WORK_SECONDS)
+        return found
+
+    monkeypatch.setattr(shelf, "_expired", expired_and_late)
+    assert shelf.purge(1e12, 10) == 0
+    assert shelf.measure() == (1, 0)
+
+
+def test_a_sweep_gets_a_connection_that_works(journal: StoredJournal) -> None:
+    """Where no request ends, nobody else closes what the server has closed."""
+    assert journal.due() is None
+    before = connections["default"].connection
+    connections["default"].close_at = 0.0
+    assert journal.due() is None
+    assert connections["default"].connection is not before
+
+
+# Settings
+
+
+def test_the_app_must_be_installed() -> None:
+    with (
+        override_settings(INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth"]),
+        pytest.raises(Misconfigured, match=r'put "faregate\.django\.journal" into INSTALLED_APPS'),
+    ):
+        make_journal("test")
+
+
+def test_the_database_must_be_configured() -> None:
+    with pytest.raises(Misconfigured, match="no 'archive'"):
+        make_journal("test", using="archive")
+    with pytest.raises(Misconfigured, match="too long"):
+        make_journal("x" * 256)
+
+
+def test_a_paywall_is_given_the_factory() -> None:
+    paywall = Paywall(journal=make_journal, environ={"FAREGATE_BASE_URL": "emulator:"}, timeout=100)
+    assert isinstance(paywall.journal, StoredJournal)
+    assert paywall.journal._terms == Terms.for_calls_of(100)
+    assert paywall.sweep() == 0
+
+
+@override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["only for tests"])
+def test_what_was_sealed_with_an_older_secret_key_is_still_read(tmp_path: Path) -> None:
+    with override_settings(SECRET_KEY="only for tests", SECRET_KEY_FALLBACKS=[]):
+        released(make_journal(str(tmp_path)))
+    journal = make_journal(str(tmp_path))
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    assert len(set(secret_keys())) == 2
+    assert b"only for tests" not in b"".join(secret_keys())
+
+
+def test_nothing_of_a_payment_can_be_read_from_the_table(journal: StoredJournal) -> None:
+    canaries = (
+        "proof-canary",
+        "url-canary",
+        "header-canary",
+        "body-canary",
+        "value-canary",
+        "response-canary",
+    )
+    proof, url, header, body, value, response = canaries
+    good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
+    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    seen = repr(list(JournalRow.objects.values()))
+    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    journal.decide(ticket, good)
+    seen += repr(list(JournalRow.objects.values()))
+    journal.release(ticket, response, True)
+    seen += repr(list(JournalRow.objects.values()))
+    assert TXN in seen
+    assert [canary for canary in (*canaries, "GET /") if canary in seen] == []
+
+
+# The admin
+
+
+@pytest.fixture
+def admin() -> Generator[Client]:
+    User.objects.filter(username="root").delete()
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    yield client
+    User.objects.all().delete()
+
+
+def test_the_admin_shows_rows_and_nothing_sealed(journal: StoredJournal, admin: Client) -> None:
+    decided(journal)
+    started(journal, "another", OTHER_TXN)
+    listed = admin.get("/admin/faregate_journal/journalrow/").content.decode()
+    assert TXN in listed
+    assert "running" in listed
+    row = JournalRow.objects.get(transaction_id=TXN)
+    shown = admin.get(f"/admin/faregate_journal/journalrow/{row.pk}/change/")
+    assert shown.status_code == 200
+    page = shown.content.decode()
+    assert TXN in page
+    assert "decided" in page
+    for page in (listed, shown.content.decode()):
+        assert [
+            name for name in ("roof", "ayment response", "Result", "b&#x27;", "memory") if name in page
+        ] == []
+
+
+def test_the_admin_changes_nothing(journal: StoredJournal, admin: Client) -> None:
+    decided(journal)
+    row = JournalRow.objects.get(transaction_id=TXN)
+    base = "/admin/faregate_journal/journalrow/"
+    answers = [
+        admin.get(f"{base}add/"),
+        admin.post(f"{base}add/", {"state": "paid"}),
+        admin.post(f"{base}{row.pk}/change/", {"state": "paid"}),
+        admin.post(f"{base}{row.pk}/delete/", {"post": "yes"}),
+    ]
+    assert [answer.status_code for answer in answers] == [403] * 4
+    admin.post(base, {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"})
+    assert JournalRow.objects.get(pk=row.pk).state == "decided"

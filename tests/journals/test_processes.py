@@ -1,0 +1,237 @@
+"""What several processes share, and what is left when one of them is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.model import Response, Succeeded
+from faregate.records import Again, InProgress
+from tests.core.play import ACR, TXN
+from tests.journals.kinds import STORED, Clock, done_with
+from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
+
+ROOT = Path(__file__).resolve().parents[2]
+OPENED = """
+import json, os, signal, sys, threading, time
+from pathlib import Path
+from faregate.records import Fresh, InProgress
+from tests.core.play import ACR, TXN
+from tests.journals.kinds import STORED, Clock, done_with
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS
+place = Path(sys.argv[2])
+journal = STORED[sys.argv[1]](place, Clock(float(sys.argv[3])))
+def wait_for(name):
+    while not (place / name).exists():
+        time.sleep(0.002)
+"""
+
+
+def run(kind: str, place: Path, code: str, now: float = 1000.0) -> subprocess.Popen[str]:
+    """A process that has `journal` open (so to say: it opens at its first use) and runs `code`."""
+    command = [sys.executable, "-c", OPENED + code, kind, str(place), str(now)]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: subprocess.Popen[str], status: int = 0) -> Any:
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == status
+    return json.loads(output) if output else None
+
+
+def all_said(processes: list[subprocess.Popen[str]]) -> list[Any]:
+    return sorted(answer for process in processes for answer in said(process))
+
+
+@pytest.fixture(params=STORED)
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    done_with(STORED[request.param](tmp_path, Clock()))  # the Django kind migrates
+    return str(request.param)
+
+
+KILLED = {
+    "claimed": "t = journal.claim('proof', HERE).ticket",
+    "running": "journal.start(t, TXN, ACR, WORK_SECONDS)",
+    "decided": "journal.decide(t, GOOD)",
+    "released": "journal.release(t, 'cGFpZA==', True)",
+}
+
+
+@pytest.mark.parametrize("last", KILLED)
+def test_what_was_written_outlives_its_killed_writer(kind: str, tmp_path: Path, last: str) -> None:
+    steps = [KILLED[name] for name in list(KILLED)[: list(KILLED).index(last) + 1]]
+    killed = run(kind, tmp_path, "\n".join([*steps, "os.kill(os.getpid(), signal.SIGKILL)"]))
+    assert said(killed, -signal.SIGKILL) is None
+    clock = Clock()
+    journal = STORED[kind](tmp_path, clock)
+    if last == "released":
+        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    else:
+        assert journal.claim("proof", HERE) == InProgress()
+        clock.now += LEASE
+        if last == "claimed":
+            fresh(journal.claim("proof", HERE))
+        else:
+            entry = owed(journal.claim("proof", HERE))
+            assert (entry.transaction_id, entry.outcome) == (TXN, GOOD if last == "decided" else None)
+    done_with(journal)
+
+
+def test_who_is_killed_in_the_middle_of_a_write_has_written_nothing(tmp_path: Path) -> None:
+    killed = run(
+        "sqlite",
+        tmp_path,
+        """
+journal.start(journal.claim("proof", HERE).ticket, TXN, ACR, WORK_SECONDS)
+with journal._shelf._file.writing() as connection:
+    connection.execute("DELETE FROM journal")
+    os.kill(os.getpid(), signal.SIGKILL)
+""",
+    )
+    assert said(killed, -signal.SIGKILL) is None
+    journal = STORED["sqlite"](tmp_path, Clock())
+    assert journal.claim("proof", HERE) == InProgress()
+    done_with(journal)
+
+
+RACE = """
+fresh, barrier = [], threading.Barrier(4)
+def claim_all():
+    barrier.wait()
+    for number in range(10):
+        claim = journal.claim(f"proof {number}", HERE)
+        assert isinstance(claim, Fresh | InProgress)
+        if isinstance(claim, Fresh):
+            fresh.append(number)
+    done_with(journal)
+(place / str(os.getpid())).touch()
+wait_for("go")
+threads = [threading.Thread(target=claim_all) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(json.dumps(fresh))
+"""
+
+
+def test_of_four_processes_with_four_threads_one_wins_each_proof(kind: str, tmp_path: Path) -> None:
+    racers = [run(kind, tmp_path, RACE) for _ in range(4)]
+    start_together(racers, tmp_path)
+    assert all_said(racers) == list(range(10))
+
+
+def start_together(racers: list[subprocess.Popen[str]], place: Path) -> None:
+    while not all((place / str(racer.pid)).exists() for racer in racers):
+        assert all(racer.poll() is None for racer in racers)
+        time.sleep(0.01)
+    (place / "go").touch()
+
+
+SWEEP = """
+(place / str(os.getpid())).touch()
+wait_for("go")
+taken = []
+while (entry := journal.due()) is not None:
+    taken.append(entry.transaction_id)
+print(json.dumps(taken))
+"""
+
+
+def test_two_sweeps_take_each_row_once(kind: str, tmp_path: Path) -> None:
+    journal = STORED[kind](tmp_path, Clock())
+    names = [f"txn_{number:03}" for number in range(40)]
+    for name in names:
+        journal.start(fresh(journal.claim(name, HERE)), name, ACR, WORK_SECONDS)
+    done_with(journal)
+    sweepers = [run(kind, tmp_path, SWEEP, now=1000.0 + LEASE) for _ in range(2)]
+    start_together(sweepers, tmp_path)
+    assert all_said(sweepers) == names
+
+
+FORKED = """
+assert isinstance(journal.claim("before", HERE), Fresh)
+if (child := os.fork()) == 0:
+    assert journal.claim("before", HERE) == InProgress()
+    assert isinstance(journal.claim("child", HERE), Fresh)
+    (place / "child is there").touch()
+    wait_for("parent is gone")
+    # Had the child's locks been its parent's, the log would be away now with what the child wrote.
+    assert (place / "journal.db-wal").exists()
+    assert isinstance(journal.claim("later", HERE), Fresh)
+    journal.disconnect()
+    os._exit(0)
+assert isinstance(journal.claim("parent", HERE), Fresh)
+wait_for("child is there")
+journal.disconnect()
+(place / "parent is gone").touch()
+assert os.waitpid(child, 0)[1] == 0
+proofs = ("before", "child", "parent", "later")
+print(json.dumps([journal.claim(proof, HERE) == InProgress() for proof in proofs]))
+"""
+
+
+def test_a_journal_that_is_open_can_be_forked(tmp_path: Path) -> None:
+    assert said(run("sqlite", tmp_path, FORKED)) == [True] * 4
+
+
+FORKED_WHILE_WRITING = """
+def write():
+    with journal._shelf._file.writing() as connection:
+        (place / "writing").touch()
+        time.sleep(0.3)
+writer = threading.Thread(target=write)
+journal.claim("before", HERE)
+writer.start()
+wait_for("writing")
+if (child := os.fork()) == 0:
+    os._exit(0 if journal.claim("before", HERE) == InProgress() else 1)
+writer.join()
+print(json.dumps(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_waits_for_the_write_of_another_thread(tmp_path: Path) -> None:
+    assert said(run("sqlite", tmp_path, FORKED_WHILE_WRITING)) == 0
+
+
+FORKED_UNSEEN = """
+from faregate.errors import JournalError
+from faregate.journals.sqlite.file import SqliteFile
+SqliteFile.before_fork = lambda file: None
+journal.claim("before", HERE)
+if (child := os.fork()) == 0:
+    try:
+        journal.claim("child", HERE)
+    except JournalError as error:
+        os._exit(0 if "lazy-apps" in str(error) else 1)
+    os._exit(2)
+status = os.waitpid(child, 0)[1]
+print(json.dumps([status, journal.claim("before", HERE) == InProgress()]))
+"""
+
+
+def test_a_fork_that_python_did_not_see_is_refused_in_the_child(tmp_path: Path) -> None:
+    assert said(run("sqlite", tmp_path, FORKED_UNSEEN)) == [0, True]
+
+
+def test_a_file_may_be_opened_first_by_many_at_once(tmp_path: Path) -> None:
+    racers = [run("sqlite", tmp_path, RACE) for _ in range(6)]
+    start_together(racers, tmp_path)
+    assert all_said(racers) == list(range(10))
+
+
+def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> None:
+    journal = STORED[kind](tmp_path, Clock())
+    large = Succeeded(Response(200, (), os.urandom(1024) * 8 * 1024))
+    ticket = fresh(journal.claim("large", HERE))
+    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(ticket, large)
+    journal.release(ticket, "cGFpZA==", True)
+    assert journal.claim("large", HERE) == Again(large.result, "cGFpZA==")
+    done_with(journal)

@@ -1,0 +1,230 @@
+"""What is the SQLite file's own: where it is, what is in it, and what can go wrong with it."""
+
+import os
+import sqlite3
+import stat
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.sqlite.schema import VERSION
+from faregate.journals.sqlite.shelf import SqliteShelf
+from faregate.model import Response, Succeeded
+from faregate.records import Again, Fresh, InProgress
+from tests.core.play import ACR, OTHER_TXN, TXN
+from tests.journals.kinds import KEY, Clock, sqlite
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
+
+BIG = Succeeded(Response(200, (), b"x" * 1_000_000))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Generator[SqliteJournal]:
+    made = sqlite(tmp_path, Clock(), patience=0.2)
+    yield made
+    made.disconnect()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+def asked(journal: SqliteJournal, question: str) -> object:
+    assert isinstance(journal._shelf, SqliteShelf)
+    with journal._shelf._file.reading() as connection:
+        [answer] = connection.execute(question).fetchone()
+    return answer
+
+
+def test_nothing_is_opened_before_it_is_needed(journal: SqliteJournal, tmp_path: Path) -> None:
+    assert not list(tmp_path.iterdir())
+    assert journal.due() is None
+    assert {path.name for path in tmp_path.iterdir()} == {"journal.db", "journal.db-wal", "journal.db-shm"}
+
+
+def test_it_is_for_its_owner_alone(journal: SqliteJournal, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal.claim("proof", HERE)
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_every_write_is_forced_to_the_disk(journal: SqliteJournal) -> None:
+    journal.claim("proof", HERE)
+    assert (asked(journal, "PRAGMA journal_mode"), asked(journal, "PRAGMA synchronous")) == ("wal", 2)
+
+
+def test_the_folder_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"make .*/nowhere first"):
+        SqliteJournal(tmp_path / "nowhere" / "journal.db", keys=[KEY])
+
+
+def test_a_file_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").symlink_to(tmp_path / "nowhere" / "journal.db")
+    with pytest.raises(JournalError, match=r"journal\.db"):
+        sqlite(tmp_path, Clock()).claim("proof", HERE)
+
+
+def test_a_newer_schema_is_refused_and_left_alone(journal: SqliteJournal, file: Path) -> None:
+    ticket = started(journal)
+    journal.disconnect()
+    version(file, VERSION + 1)
+    before = file.read_bytes()
+    with pytest.raises(JournalUnreadable, match=f"of version {VERSION + 1}.* use the newer faregate"):
+        journal.decide(ticket, GOOD)
+    assert file.read_bytes() == before
+    version(file, VERSION)
+    assert journal.decide(ticket, GOOD)
+
+
+def version(file: Path, number: int) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute(f"PRAGMA user_version = {number}")
+    connection.close()
+
+
+def test_another_programs_database_is_refused_and_left_alone(journal: SqliteJournal, file: Path) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute("CREATE TABLE orders (id INTEGER)")
+    connection.close()
+    before = file.read_bytes()
+    with pytest.raises(JournalUnreadable, match="another program's database"):
+        journal.claim("proof", HERE)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["head", "middle"])
+def test_a_damaged_file_is_said_plainly_and_never_made_anew(
+    journal: SqliteJournal, file: Path, damage: str
+) -> None:
+    for number in range(50):
+        journal.claim(f"proof {number}", HERE)
+    journal.disconnect()
+    content = bytearray(file.read_bytes())
+    start = 0 if damage == "head" else 4096
+    content[start : len(content) if damage == "middle" else 100] = b"\xa5" * (
+        len(content) - 4096 if damage == "middle" else 100
+    )
+    file.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(JournalUnreadable, match="is damaged"):
+            journal.claim("proof 1", HERE)
+    assert file.read_bytes() == content
+
+
+def test_a_file_that_was_taken_away_is_not_made_anew(journal: SqliteJournal, file: Path) -> None:
+    released(journal)
+    aside = file.with_name("aside")
+    file.rename(aside)
+    for _ in range(2):
+        with pytest.raises(JournalUnreadable, match="taken away"):
+            journal.claim("proof", HERE)
+    assert not file.exists()
+    journal.disconnect()
+    aside.rename(file)
+    assert isinstance(journal.claim("proof", HERE), Again)
+
+
+def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    started(journal)
+    (tmp_path / "other").mkdir()
+    other = sqlite(tmp_path / "other", Clock())
+    other.claim("proof", HERE)
+    other.disconnect()
+    (tmp_path / "other" / "journal.db").replace(tmp_path / "journal.db")
+    with pytest.raises(JournalUnreadable, match="replaced"):
+        journal.claim("proof", HERE)
+
+
+def test_a_full_disk_is_an_error_and_what_was_written_stands(journal: SqliteJournal) -> None:
+    ticket = started(journal)
+    asked(journal, "PRAGMA max_page_count = 30")
+    with pytest.raises(JournalError, match="no room on the disk"):
+        journal.decide(ticket, BIG)
+    assert journal.claim("proof", HERE) == InProgress()
+    assert journal.decide(ticket, BIG)
+
+
+def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
+    journal: SqliteJournal, file: Path
+) -> None:
+    ticket = started(journal)
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalError, match="locked by another writer"):
+        journal.decide(ticket, GOOD)
+    assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
+    other.close()
+    assert journal.decide(ticket, GOOD)
+
+
+def test_an_outcome_stands_whatever_somebody_writes(journal: SqliteJournal) -> None:
+    released(journal)
+    assert isinstance(journal._shelf, SqliteShelf)
+    for change in ("result = x'00'", "state = 'claimed'", "state = 'decided'"):
+        with (
+            pytest.raises(sqlite3.IntegrityError, match=r"decided once|never goes back"),
+            journal._shelf._file.writing() as connection,
+        ):
+            connection.execute(f"UPDATE journal SET {change}")
+
+
+def test_a_write_that_ends_in_the_middle_is_undone(journal: SqliteJournal) -> None:
+    started(journal)
+    with pytest.raises(KeyboardInterrupt):
+        forget_all_and_stop(journal)
+    assert journal.claim("proof", HERE) == InProgress()
+
+
+def forget_all_and_stop(journal: SqliteJournal) -> None:
+    assert isinstance(journal._shelf, SqliteShelf)
+    with journal._shelf._file.writing() as connection:
+        connection.execute("DELETE FROM journal")
+        raise KeyboardInterrupt
+
+
+def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, tmp_path: Path) -> None:
+    """Through every state; the files are looked at while they are open, and after."""
+    canaries = (
+        "proof-canary",
+        "url-canary",
+        "header-canary",
+        "body-canary",
+        "value-canary",
+        "response-canary",
+    )
+    proof, url, header, body, value, response = canaries
+    good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
+    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    seen = look(tmp_path)
+    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    journal.decide(ticket, good)
+    seen += look(tmp_path)
+    journal.release(ticket, response, True)
+    assert isinstance(journal.claim(proof, f"GET /{url}"), Again)
+    journal.wait(fresh(journal.claim(f"{proof}-2", f"GET /{url}")), OTHER_TXN, ACR)
+    seen += look(tmp_path)
+    journal.disconnect()
+    seen += look(tmp_path)
+    assert TXN.encode() in seen
+    assert [canary for canary in (*canaries, "GET /", KEY.decode()) if canary.encode() in seen] == []
+
+
+def look(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+def test_a_second_journal_in_the_same_process_shares_the_file(journal: SqliteJournal, tmp_path: Path) -> None:
+    other = sqlite(tmp_path, Clock())
+    assert isinstance(journal.claim("proof", HERE), Fresh)
+    assert other.claim("proof", HERE) == InProgress()
+    other.disconnect()
+    assert journal.claim("proof", HERE) == InProgress()

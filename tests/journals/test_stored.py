@@ -1,0 +1,365 @@
+"""What holds for every stored journal: sealed, bounded, and shared by many writers."""
+
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
+from faregate.journals.row import Row, State
+from faregate.journals.shelf import Record
+from faregate.journals.sqlite.shelf import SqliteShelf
+from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import Terms
+from faregate.model import Failed, Response, Succeeded
+from faregate.records import Again, Fresh, InProgress, Spent
+from tests.core.play import ACR, OTHER_TXN, TXN
+from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with
+from tests.journals.test_contract import (
+    GOOD,
+    HERE,
+    LEASE,
+    WORK_SECONDS,
+    decided,
+    fresh,
+    owed,
+    released,
+    started,
+)
+
+Open = Callable[..., StoredJournal]
+TERMS = Terms()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=STORED, name="open_one")
+def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[Open]:
+    """Opens the journal anew, as another process would: same place, other options."""
+    made: list[StoredJournal] = []
+
+    def open_one(**options: Any) -> StoredJournal:
+        made.append(STORED[request.param](tmp_path, clock, **options))
+        return made[-1]
+
+    yield open_one
+    for journal in made:
+        done_with(journal)
+
+
+def record_of(journal: StoredJournal, proof: str = "proof") -> Record:
+    found = journal._shelf.find(list(journal._keyring.names(proof, HERE)))
+    assert found is not None
+    return found
+
+
+# It lasts, and is shared
+
+
+def test_what_was_written_is_there_for_whoever_opens_it_next(open_one: Open, clock: Clock) -> None:
+    slow = Succeeded(Response(200, (("a", "\xe9"), ("A", "2")), bytes(range(256))), (("tokens", "3"),), 7)
+    decided(open_one(), slow)
+    clock.now += LEASE
+    entry = owed(open_one().claim("proof", HERE))
+    assert (entry.outcome, entry.proof, entry.transaction_id, entry.revision_id) == (slow, "proof", TXN, ACR)
+
+
+def test_a_failed_outcome_is_remembered_as_it_was(open_one: Open, clock: Clock) -> None:
+    decided(open_one(), Failed("status_500"))
+    clock.now += LEASE
+    entry = open_one().due()
+    assert entry is not None
+    assert entry.outcome == Failed("status_500")
+
+
+def test_redeliveries_are_counted_once_each_however_many_ask(open_one: Open) -> None:
+    released(open_one())
+    answers = together(8, lambda: open_one().claim("proof", HERE))
+    assert sum(isinstance(answer, Again) for answer in answers) == TERMS.redeliveries
+    assert sum(answer == Spent(TXN) for answer in answers) == 8 - TERMS.redeliveries
+
+
+def test_a_transaction_that_many_want_is_had_by_one(open_one: Open) -> None:
+    journal = open_one()
+    tickets = [fresh(journal.claim(f"encoded {number} times", HERE)) for number in range(8)]
+    answers = together(8, lambda: open_one().start(tickets.pop(), TXN, ACR, WORK_SECONDS))
+    assert sorted(answers) == [False] * 7 + [True]
+
+
+def together(count: int, act: Callable[[], Any]) -> list[Any]:
+    answers: list[Any] = []
+    barrier = threading.Barrier(count)
+
+    def run() -> None:
+        from django.db import connections
+
+        barrier.wait()
+        answers.append(act())
+        connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def test_a_write_that_was_overtaken_is_judged_anew(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between reading and writing, somebody else decides: the second outcome is refused, not written over."""
+    journal = open_one()
+    ticket = started(journal)
+    taken_over(journal, monkeypatch, lambda: open_one().decide(ticket, GOOD))
+    assert not journal.decide(ticket, Failed("second thoughts"))
+    assert record_of(journal)["outcome"] == "succeeded"
+
+
+def test_a_claim_that_was_overtaken_is_read_anew(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = open_one()
+    taken_over(journal, monkeypatch, lambda: fresh(open_one().claim("proof", HERE)))
+    assert journal.claim("proof", HERE) == InProgress()
+
+
+def test_a_release_that_was_overtaken_is_written_all_the_same(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = open_one()
+    ticket = decided(journal)
+    clock.now += LEASE
+    taken_over(journal, monkeypatch, lambda: owed(open_one().claim("proof", HERE)))
+    journal.release(ticket, "cGFpZA==", True)
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+
+
+def test_a_dropped_claim_that_was_taken_over_stays(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = open_one()
+    ticket = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    taken_over(journal, monkeypatch, lambda: fresh(open_one().claim("proof", HERE)))
+    journal.drop(ticket)
+    assert journal.claim("proof", HERE) == InProgress()
+
+
+def taken_over(journal: StoredJournal, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
+    """Let somebody else `act` right after this journal's next look."""
+    find = journal._shelf.find
+
+    def find_and_be_late(keys: Any) -> Record | None:
+        monkeypatch.undo()
+        found = find(keys)
+        act()
+        return found
+
+    monkeypatch.setattr(journal._shelf, "find", find_and_be_late)
+
+
+def test_endless_overtaking_is_an_error(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = open_one()
+    ticket = started(journal)
+    monkeypatch.setattr(journal._shelf, "replace", lambda *_: False)
+    with pytest.raises(JournalError, match="others wrote the same"):
+        journal.decide(ticket, GOOD)
+
+
+# Keys
+
+
+def test_keys_can_be_changed(open_one: Open, clock: Clock) -> None:
+    decided(open_one(keys=[KEY]))
+    both = open_one(keys=[OTHER_KEY, KEY])
+    assert both.claim("proof", HERE) == InProgress()
+    fresh(both.claim("new", HERE))
+    clock.now += LEASE
+    assert owed(both.claim("proof", HERE)).outcome == GOOD
+    assert isinstance(open_one(keys=[OTHER_KEY]).claim("new", HERE), Fresh)  # its lease is over
+    assert isinstance(open_one(keys=[KEY]).claim("new", HERE), Fresh)  # not to be found: as if never seen
+
+
+def test_a_payment_under_a_forgotten_key_is_still_not_served_twice(open_one: Open) -> None:
+    started(open_one(keys=[KEY]))
+    forgetful = open_one(keys=[OTHER_KEY])
+    assert not forgetful.start(fresh(forgetful.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+
+
+def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Open, clock: Clock) -> None:
+    started(open_one(keys=[KEY]))
+    journal = open_one(keys=[OTHER_KEY])
+    started(journal, "another", OTHER_TXN)
+    clock.now += LEASE
+    entry = journal.due()
+    assert entry is not None
+    assert entry.transaction_id == OTHER_TXN
+    assert journal.due() is None  # the other one was put off
+    clock.now += TERMS.longest_pause
+    journal.close(entry.ticket, False)
+    with pytest.raises(JournalUnreadable, match="put the older key back"):
+        journal.due()
+
+
+@pytest.mark.parametrize("keys", [[], [b"short"], [KEY, b"short"]])
+def test_keys_are_long_enough(open_one: Open, keys: list[bytes]) -> None:
+    with pytest.raises(Misconfigured, match="32 random bytes"):
+        open_one(keys=keys)
+
+
+def test_keys_and_what_they_seal_are_not_shown(open_one: Open) -> None:
+    journal = open_one()
+    assert repr(KEY) not in repr(journal.__dict__)
+    assert "canary" not in repr(Row(b"", "", "canary", 1, 0.0, None))
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [("proof", "proof"), ("result", "result"), ("result", "proof"), ("payment_response", "result")],
+)
+def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, there: str) -> None:
+    journal = open_one()
+    if here == "payment_response":
+        released(journal)
+    else:
+        decided(journal)
+    ticket = started(journal, "another", OTHER_TXN)
+    journal.decide(ticket, GOOD)
+    record: Any = record_of(journal)
+    victim = record_of(journal, "another") if here == there else record
+    tamper(journal, victim, {there: record[here]})
+    with pytest.raises(JournalUnreadable, match=f"the {there} of a journal row was changed, or moved"):
+        journal.claim("another" if here == there else "proof", HERE)
+
+
+def tamper(journal: StoredJournal, record: Record, changes: dict[str, Any]) -> None:
+    """As somebody who can write the file, and need not obey its triggers."""
+    if isinstance(journal._shelf, SqliteShelf):
+        with journal._shelf._file.writing() as connection:
+            connection.execute("DROP TRIGGER IF EXISTS journal_decided_once")
+    assert journal._shelf.replace(record["key"], record["stamp"], changes)
+
+
+def test_a_result_that_was_changed_does_not_open(open_one: Open) -> None:
+    journal = open_one()
+    released(journal)
+    record = record_of(journal)
+    assert record["result"] is not None
+    changed = record["result"][:-1] + bytes([record["result"][-1] ^ 1])
+    tamper(journal, record, {"result": changed})
+    with pytest.raises(JournalUnreadable, match="result"):
+        journal.claim("proof", HERE)
+
+
+def test_sealed_values_differ_although_what_they_hold_is_the_same(open_one: Open) -> None:
+    journal = open_one()
+    decided(journal)
+    journal.decide(started(journal, "another", OTHER_TXN), GOOD)
+    one, other = record_of(journal), record_of(journal, "another")
+    assert one["result"] != other["result"]
+    assert one["request"] != other["request"]
+
+
+def test_the_proof_and_the_result_go_when_they_are_no_longer_owed(open_one: Open) -> None:
+    journal = open_one()
+    released(journal)
+    journal.close(decided_again(journal), False)
+    assert record_of(journal)["proof"] is None
+    closed = record_of(journal, "another")
+    assert (closed["proof"], closed["result"], closed["outcome"], closed["size"]) == (None, None, None, 0)
+
+
+def decided_again(journal: StoredJournal) -> Any:
+    ticket = started(journal, "another", OTHER_TXN)
+    assert journal.decide(ticket, GOOD)
+    return ticket
+
+
+# What must not happen to a row
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": State.RELEASED.value, "proof": None, "expires_at": 1.0, "payment_response": b"x"},
+        {"state": State.DECIDED.value},
+        {"transaction_id": None},
+        {"expires_at": 1.0},
+        {"proof": None},
+        {"payment_response": b"x"},
+        {"outcome": "succeeded"},
+        {"state": "novel"},
+    ],
+)
+def test_an_impossible_row_is_refused(open_one: Open, changes: dict[str, Any]) -> None:
+    journal = open_one()
+    started(journal)
+    record = record_of(journal)
+    with pytest.raises(JournalError, match="impossible row"):
+        journal._shelf.replace(record["key"], record["stamp"], changes)
+    assert record_of(journal) == record
+
+
+def test_a_failure_is_never_released_nor_a_release_unpaid(open_one: Open) -> None:
+    journal = open_one()
+    released_row = {"state": "released", "proof": None, "expires_at": 1.0}
+    decided(journal, Failed("no"))
+    for more in ({"payment_response": b"x"}, {"outcome": "succeeded"}):
+        record = record_of(journal)
+        with pytest.raises(JournalError, match="impossible row"):
+            journal._shelf.replace(record["key"], record["stamp"], {**released_row, **more})
+
+
+# Bounds
+
+
+def test_it_refuses_rather_than_evicts_when_full(open_one: Open) -> None:
+    journal = open_one(max_rows=2)
+    first = fresh(journal.claim("one", HERE))
+    journal.claim("two", HERE)
+    with pytest.raises(JournalFull):
+        journal.claim("three", HERE)
+    journal.drop(first)
+    fresh(journal.claim("three", HERE))
+
+
+def test_what_others_added_is_counted(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(max_rows=3), open_one()
+    mine.claim("one", HERE)
+    theirs.claim("two", HERE)
+    theirs.claim("three", HERE)
+    clock.now += 10
+    with pytest.raises(JournalFull):
+        mine.claim("four", HERE)
+
+
+def test_results_are_bounded_in_bytes_and_the_room_comes_back(open_one: Open, clock: Clock) -> None:
+    journal = open_one(max_bytes=10)
+    ticket = started(journal)
+    journal.decide(ticket, Succeeded(Response(200, (), b"x" * 10)))
+    with pytest.raises(JournalFull):
+        journal.claim("two", HERE)
+    journal.release(ticket, "cGFpZA==", True)
+    assert isinstance(journal.claim("proof", HERE), Again)
+    clock.now += TERMS.redelivery_window
+    fresh(journal.claim("two", HERE))
+
+
+def test_what_has_expired_is_forgotten_on_the_way(open_one: Open, clock: Clock) -> None:
+    journal = open_one()
+    decided(journal)
+    for number in range(20):
+        journal.claim(f"abandoned {number}", HERE)
+    clock.now += 2 * TERMS.claim_lease
+    for number in range(4):
+        journal.claim(f"new {number}", HERE)
+    assert journal._shelf.measure() == (1 + 4, len(b"result") + 4)
+
+
+def test_namespaces_do_not_answer_for_each_other(open_one: Open) -> None:
+    started(open_one(namespace="test https://service.example"))
+    other = open_one(namespace="live https://service.example")
+    assert other.due() is None
+    assert other.start(fresh(other.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)

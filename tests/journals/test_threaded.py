@@ -1,0 +1,132 @@
+"""A journal that blocks, in an event loop that does not; and under a paywall, in both colours."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from faregate.asgi import PaywallMiddleware
+from faregate.emulator import Emulator, Wallet
+from faregate.emulator.embedded import EmbeddedTransport
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.threaded import THREADS, for_loops
+from faregate.paywall import Paywall
+from faregate.records import Entry, InProgress, Owed, UsedElsewhere
+from tests.core.play import ACR, TXN
+from tests.doors.test_prefixes import Plain, ask
+from tests.doors.test_starlette import CONTENT, header
+from tests.journals.kinds import STORED, Clock, done_with
+from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh
+
+LOOPS = ("asyncio", "trio")
+
+
+def test_a_journal_that_never_waits_is_used_as_it_is() -> None:
+    journal = MemoryJournal()
+    assert for_loops(journal) is journal
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> None:
+    clock = Clock()
+    blocking = STORED[kind](tmp_path, clock)
+    journal: Any = for_loops(blocking)
+
+    async def sell() -> None:
+        ticket = fresh(await journal.claim("proof", HERE))
+        assert await journal.claim("proof", "GET /other") == UsedElsewhere()
+        assert await journal.start(ticket, TXN, ACR, WORK_SECONDS) is True
+        assert await journal.decide(ticket, GOOD) is True
+        await journal.hold(ticket)
+        again = await journal.claim("proof", HERE)
+        assert isinstance(again, Owed)
+        await journal.release(again.entry.ticket, "cGFpZA==", True)
+        await journal.wait(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
+        clock.now += LEASE
+        entry: Entry | None = await journal.due()
+        assert entry is not None
+        await journal.close(entry.ticket, True)
+        await journal.drop(fresh(await journal.claim("dropped", HERE)))
+        fresh(await journal.claim("dropped", HERE))
+        if kind == "django":
+            await cast(Awaitable[None], blocking._run(blocking.disconnect))
+
+    asyncio.run(sell())
+    assert blocking._shelf.measure()[0] == 3
+    done_with(blocking)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Path) -> None:
+    blocking = SqliteJournal(tmp_path / "journal.db", keys=[b"k" * 32])
+    blocking.claim("proof", HERE)
+    journal: Any = for_loops(blocking)
+    other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    done: list[str] = []
+
+    async def claim(proof: str) -> None:
+        await journal.claim(proof, HERE)
+        done.append(proof)
+
+    async def sell() -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(2 * THREADS):
+                tasks.start_soon(claim, f"proof {number}")
+            await anyio.sleep(0.1)
+            assert done == []
+            # The threads that handlers run in are not those that wait.
+            assert anyio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
+            other.execute("COMMIT")
+
+    anyio.run(sell, backend=loop)
+    assert len(done) == 2 * THREADS
+    other.close()
+    blocking.disconnect()
+
+
+def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:
+    """As two workers are: the second hands out what the first was paid for, and nothing runs twice."""
+    emulator, plain = Emulator(), Plain()
+    transport: Any = EmbeddedTransport(emulator)
+
+    def paywall() -> Paywall:
+        return Paywall(
+            base_url="http://service.example",
+            api_key="svc_test_emulator",
+            environ={},
+            transport=transport,
+            journal=f"sqlite:{tmp_path}/journal.db",
+        )
+
+    one, other = paywall(), paywall()
+    first = PaywallMiddleware(plain, one, offers={"/": "daily_report"})
+    second = PaywallMiddleware(plain, other, offers={"/": "daily_report"})
+    proof = Wallet().pay(header(ask(first, "/"), b"payment-required"))
+    sold, again = ask(first, "/", proof), ask(second, "/", proof)
+    assert (sold[0]["status"], sold[1]["body"]) == (200, CONTENT.encode())
+    assert again == sold
+    assert plain.runs == 1
+    assert (one.sweep(), asyncio.run(other.asweep())) == (0, 0)
+    for made in (one, other):
+        assert isinstance(made.journal, SqliteJournal)
+        assert made.journal.claim(proof, "GET /elsewhere") == UsedElsewhere()
+        made.journal.disconnect()
+
+
+def test_what_one_worker_started_another_does_not_run(tmp_path: Path) -> None:
+    arguments: Any = {
+        "environ": {"FAREGATE_BASE_URL": "emulator:"},
+        "journal": f"sqlite:{tmp_path}/journal.db",
+    }
+    one, other = Paywall(**arguments), Paywall(**arguments)
+    one.journal.claim("proof", HERE)
+    assert other.journal.claim("proof", HERE) == InProgress()
+    for made in (one, other):
+        assert isinstance(made.journal, SqliteJournal)
+        made.journal.disconnect()
