@@ -1,0 +1,61 @@
+"""What a type checker must make of the Flask extension. Checked, never run."""
+
+from collections.abc import Callable
+from typing import assert_type
+
+from flask import Blueprint, Flask, Response
+from flask.views import MethodView
+
+from faregate import Paywall
+from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
+from faregate.inventory import Inventory
+
+paywall = Faregate()
+app = Flask(__name__)
+blueprint = Blueprint("weather", __name__)
+
+
+@app.get("/summary/<name>")
+@paywall.require("text_summary", asset="USDC", max_work_seconds=10)
+def summary(name: str, *, short: bool = False) -> Response:
+    assert_type(payment, Payment)
+    assert_type(payment.transaction_id, str | None)
+    payment.report(input_tokens=3)
+    return Response(name)
+
+
+@paywall.require("text_summary")
+async def later(number: int) -> str:
+    return str(number)
+
+
+class Report(MethodView):
+    @paywall.require("daily_report")
+    def get(self, day: int) -> str:
+        return str(day)
+
+
+class Reports(MethodView):
+    decorators = [paywall.require("daily_report")]  # noqa: RUF012
+
+
+@paywall.exempt
+def about() -> str:
+    return "free"
+
+
+assert_type(summary("x", short=True), Response)
+called: Callable[[int], object] = later
+assert_type(Report().get(1), str)
+assert_type(about(), str)
+
+paywall.require_all(blueprint, "daily_report", description="Today's weather")
+paywall.require_all(app, "daily_report")
+paywall.init_app(app)
+paywall.init_app(app, Paywall())
+paywall.init_app(app, paywall=Paywall())
+assert_type(Faregate(app), Faregate)
+assert_type(inventory_of(app), Inventory)
+
+app.test_client_class = PayingClient
+answer = PayingClient(app).get("/summary/x", pay=True)
