@@ -1,6 +1,7 @@
 """What is Flask's own: factories, blueprints, class-based views, error handlers, contexts, test client."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -775,6 +776,17 @@ def test_check_writes_to_the_journal(shop: Shop, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(journal, "claim", full)
     assert run(shop, "check") == (1, "The journal cannot be written: no space left\n")
+
+
+def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.app.add_url_rule("/late", view_func=paywall.require("slow_settlement")(content()))
+    journal = shop.app.extensions["faregate"].paywall.journal
+    assert shop.buy("/late").status_code == 202
+    assert run(shop, "sweep") == (0, "Looked at 0.\n")  # it was held a moment ago
+    for later in (5, 20):
+        monkeypatch.setattr(journal, "_clock", lambda later=later: time.monotonic() + later)
+        assert run(shop, "sweep") == (0, "Looked at 1.\n")
+    assert shop.statuses == ["succeeded"]
 
 
 def test_an_app_without_a_paywall_cannot_be_listed() -> None:
