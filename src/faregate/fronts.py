@@ -87,9 +87,7 @@ def handler_name(handler: Any) -> str:
     """Where a person finds it: `shop.reports.today`; for an object, its class."""
     while isinstance(handler, partial):
         handler = handler.func
-    named: Any = handler
-    if not hasattr(handler, "__qualname__"):
-        named = type(handler)
+    named: Any = handler if hasattr(handler, "__qualname__") else getattr(handler, "__class__", None)
     return f"{named.__module__}.{named.__qualname__}".replace("<locals>.", "")
 
 

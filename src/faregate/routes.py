@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from faregate.errors import Misconfigured
 from faregate.fronts import behind, front_of, layers, opaque
 from faregate.inventory import Inventory, as_json, as_table, check
 from faregate.loading import WrongCall, load
@@ -58,7 +59,7 @@ def stock_of(app: Any) -> Stock:
         return Stock(_of_starlette(app))  # it looks through the layers itself
     fronts = [front for layer in around if (front := front_of(layer)) is not None]
     if _is(core, "flask", "Flask"):
-        stock = _of_flask(core)
+        stock = _of_flask(core, behind_another=bool(fronts))
     elif _is(core, "django.core.handlers.base", "BaseHandler"):
         stock = _of_django()
     else:
@@ -80,10 +81,15 @@ def _of_starlette(app: Any) -> Inventory:
     return inventory_of(app)
 
 
-def _of_flask(app: Any) -> Stock:
+def _of_flask(app: Any, *, behind_another: bool) -> Stock:
     from faregate.flask.routes import door_of, inventory_of
 
-    return Stock(inventory_of(app), door_of(app).paywall)
+    try:
+        return Stock(inventory_of(app), door_of(app).paywall)
+    except Misconfigured:
+        if not behind_another:
+            raise
+        return Stock(opaque(app))  # it is sold by its prefixes alone, and its views sell nothing
 
 
 def _of_django() -> Stock:
