@@ -196,11 +196,13 @@ def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Ope
     entry = journal.due()
     assert entry is not None
     assert entry.transaction_id == OTHER_TXN
-    assert journal.due() is None  # the other one was put off
-    clock.now += TERMS.longest_pause
-    journal.close(entry.ticket, False)
-    with pytest.raises(JournalUnreadable, match="put the older key back"):
-        journal.due()
+    for _ in range(2):
+        with pytest.raises(JournalUnreadable, match="put the older key back"):
+            journal.due()
+        assert journal.due() is None  # it was put off
+        journal.decide(entry.ticket, GOOD)
+        journal.close(entry.ticket, False)
+        clock.now += TERMS.longest_pause
 
 
 @pytest.mark.parametrize("keys", [[], [b"short"], [KEY, b"short"]])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 CORE = ("tests/core", "tests/journals")
+SHELVES = ("tests/journals",)
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
 
 
@@ -25,6 +26,10 @@ SETTLE = "src/faregate/settle.py"
 VERDICT = "src/faregate/merchant/verdict.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
+STORED = "src/faregate/journals/stored.py"
+SEAL = "src/faregate/journals/seal.py"
+SQLITE = "src/faregate/journals/sqlite/"
+DJANGO = "src/faregate/django/journal/"
 RELAY = "src/faregate/relay.py"
 GATE = "src/faregate/gate.py"
 CURTAIN = "src/faregate/curtain.py"
@@ -51,8 +56,7 @@ MUTANTS = (
     Mutant("unknown-status-is-success", VERDICT, 'case "succeeded":', 'case "succeeded" | "novel":'),
     Mutant("two-payment-responses", VERDICT, "if len(values) != 1 or len(values[0]) > MAX_HEADER:", "if not values or len(values[0]) > MAX_HEADER:"),
     Mutant("redelivery-uncounted", ROW, "self.redelivered += 1", "pass"),
-    Mutant("release-without-outcome", MEMORY, "if row is None or row.state is not State.DECIDED or",
-           "if row is None or"),
+    Mutant("release-without-outcome", ROW, "if self.state is not State.DECIDED or not", "if not"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from Note("access granted a transaction without a proof", transaction_id)\n'
            "            return relay.trouble(502)", "return (yield from _give_free(sale, rules, Free()))"),
@@ -65,19 +69,18 @@ MUTANTS = (
     Mutant("rerun-interrupted", ROW, "if self.state is State.CLAIMED:",
            "if self.state in (State.CLAIMED, State.RUNNING):"),
     Mutant("any-request", ROW, "if request != self.request:", "if False:"),
-    Mutant("transaction-not-unique", MEMORY, "if self._transactions.setdefault(transaction_id, row.key) != row.key:",
-           "if False:"),
-    Mutant("no-fencing", ROW, "return self.fence == ticket.fence", "return True"),
-    Mutant("window-without-delivery", MEMORY, "terms.redelivery_window if delivered else terms.undelivered_retention",
+    Mutant("transaction-not-unique", MEMORY, "if row is None or not self._is_free(transaction_id, row):",
+           "if row is None:"),
+    Mutant("no-fencing", ROW, "return self.fence == ticket.fence and", "return"),
+    Mutant("window-without-delivery", ROW, "terms.redelivery_window if delivered else terms.undelivered_retention",
            "terms.redelivery_window"),
-    Mutant("fences-start-again", MEMORY, "self._terms.claim_lease, next(self._fences))", "self._terms.claim_lease, 1)"),
-    Mutant("owed-rows-expire", MEMORY, "        row.expires_at = None\n", ""),
+    Mutant("fences-start-again", MEMORY, "proof, next(self._fences), now", "proof, 1, now"),
+    Mutant("owed-rows-expire", ROW, "        self.expires_at = None\n", ""),
     # Decide once, then tell
     Mutant("complete-before-decide", SETTLE, "    if not (yield from _decided(entry, outcome)):\n"
            "        return relay.unconfirmed(entry.transaction_id)\n    return (yield from _settle(",
            "    return (yield from _settle("),
-    Mutant("decide-twice", MEMORY, "row = self._held(ticket, State.RUNNING)\n            if row is None:\n                return False\n            row.outcome",
-           "row = self._held(ticket, State.RUNNING, State.DECIDED)\n            if row is None:\n                return False\n            row.outcome"),
+    Mutant("decide-twice", ROW, "self._is_held(ticket, State.RUNNING)", "self._is_held(ticket, State.RUNNING, State.DECIDED)"),
     Mutant("charge-for-errors", FLOW, "if status not in sale.offer.billable:", "if False:"),
     Mutant("charge-for-exceptions", FLOW, '        yield from fail(entry, "handler_error")\n        raise', "        raise"),
     Mutant("no-retry", SETTLE, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
@@ -142,6 +145,43 @@ MUTANTS = (
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
     Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
+    # Journals that outlive their process
+    Mutant("expired-is-answered", STORED, 'elif record["expires_at"] is not None and record["expires_at"] <= now:',
+           "elif False:", SHELVES),
+    Mutant("overtaken-claim-is-believed", STORED, "isinstance(claim, Fresh | Owed | Again) and not self._replace(record, row)",
+           "isinstance(claim, Fresh | Owed | Again) and not (self._replace(record, row) or True)", SHELVES),
+    Mutant("overtaken-write-is-believed", STORED, "            if self._replace(record, row):\n                return True\n",
+           "            self._replace(record, row)\n            return True\n", SHELVES),
+    Mutant("fences-are-used-twice", STORED, "return secrets.randbits(63)", "return 1", SHELVES),
+    Mutant("unreadable-row-holds-up-the-sweep", STORED, "                self._put_off(record, now)\n                continue",
+           "                raise", SHELVES),
+    Mutant("written-over-in-sqlite", SQLITE + "shelf.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', SHELVES),
+    Mutant("deleted-unseen-in-sqlite", SQLITE + "shelf.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
+           "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", SHELVES),
+    Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
+           "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", SHELVES),
+    Mutant("released-failure", SQLITE + "schema.py", "CHECK (state <> 'released' OR outcome = 'succeeded')", "CHECK (1)", SHELVES),
+    Mutant("newer-schema-is-written", SQLITE + "schema.py", "if application == APPLICATION_ID and version == VERSION:",
+           "if application == APPLICATION_ID:", SHELVES),
+    Mutant("not-forced-to-the-disk", SQLITE + "file.py", "synchronous = FULL", "synchronous = NORMAL", SHELVES),
+    Mutant("half-a-write", SQLITE + "file.py", 'connection.execute("ROLLBACK")', 'connection.execute("COMMIT")', SHELVES),
+    Mutant("readable-by-all", SQLITE + "file.py", "0o600", "0o644", SHELVES),
+    Mutant("made-anew-when-taken-away", SQLITE + "file.py", "if place is None and self._place is None:", "if place is None:", SHELVES),
+    Mutant("connection-carried-over-a-fork", SQLITE + "file.py", "if self._connection is not None and self._pid != os.getpid():",
+           "if False:", SHELVES),
+    Mutant("open-while-forking", SQLITE + "file.py", "        if self._stopped:\n            self._close()\n", "", SHELVES),
+    Mutant("sealed-values-move", SEAL, 'hmac.digest(key.sealing, row, "sha256")', "key.sealing", SHELVES),
+    Mutant("request-in-the-clear", SEAL, 'hmac.digest(look_up, name + request.encode(), "sha256").hex()', "request", SHELVES),
+    Mutant("older-keys-find-nothing", SEAL, "for key in self._keys.values())\n\n    def _name", "for key in [self._newest])\n\n    def _name", SHELVES),
+    Mutant("never-full", "src/faregate/journals/room.py", "        if self._is_full():\n            raise", "        if False:\n            raise", SHELVES),
+    Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/threaded.py", "journal.awaiting() if isinstance(journal, Blocks) else journal",
+           "journal", SHELVES),
+    Mutant("inside-somebodys-transaction", DJANGO + "shelf.py", "if _is_open(connections[self._using]):", "if False:", SHELVES),
+    Mutant("written-over-in-django", DJANGO + "shelf.py", "key=key.hex(), stamp=stamp", "key=key.hex()", SHELVES),
+    Mutant("purged-although-owed", DJANGO + "shelf.py", 'self._forget(key, "expires_at <=", now)', 'self._forget(key, "stamp >=", 0)', SHELVES),
+    Mutant("admin-deletes", DJANGO + "admin.py", "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return False",
+           "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return True", SHELVES),
+    Mutant("live-key-without-a-journal-key", "src/faregate/settings.py", "elif not settings.journal_keys:", "elif False:", ("tests/core",)),
     # The client
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise Misconfigured(\n            "A live key with the memory',
            'if False:\n        raise Misconfigured(\n            "A live key with the memory', ("tests/core",)),

@@ -1,6 +1,7 @@
 """Rows as records and back. What a payer sent or is owed is sealed; what rules and sweeps need is not."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from faregate.errors import JournalUnreadable
@@ -38,16 +39,18 @@ class Codec:
             holds_so_far=row.holds_so_far,
             size=size_of(row.outcome),
             outcome=_named(row.outcome),
-            proof=self._sealed(row, "proof", row.proof.encode(), kept),
-            payment_response=self._sealed(row, "payment_response", row.payment_response.encode(), kept),
-            result=self._sealed(row, "result", _written(row.outcome), kept),
+            proof=self._sealed(row, "proof", row.proof, str.encode, kept),
+            payment_response=self._sealed(row, "payment_response", row.payment_response, str.encode, kept),
+            result=self._sealed(row, "result", row.outcome, _written, kept),
         )
 
-    def _sealed(self, row: Row, field: str, plain: bytes, kept: Any) -> bytes | None:
-        if not plain:
+    def _sealed(
+        self, row: Row, field: str, value: Any, write: Callable[[Any], bytes], kept: Any
+    ) -> bytes | None:
+        if not value:
             return None
         sealed: bytes | None = kept.get(field)
-        return self._keyring.seal(row.key, field, plain) if sealed is None else sealed
+        return self._keyring.seal(row.key, field, write(value)) if sealed is None else sealed
 
     def open(self, record: Record) -> Row:
         """Raises `JournalUnreadable`."""
@@ -82,10 +85,8 @@ def _named(outcome: Outcome | None) -> str | None:
     return "succeeded" if isinstance(outcome, Succeeded) else "failed"
 
 
-def _written(outcome: Outcome | None) -> bytes:
+def _written(outcome: Outcome) -> bytes:
     """The length of the head, the head as JSON, and the body as it is."""
-    if outcome is None:
-        return b""
     if isinstance(outcome, Failed):
         return _framed({"code": outcome.code}, b"")
     result = outcome.result

@@ -50,6 +50,7 @@ class StoredJournal:
         self._room = Room(shelf, max_rows, max_bytes)
         self._clock = clock
         self._run = run
+        self._unreadable = ""
 
     def awaiting(self) -> Journal:
         """This journal for event loops."""
@@ -94,20 +95,20 @@ class StoredJournal:
         return claim
 
     def due(self) -> Entry | None:
-        """Rows that cannot be opened are put off, so that they hold up no other; then they are told."""
-        unreadable: JournalUnreadable | None = None
+        """Rows that cannot be opened are put off, so that they hold up no other; told when none is left."""
         while (record := self._shelf.due(now := self._clock())) is not None:
             try:
                 row = self._codec.open(record)
             except JournalUnreadable as error:
-                unreadable = error
+                self._unreadable = str(error)
                 self._put_off(record, now)
                 continue
             row.take(now + self._terms.completion_lease, _never_used())
             if self._replace(record, row):
                 return row.entry()
-        if unreadable is not None:
-            raise unreadable
+        if self._unreadable:
+            told, self._unreadable = self._unreadable, ""
+            raise JournalUnreadable(told)
         return None
 
     def _put_off(self, record: Record, now: float) -> None:

@@ -113,7 +113,9 @@ class SqliteFile:
             self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
         )
         try:
+            connection.execute("BEGIN")  # one view of the file, which another process may be making
             made = schema.is_made(connection, self.path)
+            connection.execute("COMMIT")
             self._use_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")
