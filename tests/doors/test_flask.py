@@ -28,7 +28,8 @@ from werkzeug.test import TestResponse
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
-from faregate.flask import Faregate, PayingClient, Payment, payment
+from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
+from faregate.flask.door import permission
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
 from tests.servers import serving_wsgi
@@ -192,6 +193,22 @@ def test_the_view_finds_its_payment(shop: Shop) -> None:
     answer = shop.buy("/meter")
     assert answer.get_json()["transaction"].startswith("txn_")
     assert (given, shop.statuses) == ([True], ["succeeded"])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_view_does_not_run_unpaid(shop: Shop, whole: bool) -> None:
+    def view() -> str:
+        shop.runs.append(request.method)
+        return ""
+
+    sold: Any = view if whole else paywall.require("daily_report")(view)
+    if whole:
+        paywall.require_all(shop.app, "daily_report")
+    shop.app.add_url_rule("/paid", view_func=sold, methods=["GET", "POST"])
+    for method in ("GET", "HEAD", "POST", "OPTIONS", "PUT"):
+        shop.ask("/paid", method=method)
+    assert shop.runs == []
+    assert (shop.buy("/paid").status_code, shop.runs) == (200, ["GET"])
 
 
 def test_there_is_no_payment_where_nothing_is_sold(shop: Shop) -> None:
@@ -581,7 +598,7 @@ def test_a_view_of_its_own_for_options_is_not_run(shop: Shop) -> None:
 def test_contexts_are_torn_down_once_and_answers_closed_once(shop: Shop) -> None:
     @shop.app.teardown_request
     def request_over(_error: BaseException | None) -> None:
-        shop.runs.append("request")
+        shop.runs.append(f"request, {shop.statuses}")
 
     @shop.app.teardown_appcontext
     def app_over(_error: BaseException | None) -> None:
@@ -597,7 +614,7 @@ def test_contexts_are_torn_down_once_and_answers_closed_once(shop: Shop) -> None
     shop.runs.clear()
     with serving_wsgi(shop.app) as url:
         assert httpx.get(f"{url}/paid", headers=proof).content == CONTENT
-    assert shop.runs == ["request", "app", "closed, ['succeeded']"]
+    assert shop.runs == ["request, ['authorized']", "app", "closed, ['succeeded']"]
 
 
 def test_what_is_closed_is_closed_although_nothing_was_released(shop: Shop) -> None:
@@ -689,10 +706,18 @@ def test_a_browser_may_pay_and_read(shop: Shop, whole: bool) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {}])
-def test_who_is_not_allowed_may_not_read(shop: Shop, headers: dict[str, str]) -> None:
+def test_who_is_not_allowed_may_not_read_it(shop: Shop, headers: dict[str, str]) -> None:
     CORS(shop.app, origins=[ORIGIN["Origin"]])
     shop.sells(content())
     assert "Access-Control-Allow-Origin" not in shop.ask("/paid", headers=headers).headers
+
+
+@pytest.mark.parametrize("allowed", ["https://other.example", "null", "https://shop.example.evil.example"])
+def test_only_a_permission_for_this_origin_travels(allowed: str) -> None:
+    said = [("Access-Control-Allow-Origin", allowed), ("X-Own", "1"), ("Set-Cookie", "a=1")]
+    assert permission(said, ORIGIN["Origin"]) == ()
+    everybody = [("access-control-allow-origin", "*"), *said[1:]]
+    assert permission(everybody, allowed) == (("Access-Control-Allow-Origin", "*"), ("Vary", "Origin"))
 
 
 # What it sells
@@ -704,8 +729,6 @@ def run(shop: Shop, *arguments: str) -> tuple[int, str]:
 
 
 def listed(shop: Shop) -> dict[str, tuple[str, str]]:
-    from faregate.flask import inventory_of
-
     routes = inventory_of(shop.app).routes
     return {f"{','.join(route.methods)} {route.path}": (route.standing, route.sells) for route in routes}
 
@@ -790,8 +813,6 @@ def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyP
 
 
 def test_an_app_without_a_paywall_cannot_be_listed() -> None:
-    from faregate.flask import inventory_of
-
     with pytest.raises(Misconfigured, match="no paywall"):
         inventory_of(Flask("shop"))
 

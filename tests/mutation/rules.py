@@ -8,6 +8,7 @@ DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doo
 
 
 WSGI_TESTS = ("tests/doors/test_wsgi.py",)
+FLASK_TESTS = ("tests/doors/test_flask.py",)
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ HELD = "src/faregate/held.py"
 GROUNDS = "src/faregate/grounds.py"
 WSGI = "src/faregate/wsgi.py"
 ASGI = "src/faregate/asgi.py"
+FLASK_VIEWS = "src/faregate/flask/views.py"
+FLASK_DOOR = "src/faregate/flask/door.py"
+FLASK_EXTENSION = "src/faregate/flask/extension.py"
 PROOF = "src/faregate/proof.py"
 
 MUTANTS = (
@@ -142,6 +146,17 @@ MUTANTS = (
     Mutant("wsgi-missing-middleware-is-free", WSGI, "    if not isinstance(gate, Gate):\n", "    if gate is None:\n        return Payment(None)\n    if not isinstance(gate, Gate):\n", WSGI_TESTS),
     Mutant("wsgi-swallowed-size-limit", WSGI, "if self._held.too_large is not None:", "if False:", WSGI_TESTS),
     Mutant("wsgi-file-wrapper", WSGI, 'environ["wsgi.file_wrapper"] = FileWrapper', "pass", WSGI_TESTS),
+    # Flask
+    Mutant("flask-missing-extension-is-free", FLASK_VIEWS, "    if NAME not in current_app.extensions:\n", "    if NAME not in current_app.extensions:\n        return None\n    if False:\n", FLASK_TESTS),
+    Mutant("flask-stop-is-not-heard", FLASK_VIEWS, "return current_app.response_class(status=stop.status)", "stop.status", FLASK_TESTS),
+    Mutant("flask-price-below-the-route-is-free", FLASK_VIEWS, "    return hasattr(view, _PRICED)\n", "    return False\n", FLASK_TESTS),
+    Mutant("flask-class-is-wrapped", FLASK_VIEWS, "if isclass(view) or not callable(view):", "if False:", FLASK_TESTS),
+    Mutant("flask-head-of-a-blueprint-is-free", FLASK_VIEWS, 'return request.method == "OPTIONS" and', 'return request.method in ("HEAD", "OPTIONS") and', FLASK_TESTS),
+    Mutant("flask-options-of-a-blueprint-run", FLASK_VIEWS, 'bool(getattr(rule, "provide_automatic_options", False))', "True", FLASK_TESTS),
+    Mutant("flask-exempt-is-everything", FLASK_VIEWS, "return any(hasattr(one, _EXEMPT) for one in _what_runs(view, method))", "return True", FLASK_TESTS),
+    Mutant("flask-any-origin-may-read", FLASK_DOOR, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
+    Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
+    Mutant("flask-text-for-truth", FLASK_EXTENSION, "if not isinstance(value, kinds):", "if False:", FLASK_TESTS),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
     Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
