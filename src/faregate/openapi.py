@@ -106,16 +106,15 @@ def _sold_at(sold: Offer | None) -> Schema | None:
 
 def _unmarked(operation: Schema, schemes: Schema) -> Schema | None:
     """Takes the mark of a paid operation away, and gives what it said."""
-    info: Schema | None = None
-    for requirement in list(operation.get("security", ())):
-        marks = [name for name in requirement if name.startswith(MARK)]
-        for name in marks:
-            del requirement[name]
-            info = schemes[name][INFO]
-        if marks and not requirement:
-            operation["security"].remove(requirement)
-    if info is not None and not operation["security"]:
+    asked: list[Schema] = operation.get("security", [])
+    marks = [name for one in asked for name in one if name.startswith(MARK)]
+    if not marks:
+        return None
+    others = [{name: scopes for name, scopes in one.items() if name not in marks} for one in asked]
+    operation["security"] = [other for other, one in zip(others, asked, strict=True) if other or not one]
+    if not operation["security"]:
         del operation["security"]
+    info: Schema = schemes[marks[0]][INFO]
     return info
 
 
