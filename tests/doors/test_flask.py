@@ -204,7 +204,7 @@ def test_the_view_does_not_run_unpaid(shop: Shop, whole: bool) -> None:
     sold: Any = view if whole else paywall.require("daily_report")(view)
     if whole:
         paywall.require_all(shop.app, "daily_report")
-    shop.app.add_url_rule("/paid", view_func=sold, methods=["GET", "POST"])
+    shop.app.add_url_rule("/paid", view_func=sold, methods=["GET", "POST", "OPTIONS"])
     for method in ("GET", "HEAD", "POST", "OPTIONS", "PUT"):
         shop.ask("/paid", method=method)
     assert shop.runs == []
