@@ -8,6 +8,7 @@ import pytest
 import faregate
 import faregate.asgi
 import faregate.fastapi
+import faregate.flask
 import faregate.starlette
 
 
@@ -33,8 +34,16 @@ def test_the_public_names() -> None:
 
 
 def test_the_names_of_the_front_doors() -> None:
-    assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "paid"]
-    assert faregate.fastapi.__all__ == ["Paid", "Payment", "PaywallMiddleware", "document", "paid"]
+    assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "inventory_of", "paid"]
+    assert faregate.fastapi.__all__ == [
+        "Paid",
+        "Payment",
+        "PaywallMiddleware",
+        "document",
+        "inventory_of",
+        "paid",
+    ]
+    assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]
     assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
 
 
