@@ -159,7 +159,7 @@ def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
     try:
         work = yield from RunWork(sale, None)
     except WorkError as error:
-        yield from Note(f"free work gave nothing: {error}")
+        yield from Note(f"{_place(sale)} gave nothing, for free: {error}")
         return relay.work_failed(500, error.code)
     if access.execution_id is not None:
         try:
@@ -184,7 +184,7 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         work = yield from RunWork(sale, entry.transaction_id)
         outcome = _judge(work, sale, rules)
     except (WorkError, UsageError) as error:
-        yield from Note(f"the work gave nothing to sell: {error}", entry.transaction_id)
+        yield from Note(f"{_place(sale)} gave nothing to sell: {error}", entry.transaction_id)
         code = error.code if isinstance(error, WorkError) else "invalid_usage"
         unsure = yield from fail(entry, code)
         return unsure or relay.work_failed(500, code)
@@ -196,6 +196,11 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         return relay.unsold(work.response)
     paid = yield from decide_and_settle(entry, outcome)
     return paid if paid is not None else (yield from _fresh_instructions(sale))
+
+
+def _place(sale: Sale) -> str:
+    """For the seller's log: which handler it was, without what the payer asked of it."""
+    return f"{sale.request.method} {sale.request.url.partition('?')[0]}"
 
 
 def _start(entry: Entry, sale: Sale) -> Start:

@@ -30,7 +30,10 @@ class Held:
         self._size += len(chunk)
         if self._size > self._limit:
             self._chunks.clear()
-            self.too_large = ResultTooLarge(f"the result has more than {self._limit} bytes")
+            self.too_large = ResultTooLarge(
+                f"the result has more than {self._limit} bytes. "
+                "To sell it, raise max_result_bytes: of this offer, or of the paywall"
+            )
             raise self.too_large
         self._chunks.append(chunk)
 

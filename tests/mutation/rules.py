@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 CORE = ("tests/core", "tests/journals")
-SHELVES = ("tests/journals",)
+SHELVES = tuple(f"tests/journals/test_{name}.py" for name in ("stored", "sqlite", "django_journal", "threaded"))
+FORKS = ("tests/journals/test_processes.py",)
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
 
 
+INVENTORY_TESTS = ("tests/doors/test_routes.py",)
 WSGI_TESTS = ("tests/doors/test_wsgi.py",)
 FLASK_TESTS = ("tests/doors/test_flask.py",)
 
@@ -37,6 +39,7 @@ CURTAIN = "src/faregate/curtain.py"
 HELD = "src/faregate/held.py"
 GROUNDS = "src/faregate/grounds.py"
 WSGI = "src/faregate/wsgi.py"
+INVENTORY = "src/faregate/inventory.py"
 ASGI = "src/faregate/asgi.py"
 FLASK_VIEWS = "src/faregate/flask/views.py"
 FLASK_DOOR = "src/faregate/flask/door.py"
@@ -158,6 +161,13 @@ MUTANTS = (
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("flask-text-for-truth", FLASK_EXTENSION, "if not isinstance(value, kinds):", "if False:", FLASK_TESTS),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
+    # The inventory
+    Mutant("inventory-socket-is-sold", INVENTORY, "if fault or (route.methods == WEBSOCKET and place.guarded):", "if fault:", INVENTORY_TESTS),
+    Mutant("inventory-refused-is-free", INVENTORY, 'elif standing != "refused":', "else:", INVENTORY_TESTS),
+    Mutant("inventory-lost-dependency", "src/faregate/stock.py", "        yield from _depended(one)\n", "", INVENTORY_TESTS),
+    Mutant("inventory-no-paywall-in-front", "src/faregate/fronts.py", "if route.offer is not None and route.paywall is None:", "if False:",
+           INVENTORY_TESTS),
+    Mutant("inventory-lone-prefix", INVENTORY, "(*more, *_lone(routes, grounds, root)),", "tuple(more),", INVENTORY_TESTS),
     Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process
@@ -183,8 +193,8 @@ MUTANTS = (
     Mutant("readable-by-all", SQLITE + "file.py", "0o600", "0o644", SHELVES),
     Mutant("made-anew-when-taken-away", SQLITE + "file.py", "if place is None and self._place is None:", "if place is None:", SHELVES),
     Mutant("connection-carried-over-a-fork", SQLITE + "file.py", "if self._connection is not None and self._pid != os.getpid():",
-           "if False:", SHELVES),
-    Mutant("open-while-forking", SQLITE + "file.py", "        if self._stopped:\n            self._close()\n", "", SHELVES),
+           "if False:", FORKS),
+    Mutant("open-while-forking", SQLITE + "file.py", "        if self._stopped:\n            self._close()\n", "", FORKS),
     Mutant("sealed-values-move", SEAL, 'hmac.digest(key.sealing, row, "sha256")', "key.sealing", SHELVES),
     Mutant("request-in-the-clear", SEAL, 'hmac.digest(look_up, name + request.encode(), "sha256").hex()', "request", SHELVES),
     Mutant("older-keys-find-nothing", SEAL, "for key in self._keys.values())\n\n    def _name", "for key in [self._newest])\n\n    def _name", SHELVES),
