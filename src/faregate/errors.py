@@ -42,6 +42,12 @@ class WorkInterrupted(WorkError):
     code = "interrupted"
 
 
+class SoldTwice(WorkError):
+    """One request reached two offers: which of them its payer agreed to is unknown."""
+
+    code = "two_offers"
+
+
 class JournalError(FaregateError):
     """The journal could not write or read; nothing may be assumed written."""
 

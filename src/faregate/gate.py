@@ -16,7 +16,7 @@ import anyio.lowlevel
 from faregate import relay
 from faregate.detached import to_the_end
 from faregate.drive import Turn, adrive, drive, raised, resumed, started
-from faregate.errors import Misconfigured
+from faregate.errors import Misconfigured, SoldTwice
 from faregate.flow import serve
 from faregate.grounds import ANYWHERE, Place
 from faregate.model import Offer, Response, Sale, Work
@@ -52,6 +52,7 @@ class Gate:
         self._answer: Response | None = None
         self._concluded: anyio.Event | None = None
         self._work_began = 0.0
+        self._sold_twice: SoldTwice | None = None
         self.place = place
         self.payment: Payment | None = None
         self.verdict: Response | None = None
@@ -114,7 +115,9 @@ class Gate:
         if self.payment is not None and self._sale is not None and self._sale.offer == sold:
             return False
         if self._sale is not None or self.begun:
-            raise Misconfigured("One request reached two offers. Put one offer on the handler or its group.")
+            mistake = "One request reached two offers. Put one offer on the handler or its group."
+            self._sold_twice = SoldTwice(mistake)
+            raise Misconfigured(mistake)
         if self._method == "OPTIONS":
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self.verdict = Response(204, (relay.NO_STORE,))
@@ -151,6 +154,8 @@ class Gate:
 
     def conclude(self, response: Response) -> Response:
         """The handler answered: what the payer gets."""
+        if self._sold_twice is not None:
+            return self.abandon(self._sold_twice)
         turn = self._ending(resumed(self._open_flow(), self._work(response)))
         return self._answered(drive(self._open_flow(), self._paywall.world, turn))
 
@@ -161,6 +166,8 @@ class Gate:
 
     async def aconclude(self, response: Response) -> Response:
         """`conclude`, awaiting. Whatever cuts the application off does not cut this off."""
+        if self._sold_twice is not None:
+            return await self.aabandon(self._sold_twice)
         turn = resumed(self._open_flow(), self._work(response))
         await self._unlimited()
         return await self._to_the_end(self._ending(turn))

@@ -1,13 +1,16 @@
 """Whole prefixes for sale, for any ASGI app: in doubt a path is on paid ground."""
 
 import asyncio
+import contextlib
+import json
 from typing import Any
 
 import pytest
 
-from faregate.asgi import PaywallMiddleware
+from faregate.asgi import PaywallMiddleware, open_gate
 from faregate.emulator import Wallet
 from faregate.errors import Misconfigured
+from faregate.paywall import offer
 from tests.doors.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
 
 
@@ -188,3 +191,15 @@ def test_a_websocket_on_paid_ground_never_reaches_the_app(setting: dict[str, Any
             shop(sockets, **setting)({**http_scope(path), "type": "websocket"}, connect, collect(sent))
         )
     assert reached == ["/open"]
+
+
+def test_an_app_that_reaches_two_offers_is_not_charged_though_it_swallows_the_mistake() -> None:
+    async def generous(scope: Any, receive: Any, send: Any) -> None:
+        with contextlib.suppress(Misconfigured):
+            await open_gate(scope, offer("text_summary"))
+        await Plain()(scope, receive, send)
+
+    app = shop(generous, offers={"/": "daily_report"})
+    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    sent = ask(app, "/", proof)
+    assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "two_offers")

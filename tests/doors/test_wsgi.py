@@ -117,6 +117,20 @@ def test_an_application_that_swallows_the_stop_gives_nothing_away() -> None:
     assert shop.buy().data == CONTENT * 2
 
 
+def test_a_request_that_reached_two_offers_is_not_charged_whoever_swallows_the_mistake() -> None:
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        open_gate(environ, SOLD)
+        with contextlib.suppress(Misconfigured):
+            open_gate(environ, offer("text_summary"))
+        start_response("200 OK", PLAIN)
+        return [CONTENT]
+
+    shop = Shop(app)
+    response = shop.buy()
+    assert (response.status_code, response.get_json()["code"]) == (500, "two_offers")
+    assert shop.statuses == ["failed"]
+
+
 def test_the_body_is_closed_once_and_after_the_payment_is_proven() -> None:
     completions_at_close: list[int] = []
     body = Body(CONTENT, closing=lambda: completions_at_close.append(shop.completions))

@@ -140,6 +140,7 @@ MUTANTS = (
            DOORS),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),
     # WSGI
+    Mutant("sold-twice-is-sold", GATE, "return self.abandon(self._sold_twice)", "self._sold_twice = None", WSGI_TESTS),
     Mutant("wsgi-pass-before-paid", WSGI, "        if gate.verdict is None and gate.payment is not None:\n            self._held",
            "        if False:\n            self._held", WSGI_TESTS),
     Mutant("wsgi-verdict-not-enforced", WSGI, "if gate.verdict is not None or not gate.lets_pass():", "if not gate.lets_pass():", WSGI_TESTS),
