@@ -25,7 +25,8 @@ from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
 
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+"""Frameworks disagree on the types of the three."""
 
 _CURTAIN = "faregate.curtain"
 
@@ -61,9 +62,10 @@ class PaywallMiddleware:
             await self.app(scope, receive, self._closing(send))
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope = {**scope, "extensions": dict(scope.get("extensions") or {})}
-        place = self.grounds.place(scope["path"], scope.get("root_path", ""))
-        gate = Gate(self.paywall, scope["method"], partial(_sale, self.paywall, scope), place)
+        asked = scope  # by the payer; applications change the scope they are given, in place
+        scope = {**asked, "extensions": dict(asked.get("extensions") or {})}
+        place = self.grounds.place(asked["path"], asked.get("root_path", ""))
+        gate = Gate(self.paywall, asked["method"], partial(_sale, self.paywall, asked), place)
         curtain = scope[_CURTAIN] = Curtain(gate, scope, receive, send)
         if any(speaks_of_payment(name) for name, _ in scope["headers"]):
             await to_the_end(lambda: self._limited(curtain, scope))

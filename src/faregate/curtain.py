@@ -19,6 +19,7 @@ class Curtain:
     def __init__(self, gate: Gate, scope: Scope, receive: Receive, send: Send) -> None:
         self.gate = gate
         self._scope = scope
+        self._method: str = scope["method"]
         self._receive = receive
         self._send = send
         self._held = Held()
@@ -112,7 +113,7 @@ class Curtain:
 
     async def _emit(self, response: Response) -> None:
         self.gate.finished = self._sent = True
-        for message in messages_of(response, self._scope["method"]):
+        for message in messages_of(response, self._method):
             await self._send(message)
 
     def _withhold_extensions(self) -> None:

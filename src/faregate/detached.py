@@ -27,5 +27,8 @@ def is_cancelled_from_outside(ended: BaseException) -> bool:
     """Whether somebody asked this task to end; False for what a handler raised of its own accord."""
     if not isinstance(ended, asyncio.CancelledError):
         return False
-    task = asyncio.current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio, where nobody but a handler raises this error
+        return False
     return task is not None and task.cancelling() > 0

@@ -61,7 +61,7 @@ class Gate:
         self.finished = False
         self.limit: anyio.CancelScope | None = None
         if place.ambiguous:
-            self.refuse(400, "ambiguous_path", "A path on this server has no dot-dot segments.")
+            self.refuse(400, "ambiguous_path", "A path on this server is UTF-8 without dot-dot segments.")
 
     @property
     def result_bytes(self) -> int:

@@ -12,6 +12,9 @@ from faregate.errors import Misconfigured
 from faregate.model import Offer
 from faregate.paywall import offer
 
+# What decoders leave of bytes that are not UTF-8. Bottle leaves nothing: to it `/%FFreports` is `/reports`.
+_NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -73,7 +76,9 @@ def _readings(path: str, root: str) -> tuple[str, ...]:
 
 
 def _is_ambiguous(path: str) -> bool:
-    """A dot-dot in any reading: routers, file systems and proxies disagree on where it leads."""
+    """Routers, file systems and proxies disagree on where a dot-dot leads, and bytes that are no text."""
+    if _NOT_TEXT.search(path):
+        return True
     return ".." in path and any(
         re.split(r"[;\s]+", part.strip())[0] == ".." for part in re.split(r"[/\\]+", path)
     )

@@ -58,14 +58,16 @@ class PaywallMiddleware:
         self.grounds = Grounds(offers, refuse)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        place = self.grounds.place(path_of(environ), root_of(environ))
-        gate = Gate(self.paywall, environ["REQUEST_METHOD"], partial(_sale, self.paywall, environ), place)
+        # What the payer asked; applications change an environ in place, Bottle every path that is not ASCII.
+        asked = environ.copy()
+        place = self.grounds.place(path_of(asked), root_of(asked))
+        gate = Gate(self.paywall, asked["REQUEST_METHOD"], partial(_sale, self.paywall, asked), place)
         environ[_GATE] = gate
         if payment_headers(environ):
             # Ways of sending past us; a paid handler must not be offered them.
             environ["wsgi.file_wrapper"] = FileWrapper
             environ.pop("wsgi.early_hints", None)
-        curtain = _Curtain(gate, start_response)
+        curtain = _Curtain(gate, asked["REQUEST_METHOD"], start_response)
         try:
             return curtain.run(self.app, environ)
         finally:
@@ -90,8 +92,9 @@ def open_gate(environ: Environ, sold: Offer) -> Payment:
 class _Curtain:
     """The response of one request, held back until its gate says what may leave."""
 
-    def __init__(self, gate: Gate, start_response: StartResponse) -> None:
+    def __init__(self, gate: Gate, method: str, start_response: StartResponse) -> None:
         self._gate = gate
+        self._method = method
         self._start_response = start_response
         self._held = Held()
 
@@ -112,7 +115,7 @@ class _Curtain:
             answer = gate.verdict or self._concluded(chunks)
         except BaseException as error:
             answer = self._failed(error, body)
-        headers, content = sendable(answer, environ["REQUEST_METHOD"])
+        headers, content = sendable(answer, self._method)
         self._start_response(f"{answer.status} {phrases.get(answer.status, 'Unknown')}", list(headers))
         # Only the server knows when the response is over, and with it what the application keeps open.
         return ClosingIterator([content], _closing(body))
