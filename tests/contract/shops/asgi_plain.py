@@ -1,0 +1,72 @@
+"""ASGI and nothing else: handlers that open the gate themselves, and a prefix."""
+
+from typing import Any
+from urllib.parse import parse_qs
+
+import anyio
+
+from faregate.asgi import PaywallMiddleware, open_gate
+from faregate.gate import PaymentStop
+from faregate.paywall import offer
+from tests.contract import work
+
+ROUTES = {sold.path: (sold.path, offer(sold.sells, **sold.limits)) for sold in work.SOLD}
+ROUTES[work.MOUNT + work.INNER.path] = (work.MOUNT, offer(work.INNER.sells))
+ITEM = (work.ITEM.path, offer(work.ITEM.sells))
+
+
+async def shop(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        await lifespan(receive, send)
+        return
+    if scope["method"] == "HEAD":
+        scope["method"] = "GET"  # in place, as some frameworks do
+    path: str = scope["path"]
+    route = ITEM if path.startswith(work.ITEM.path) else ROUTES.get(path)
+    if route is not None:
+        try:
+            payment = await open_gate(scope, route[1])
+        except PaymentStop:
+            return
+        await handler(route[0], payment, scope, receive, send)
+    elif path.startswith((work.GROUND, work.CLOSED)):
+        prefix = work.GROUND if path.startswith(work.GROUND) else work.CLOSED
+        await handler(prefix, None, scope, receive, send)
+    else:
+        status = 200 if path == "/open" else 404
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b'{"open": true}'})
+
+
+async def handler(place: str, payment: Any, scope: Any, receive: Any, send: Any) -> None:
+    what = parse_qs(scope["query_string"].decode()).get("what", [""])[0]
+    answer = work.work(place, what, payment, await whole(receive))
+    await anyio.sleep(answer.seconds)
+    pairs = [("content-type", answer.media_type), *answer.headers]
+    pairs += [("set-cookie", f"{name}={value}") for name, value in answer.cookies]
+    headers = [(name.lower().encode(), value.encode()) for name, value in pairs]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    for chunk in answer.stream():
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+    if answer.place:
+        answer.later()
+
+
+async def whole(receive: Any) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+async def lifespan(receive: Any, send: Any) -> None:
+    for phase in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{phase}.complete"})
+
+
+grounds: Any = {"offers": {work.GROUND: "daily_report"}, "refuse": [work.CLOSED]}
+app = PaywallMiddleware(shop, work.paywall(), **grounds)

@@ -1,0 +1,183 @@
+"""Every front door on every server: the command lines that start them, and how one runs.
+
+A new adapter joins with one module in `shops` and one line here.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from faregate.emulator import TEST_KEY
+
+ROOT = Path(__file__).parents[2]
+LEASH = Path(__file__).with_name("leash.py")
+TIMEOUT = 0.4
+"""Seconds that a seller waits for the service here."""
+
+UVICORN = "uvicorn --host 127.0.0.1 --port {port} --log-level warning {app}"
+HYPERCORN = "hypercorn --bind 127.0.0.1:{port} {app}"
+GRANIAN = (
+    "granian --host 127.0.0.1 --port {port} --interface {colour} --log-level warning "
+    "--respawn-failed-workers --respawn-interval 0.1 {app}"
+)
+GUNICORN = "gunicorn --bind 127.0.0.1:{port} --no-control-socket --log-level warning --preload -w 4 {app}"
+WAITRESS = "waitress --listen 127.0.0.1:{port} --threads 8 {app}"
+WERKZEUG = "tests.contract.werkzeug_server {port} {app}"
+
+SQLITE = "sqlite://{folder}/journal"
+
+WITH_GROUNDS = {
+    "asgi_plain",
+    "bottle_shop",
+    "falcon_shop",
+    "flask_shop",
+    "starlette_shop",
+    "wsgi_plain",
+}
+"""Shops that also sell a prefix, and close one."""
+OF_ITS_OWN_TASKS = {"quart_shop"}
+"""Shops whose framework runs a handler in a task of its own, without a hook after the response: a handler
+that ends its process is a crash there, and a background task begins at once."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One shop on one server. `app` is the module in `shops`, and the name in it."""
+
+    name: str
+    command: str
+    app: str
+    colour: str
+    journal: str = "memory:"
+
+    @property
+    def shop(self) -> str:
+        return self.app.partition(":")[0]
+
+    @property
+    def is_in_hand(self) -> bool:
+        """Whether what a handler ends, and what it leaves for later, passes through the paywall."""
+        return self.shop not in OF_ITS_OWN_TASKS
+
+    @property
+    def has_grounds(self) -> bool:
+        return self.shop in WITH_GROUNDS
+
+    def command_line(self, port: int) -> list[str]:
+        app = f"tests.contract.shops.{self.app}"
+        filled = self.command.format(port=port, app=app, colour=self.colour)
+        return [sys.executable, "-m", *filled.split()]
+
+
+def asgi(name: str, command: str, app: str, **more: object) -> Stack:
+    return Stack(name, command, app, "asgi", **more)  # type: ignore[arg-type]
+
+
+def wsgi(name: str, command: str, app: str, **more: object) -> Stack:
+    return Stack(name, command, app, "wsgi", **more)  # type: ignore[arg-type]
+
+
+STACKS = [
+    asgi("starlette-uvicorn", UVICORN, "starlette_shop:app"),
+    asgi("fastapi-uvicorn-h11", f"{UVICORN} --http h11 --loop asyncio", "fastapi_shop:app"),
+    asgi("fastapi-hypercorn", HYPERCORN, "fastapi_shop:app"),
+    asgi("starlette-granian", GRANIAN, "starlette_shop:app"),
+    asgi("plain-hypercorn-trio", f"{HYPERCORN} -k trio", "asgi_plain:app"),
+    asgi("litestar-granian", GRANIAN, "litestar_shop:app"),
+    asgi("quart-hypercorn", HYPERCORN, "quart_shop:app", journal=SQLITE),
+    wsgi("flask-gunicorn-sync", f"{GUNICORN} -k sync", "flask_shop:app", journal=SQLITE),
+    wsgi("flask-werkzeug", WERKZEUG, "flask_shop:app", journal=SQLITE),
+    wsgi("falcon-gunicorn-gthread", f"{GUNICORN} -k gthread --threads 8", "falcon_shop:app", journal=SQLITE),
+    wsgi("plain-werkzeug", WERKZEUG, "wsgi_plain:app"),
+    wsgi("bottle-waitress", WAITRESS, "bottle_shop:app"),
+    wsgi("falcon-granian", f"{GRANIAN} --blocking-threads 8", "falcon_shop:app"),
+]
+
+
+@dataclass
+class Server:
+    """A server process, started when somebody asks for it and again when it has died."""
+
+    stack: Stack
+    port: int
+    environ: dict[str, str]
+    log: Path
+    leash: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-S", str(LEASH), *self.stack.command_line(self.port)]
+        with self.log.open("ab") as log:
+            self.leash = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=self.environ,
+                start_new_session=True,
+            )  # fmt: skip
+        self.until_ready()
+
+    def until_ready(self, seconds: float = 20.0) -> None:
+        """Raises `RuntimeError` with the end of the server's log."""
+        end = time.monotonic() + seconds
+        while not self.is_ready():
+            if time.monotonic() > end or self.has_ended():
+                raise RuntimeError(f"{self.stack.name} does not serve:\n{self.said()}")
+            time.sleep(0.05)
+
+    def is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/open", trust_env=False, timeout=0.5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def has_ended(self) -> bool:
+        return self.leash is None or self.leash.poll() is not None
+
+    def stop(self) -> None:
+        if self.leash is not None and self.leash.stdin is not None:
+            self.leash.stdin.close()
+            self.leash.wait()
+
+    def revive(self) -> None:
+        """Serve again, whatever became of the process: some servers replace a lost worker, some end."""
+        end = time.monotonic() + 1.5
+        while not self.has_ended() and time.monotonic() < end:
+            if self.is_ready():
+                return
+            time.sleep(0.05)
+        self.stop()
+        self.start()
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
+
+
+@contextmanager
+def running(stack: Stack, service_url: str, folder: Path) -> Generator[Server]:
+    """The stack as a process, on a free port, with a folder for its logs and its journal."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    environ = {
+        **os.environ,
+        "FAREGATE_API_KEY": TEST_KEY,
+        "FAREGATE_BASE_URL": service_url,
+        "FAREGATE_PUBLIC_URL": "https://seller.example",
+        "FAREGATE_JOURNAL": stack.journal.format(folder=folder),
+        "FAREGATE_CONTRACT_LOG": str(folder / "executions"),
+        "FAREGATE_CONTRACT_TIMEOUT": str(TIMEOUT),
+    }
+    server = Server(stack, port, environ, folder / "server.log")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,86 @@
+"""No request gets a paid handler to run, or a byte of its content, without paying."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.contract.bypass import GARBAGE, TABLE, Trick
+from tests.contract.conftest import Shop, only
+from tests.contract.raw import exchange, request, status_of
+from tests.contract.work import CONTENT
+
+DECORATED, MOUNTED, GROUND = "/paid", "/mount/inner/paid", "/ground/x"
+CLOSED = "/closed/x"
+
+
+def leaks(shop: Shop, tricks: dict[str, Trick], path: str) -> dict[str, bytes]:
+    """Tricks whose answer has content in it, or says that it was paid."""
+
+    def played(trick: Trick) -> bytes:
+        return exchange(shop.port, trick(path), quiet=0.15, patience=0.6)
+
+    with ThreadPoolExecutor(24) as pool:
+        answers = dict(zip(tricks, pool.map(played, tricks.values()), strict=True))
+    signs = (CONTENT.encode(), b"x-own", b"payment-response: ")
+    return {name: said for name, said in answers.items() if any(sign in said.lower() for sign in signs)}
+
+
+@pytest.mark.parametrize("path", [DECORATED, MOUNTED])
+@pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
+def test_nothing_leaves_and_nothing_runs(shop: Shop, tricks: dict[str, Trick], path: str) -> None:
+    assert leaks(shop, tricks, path) == {}
+    assert shop.runs() == []
+
+
+@only(lambda stack: stack.has_grounds)
+@pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
+def test_nothing_of_a_paid_prefix_leaves_or_runs(shop: Shop, tricks: dict[str, Trick]) -> None:
+    assert leaks(shop, tricks, GROUND) == {}
+    assert shop.runs() == []
+
+
+@only(lambda stack: stack.has_grounds)
+@pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
+def test_nothing_of_a_closed_prefix_leaves(shop: Shop, tricks: dict[str, Trick]) -> None:
+    """The application is asked, for one of its handlers may sell."""
+    assert leaks(shop, tricks, CLOSED) == {}
+
+
+@pytest.mark.parametrize("path", [DECORATED, MOUNTED])
+def test_the_same_bytes_with_a_payment_are_served(shop: Shop, path: str) -> None:
+    """So the tricks reach what they are meant to reach."""
+    said = exchange(shop.port, request(path, f"PAYMENT-SIGNATURE: {shop.proof_for(path)}"))
+    assert (status_of(said), CONTENT.encode() in said) == (200, True)
+    assert len(shop.runs()) == 1
+
+
+MISUSED = {
+    "twice": "PAYMENT-SIGNATURE: {proof}\r\nPAYMENT-SIGNATURE: {proof}",
+    "joined": "PAYMENT-SIGNATURE: {proof}, {proof}",
+    "with another": f"PAYMENT-SIGNATURE: {GARBAGE}\r\nPAYMENT-SIGNATURE: {{proof}}",
+    "with version 1": f"PAYMENT-SIGNATURE: {{proof}}\r\nX-PAYMENT: {GARBAGE}",
+    "with a space inside": "PAYMENT-SIGNATURE: {proof} {proof}",
+    "beyond 16 KiB": "PAYMENT-SIGNATURE: {proof}" + "=" * 16 * 1024,
+}
+
+
+@pytest.mark.parametrize("header", MISUSED.values(), ids=MISUSED)
+def test_a_good_payment_that_is_not_unmistakable_is_refused_and_stays_good(shop: Shop, header: str) -> None:
+    proof = shop.proof_for("/paid")
+    said = exchange(shop.port, request("/paid", header.format(proof=proof)))
+    assert (status_of(said) in (400, 402, 431), CONTENT.encode() in said) == (True, False)
+    assert (shop.runs(), shop.count("complete")) == ([], 0)
+    assert shop.get("/paid", proof).status_code == 200
+    assert len(shop.runs()) == 1
+
+
+def test_an_underscore_twin_never_gives_anything_for_nothing(shop: Shop) -> None:
+    """Some servers fold `_` into `-`: then it is the proof, and is used up."""
+    proof = shop.proof_for("/paid")
+    said = exchange(shop.port, request("/paid", f"PAYMENT_SIGNATURE: {proof}"))
+    sold = status_of(said) == 200
+    assert sold or (status_of(said) in (400, 402) and CONTENT.encode() not in said)
+    assert [run.transaction for run in shop.runs()] == list(shop.statuses())
+    assert len(shop.runs()) == sold
+    assert shop.get("/paid", proof).status_code == 200
+    assert len(shop.runs()) == 1

@@ -1,0 +1,48 @@
+"""One payment, used many times at once, over all threads and processes of a server."""
+
+import base64
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.contract.conftest import Shop, assert_released
+
+
+def test_one_proof_twenty_times_at_once_runs_once(shop: Shop) -> None:
+    """A server with few threads serves some of them after the first: those get the result again."""
+    path = "/do?what=sleep-0.5"
+    proof = shop.proof_for(path)
+    with ThreadPoolExecutor(20) as pool:
+        responses = list(pool.map(lambda _: shop.get(path, proof), range(20)))
+    assert (len(shop.runs()), shop.outcome(), shop.count("complete")) == (1, "succeeded", 1)
+    counted = Counter(response.status_code for response in responses)
+    assert set(counted) <= {200, 409}
+    assert 1 <= counted[200] <= 4
+    for response in responses:
+        if response.status_code == 200:
+            assert_released(response)
+        else:
+            assert response.json()["code"] in ("payment_in_progress", "proof_already_used")
+
+
+def test_one_payment_in_eight_encodings_at_once_runs_once(shop: Shop) -> None:
+    path = "/do?what=sleep-0.3"
+    proof = shop.proof_for(path)
+    payload = json.loads(base64.b64decode(proof))
+    spelt = [base64.b64encode(json.dumps(payload, indent=width).encode()).decode() for width in range(1, 8)]
+    with ThreadPoolExecutor(8) as pool:
+        responses = list(pool.map(lambda one: shop.get(path, one), [proof, *spelt]))
+    assert [response.status_code for response in responses].count(200) == 1
+    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+
+
+def test_many_proofs_at_once_are_not_mixed_up(shop: Shop) -> None:
+    path = "/do?what=sleep-0.05"
+    proofs = [shop.proof_for(path) for _ in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        responses = list(pool.map(lambda proof: shop.get(path, proof), proofs))
+    for response in responses:
+        assert_released(response)
+    assert len({response.headers["payment-response"] for response in responses}) == 16
+    assert {run.transaction for run in shop.runs()} == set(shop.statuses())
+    assert set(shop.statuses().values()) == {"succeeded"}

@@ -1,0 +1,164 @@
+"""What every shop of the suite sells, and what its handlers do: plain data, without a framework.
+
+A shop says each `Sold` in its framework's own words, lets `work` decide, and turns the `Answer` into a
+response of its framework. Each execution is one line in the file `FAREGATE_CONTRACT_LOG`: what truly ran,
+in whichever process.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from faregate import settle
+from faregate.payment import Payment
+from faregate.paywall import Paywall
+
+CONTENT = "paid content"
+FILE = Path(__file__).with_name("report.txt")
+MIB = 1024 * 1024
+METHODS = ("GET", "POST")
+
+
+@dataclass(frozen=True)
+class Sold:
+    """A paid route: its decoded path, what it sells, and its limits."""
+
+    path: str
+    sells: str = "daily_report"
+    limits: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """For frameworks whose routes are named."""
+        return self.path.strip("/").replace("/", "_")
+
+
+SOLD = (
+    Sold("/paid"),
+    Sold("/do", limits={"max_result_bytes": 64 * MIB}),
+    Sold("/late", "slow_settlement"),
+    Sold("/never", "failing_settlement"),
+    Sold("/free", "free_notes"),
+    Sold("/metered", "token_meter"),
+    Sold("/unknown", "no_such_thing"),
+    Sold("/small", limits={"max_result_bytes": 100}),
+    Sold("/hurried", limits={"max_work_seconds": 0.3}),
+    Sold("/prix/été"),
+)
+ITEM = Sold("/items/")
+"""Sold with one more path segment, a parameter."""
+MOUNT, INNER = "/mount/inner", Sold("/paid")
+"""`INNER` is sold in a sub-application, blueprint or router of its own, below `MOUNT`."""
+GROUND, CLOSED = "/ground", "/closed"
+"""Prefixes, in the shops that declare any: one sold as a whole, one where nothing is for sale."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a handler answers. `how`: whole, stream, file or redirect."""
+
+    status: int = 200
+    chunks: tuple[bytes, ...] = (json.dumps({"result": CONTENT}).encode(),)
+    headers: tuple[tuple[str, str], ...] = (("x-own", "1"),)
+    media_type: str = "application/json"
+    how: str = "whole"
+    seconds: float = 0.0
+    breaks_off: bool = False
+    cookies: tuple[tuple[str, str], ...] = ()
+    place: str | None = None
+    """Set when something is to be done after the response."""
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.chunks)
+
+    def stream(self) -> Iterator[bytes]:
+        yield from self.chunks
+        if self.breaks_off:
+            raise RuntimeError("broke off")
+
+    def later(self) -> None:
+        """The background task, or what is done when the response is closed."""
+        note("later", self.place or "", None)
+
+
+TEXT = "text/plain"
+FORGED = (("PAYMENT-RESPONSE", "Zm9yZ2Vk"), ("PAYMENT-REQUIRED", "Zm9yZ2Vk"), ("Cache-Control", "public"))
+
+
+def work(place: str, what: str, payment: Payment | None, body: bytes = b"") -> Answer:
+    """Run a handler: one line in the log, then what the query asks for."""
+    note("closed" if place == CLOSED else "work", place, None if payment is None else payment.transaction_id)
+    what, _, more = what.partition("-")
+    match what:
+        case "raise":
+            raise ZeroDivisionError("secret")
+        case "exit":
+            raise SystemExit(5)  # 3 and 4 mean to gunicorn that no worker can start
+        case "cancel":
+            raise asyncio.CancelledError
+        case "status":
+            empty = more in ("204", "304")
+            return Answer(int(more), (b"" if empty else b"mine",), (("x-mine", "1"), FORGED[0]))
+        case "redirect":
+            return Answer(303, (b"",), (("location", "/open"),), how="redirect")
+        case "stream":
+            return Answer(
+                chunks=(b"paid ", b"content"), how="stream", breaks_off=more == "raises", media_type=TEXT
+            )
+        case "file":
+            return Answer(chunks=(FILE.read_bytes(),), how="file", media_type=TEXT)
+        case "cookies":
+            return Answer(headers=FORGED, cookies=(("a", "1"), ("b", "2")))
+        case "big":
+            return Answer(chunks=tuple(pattern(int(more))), how="stream", media_type=TEXT)
+        case "sleep":
+            return Answer(seconds=float(more))
+        case "report":
+            if payment is not None:
+                payment.report({"input_tokens": more or "0.5", **({} if more else {"unheard_of": 1})})
+            return Answer()
+        case "later":
+            return Answer(place=place)
+        case "echo":
+            return Answer(chunks=(CONTENT.encode(), b": ", body), media_type=TEXT)
+        case _:
+            return Answer()
+
+
+def pattern(size: int) -> Iterator[bytes]:
+    """`size` bytes of which no two chunks are alike, in pieces of 64 KiB."""
+    for at in range(0, size, 65536):
+        yield (b"%015d\n" % at * 4096)[: size - at]
+
+
+# The log
+
+
+def note(kind: str, place: str, transaction_id: str | None) -> None:
+    """One line, in one write: lines of several processes do not mix."""
+    line = json.dumps({"kind": kind, "place": place, "transaction": transaction_id, "at": time.monotonic()})
+    log = os.open(os.environ["FAREGATE_CONTRACT_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(log, f"{line}\n".encode())
+    finally:
+        os.close(log)
+
+
+# The paywall
+
+
+def timeout() -> float:
+    """Short, and the pauses between attempts too: the number of attempts is the same."""
+    settle.COMPLETE_PAUSES = (0.02, 0.05)
+    return float(os.environ["FAREGATE_CONTRACT_TIMEOUT"])
+
+
+def paywall() -> Paywall:
+    """The rest is in the environment, as it would be for any seller."""
+    return Paywall(timeout=timeout())
