@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[1]
 
 SHOP = """
 from fastapi import Depends, FastAPI
@@ -153,6 +156,16 @@ def test_a_flask_app_behind_the_wsgi_door_is_listed_by_its_prefixes(folder: Path
         ["paid", "any", "/reports/*", "daily_report"],
         ["free", "any", "/*", "-"],
     ]
+
+
+@pytest.mark.parametrize("page", ["fastapi", "starlette"])
+def test_the_docs_show_what_is_said(folder: Path, page: str) -> None:
+    text = (ROOT / "docs" / "adapters" / f"{page}.md").read_text()
+    [said] = re.findall(r"<!-- said by: faregate routes shop:app -->\n```\n(.*?)```", text, re.DOTALL)
+    of = {"fastapi": "APIRouter(prefix=", "starlette": "inner = Starlette("}[page]
+    [shop] = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if of in one]
+    (folder / "shop.py").write_text(shop)
+    assert faregate(folder, "routes", "shop:app", FAREGATE_BASE_URL="emulator:").stdout == said
 
 
 def test_check_asks_the_service(folder: Path) -> None:

@@ -1,9 +1,10 @@
 """What a type checker must make of the front doors. Checked, never run."""
 
-from typing import Annotated, assert_type
+from typing import Annotated, Any, assert_type
 
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
+from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -12,7 +13,8 @@ import faregate.asgi
 import faregate.fastapi
 import faregate.starlette
 from faregate import Paywall
-from faregate.fastapi import Payment
+from faregate.fastapi import Paid, Payment
+from faregate.inventory import Inventory, as_table
 
 app = FastAPI()
 app.add_middleware(faregate.fastapi.PaywallMiddleware, public_url="https://seller.example")
@@ -36,3 +38,19 @@ shop = Starlette(
     middleware=[Middleware(faregate.starlette.PaywallMiddleware, offers={"/reports": "daily_report"})]
 )
 plain = faregate.asgi.PaywallMiddleware(shop, offers={"/reports": "daily_report"}, refuse=["/"])
+
+assert_type(faregate.fastapi.paid("text_summary"), Paid)
+assert_type(faregate.fastapi.inventory_of(app), Inventory)
+assert_type(as_table(faregate.starlette.inventory_of(shop)), str)
+assert_type(faregate.fastapi.document(app), None)
+
+
+class Summary(HTTPEndpoint):
+    @faregate.starlette.paid("text_summary")
+    def post(self, request: Request) -> Response:
+        assert_type(request.state.payment, Any)
+        return PlainTextResponse("Short.")
+
+
+def sold(endpoint: Summary, request: Request) -> None:
+    assert_type(endpoint.post(request), Response)
