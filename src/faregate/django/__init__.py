@@ -1,1 +1,26 @@
-"""The paywall for Django."""
+"""The paywall for Django: an app, a middleware, and `@paid` on a view.
+
+INSTALLED_APPS = [..., "faregate.django"]
+MIDDLEWARE = [..., "faregate.django.PaywallMiddleware"]  # the last one
+FAREGATE = {"API_KEY": ..., "BASE_URL": ...}
+
+@paid("text_summary")
+def summary(request):
+    request.payment.report({"input-tokens": 3})
+    ...
+"""
+
+try:
+    import django as _django
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "faregate.django needs Django: pip install 'faregate[django]'", name=error.name
+    ) from error
+else:
+    del _django
+
+from faregate.django.middleware import PaywallMiddleware
+from faregate.django.views import paid, paid_include
+from faregate.payment import Payment
+
+__all__ = ["Payment", "PaywallMiddleware", "paid", "paid_include"]

@@ -1,0 +1,92 @@
+"""`settings.FAREGATE`, read when it is first needed, and again after a test has changed it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from django.conf import settings
+
+from faregate.errors import Misconfigured
+from faregate.grounds import Grounds
+from faregate.journals.terms import Terms
+from faregate.paywall import MakeJournal, Paywall
+from faregate.ports import Journal
+from faregate.settings import Arguments
+
+DATABASE = "django:"
+"""The journal in Django's own database; `django:replica` names another of `DATABASES`."""
+
+_ARGUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "API_KEY": ("api_key", (str,)),
+    "BASE_URL": ("base_url", (str,)),
+    "PUBLIC_URL": ("public_url", (str,)),
+    "JOURNAL_KEY": ("journal_keys", (str, list, tuple)),
+    "TRUST_HOST": ("trust_host", (bool,)),
+    "MAX_RESULT_BYTES": ("max_result_bytes", (int,)),
+    "MAX_WORK_SECONDS": ("max_work_seconds", (int, float)),
+    "TIMEOUT": ("timeout", (int, float)),
+}
+_OTHERS = ("JOURNAL", "OFFERS", "REFUSE", "TRANSPORT")
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What one process sells with."""
+
+    paywall: Paywall
+    grounds: Grounds
+
+
+@cache
+def shop() -> Shop:
+    """The paywall of `settings.FAREGATE`, and of the environment where that is silent. Raises `Misconfigured`."""
+    said = _said()
+    paywall = Paywall(journal=_journal(said), transport=said.get("TRANSPORT"), **_arguments(said))
+    return Shop(paywall, Grounds(said.get("OFFERS"), said.get("REFUSE", ())))
+
+
+def reset(*, setting: str = "FAREGATE", **_: object) -> None:
+    """Forget the paywall when its settings change, as `override_settings` does."""
+    if setting == "FAREGATE" and shop.cache_info().currsize:
+        shop().paywall.close()
+        shop.cache_clear()
+
+
+def _said() -> Mapping[str, Any]:
+    said: Any = getattr(settings, "FAREGATE", {})
+    if not isinstance(said, Mapping):
+        raise Misconfigured("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
+    found = cast(Mapping[str, Any], said)
+    unknown = sorted(set(found) - {*_ARGUMENTS, *_OTHERS})
+    if unknown:
+        known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
+        raise Misconfigured(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
+    return found
+
+
+def _arguments(said: Mapping[str, Any]) -> Arguments:
+    given: dict[str, Any] = {}
+    for key, (name, kinds) in _ARGUMENTS.items():
+        value = said.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise Misconfigured(f"FAREGATE[{key!r}] must be {expected}, not {type(value).__name__}.")
+        given[name] = value
+    return cast(Arguments, given)
+
+
+def _journal(said: Mapping[str, Any]) -> str | Journal | MakeJournal | None:
+    journal = said.get("JOURNAL")
+    if not isinstance(journal, str) or not journal.startswith(DATABASE):
+        return cast("str | Journal | MakeJournal | None", journal)
+    using = journal.removeprefix(DATABASE) or "default"
+
+    def make(namespace: str, terms: Terms) -> Journal:
+        from faregate.django.journal import make_journal
+
+        return make_journal(namespace, terms, using=using)
+
+    return make

@@ -1,0 +1,122 @@
+"""One middleware for both colours: under WSGI it blocks, under ASGI it awaits. It decides nothing."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import anyio
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from faregate.detached import is_cancelled_from_outside, to_the_end
+from faregate.django import conf
+from faregate.django.requests import kept_open, make_gate, may_pay
+from faregate.django.responses import Answer, agathered, gathered
+from faregate.django.views import aenter, enter, offer_at_the_door
+from faregate.errors import WorkInterrupted, WorkTimedOut
+from faregate.gate import Gate
+from faregate.model import Response
+
+GetResponse = Callable[[HttpRequest], Any]
+
+
+class PaywallMiddleware:
+    """Holds every response of a paid view until its payment is proven. Put it last in `MIDDLEWARE`."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+        # Python's own knows of marked functions only from 3.12 on.
+        self.async_mode = iscoroutinefunction(get_response)  # pyright: ignore[reportDeprecated]
+        conf.shop()  # a mistake in the settings fails the start
+        if self.async_mode:
+            # Mark the class as async-capable, but do the actual switch inside __call__.
+            markcoroutinefunction(self)
+            self.process_view = self.aprocess_view  # type: ignore[method-assign]
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if self.async_mode:
+            return self.__acall__(request)
+        gate = make_gate(conf.shop(), request)
+        with closing(gate):
+            return self._served(gate, request)
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        gate = make_gate(conf.shop(), request)
+        if not may_pay(request):
+            with closing(gate):
+                return await self._aserved(gate, request)
+        answers: list[HttpResponseBase] = []
+        await to_the_end(lambda: self._limited(gate, request, answers))
+        return answers[0]
+
+    def process_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
+        """Open the gate before the view, where its price is the first thing on it."""
+        sold = offer_at_the_door(view)
+        return None if sold is None else enter(request, sold)
+
+    async def aprocess_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
+        """`process_view`, awaiting."""
+        sold = offer_at_the_door(view)
+        return None if sold is None else await aenter(request, sold)
+
+    def _served(self, gate: Gate, request: HttpRequest) -> HttpResponseBase:
+        response: Any = None
+        try:
+            sold = gate.ground_offer
+            response = (sold and enter(request, sold)) or self.get_response(request)
+            if gate.verdict is not None or gate.payment is None:
+                return _unsold(gate, request, response)
+            answer = gate.conclude(gathered(response, gate.result_bytes))
+        except BaseException as error:
+            answer = gate.abandon(_of_the_work(gate, error))
+            if _ends_more_than_the_work(error):
+                raise
+        return Answer(answer, request, response)
+
+    async def _aserved(self, gate: Gate, request: HttpRequest) -> HttpResponseBase:
+        response: Any = None
+        try:
+            sold = gate.ground_offer
+            response = (sold and await aenter(request, sold)) or await self.get_response(request)
+            if gate.verdict is not None or gate.payment is None:
+                return _unsold(gate, request, response)
+            answer = await gate.aconclude(await agathered(response, gate.result_bytes))
+        except BaseException as error:
+            answer = await gate.aabandon(_of_the_work(gate, error))
+            if _ends_more_than_the_work(error):
+                raise
+        return Answer(answer, request, response)
+
+    async def _limited(self, gate: Gate, request: HttpRequest, answers: list[HttpResponseBase]) -> None:
+        """With a proof the view can be cut off, so that it never outlives its payment."""
+        with kept_open(request), closing(gate):
+            with anyio.CancelScope() as gate.limit:
+                answers.append(await self._aserved(gate, request))
+            if gate.limit.cancelled_caught:
+                late = WorkTimedOut("the work took longer than its payment is valid")
+                answers.append(Answer(await gate.aabandon(late), request, None))
+
+
+def _unsold(gate: Gate, request: HttpRequest, response: HttpResponseBase | None) -> HttpResponseBase:
+    """Nobody paid: the verdict, or else the view's own answer, untouched."""
+    if gate.verdict is None and response is not None and gate.lets_pass():
+        return response
+    return Answer(gate.verdict or Response(500), request, response)
+
+
+def _of_the_work(gate: Gate, error: BaseException) -> Exception:
+    """What to tell of work that ended so. Raises `error` again where no work of ours was running."""
+    if gate.payment is None or gate.verdict is not None or gate.finished or is_cancelled_from_outside(error):
+        raise error
+    if isinstance(error, Exception):
+        return error
+    return WorkInterrupted(f"the view raised {type(error).__name__}")
+
+
+def _ends_more_than_the_work(error: BaseException) -> bool:
+    return not isinstance(error, Exception | asyncio.CancelledError)

@@ -1,0 +1,71 @@
+"""A Django request at its gate: what it says, and where its gate and payment are kept."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from django.http import HttpRequest
+
+from faregate.django.conf import Shop
+from faregate.environs import origin_of, path_of, payment_headers, request_of, root_of
+from faregate.errors import Misconfigured
+from faregate.gate import Gate
+from faregate.model import Offer, Sale
+
+_GATE = "_faregate_gate"
+
+
+def make_gate(shop: Shop, request: HttpRequest) -> Gate:
+    """The gate of this request, which whatever sells finds again."""
+    asked = dict(request.META)  # by the payer; what stands around may change it
+
+    def sale_of(sold: Offer) -> Sale:
+        origin = origin_of(asked, request.scheme or "http")
+        return shop.paywall.sale(sold, request_of(asked), path_of(asked), origin, asked.get("HTTP_HOST"))
+
+    place = shop.grounds.place(path_of(asked), root_of(asked))
+    gate = Gate(shop.paywall, asked["REQUEST_METHOD"], sale_of, place)
+    setattr(request, _GATE, gate)
+    return gate
+
+
+def gate_of(request: HttpRequest, sold: Offer) -> Gate:
+    """Raises `Misconfigured` when there is no paywall in front."""
+    gate = getattr(request, _GATE, None)
+    if not isinstance(gate, Gate):
+        raise Misconfigured(
+            f"A view sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
+            'put "faregate.django.PaywallMiddleware" at the end of MIDDLEWARE.'
+        )
+    return gate
+
+
+def request_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
+    """The request among a view's arguments; REST framework has one of its own around it."""
+    for value in (*args, *kwargs.values()):
+        found = value if isinstance(value, HttpRequest) else getattr(value, "_request", None)
+        if isinstance(found, HttpRequest):
+            return found
+    raise Misconfigured("@paid needs a view that is given the request. On a class: method_decorator.")
+
+
+def may_pay(request: HttpRequest) -> bool:
+    return bool(payment_headers(request.META))
+
+
+@contextmanager
+def kept_open(request: HttpRequest) -> Generator[None]:
+    """Under ASGI, Django closes a request's body when its payer leaves; the work may still read it."""
+    stream = cast(Any, getattr(request, "_stream", None))
+    close = getattr(stream, "close", None)
+    if close is None:
+        yield
+        return
+    asked: list[bool] = []
+    stream.close = lambda: asked.append(True)
+    try:
+        yield
+    finally:
+        stream.close = close
+        if asked:
+            close()

@@ -1,0 +1,82 @@
+"""Django's responses in our values, and back: each is converted once."""
+
+from collections.abc import AsyncIterable, Iterable
+from itertools import chain
+from typing import Any, cast
+
+from asgiref.sync import async_to_sync, sync_to_async
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from faregate.held import Held, sendable
+from faregate.model import Header, Headers, Response
+
+
+class Answer(HttpResponse):
+    """What the gate lets out: exactly these header pairs, and what middleware outside adds to them."""
+
+    def __init__(self, response: Response, request: HttpRequest, made_by: HttpResponseBase | None) -> None:
+        headers, body = sendable(response, str(request.method))
+        super().__init__(body, status=response.status)
+        del self.headers["Content-Type"]
+        self._more: list[Header] = []
+        for name, value in headers:
+            if name.lower() == "set-cookie" or name in self.headers:
+                self._more.append((name, value))
+            else:
+                self.headers[name] = value
+        if made_by is not None:
+            # What the view keeps open goes when the server is done, and request_finished is sent once.
+            view: Any = made_by
+            self._resource_closers, view._resource_closers = view._resource_closers, []  # noqa: SLF001
+
+    def items(self) -> Any:
+        """Header pairs, doubled ones too, as the server sends them."""
+        return chain(self.headers.items(), self._more)
+
+
+def gathered(response: HttpResponseBase, limit: int) -> Response:
+    """The whole response, up to `limit` bytes. Raises `ResultTooLarge`, and what a stream raises."""
+    held = Held()
+    held.begin(response.status_code, _headers_of(response), limit)
+    content = _content_of(response)
+    if isinstance(content, AsyncIterable):
+        async_to_sync(_atake)(content, held)
+    else:
+        _take(content, held)
+    return held.whole()
+
+
+async def agathered(response: HttpResponseBase, limit: int) -> Response:
+    """`gathered`, awaiting; a stream that blocks is read in Django's thread."""
+    held = Held()
+    held.begin(response.status_code, _headers_of(response), limit)
+    content = _content_of(response)
+    if isinstance(content, AsyncIterable):
+        await _atake(content, held)
+    elif isinstance(response, StreamingHttpResponse):
+        await sync_to_async(_take)(content, held)
+    else:
+        _take(content, held)
+    return held.whole()
+
+
+def _content_of(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[bytes]:
+    if isinstance(response, StreamingHttpResponse):
+        return cast("Iterable[bytes] | AsyncIterable[bytes]", response.streaming_content)
+    return [cast(HttpResponse, response).content]
+
+
+def _take(content: Iterable[bytes], held: Held) -> None:
+    for chunk in content:
+        held.take(chunk)
+
+
+async def _atake(content: AsyncIterable[bytes], held: Held) -> None:
+    async for chunk in content:
+        held.take(chunk)
+
+
+def _headers_of(response: HttpResponseBase) -> Headers:
+    cookies = (("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values())
+    return (*((str(name), str(value)) for name, value in response.items()), *cookies)
