@@ -28,7 +28,9 @@ from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS
 place = Path(sys.argv[2])
 journal = STORED[sys.argv[1]](place, Clock(float(sys.argv[3])))
 def wait_for(name):
+    end = time.monotonic() + 30
     while not (place / name).exists():
+        assert time.monotonic() < end, name
         time.sleep(0.002)
 """
 

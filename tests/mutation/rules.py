@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 CORE = ("tests/core", "tests/journals")
-SHELVES = tuple(f"tests/journals/test_{name}.py" for name in ("stored", "sqlite", "django_journal", "threaded"))
+SHELVES = tuple(
+    f"tests/journals/test_{name}.py" for name in ("stored", "sqlite", "django_journal", "threaded")
+)
 FORKS = ("tests/journals/test_processes.py",)
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
 
