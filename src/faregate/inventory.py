@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from faregate.errors import FaregateError, NoAnswer
+from faregate.errors import FaregateError, ServiceError
 from faregate.grounds import Grounds, Place
 from faregate.model import Offer
 from faregate.paywall import Paywall
@@ -164,8 +164,9 @@ def _unsellable(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
     for offer in offers:
         try:
             paywall.world.rules(offer)
-        except NoAnswer as error:
-            yield f"The merchant service at {paywall.settings.base_url} does not answer: {error}"
+        except ServiceError as error:
+            # It would say the same of every offer.
+            yield f"The merchant service does not say what is sold: {error}"
             return
         except FaregateError as error:
             yield f"{offer.sells}: {error}"

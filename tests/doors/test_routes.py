@@ -1,6 +1,7 @@
 """What an app sells, as `inventory_of` lists it: never better than what a request gets."""
 
 import json
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,10 +22,13 @@ from starlette.websockets import WebSocket
 import faregate.asgi
 import faregate.fastapi
 import faregate.starlette
+from faregate.emulator import Emulator
+from faregate.emulator.server import serve
 from faregate.errors import Misconfigured
 from faregate.grounds import Grounds
 from faregate.inventory import Inventory, Listed, Standing, as_json, as_table, check, take_stock
 from faregate.model import Offer
+from faregate.paywall import Paywall
 from faregate.routes import stock_of
 from faregate.starlette import PaywallMiddleware, paid
 from tests.doors.test_starlette import a_paywall, collect, http_scope, never
@@ -437,9 +441,7 @@ def test_each_paywall_is_asked_for_what_it_stands_in_front_of() -> None:
     assert fault.startswith("no_such_thing: Nothing is sold as 'no_such_thing'")
 
 
-def test_a_service_that_does_not_answer_is_told_once() -> None:
-    from faregate.paywall import Paywall
-
+def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> None:
     away = Paywall(api_key="svc_test_emulator", base_url="http://127.0.0.1:9", timeout=0.5, environ={})
     inventory = take_stock(
         [
@@ -448,8 +450,14 @@ def test_a_service_that_does_not_answer_is_told_once() -> None:
         ]
     )
     [fault] = check(away, inventory)
-    assert fault.startswith("The merchant service at http://127.0.0.1:9 does not answer: ")
+    assert fault.startswith("The merchant service does not say what is sold: GET http://127.0.0.1:9/")
     away.close()
+    with (
+        serve(Emulator()) as url,
+        closing(Paywall(api_key="svc_test_wrong", base_url=url, environ={})) as wrong,
+    ):
+        [fault] = check(wrong, inventory)
+    assert fault.startswith("The merchant service does not say what is sold: 401 unauthenticated")
 
 
 def test_a_given_paywall_answers_for_routes_without_their_own() -> None:
