@@ -6,6 +6,7 @@ standing is never better than what a request gets: what cannot be served is refu
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -14,6 +15,7 @@ from faregate.errors import FaregateError, ServiceError
 from faregate.grounds import Grounds, Place
 from faregate.model import Offer
 from faregate.paywall import Paywall
+from faregate.records import Fresh
 
 Standing = Literal["paid", "free", "refused"]
 
@@ -99,13 +101,13 @@ def take_stock(
 
 
 def check(paywall: Paywall | None, inventory: Inventory) -> list[str]:
-    """What would keep this inventory from being sold, as sentences; asks the service. Blocking.
+    """What would keep this inventory from being sold, as sentences; asks journal and service. Blocking.
 
     A route's own paywall is asked for its offer, else the one that is given.
     """
     faults = list(inventory.complaints)
     for own, offers in _by_paywall(paywall, inventory).items():
-        faults.extend(_unsellable(own, offers))
+        faults.extend((*_unwritable(own), *_unsellable(own, offers)))
     return faults
 
 
@@ -158,6 +160,17 @@ def _by_paywall(paywall: Paywall | None, inventory: Inventory) -> dict[Paywall, 
         if own is not None and route.offer is not None:
             asked.setdefault(own, {})[route.offer] = None
     return asked
+
+
+def _unwritable(paywall: Paywall) -> Iterator[str]:
+    """Takes a claim and drops it."""
+    journal = paywall.world.journal
+    try:
+        claim = journal.claim(f"faregate check {secrets.token_hex(16)}", "CHECK /")
+        if isinstance(claim, Fresh):
+            journal.drop(claim.ticket)
+    except Exception as error:
+        yield f"The journal cannot be written: {error}"
 
 
 def _unsellable(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:

@@ -40,7 +40,7 @@ class Shop:
 
 @cache
 def shop() -> Shop:
-    """The paywall of `settings.FAREGATE`, and of the environment where that is silent. Raises `Misconfigured`."""
+    """The paywall of `settings.FAREGATE`, else of the environment. Raises `Misconfigured`."""
     said = _said()
     paywall = Paywall(journal=_journal(said), transport=said.get("TRANSPORT"), **_arguments(said))
     return Shop(paywall, Grounds(said.get("OFFERS"), said.get("REFUSE", ())))
@@ -51,6 +51,14 @@ def reset(*, setting: str = "FAREGATE", **_: object) -> None:
     if setting == "FAREGATE" and shop.cache_info().currsize:
         shop().paywall.close()
         shop.cache_clear()
+
+
+def database_of_journal() -> str | None:
+    """Which of `DATABASES` the journal is in, if it is in one. Raises `Misconfigured`."""
+    journal = _said().get("JOURNAL")
+    if not isinstance(journal, str) or not journal.startswith(DATABASE):
+        return None
+    return journal.removeprefix(DATABASE) or "default"
 
 
 def _said() -> Mapping[str, Any]:
@@ -79,10 +87,9 @@ def _arguments(said: Mapping[str, Any]) -> Arguments:
 
 
 def _journal(said: Mapping[str, Any]) -> str | Journal | MakeJournal | None:
-    journal = said.get("JOURNAL")
-    if not isinstance(journal, str) or not journal.startswith(DATABASE):
-        return cast("str | Journal | MakeJournal | None", journal)
-    using = journal.removeprefix(DATABASE) or "default"
+    using = database_of_journal()
+    if using is None:
+        return cast("str | Journal | MakeJournal | None", said.get("JOURNAL"))
 
     def make(namespace: str, terms: Terms) -> Journal:
         from faregate.django.journal import make_journal

@@ -116,10 +116,30 @@ def offer_at_the_door(view: View) -> Offer | None:
     while _made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
         view = cast(Any, view).__wrapped__
     if _made_in(view) in _CLASS_VIEWS:
-        kind: Any = getattr(view, "view_class", None) or getattr(view, "cls", None)
-        view = getattr(kind, "dispatch", view)
-        return _offer_of(view)
+        return _offer_of(getattr(_class_of(view), "dispatch", None))
     return _offer_of(view) if getattr(view, _GUARD, None) is view else None
+
+
+def offer_of(view: Any) -> Offer | None:
+    """What a resolved view sells to everybody, wherever on it that is said."""
+    return _offer_of(view) or _offer_of(getattr(_class_of(view), "dispatch", None))
+
+
+def offers_by_method(view: Any, methods: Sequence[str]) -> dict[str, Offer | None]:
+    """What the methods of a class-based view sell; empty for a function."""
+    kind = _class_of(view)
+    actions: dict[str, str] = getattr(view, "actions", None) or {}
+    found: dict[str, Offer | None] = {}
+    for method in methods:
+        handler = getattr(kind, actions.get(method.lower(), method.lower()), None)
+        if handler is not None:
+            found[method] = _offer_of(handler)
+    return found
+
+
+def _class_of(view: Any) -> Any:
+    """Of a class-based view; REST framework's viewsets name theirs otherwise."""
+    return getattr(view, "view_class", None) or getattr(view, "cls", None)
 
 
 def _offer_of(view: object) -> Offer | None:

@@ -1,15 +1,11 @@
 """`flask faregate`: what the app sells, and whether it can."""
 
-import secrets
-
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
 from faregate.flask.routes import door_of, inventory_of
 from faregate.inventory import as_json, as_table, check
-from faregate.paywall import Paywall
-from faregate.records import Fresh
 
 commands = AppGroup("faregate", help="What this app sells.")
 
@@ -31,7 +27,7 @@ def routes(for_machines: bool) -> None:
 def check_all() -> None:
     """Ask whether everything can be sold: the settings, the journal, each key at the service."""
     door, inventory = door_of(current_app), inventory_of(current_app)
-    faults = [*_of_journal(door.paywall), *check(door.paywall, inventory)]
+    faults = check(door.paywall, inventory)
     for fault in faults:
         click.echo(fault, err=True)
     if faults:
@@ -46,15 +42,3 @@ def check_all() -> None:
 def sweep() -> None:
     """Finish what payers left open; for a timer, with a journal that the workers share."""
     click.echo(f"Looked at {door_of(current_app).paywall.sweep()}.")
-
-
-def _of_journal(paywall: Paywall) -> list[str]:
-    """Takes a claim and drops it."""
-    journal = paywall.world.journal
-    try:
-        claim = journal.claim(f"faregate check {secrets.token_hex(16)}", "CHECK /")
-        if isinstance(claim, Fresh):
-            journal.drop(claim.ticket)
-    except Exception as error:
-        return [f"The journal cannot be written: {error}"]
-    return []

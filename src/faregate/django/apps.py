@@ -1,0 +1,16 @@
+"""The app: its checks, and the paywall made anew when a test changes the settings."""
+
+from django.apps import AppConfig
+from django.core.signals import setting_changed
+
+
+class FaregateConfig(AppConfig):
+    name = "faregate.django"
+    label = "faregate"
+    verbose_name = "faregate"
+
+    def ready(self) -> None:
+        from faregate.django import checks, conf
+
+        checks.register_all()
+        setting_changed.connect(conf.reset)

@@ -1,0 +1,25 @@
+"""`manage.py faregate_check`: whether everything that is for sale can be sold."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from faregate.django.conf import shop
+from faregate.django.management.told import as_command_errors
+from faregate.django.routes import inventory_of
+from faregate.inventory import check
+
+
+class Command(BaseCommand):
+    help = "Ask the journal and the merchant service whether everything that is for sale can be sold."
+    requires_system_checks = ()
+
+    @as_command_errors
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        inventory = inventory_of()
+        faults = check(shop().paywall, inventory)
+        if faults:
+            raise CommandError("\n".join(faults))
+        number = len(inventory.offers)
+        offers = "1 offer" if number == 1 else f"{number} offers"
+        self.stdout.write(f"All is well: {offers} at {shop().paywall.settings.base_url}")

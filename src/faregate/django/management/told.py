@@ -1,0 +1,20 @@
+"""A mistake in the setup is one sentence in a terminal, not a traceback."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from faregate.errors import FaregateError
+
+
+def as_command_errors(handle: Callable[..., None]) -> Callable[..., None]:
+    @wraps(handle)
+    def handling(*args: Any, **options: Any) -> None:
+        try:
+            handle(*args, **options)
+        except FaregateError as error:
+            raise CommandError(str(error)) from error
+
+    return handling

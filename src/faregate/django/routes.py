@@ -1,0 +1,45 @@
+"""What a Django project sells: its urlconf as `faregate.inventory` lists it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.urls import URLResolver, get_resolver
+from django.views import View
+
+from faregate.django.conf import shop
+from faregate.django.views import offer_of, offers_by_method
+from faregate.inventory import Inventory, Listed, take_stock
+
+_METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
+
+
+def inventory_of() -> Inventory:
+    """Every route of the project as paid, free or refused. Raises `Misconfigured`."""
+    made = shop()
+    return take_stock(_walk(get_resolver(), "/"), made.grounds, paywall=lambda: made.paywall)
+
+
+def _walk(resolver: Any, above: str) -> Iterator[Listed]:
+    for pattern in resolver.url_patterns:
+        path = above + str(pattern.pattern).removeprefix("^")
+        if isinstance(pattern, URLResolver):
+            yield from _walk(pattern, path)
+        else:
+            yield from _listed(pattern.callback, path.removesuffix("$").removesuffix("\\Z"))
+
+
+def _listed(view: Any, path: str) -> Iterator[Listed]:
+    """One row for a view, or several where its methods are sold differently."""
+    name = f"{view.__module__}.{getattr(view, '__qualname__', type(view).__qualname__)}"
+    own = offer_of(view)
+    if own is not None:
+        yield Listed(path, (), name, own, "paid")
+        return
+    groups: dict[Any, list[str]] = {}
+    for method, sold in offers_by_method(view, _METHODS).items():
+        groups.setdefault(sold, []).append(method)
+    if not any(groups):
+        yield Listed(path, (), name)
+        return
+    for sold, methods in groups.items():
+        yield Listed(path, tuple(sorted(methods)), name, sold, "free" if sold is None else "paid")
