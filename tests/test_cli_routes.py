@@ -145,6 +145,33 @@ def test_a_flask_app_is_listed_by_its_own_module(folder: Path) -> None:
     assert (asked.stdout, asked.returncode) == ("All is well: 1 offer can be sold.\n", 0)
 
 
+@pytest.mark.parametrize("protocol", ["wsgi", "asgi"])
+def test_a_django_project_is_listed_by_its_own_module(folder: Path, protocol: str) -> None:
+    (folder / "shop.py").write_text(
+        "from django.conf import settings\n"
+        "settings.configure(\n"
+        "    ROOT_URLCONF='shop_urls', SECRET_KEY='x', INSTALLED_APPS=['faregate.django'],\n"
+        "    MIDDLEWARE=['faregate.django.PaywallMiddleware'], FAREGATE={'REFUSE': ['/drafts']})\n"
+        f"from django.core.{protocol} import get_{protocol}_application\n"
+        f"app = get_{protocol}_application()\n"
+    )
+    (folder / "shop_urls.py").write_text(
+        "from django.http import HttpResponse\n"
+        "from django.urls import path\n"
+        "from faregate.django import paid\n"
+        "def report(request): return HttpResponse('Sunny.')\n"
+        "urlpatterns = [path('report/', paid('daily_report')(report)), path('drafts/<int:number>', report)]\n"
+    )
+    done = faregate(folder, "routes", "shop:app", FAREGATE_BASE_URL="emulator:")
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines()[1:3]] == [
+        ["paid", "any", "/report/", "daily_report", "shop_urls.report"],
+        ["refused", "any", "/drafts/<int:number>", "-", "shop_urls.report"],
+    ]
+    asked = faregate(folder, "check", "shop:app", FAREGATE_BASE_URL="emulator:")
+    assert (asked.stdout, asked.returncode) == ("All is well: 1 offer can be sold.\n", 0), asked.stderr
+
+
 def test_a_flask_app_behind_the_wsgi_door_is_listed_by_its_prefixes(folder: Path) -> None:
     (folder / "shop.py").write_text(
         "from flask import Flask\n"

@@ -105,9 +105,11 @@ def check(paywall: Paywall | None, inventory: Inventory) -> list[str]:
 
     A route's own paywall is asked for its offer, else the one that is given.
     """
-    faults = list(inventory.complaints)
-    for own, offers in _by_paywall(paywall, inventory).items():
+    faults, asked = list(inventory.complaints), _by_paywall(paywall, inventory)
+    for own, offers in asked.items():
         faults.extend((*_unwritable(own), *_unsellable(own, offers)))
+    unasked = [offer.sells for offer in inventory.offers if not any(offer in one for one in asked.values())]
+    faults.extend(f"{sells}: no paywall is in front, so nobody was asked." for sells in unasked)
     return faults
 
 
@@ -154,7 +156,7 @@ def _counts(inventory: Inventory) -> str:
 
 
 def _by_paywall(paywall: Paywall | None, inventory: Inventory) -> dict[Paywall, dict[Offer, None]]:
-    asked: dict[Paywall, dict[Offer, None]] = {}
+    asked: dict[Paywall, dict[Offer, None]] = {} if paywall is None else {paywall: {}}
     for route in inventory.routes:
         own = paywall if route.paywall is None else route.paywall()
         if own is not None and route.offer is not None:

@@ -4,7 +4,6 @@ import json
 import sys
 from argparse import Namespace
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from faregate.errors import Misconfigured
@@ -93,4 +92,6 @@ def _of_flask(app: Any, *, behind_another: bool) -> Stock:
 
 
 def _of_django() -> Stock:
-    return Stock(import_module("faregate.django.routes").inventory_of())
+    from faregate.django.routes import inventory_of
+
+    return Stock(inventory_of())

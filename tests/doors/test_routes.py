@@ -460,6 +460,11 @@ def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> N
     assert fault.startswith("The merchant service does not say what is sold: 401 unauthenticated")
 
 
+def test_what_nobody_was_asked_about_is_not_well() -> None:
+    routes = [Listed("/a", ("GET",), "shop.a", REPORT, "paid")]
+    assert check(None, take_stock(routes)) == ["daily_report: no paywall is in front, so nobody was asked."]
+
+
 def test_a_given_paywall_answers_for_routes_without_their_own() -> None:
     routes = [Listed("/a", ("GET",), "shop.a", REPORT, "paid")]
     assert check(a_paywall(), take_stock(routes, Grounds(refuse=["/shut"]))) == [
