@@ -7,7 +7,7 @@ from typing import Any, cast
 from django.http import HttpRequest
 
 from faregate.django.conf import Shop
-from faregate.environs import origin_of, path_of, payment_headers, request_of, root_of
+from faregate.environs import Environ, origin_of, path_of, payment_headers, request_of, root_of
 from faregate.errors import Misconfigured
 from faregate.gate import Gate
 from faregate.model import Offer, Sale
@@ -17,7 +17,7 @@ _GATE = "_faregate_gate"
 
 def make_gate(shop: Shop, request: HttpRequest) -> Gate:
     """The gate of this request, which whatever sells finds again."""
-    asked = dict(request.META)  # by the payer; what stands around may change it
+    asked = _asked(request)
 
     def sale_of(sold: Offer) -> Sale:
         origin = origin_of(asked, request.scheme or "http")
@@ -27,6 +27,16 @@ def make_gate(shop: Shop, request: HttpRequest) -> Gate:
     gate = Gate(shop.paywall, asked["REQUEST_METHOD"], sale_of, place)
     setattr(request, _GATE, gate)
     return gate
+
+
+def _asked(request: HttpRequest) -> Environ:
+    """What the payer asked, as WSGI says it; a copy, because what stands around may change its own.
+
+    Django decodes the paths in `META`, in both colours.
+    """
+    told: Any = request.META
+    as_wsgi = {name: str(told[name]).encode().decode("latin-1") for name in ("SCRIPT_NAME", "PATH_INFO")}
+    return {**told, **as_wsgi}
 
 
 def gate_of(request: HttpRequest, sold: Offer) -> Gate:

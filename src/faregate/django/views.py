@@ -25,11 +25,7 @@ View = Callable[..., Any]
 Urls = tuple[list[URLPattern | URLResolver], str | None, str | None]
 
 OFFER = "faregate_offer"
-_GUARD = "faregate_guard"
-
-# Where Django and REST framework make the functions of class-based views, and wrap them unasked.
-_CLASS_VIEWS = ("django.views.generic.base", "rest_framework.viewsets")
-_TRANSPARENT = "django.views.decorators.csrf"
+GUARD = "faregate_guard"
 
 
 def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
@@ -46,6 +42,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
             raise Misconfigured('On a class say @method_decorator(paid(...), name="dispatch").')
         return cast(V, guarded(view, sold))
 
+    decorate.__dict__[OFFER] = sold
     return decorate
 
 
@@ -59,9 +56,11 @@ def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: 
 
 
 def guarded(view: View, sold: Offer) -> View:
-    """The view behind its price."""
+    """The view behind its price. Raises `Misconfigured`."""
+    if hasattr(view, "_ninja_operation"):
+        raise Misconfigured("django-ninja runs this operation without its price: put @api.get above @paid.")
     guard = (_awaiting if iscoroutinefunction(view) else _blocking)(view, sold)
-    guard.__dict__.update({OFFER: sold, _GUARD: guard})
+    guard.__dict__.update({OFFER: sold, GUARD: guard})
     return guard
 
 
@@ -109,47 +108,6 @@ async def aenter(request: HttpRequest, sold: Offer) -> HttpResponse | None:
     except PaymentStop as stop:
         return HttpResponse(status=stop.status)
     return None
-
-
-def offer_at_the_door(view: View) -> Offer | None:
-    """What a resolved view sells before anything else of it runs: not what stands below a login."""
-    while _made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
-        view = cast(Any, view).__wrapped__
-    if _made_in(view) in _CLASS_VIEWS:
-        return _offer_of(getattr(_class_of(view), "dispatch", None))
-    return _offer_of(view) if getattr(view, _GUARD, None) is view else None
-
-
-def offer_of(view: Any) -> Offer | None:
-    """What a resolved view sells to everybody, wherever on it that is said."""
-    return _offer_of(view) or _offer_of(getattr(_class_of(view), "dispatch", None))
-
-
-def offers_by_method(view: Any, methods: Sequence[str]) -> dict[str, Offer | None]:
-    """What the methods of a class-based view sell; empty for a function."""
-    kind = _class_of(view)
-    actions: dict[str, str] = getattr(view, "actions", None) or {}
-    found: dict[str, Offer | None] = {}
-    for method in methods:
-        handler = getattr(kind, actions.get(method.lower(), method.lower()), None)
-        if handler is not None:
-            found[method] = _offer_of(handler)
-    return found
-
-
-def _class_of(view: Any) -> Any:
-    """Of a class-based view; REST framework's viewsets name theirs otherwise."""
-    return getattr(view, "view_class", None) or getattr(view, "cls", None)
-
-
-def _offer_of(view: object) -> Offer | None:
-    sold = getattr(view, OFFER, None)
-    return sold if isinstance(sold, Offer) else None
-
-
-def _made_in(view: Any) -> str:
-    """The module whose code this is, whatever it wraps."""
-    return str(getattr(view, "__globals__", {}).get("__name__", ""))
 
 
 def _on_a_loop() -> bool:
