@@ -84,8 +84,8 @@ def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> N
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
     offers, is said too. `root` is where the application is mounted. Nothing is asked of the service.
     """
-    make = getattr(app, "openapi", None)
-    if make is not None:
+    make: Callable[[], dict[str, Any]] | None = getattr(app, "openapi", None)
+    if make is not None and callable(make):
 
         @wraps(make)
         def openapi() -> dict[str, Any]:
