@@ -17,6 +17,8 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.messages",
     "django.contrib.sessions",
+    "rest_framework",
+    "faregate.django",
     "faregate.django.journal",
 ]
 MIDDLEWARE = [

@@ -14,7 +14,8 @@ from faregate.detached import is_cancelled_from_outside, to_the_end
 from faregate.django import conf
 from faregate.django.requests import kept_open, make_gate, may_pay
 from faregate.django.responses import Answer, agathered, gathered
-from faregate.django.views import aenter, enter, offer_at_the_door
+from faregate.django.sold import offer_at_the_door
+from faregate.django.views import aenter, enter
 from faregate.errors import WorkInterrupted, WorkTimedOut
 from faregate.gate import Gate
 from faregate.model import Response

@@ -7,7 +7,7 @@ from django.urls import URLResolver, get_resolver
 from django.views import View
 
 from faregate.django.conf import shop
-from faregate.django.views import offer_of, offers_by_method
+from faregate.django.sold import offer_of, offers_by_method
 from faregate.inventory import Inventory, Listed, take_stock
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
