@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,8 @@ def ninja_api() -> NinjaAPI:
 
 
 def dispatching(kind: Any) -> Any:
-    return method_decorator(SOLD, name="dispatch")(type(kind.__name__, (kind,), {})).as_view()
+    sold: Any = method_decorator(SOLD, name="dispatch")(type(kind.__name__, (kind,), {}))
+    return sold.as_view()
 
 
 def every_kind() -> list[Any]:
@@ -541,7 +543,7 @@ def test_a_view_that_ends_more_than_itself_is_told_to_the_service_first(error: B
     with project(path("end", SOLD(ending)), emulator=emulator):
         asked: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/end", "SERVER_NAME": "x"}
         environ = {**asked, "SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
-        app = get_wsgi_application()
+        app: Any = get_wsgi_application()
         told: list[Any] = []
         list(
             app(
@@ -589,7 +591,7 @@ def test_every_spelling_that_reaches_the_view_reaches_the_gate(serve: Any) -> No
                     line.sendall(
                         f"{method} {target} HTTP/1.1\r\nHost: evil?x\r\nConnection: close\r\n\r\n".encode()
                     )
-                    said = b"".join(iter(lambda line=line: line.recv(65536), b""))
+                    said = b"".join(iter(partial(line.recv, 65536), b""))
                 assert CONTENT.encode() not in said, (method, target)
         assert site.ask("/slash").status_code == 301  # the router's own answer costs nothing
         unpaid = site.ask("/prix/%C3%A9t%C3%A9")
@@ -610,7 +612,7 @@ def test_head_is_paid_and_options_is_free(serve: Any) -> None:
 
 def test_a_body_is_read_once_and_by_the_view(serve: Any) -> None:
     def upload(request: HttpRequest) -> HttpResponse:
-        found = request.FILES["file"]
+        found: Any = request.FILES["file"]
         return HttpResponse(f"{found.name} {found.size}")
 
     async def aupload(request: HttpRequest) -> HttpResponse:
