@@ -1,6 +1,7 @@
 """Django's responses in our values, and back: each is converted once."""
 
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, cast
 
@@ -10,6 +11,9 @@ from django.http.response import HttpResponseBase
 
 from faregate.held import Held, sendable
 from faregate.model import Header, Headers, Response
+
+# Said beside what middleware outside says of the same name, which would otherwise take its place.
+_BESIDE = frozenset(("access-control-expose-headers", "set-cookie"))
 
 
 class Answer(HttpResponse):
@@ -21,10 +25,12 @@ class Answer(HttpResponse):
         del self.headers["Content-Type"]
         self._more: list[Header] = []
         for name, value in headers:
-            if name.lower() == "set-cookie" or name in self.headers:
+            if name.lower() in _BESIDE or name in self.headers:
                 self._more.append((name, value))
             else:
                 self.headers[name] = value
+        # Django logs a warning for every 4xx; that somebody was told the price is none.
+        self._has_been_logged = response.status == 402
         if made_by is not None:
             # What the view keeps open goes when the server is done, and request_finished is sent once.
             view: Any = made_by
@@ -40,10 +46,11 @@ def gathered(response: HttpResponseBase, limit: int) -> Response:
     held = Held()
     held.begin(response.status_code, _headers_of(response), limit)
     content = _content_of(response)
-    if isinstance(content, AsyncIterable):
-        async_to_sync(_atake)(content, held)
-    else:
-        _take(content, held)
+    with _closed_unless_whole(response):
+        if isinstance(content, AsyncIterable):
+            async_to_sync(_atake)(content, held)
+        else:
+            _take(content, held)
     return held.whole()
 
 
@@ -52,13 +59,27 @@ async def agathered(response: HttpResponseBase, limit: int) -> Response:
     held = Held()
     held.begin(response.status_code, _headers_of(response), limit)
     content = _content_of(response)
-    if isinstance(content, AsyncIterable):
-        await _atake(content, held)
-    elif isinstance(response, StreamingHttpResponse):
-        await sync_to_async(_take)(content, held)
-    else:
-        _take(content, held)
+    if not isinstance(content, AsyncIterable) and isinstance(response, StreamingHttpResponse):
+        return await sync_to_async(gathered)(response, limit)
+    with _closed_unless_whole(response):
+        if isinstance(content, AsyncIterable):
+            await _atake(content, held)
+        else:
+            _take(content, held)
     return held.whole()
+
+
+@contextmanager
+def _closed_unless_whole(response: HttpResponseBase) -> Generator[None]:
+    """Django closes the response that is sent; one that broke off is not."""
+    try:
+        yield
+    except BaseException:
+        closers: list[Any] = cast(Any, response)._resource_closers  # noqa: SLF001
+        while closers:
+            with suppress(Exception):
+                closers.pop(0)()
+        raise
 
 
 def _content_of(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[bytes]:

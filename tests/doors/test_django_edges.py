@@ -1,0 +1,216 @@
+"""Paths that are not ASCII, prices that nothing runs, logins, what a view leaves open, browsers."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import django_site
+
+django_site.ready()
+
+from django.contrib.auth.decorators import login_required  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
+from django.core.signals import request_finished  # noqa: E402
+from django.core.wsgi import get_wsgi_application  # noqa: E402
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # noqa: E402
+from django.test import override_settings  # noqa: E402
+from django.urls import path  # noqa: E402
+from django.utils.decorators import method_decorator  # noqa: E402
+from django.views import View  # noqa: E402
+from ninja import NinjaAPI  # noqa: E402
+
+from faregate.django import paid  # noqa: E402
+from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
+from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
+from faregate.errors import Misconfigured  # noqa: E402
+from faregate.merchant.client import MerchantClient  # noqa: E402
+from tests.servers import serving, serving_wsgi  # noqa: E402
+
+CONTENT = "paid content"
+SOLD = paid("daily_report")
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "faregate.django.PaywallMiddleware",
+]
+
+
+def content(_request: HttpRequest, **_parts: str) -> HttpResponse:
+    return HttpResponse(CONTENT)
+
+
+@dataclass
+class Site:
+    """A project being served, and the seller's own client at the service behind it."""
+
+    service: MerchantClient
+    http: httpx.Client
+
+    def ask(self, place: str, proof: str | None = None, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.get(place, headers=named | ({} if proof is None else {"PAYMENT-SIGNATURE": proof}))
+
+    def buy(self, place: str, **headers: str) -> httpx.Response:
+        unpaid = self.ask(place)
+        assert (unpaid.status_code, CONTENT in unpaid.text) == (402, False), unpaid.text
+        return self.ask(place, Wallet().pay(unpaid.headers["payment-required"]), **headers)
+
+    @property
+    def statuses(self) -> list[str]:
+        return [transaction.status for transaction in self.service.iter_transactions()]
+
+
+Serve = Callable[..., Any]
+
+
+@pytest.fixture(params=["wsgi", "asgi"])
+def serve(request: pytest.FixtureRequest) -> Serve:
+    @contextmanager
+    def start(*routes: Any, faregate: dict[str, Any] | None = None, **settings: Any) -> Generator[Site]:
+        transport: Any = EmbeddedTransport(Emulator())
+        service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
+        said = {name.upper(): value for name, value in service.items()}
+        said |= {"PUBLIC_URL": "https://seller.example", "JOURNAL": "memory:", **(faregate or {})}
+        settings = {"MIDDLEWARE": MIDDLEWARE, "ROOT_URLCONF": routes, **settings}
+        with override_settings(FAREGATE=said, **settings):
+            server = (
+                serving(get_asgi_application(), lifespan="off")
+                if request.param == "asgi"
+                else serving_wsgi(get_wsgi_application())
+            )
+            with server as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as http:
+                yield Site(MerchantClient(**service), http)
+
+    return start
+
+
+# Paths
+
+
+@pytest.mark.parametrize("place", ["/café", "/日本", "/%E6%97%A5%E6%9C%AC"])
+def test_a_free_path_in_any_script_is_served(serve: Serve, place: str) -> None:
+    with serve(path("café", content), path("日本", content)) as site:
+        assert site.ask(place).text == CONTENT
+
+
+def test_a_paid_path_in_any_script_is_named_as_payers_asked_for_it(serve: Serve) -> None:
+    with serve(path("日本", SOLD(content))) as site:
+        told = json.loads(base64.b64decode(site.ask("/日本").headers["payment-required"]))
+        assert told["resource"]["url"] == "https://seller.example/%E6%97%A5%E6%9C%AC"
+        assert site.buy("/日本").text == CONTENT
+
+
+@pytest.mark.parametrize("prefix", ["/gründ", "/日本"])
+def test_a_prefix_in_any_script_is_sold_and_closed(serve: Serve, prefix: str) -> None:
+    routes = [path("gründ/<path:rest>", content), path("日本/<path:rest>", content)]
+    with serve(*routes, faregate={"OFFERS": {prefix: "daily_report"}}) as site:
+        assert site.buy(f"{prefix}/x").text == CONTENT
+    with serve(*routes, faregate={"REFUSE": [prefix]}) as site:
+        assert (site.ask(f"{prefix}/x").status_code, site.statuses) == (403, [])
+
+
+# What stands above a price
+
+
+def test_a_login_above_a_class_s_price_comes_first_and_costs_nothing(serve: Serve) -> None:
+    class Kind(View):
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return content(request)
+
+    sold = method_decorator([login_required, SOLD], name="dispatch")(Kind)
+    with serve(path("kind", sold.as_view())) as site:
+        assert site.ask("/kind").status_code == 302
+
+
+def test_a_price_above_ninja_s_router_is_an_error_and_never_free() -> None:
+    def operation(request: HttpRequest) -> str:
+        return CONTENT
+
+    routed: Any = NinjaAPI(urls_namespace="edges").get("/x")(operation)
+    with pytest.raises(Misconfigured, match=r"@api\.get above @paid"):
+        SOLD(routed)
+
+
+# What a view leaves open
+
+
+class Chunks:
+    """A stream that knows whether it was closed."""
+
+    def __init__(self, *chunks: bytes, error: Exception | None = None) -> None:
+        self.chunks, self.error, self.closed = iter(chunks), error, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.chunks
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize(
+    ("stream", "status"),
+    [
+        (lambda: Chunks(b"paid ", b"content"), 200),
+        (lambda: Chunks(b"paid ", error=ZeroDivisionError("half-way")), 500),
+        (lambda: Chunks(*[b"x" * 60] * 9), 500),
+    ],
+    ids=["whole", "broken off", "too large"],
+)
+def test_a_stream_is_closed_once_and_the_request_is_over_once(
+    serve: Serve, stream: Callable[[], Chunks], status: int
+) -> None:
+    given, over = list[Chunks](), list[int]()
+
+    @paid("daily_report", max_result_bytes=200)
+    def view(_request: HttpRequest) -> StreamingHttpResponse:
+        given.append(stream())
+        return StreamingHttpResponse(given[-1])
+
+    def finished(**_: Any) -> None:
+        over.append(1)
+
+    with serve(path("stream", view)) as site:
+        proof = Wallet().pay(site.ask("/stream").headers["payment-required"])
+        time.sleep(0.1)
+        request_finished.connect(finished)
+        try:
+            assert site.ask("/stream", proof).status_code == status
+            time.sleep(0.1)
+        finally:
+            request_finished.disconnect(finished)
+        assert (given[0].closed, len(given), len(over)) == (1, 1, 1)
+        assert site.statuses == ["succeeded" if status == 200 else "failed"]
+
+
+# Browsers, and the log
+
+
+def test_a_seller_who_exposes_headers_hides_none_of_ours(serve: Serve) -> None:
+    origin = "https://shop.example"
+    cors = {
+        "MIDDLEWARE": ["corsheaders.middleware.CorsMiddleware", *MIDDLEWARE],
+        "CORS_ALLOWED_ORIGINS": [origin],
+        "CORS_EXPOSE_HEADERS": ["X-Own"],
+    }
+    with serve(path("paid", SOLD(content)), **cors) as site:
+        for answer in (site.ask("/paid", Origin=origin), site.buy("/paid", Origin=origin)):
+            exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].split(",")}
+            assert {"X-Own", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE"} <= exposed
+
+
+def test_a_price_that_was_told_is_no_warning(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    with serve(path("paid", SOLD(content))) as site:
+        assert site.ask("/paid").status_code == 402
+        assert site.ask("/missing").status_code == 404
+    assert [record.getMessage() for record in caplog.records if record.name == "django.request"] == [
+        "Not Found: /missing"
+    ]
