@@ -2,10 +2,12 @@
 
 import base64
 import json
+import socket
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -16,21 +18,30 @@ from tests import django_site
 django_site.ready()
 
 from django.contrib.auth.decorators import login_required  # noqa: E402
+from django.contrib.auth.mixins import LoginRequiredMixin  # noqa: E402
+from django.core import checks  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.signals import request_finished  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
+from django.db import connections  # noqa: E402
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # noqa: E402
 from django.test import override_settings  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from ninja import NinjaAPI  # noqa: E402
+from rest_framework.decorators import api_view  # noqa: E402
+from rest_framework.request import Request  # noqa: E402
+from rest_framework.views import APIView  # noqa: E402
+from rest_framework.viewsets import ViewSet  # noqa: E402
 
-from faregate.django import paid  # noqa: E402
+from faregate.django import PaywallMiddleware, conf, paid  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import Misconfigured  # noqa: E402
+from faregate.journals.stored import StoredJournal  # noqa: E402
 from faregate.merchant.client import MerchantClient  # noqa: E402
+from tests.doors.conftest import eventually  # noqa: E402
 from tests.servers import serving, serving_wsgi  # noqa: E402
 
 CONTENT = "paid content"
@@ -42,7 +53,7 @@ MIDDLEWARE = [
 ]
 
 
-def content(_request: HttpRequest, **_parts: str) -> HttpResponse:
+def content(_request: Any, /, **_parts: str) -> HttpResponse:
     return HttpResponse(CONTENT)
 
 
@@ -70,25 +81,26 @@ class Site:
 Serve = Callable[..., Any]
 
 
+@contextmanager
+def serving_site(
+    colour: str, *routes: Any, faregate: dict[str, Any] | None = None, **settings: Any
+) -> Generator[Site]:
+    transport: Any = EmbeddedTransport(Emulator())
+    service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
+    said = {name.upper(): value for name, value in service.items()}
+    said |= {"PUBLIC_URL": "https://seller.example", "JOURNAL": "memory:", **(faregate or {})}
+    settings = {"MIDDLEWARE": MIDDLEWARE, "ROOT_URLCONF": routes, **settings}
+    with override_settings(FAREGATE=said, **settings):
+        awaiting = colour == "asgi"
+        app: Any = get_asgi_application() if awaiting else get_wsgi_application()
+        server = serving(app, lifespan="off") if awaiting else serving_wsgi(app)
+        with server as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as http:
+            yield Site(MerchantClient(**service), http)
+
+
 @pytest.fixture(params=["wsgi", "asgi"])
 def serve(request: pytest.FixtureRequest) -> Serve:
-    @contextmanager
-    def start(*routes: Any, faregate: dict[str, Any] | None = None, **settings: Any) -> Generator[Site]:
-        transport: Any = EmbeddedTransport(Emulator())
-        service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
-        said = {name.upper(): value for name, value in service.items()}
-        said |= {"PUBLIC_URL": "https://seller.example", "JOURNAL": "memory:", **(faregate or {})}
-        settings = {"MIDDLEWARE": MIDDLEWARE, "ROOT_URLCONF": routes, **settings}
-        with override_settings(FAREGATE=said, **settings):
-            server = (
-                serving(get_asgi_application(), lifespan="off")
-                if request.param == "asgi"
-                else serving_wsgi(get_wsgi_application())
-            )
-            with server as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as http:
-                yield Site(MerchantClient(**service), http)
-
-    return start
+    return partial(serving_site, request.param)
 
 
 # Paths
@@ -214,3 +226,108 @@ def test_a_price_that_was_told_is_no_warning(serve: Serve, caplog: pytest.LogCap
     assert [record.getMessage() for record in caplog.records if record.name == "django.request"] == [
         "Not Found: /missing"
     ]
+
+
+# Transactions
+
+
+def test_with_atomic_requests_a_method_s_price_is_asked_outside_the_transaction(serve: Serve) -> None:
+    class Plain(View):
+        @SOLD
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return content(request)
+
+    class ByDecorator(View):
+        @method_decorator(SOLD)
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return content(request)
+
+    class Rest(APIView):
+        @SOLD
+        def get(self, request: Request) -> HttpResponse:
+            return HttpResponse(CONTENT)
+
+    class Restful(ViewSet):
+        @SOLD
+        def list(self, request: Request) -> HttpResponse:
+            return HttpResponse(CONTENT)
+
+    routes = [
+        path("plain", Plain.as_view()),
+        path("decorated", ByDecorator.as_view()),
+        path("rest", Rest.as_view()),
+        path("set", Restful.as_view({"get": "list"})),
+        path("function", api_view(["GET"])(SOLD(content))),
+    ]
+    connections.settings["default"]["ATOMIC_REQUESTS"] = True
+    try:
+        with serve(*routes, faregate={"JOURNAL": "django:"}) as site:
+            for place in ("/plain", "/decorated", "/rest", "/set", "/function"):
+                assert site.buy(place).text == CONTENT, place
+            assert site.http.head("/plain").status_code == 402
+    finally:
+        connections.settings["default"]["ATOMIC_REQUESTS"] = False
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_login_around_a_method_s_price_comes_first_with_and_without_transactions(
+    serve: Serve, atomic: bool
+) -> None:
+    class Mixed(LoginRequiredMixin, View):
+        @SOLD
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return content(request)
+
+    class Decorated(View):
+        @method_decorator(login_required)
+        @SOLD
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return content(request)
+
+    connections.settings["default"]["ATOMIC_REQUESTS"] = atomic
+    try:
+        with serve(path("mixed", Mixed.as_view()), path("decorated", Decorated.as_view())) as site:
+            assert [site.ask(place).status_code for place in ("/mixed", "/decorated")] == [302, 302]
+    finally:
+        connections.settings["default"]["ATOMIC_REQUESTS"] = False
+
+
+# Whoever leaves
+
+
+def test_what_is_kept_open_for_a_payer_who_left_is_closed() -> None:
+    given = list[Chunks]()
+
+    @SOLD
+    def view(_request: HttpRequest) -> StreamingHttpResponse:
+        time.sleep(0.4)
+        given.append(Chunks(b"paid content"))
+        return StreamingHttpResponse(given[-1])
+
+    with serving_site("asgi", path("stream", view)) as site:
+        proof = Wallet().pay(site.ask("/stream").headers["payment-required"])
+        with socket.create_connection((site.http.base_url.host, int(site.http.base_url.port or 0))) as line:
+            line.sendall(f"GET /stream HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: {proof}\r\n\r\n".encode())
+            time.sleep(0.15)
+        assert eventually(lambda: site.statuses == ["succeeded"])
+        assert eventually(lambda: bool(given) and given[0].closed == 1)
+        assert (site.ask("/stream", proof).text, len(given)) == (CONTENT, 1)
+
+
+# Settings
+
+
+def test_the_environment_may_name_django_s_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAREGATE_JOURNAL", "django:")
+    with override_settings(FAREGATE={"BASE_URL": "emulator:"}):
+        assert isinstance(conf.shop().paywall.journal, StoredJournal)
+
+
+class Own(PaywallMiddleware):
+    """A seller's own."""
+
+
+@pytest.mark.parametrize("name", ["faregate.django.middleware.PaywallMiddleware", f"{__name__}.Own"])
+def test_the_middleware_is_known_by_what_it_is(name: str) -> None:
+    with override_settings(FAREGATE={"BASE_URL": "emulator:"}, MIDDLEWARE=[name], ROOT_URLCONF=()):
+        assert [one.id for one in checks.run_checks() if str(one.id).startswith("faregate.E001")] == []

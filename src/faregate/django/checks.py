@@ -1,12 +1,14 @@
 """What is wrong with a project's setup, said by `manage.py check` before a payer can find out."""
 
 from collections.abc import Sequence
+from inspect import isclass
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.utils.module_loading import import_string
 
-from faregate.django import conf
+from faregate.django import PaywallMiddleware, conf
 from faregate.errors import Misconfigured
 from faregate.inventory import check
 from faregate.journals.memory import MemoryJournal
@@ -23,7 +25,7 @@ def register_all() -> None:
 
 def check_middleware(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
     """E001: missing. W001: not the last one. E005: there twice."""
-    places = [number for number, name in enumerate(settings.MIDDLEWARE) if name == MIDDLEWARE]
+    places = [number for number, name in enumerate(settings.MIDDLEWARE) if _is_ours(name)]
     if not places:
         missing = "The paywall is not in MIDDLEWARE: every paid view is an error."
         return [Error(missing, hint=_LAST, id="faregate.E001")]
@@ -69,13 +71,19 @@ def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
     return [Error(fault, id="faregate.E006") for fault in faults]
 
 
+def _is_ours(name: str) -> bool:
+    """By what it is: it may be named by its own module, or be a subclass."""
+    found = import_string(name)
+    return isclass(found) and issubclass(found, PaywallMiddleware)
+
+
 def _atomic(shop: conf.Shop) -> list[CheckMessage]:
     using = conf.database_of_journal()
     if using is None or not settings.DATABASES.get(using, {}).get("ATOMIC_REQUESTS"):
         return []
     told = (
         "The journal is in a database with ATOMIC_REQUESTS. A price that is not the outermost thing on a "
-        "view cannot be sold: its payment would be written inside the view's transaction."
+        "view or a class's method cannot be sold: its payment would be written inside the view's transaction."
     )
     hint = "Put @paid above all other decorators, or mark such views with transaction.non_atomic_requests."
     return [Warning(told, hint=hint, id="faregate.W002")]

@@ -1,5 +1,6 @@
 """`settings.FAREGATE`, read when it is first needed, and again after a test has changed it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -55,7 +56,7 @@ def reset(*, setting: str = "FAREGATE", **_: object) -> None:
 
 def database_of_journal() -> str | None:
     """Which of `DATABASES` the journal is in, if it is in one. Raises `Misconfigured`."""
-    journal = _said().get("JOURNAL")
+    journal = _said().get("JOURNAL") or os.environ.get("FAREGATE_JOURNAL")
     if not isinstance(journal, str) or not journal.startswith(DATABASE):
         return None
     return journal.removeprefix(DATABASE) or "default"

@@ -6,14 +6,15 @@ from contextlib import closing
 from typing import Any
 
 import anyio
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.db import close_old_connections
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from faregate.detached import is_cancelled_from_outside, to_the_end
 from faregate.django import conf
 from faregate.django.requests import kept_open, make_gate, may_pay
-from faregate.django.responses import Answer, agathered, gathered
+from faregate.django.responses import Answer, agathered, gathered, let_go
 from faregate.django.sold import offer_at_the_door
 from faregate.django.views import aenter, enter
 from faregate.errors import WorkInterrupted, WorkTimedOut
@@ -51,23 +52,29 @@ class PaywallMiddleware:
         if not may_pay(request):
             with closing(gate):
                 return await self._aserved(gate, request)
-        answers: list[HttpResponseBase] = []
-        await to_the_end(lambda: self._limited(gate, request, answers))
-        return answers[0]
+        errand = _Errand()
+        try:
+            await to_the_end(lambda: self._limited(gate, request, errand))
+        except asyncio.CancelledError:
+            errand.left = True
+            raise
+        return errand.answer
 
     def process_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
         """Open the gate before the view, where its price is the first thing on it."""
-        sold = offer_at_the_door(view)
+        sold = offer_at_the_door(view, str(request.method))
         return None if sold is None else enter(request, sold)
 
     async def aprocess_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
         """`process_view`, awaiting."""
-        sold = offer_at_the_door(view)
+        sold = offer_at_the_door(view, str(request.method))
         return None if sold is None else await aenter(request, sold)
 
     def _served(self, gate: Gate, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
         try:
+            if gate.verdict is not None:  # the path itself is refused: no view runs
+                return _unsold(gate, request, None)
             sold = gate.ground_offer
             response = (sold and enter(request, sold)) or self.get_response(request)
             if gate.verdict is not None or gate.payment is None:
@@ -82,6 +89,8 @@ class PaywallMiddleware:
     async def _aserved(self, gate: Gate, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
         try:
+            if gate.verdict is not None:  # the path itself is refused: no view runs
+                return _unsold(gate, request, None)
             sold = gate.ground_offer
             response = (sold and await aenter(request, sold)) or await self.get_response(request)
             if gate.verdict is not None or gate.payment is None:
@@ -93,14 +102,29 @@ class PaywallMiddleware:
                 raise
         return Answer(answer, request, response)
 
-    async def _limited(self, gate: Gate, request: HttpRequest, answers: list[HttpResponseBase]) -> None:
+    async def _limited(self, gate: Gate, request: HttpRequest, errand: "_Errand") -> None:
         """With a proof the view can be cut off, so that it never outlives its payment."""
         with kept_open(request), closing(gate):
             with anyio.CancelScope() as gate.limit:
-                answers.append(await self._aserved(gate, request))
+                errand.answer = await self._aserved(gate, request)
             if gate.limit.cancelled_caught:
                 late = WorkTimedOut("the work took longer than its payment is valid")
-                answers.append(Answer(await gate.aabandon(late), request, None))
+                errand.answer = Answer(await gate.aabandon(late), request, None)
+        if errand.left:
+            await sync_to_async(_over)(errand.answer)
+
+
+class _Errand:
+    """A request that is served to its end, and whether its payer `left` before that."""
+
+    answer: HttpResponseBase
+    left = False
+
+
+def _over(response: HttpResponseBase) -> None:
+    """Django has said already that this request is finished; what happened since is tidied up by us."""
+    let_go(response)
+    close_old_connections()
 
 
 def _unsold(gate: Gate, request: HttpRequest, response: HttpResponseBase | None) -> HttpResponseBase:

@@ -75,11 +75,16 @@ def _closed_unless_whole(response: HttpResponseBase) -> Generator[None]:
     try:
         yield
     except BaseException:
-        closers: list[Any] = cast(Any, response)._resource_closers  # noqa: SLF001
-        while closers:
-            with suppress(Exception):
-                closers.pop(0)()
+        let_go(response)
         raise
+
+
+def let_go(response: HttpResponseBase) -> None:
+    """Close what a response that is never sent keeps open."""
+    closers: list[Any] = cast(Any, response)._resource_closers  # noqa: SLF001
+    while closers:
+        with suppress(Exception):
+            closers.pop(0)()
 
 
 def _content_of(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[bytes]:

@@ -3,23 +3,61 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from django.db import connections
+
 from faregate.django.views import GUARD, OFFER
 from faregate.model import Offer
 
 # Where Django and REST framework make the functions of class-based views, and wrap them unasked.
 _CLASS_VIEWS = ("django.views.generic.base", "rest_framework.viewsets")
 _TRANSPARENT = "django.views.decorators.csrf"
+_API_VIEW = "rest_framework.decorators"
+# Their `dispatch` answers nothing that could be sold before a method runs: it refuses, or calls the method.
+_DISPATCHERS = ("django.views.generic.base", "rest_framework.views")
 
 
-def offer_at_the_door(view: Any) -> Offer | None:
-    """What a view sells before anything else of it runs: not what stands below a login."""
+def offer_at_the_door(view: Any, method: str) -> Offer | None:
+    """What a view sells before anything else of it runs: not what stands below a login.
+
+    A price on a method comes after the class's own checks, unless they run in a transaction: what is
+    written of a payment must not be rolled back with it.
+    """
     while _made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
         view = view.__wrapped__
     if _made_in(view) in _CLASS_VIEWS:
-        # What `method_decorator` put outermost on the class; a login there comes before the price.
-        decorators: Any = _closed_over(getattr(_class_of(view), "dispatch", None), "decorators")
+        dispatch = getattr(_class_of(view), "dispatch", None)
+        if _made_in(dispatch) in _DISPATCHERS:
+            return _outermost(_handler(view, method)) if _is_atomic(view) else None
+        return _outermost(dispatch)
+    return _outermost(view)
+
+
+def _outermost(view: Any) -> Offer | None:
+    """The price above everything else: `wraps` hands marks on, so a mark alone does not say that."""
+    if getattr(view, GUARD, None) is view:
+        return _offer_on(view)
+    if _made_in(view) == "django.utils.decorators":
+        # What `method_decorator` put outermost; a login there comes before the price.
+        decorators: Any = _closed_over(view, "decorators")
         return _offer_on(decorators[-1]) if decorators else None
-    return _offer_on(view) if getattr(view, GUARD, None) is view else None
+    return None
+
+
+def _handler(view: Any, method: str) -> Any:
+    """The method of a class-based view that serves this request."""
+    actions: dict[str, str] = getattr(view, "actions", None) or {}
+    for name in (method.lower(), "get") if method == "HEAD" else (method.lower(),):
+        handler = getattr(_class_of(view), actions.get(name, name), None)
+        if handler is not None:
+            return _closed_over(handler, "func") if _made_in(handler) == _API_VIEW else handler
+    return None
+
+
+def _is_atomic(view: Any) -> bool:
+    """Whether Django wraps this view in a transaction (`BaseHandler.make_view_atomic`)."""
+    outside: Any = getattr(view, "_non_atomic_requests", ())
+    databases: dict[str, Any] = connections.settings
+    return any(one["ATOMIC_REQUESTS"] and alias not in outside for alias, one in databases.items())
 
 
 def offer_of(view: Any) -> Offer | None:
