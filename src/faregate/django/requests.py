@@ -11,6 +11,7 @@ from faregate.environs import Environ, origin_of, path_of, payment_headers, requ
 from faregate.errors import Misconfigured
 from faregate.gate import Gate
 from faregate.model import Offer, Sale
+from faregate.payment import Payment
 
 _GATE = "_faregate_gate"
 
@@ -57,6 +58,14 @@ def request_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
         if isinstance(found, HttpRequest):
             return found
     raise Misconfigured("@paid needs a view that is given the request. On a class: method_decorator.")
+
+
+def payment_of(request: object) -> Payment:
+    """The sale that this request is: `request.payment`, for type checkers. Raises `Misconfigured`."""
+    found = getattr(request_in((request,), {}), "payment", None)
+    if not isinstance(found, Payment):
+        raise Misconfigured("There is no payment here: the view is not sold with @paid.")
+    return found
 
 
 def may_pay(request: HttpRequest) -> bool:

@@ -1,0 +1,1 @@
+"""A seller with Django."""

@@ -1,0 +1,86 @@
+"""`examples/django` as its README starts it, under both protocols, paid with the official client."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import httpx
+import pytest
+from examples.demo.stage import DidNotStart, server
+
+from faregate.emulator import TEST_KEY, Emulator
+from faregate.emulator.server import serve
+from tests.e2e.payers import PAYERS
+
+FOLDER = Path(__file__).parents[2] / "examples" / "django"
+# The README's commands; any free port, and more workers.
+SERVERS = {
+    "gunicorn": ["gunicorn", "--workers", "3", "--bind", "127.0.0.1:0", "shop.wsgi"],
+    "uvicorn": ["uvicorn", "--port", "0", "--lifespan", "off", "shop.asgi:application"],
+}
+
+
+@pytest.fixture(name="emulator")
+def _emulator() -> Emulator:
+    return Emulator()
+
+
+@pytest.fixture(name="environ")
+def _environ(
+    emulator: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Generator[dict[str, str]]:
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER))
+    monkeypatch.setenv("SHOP_FOLDER", str(tmp_path))
+    with serve(emulator) as service:
+        environ = {"FAREGATE_BASE_URL": service, "FAREGATE_API_KEY": TEST_KEY}
+        assert manage("migrate", environ).returncode == 0
+        yield environ
+
+
+def manage(command: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("FAREGATE_")}
+    call = [sys.executable, "manage.py", *command.split()]
+    return subprocess.run(call, cwd=FOLDER, env=inherited | environ, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("library", PAYERS)
+def test_each_kind_of_offer_is_paid_for(
+    environ: dict[str, str], emulator: Emulator, name: str, library: str
+) -> None:
+    payer = PAYERS[library]()
+    with server("the example", SERVERS[name], environ) as seller:
+        report = payer.call("GET", f"{seller}/report")
+        summary = payer.call("GET", f"{seller}/summary?text=one+two+three+four+five+six")
+        note = payer.call("GET", f"{seller}/notes/weather")
+        missing = payer.call("GET", f"{seller}/notes/never")
+        assert httpx.get(f"{seller}/health").json() == {"status": "ok"}
+    assert (report.status_code, report.json()) == (200, {"report": "Sunny, with a chance of receipts."})
+    assert (summary.status_code, summary.json()) == (200, {"summary": "one two three four five"})
+    assert (note.status_code, note.content) == (200, b"Sunny.")
+    assert all("PAYMENT-RESPONSE" in answer.headers for answer in (report, summary, note))
+    assert (missing.status_code, "PAYMENT-RESPONSE" in missing.headers) == (404, False)
+    assert [status for _, path, status in emulator.calls if path.endswith("/complete")] == [200] * 4
+
+
+def test_the_commands_of_the_readme(environ: dict[str, str]) -> None:
+    said = {
+        name: manage(name, environ)
+        for name in ("check", "faregate_routes", "faregate_check", "faregate_sweep")
+    }
+    assert {name: one.returncode for name, one in said.items()} == dict.fromkeys(said, 0), said
+    assert "3 paid, 1 free, 0 refused" in said["faregate_routes"].stdout
+    assert "All is well: 2 offers" in said["faregate_check"].stdout
+
+
+def test_a_missing_setting_is_told_at_the_start_and_by_check(environ: dict[str, str]) -> None:
+    told = manage("check", {})
+    assert (told.returncode, "(faregate.E002)" in told.stderr) == (1, True)
+    with (
+        pytest.raises(DidNotStart, match="FAREGATE_BASE_URL"),
+        server("the example", SERVERS["uvicorn"], {}),
+    ):
+        pass
