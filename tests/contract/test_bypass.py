@@ -1,11 +1,13 @@
 """No request gets a paid handler to run, or a byte of its content, without paying."""
 
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from tests.contract.bypass import GARBAGE, TABLE, Trick
-from tests.contract.conftest import Shop, only
+from tests.contract.conftest import Shop, assert_released, only
 from tests.contract.raw import exchange, request, status_of
 from tests.contract.work import CONTENT
 
@@ -13,22 +15,19 @@ DECORATED, MOUNTED, GROUND = "/paid", "/mount/inner/paid", "/ground/x"
 CLOSED = "/closed/x"
 
 
-def leaks(shop: Shop, tricks: dict[str, Trick], path: str) -> dict[str, bytes]:
+def leaks(shop: Shop, tricks: dict[str, Trick], *paths: str) -> dict[str, bytes]:
     """Tricks whose answer has content in it, or says that it was paid."""
-
-    def played(trick: Trick) -> bytes:
-        return exchange(shop.port, trick(path), quiet=0.15, patience=0.6)
-
-    with ThreadPoolExecutor(24) as pool:
-        answers = dict(zip(tricks, pool.map(played, tricks.values()), strict=True))
+    sent = {f"{name} {path}": trick(path) for name, trick in tricks.items() for path in paths}
+    with ThreadPoolExecutor(32) as pool:
+        said = pool.map(lambda request: exchange(shop.port, request, quiet=0.1, patience=0.6), sent.values())
+        answers = dict(zip(sent, said, strict=True))
     signs = (CONTENT.encode(), b"x-own", b"payment-response: ")
     return {name: said for name, said in answers.items() if any(sign in said.lower() for sign in signs)}
 
 
-@pytest.mark.parametrize("path", [DECORATED, MOUNTED])
 @pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
-def test_nothing_leaves_and_nothing_runs(shop: Shop, tricks: dict[str, Trick], path: str) -> None:
-    assert leaks(shop, tricks, path) == {}
+def test_nothing_leaves_and_nothing_runs(shop: Shop, tricks: dict[str, Trick]) -> None:
+    assert leaks(shop, tricks, DECORATED, MOUNTED) == {}
     assert shop.runs() == []
 
 
@@ -84,3 +83,34 @@ def test_an_underscore_twin_never_gives_anything_for_nothing(shop: Shop) -> None
     assert len(shop.runs()) == sold
     assert shop.get("/paid", proof).status_code == 200
     assert len(shop.runs()) == 1
+
+
+# HTTP/2, in which there is no request line to play with
+
+
+@pytest.fixture
+def http2(shop: Shop) -> Generator[httpx.Client]:
+    url = shop.running.server.url
+    with httpx.Client(base_url=url, http1=False, http2=True, trust_env=False, timeout=10) as client:
+        yield client
+
+
+@only(lambda stack: stack.speaks_http2)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "get", "PROPFIND"])
+@pytest.mark.parametrize(
+    "headers", [{}, {"payment-signature": GARBAGE}, {"x-http-method-override": "OPTIONS"}]
+)
+def test_nothing_leaves_and_nothing_runs_over_http_2(
+    shop: Shop, http2: httpx.Client, method: str, headers: dict[str, str]
+) -> None:
+    response = http2.request(method, "/paid", headers=headers)
+    assert (response.http_version, CONTENT in response.text, shop.runs()) == ("HTTP/2", False, [])
+
+
+@only(lambda stack: stack.speaks_http2)
+def test_a_payment_over_http_2_is_served_once_it_is_unmistakable(shop: Shop, http2: httpx.Client) -> None:
+    proof = shop.proof_for("/paid")
+    twice = http2.get("/paid", headers=[("payment-signature", proof), ("payment-signature", proof)])
+    assert (twice.status_code, shop.runs()) == (400, [])
+    assert_released(http2.get("/paid", headers={"payment-signature": proof}))
+    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")

@@ -17,7 +17,7 @@ from tests.contract.conftest import (
 from tests.contract.raw import connected, request, reset
 
 ENDS = "/do?what=exit"
-SLOW = "/do?what=sleep-0.4"
+SLOW = "/do?what=sleep-0.25"
 
 
 def asking(shop: Shop, path: str, proof: str, *headers: str, method: str = "GET") -> socket.socket:
@@ -44,7 +44,7 @@ def test_a_payer_who_hangs_up_during_the_work_is_served_later(shop: Shop, goodby
 
 def test_a_payer_who_hangs_up_during_the_completion_is_served_later(shop: Shop) -> None:
     proof = shop.proof_for("/paid")
-    shop.service.delay = 0.3
+    shop.service.delay = 0.15
     reset(asking(shop, "/paid", proof))
     shop.service.delay = 0.0
     assert eventually(lambda: shop.outcome() == "succeeded")
@@ -80,7 +80,7 @@ def test_a_handler_that_cancels_itself_is_a_failed_one(shop: Shop) -> None:
         response = shop.get(path, proof, timeout=1)  # waitress leaves such a payer waiting
         assert (response.status_code, "payment-response" in response.headers) == (500, False)
     assert eventually(lambda: shop.outcome() == "failed")
-    shop.running.server.revive()
+    shop.running.server.until_ready()
     assert_instructions(shop.get(path, proof))
     assert len(shop.runs()) == 1
 

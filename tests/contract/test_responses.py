@@ -33,8 +33,10 @@ def test_two_cookies_are_kept_and_payment_headers_of_the_handler_are_not(shop: S
 def test_a_head_is_paid_for_like_a_get(shop: Shop) -> None:
     unpaid = shop.get("/paid", method="HEAD")
     assert (unpaid.status_code, unpaid.content, shop.runs()) == (402, b"", [])
-    paid = shop.get("/paid", shop.wallet.pay(unpaid.headers["payment-required"]), method="HEAD")
+    proof = shop.wallet.pay(unpaid.headers["payment-required"])
+    paid = shop.get("/paid", proof, method="HEAD")
     assert (paid.status_code, paid.content, "payment-response" in paid.headers) == (200, b"", True)
+    assert_withheld(shop.get("/paid", proof), 409, "proof_already_used")
     assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
 
 
@@ -128,12 +130,12 @@ def test_what_is_done_after_the_response_is_done_after_it_is_paid(shop: Shop) ->
 
 @only(lambda stack: stack.is_in_hand)
 def test_a_background_task_of_what_was_not_sold_never_runs(shop: Shop) -> None:
-    """A WSGI server closes every response, sold or not: there it runs, and is no place for what is sold."""
+    """What is closed is closed sold or not: no place for what only a payer may have."""
     proof = shop.proof_for("/do?what=later")
     shop.service.fails("complete", answers(404, {"code": "transaction_not_found", "message": "no"}))
     assert_withheld(shop.get("/do?what=later", proof), 404)
     time.sleep(0.1)
-    assert len(shop.runs("later")) == (1 if shop.stack.colour == "wsgi" else 0)
+    assert len(shop.runs("later")) == (1 if shop.stack.closes else 0)
 
 
 def test_what_is_free_is_left_alone(shop: Shop) -> None:

@@ -143,7 +143,7 @@ def test_row_7_as_large_as_it_may_be(shop: Shop) -> None:
 
 
 def test_row_7_too_slow(shop: Shop) -> None:
-    assert_withheld(shop.buy("/hurried?what=sleep-0.6"), 500, "work_timed_out")
+    assert_withheld(shop.buy("/hurried?what=sleep-0.4"), 500, "work_timed_out")
     assert shop.outcome() == "failed"
 
 

@@ -75,6 +75,8 @@ def test_everything_else_is_left_alone(path: str) -> None:
         "/reports/q3/ ../ ../../../secret",
         "/reports/q3/x\\..\\..\\../../secret",
         "/reports/..",
+        "/\ufffdreports",
+        "/re\udcffports",
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "OPTIONS"])

@@ -159,6 +159,18 @@ def test_a_second_start_takes_the_place_of_the_first() -> None:
     assert "X-First" not in response.headers
 
 
+def test_an_application_that_answers_a_head_like_a_get_sends_no_body() -> None:
+    def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
+        environ["REQUEST_METHOD"] = "GET"  # as some frameworks do, in place
+        start_response("200 OK", PLAIN)
+        return [CONTENT]
+
+    shop = Shop(selling(handler))
+    unpaid = shop.ask(method="HEAD")
+    paid = shop.ask(proof=Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"]), method="HEAD")
+    assert (paid.status_code, paid.data, "PAYMENT-RESPONSE" in paid.headers) == (200, b"", True)
+
+
 def test_an_application_that_is_a_generator_may_open_the_gate_late() -> None:
     def app(environ: Any, start_response: Start) -> Iterator[bytes]:
         open_gate(environ, SOLD)

@@ -15,6 +15,11 @@ WSGI_TESTS = ("tests/doors/test_wsgi.py",)
 FLASK_TESTS = ("tests/doors/test_flask.py",)
 
 
+def on_stack(stack: str, test: str) -> tuple[str, ...]:
+    """One test of the contract suite, on one stack."""
+    return ("tests/contract", "-k", f"{stack} and {test}")
+
+
 @dataclass(frozen=True)
 class Mutant:
     """`old` must stand exactly once in `file`; `tests` must fail with `new` in its place."""
@@ -164,6 +169,22 @@ MUTANTS = (
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("flask-text-for-truth", FLASK_EXTENSION, "if not isinstance(value, kinds):", "if False:", FLASK_TESTS),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
+    # What every front door must hold
+    Mutant("bytes-that-are-no-text", GROUNDS, "    if _NOT_TEXT.search(path):\n        return True\n", "",
+           on_stack("bottle-waitress", "nothing_of_a_paid_prefix")),
+    Mutant("django-runs-what-is-refused", "src/faregate/django/middleware.py",
+           "            if gate.verdict is not None:  # the path itself is refused: no view runs\n"
+           "                return _unsold(gate, request, None)\n"
+           "            sold = gate.ground_offer\n            response = (sold and enter",
+           "            sold = gate.ground_offer\n            response = (sold and enter",
+           on_stack("django-gunicorn", "nothing_of_a_paid_prefix")),
+    Mutant("app-rewrites-the-environ", WSGI, "asked = environ.copy()", "asked = environ", on_stack("bottle-waitress", "told_the_address")),
+    Mutant("app-rewrites-the-scope", ASGI, "partial(_sale, self.paywall, asked)", "partial(_sale, self.paywall, scope)",
+           on_stack("plain-hypercorn-trio", "a_head_is_paid")),
+    Mutant("body-after-a-head", WSGI, "sendable(answer, self._method)", 'sendable(answer, environ["REQUEST_METHOD"])',
+           WSGI_TESTS),
+    Mutant("cancelled-on-trio", "src/faregate/detached.py", "except RuntimeError:  # trio, where", "except ZeroDivisionError:  # trio, where",
+           on_stack("plain-hypercorn-trio", "cancels_itself")),
     # The inventory
     Mutant("inventory-socket-is-sold", INVENTORY, "if fault or (route.methods == WEBSOCKET and place.guarded):", "if fault:", INVENTORY_TESTS),
     Mutant("inventory-refused-is-free", INVENTORY, 'elif standing != "refused":', "else:", INVENTORY_TESTS),
