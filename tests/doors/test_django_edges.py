@@ -31,6 +31,7 @@ from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
 from ninja import NinjaAPI  # noqa: E402
 from rest_framework.decorators import api_view  # noqa: E402
+from rest_framework.permissions import IsAuthenticated  # noqa: E402
 from rest_framework.request import Request  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
 from rest_framework.viewsets import ViewSet  # noqa: E402
@@ -267,6 +268,19 @@ def test_with_atomic_requests_a_method_s_price_is_asked_outside_the_transaction(
             assert site.http.head("/plain").status_code == 402
     finally:
         connections.settings["default"]["ATOMIC_REQUESTS"] = False
+
+
+def test_a_class_s_own_checks_come_before_the_price_of_a_method(serve: Serve) -> None:
+    class Closed(APIView):
+        authentication_classes = ()
+        permission_classes = (IsAuthenticated,)
+
+        @SOLD
+        def get(self, request: Request) -> HttpResponse:
+            return HttpResponse(CONTENT)
+
+    with serve(path("closed", Closed.as_view())) as site:
+        assert site.ask("/closed").status_code == 403
 
 
 @pytest.mark.parametrize("atomic", [False, True])
