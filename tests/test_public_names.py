@@ -7,9 +7,11 @@ import pytest
 
 import faregate
 import faregate.asgi
+import faregate.django
 import faregate.fastapi
 import faregate.flask
 import faregate.starlette
+import faregate.wsgi
 
 
 def test_the_public_names() -> None:
@@ -45,6 +47,8 @@ def test_the_names_of_the_front_doors() -> None:
     ]
     assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]
     assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
+    assert faregate.wsgi.__all__ == ["Environ", "Payment", "PaywallMiddleware", "open_gate"]
+    assert faregate.django.__all__ == ["Payment", "PaywallMiddleware", "paid", "paid_include", "payment_of"]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,7 @@ def test_the_names_of_the_front_doors() -> None:
         ("faregate", "starlette fastapi flask django eth_account uvicorn pyreqwest"),
         ("faregate.asgi", "starlette fastapi werkzeug flask django eth_account uvicorn"),
         ("faregate.wsgi", "starlette fastapi flask django eth_account uvicorn"),
+        ("faregate.django", "starlette fastapi flask werkzeug eth_account uvicorn"),
         ("faregate.flask", "starlette fastapi django eth_account uvicorn"),
         ("faregate.starlette", "fastapi eth_account uvicorn"),
         ("faregate.fastapi", "eth_account"),
