@@ -1,10 +1,11 @@
 """Paths that are not ASCII, prices that nothing runs, logins, what a view leaves open, browsers."""
 
+import asyncio
 import base64
 import json
 import socket
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,7 @@ from rest_framework.views import APIView  # noqa: E402
 from rest_framework.viewsets import ViewSet  # noqa: E402
 
 from faregate.django import PaywallMiddleware, conf, paid  # noqa: E402
+from faregate.django.routes import inventory_of  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import Misconfigured  # noqa: E402
@@ -149,6 +151,27 @@ def test_a_price_above_ninja_s_router_is_an_error_and_never_free() -> None:
     routed: Any = NinjaAPI(urls_namespace="edges").get("/x")(operation)
     with pytest.raises(Misconfigured, match=r"@api\.get above @paid"):
         SOLD(routed)
+
+
+def test_an_async_generator_is_no_view() -> None:
+    async def endless(_request: HttpRequest) -> AsyncGenerator[bytes]:
+        yield b"paid content"
+
+    with pytest.raises(Misconfigured, match="StreamingHttpResponse"):
+        SOLD(endless)
+
+
+def test_a_class_and_a_method_with_two_prices_are_told() -> None:
+    class Two(View):
+        @paid("text_summary")
+        def get(self, request: HttpRequest) -> HttpResponse:
+            return content(request)
+
+    routes = (path("two", method_decorator(SOLD, name="dispatch")(Two).as_view()),)
+    with override_settings(FAREGATE={"BASE_URL": "emulator:"}, ROOT_URLCONF=routes):
+        inventory = inventory_of()
+    assert [row.standing for row in inventory.routes] == ["refused"]
+    assert "nobody can buy" in inventory.complaints[0]
 
 
 # What a view leaves open
@@ -328,7 +351,63 @@ def test_what_is_kept_open_for_a_payer_who_left_is_closed() -> None:
         assert (site.ask("/stream", proof).text, len(given)) == (CONTENT, 1)
 
 
+class Thread:
+    """A middleware that only blocks: under ASGI what is below it is awaited from a thread."""
+
+    sync_capable, async_capable = True, False
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self.get_response(request)
+
+
+@pytest.mark.parametrize("journal", ["memory:", "django:"])
+def test_a_payer_leaves_below_a_middleware_that_blocks(journal: str) -> None:
+    runs = list[str]()
+
+    @SOLD
+    def view(_request: HttpRequest) -> HttpResponse:
+        time.sleep(0.4)
+        runs.append("ran")
+        return HttpResponse(CONTENT)
+
+    outside = [f"{__name__}.Thread", *MIDDLEWARE]
+    routes = [path("slow", view)]
+    with serving_site("asgi", *routes, faregate={"JOURNAL": journal}, MIDDLEWARE=outside) as site:
+        proof = Wallet().pay(site.ask("/slow").headers["payment-required"])
+        with socket.create_connection((site.http.base_url.host, int(site.http.base_url.port or 0))) as line:
+            line.sendall(f"GET /slow HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: {proof}\r\n\r\n".encode())
+            time.sleep(0.15)
+        assert eventually(lambda: site.statuses == ["succeeded"])
+        assert (site.ask("/slow", proof).text, runs) == (CONTENT, ["ran"])
+
+
 # Settings
+
+
+def test_an_address_that_the_server_did_not_say_is_not_made_up() -> None:
+    nowhere = {"type": "http", "method": "GET", "path": "/paid", "query_string": b"", "headers": []}
+
+    async def asked(scope: dict[str, Any]) -> int:
+        said: list[Any] = []
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        messages = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Any:
+            return messages.pop() if messages else await asyncio.sleep(60)
+
+        await get_asgi_application()(scope, receive, send)
+        return int(said[0]["status"])
+
+    settings: Any = {"FAREGATE": {"BASE_URL": "emulator:"}, "ROOT_URLCONF": (path("paid", SOLD(content)),)}
+    with override_settings(MIDDLEWARE=MIDDLEWARE, **settings):
+        assert asyncio.run(asked({**nowhere, "client": ("192.0.2.1", 1), "server": ("127.0.0.1", 80)})) == 402
+        assert asyncio.run(asked({**nowhere, "client": ("192.0.2.1", 1), "server": None})) == 502
 
 
 def test_the_environment_may_name_django_s_journal(monkeypatch: pytest.MonkeyPatch) -> None:

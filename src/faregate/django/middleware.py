@@ -56,7 +56,9 @@ class PaywallMiddleware:
         try:
             await to_the_end(lambda: self._limited(gate, request, errand))
         except asyncio.CancelledError:
+            # Django waits for us then, and with it the threads that our work may need.
             errand.left = True
+            await errand.ended.wait()
             raise
         return errand.answer
 
@@ -104,21 +106,27 @@ class PaywallMiddleware:
 
     async def _limited(self, gate: Gate, request: HttpRequest, errand: "_Errand") -> None:
         """With a proof the view can be cut off, so that it never outlives its payment."""
-        with kept_open(request), closing(gate):
-            with anyio.CancelScope() as gate.limit:
-                errand.answer = await self._aserved(gate, request)
-            if gate.limit.cancelled_caught:
-                late = WorkTimedOut("the work took longer than its payment is valid")
-                errand.answer = Answer(await gate.aabandon(late), request, None)
-        if errand.left:
-            await sync_to_async(_over)(errand.answer)
+        try:
+            with kept_open(request), closing(gate):
+                with anyio.CancelScope() as gate.limit:
+                    errand.answer = await self._aserved(gate, request)
+                if gate.limit.cancelled_caught:
+                    late = WorkTimedOut("the work took longer than its payment is valid")
+                    errand.answer = Answer(await gate.aabandon(late), request, None)
+            if errand.left:
+                await sync_to_async(_over)(errand.answer)
+        finally:
+            errand.ended.set()
 
 
 class _Errand:
     """A request that is served to its end, and whether its payer `left` before that."""
 
     answer: HttpResponseBase
-    left = False
+
+    def __init__(self) -> None:
+        self.left = False
+        self.ended = asyncio.Event()
 
 
 def _over(response: HttpResponseBase) -> None:

@@ -36,8 +36,12 @@ def _asked(request: HttpRequest) -> Environ:
     Django decodes the paths in `META`, in both colours.
     """
     told: Any = request.META
-    as_wsgi = {name: str(told[name]).encode().decode("latin-1") for name in ("SCRIPT_NAME", "PATH_INFO")}
-    return {**told, **as_wsgi}
+    asked = {**told}
+    for name in ("SCRIPT_NAME", "PATH_INFO"):
+        asked[name] = str(told[name]).encode().decode("latin-1")
+    if told.get("SERVER_PORT") == "0":
+        del asked["SERVER_NAME"]  # so Django fills in what an ASGI server did not say
+    return asked
 
 
 def gate_of(request: HttpRequest, sold: Offer) -> Gate:

@@ -16,7 +16,9 @@ _METHODS = tuple(name.upper() for name in View.http_method_names if name != "opt
 def inventory_of() -> Inventory:
     """Every route of the project as paid, free or refused. Raises `Misconfigured`."""
     made = shop()
-    return take_stock(_walk(get_resolver(), "/"), made.grounds, paywall=lambda: made.paywall)
+    rows = list(_walk(get_resolver(), "/"))
+    faults = [_two_offers(row) for row in rows if row.standing == "refused"]
+    return take_stock(rows, made.grounds, faults=faults, paywall=lambda: made.paywall)
 
 
 def _walk(resolver: Any, above: str) -> Iterator[Listed]:
@@ -31,15 +33,23 @@ def _walk(resolver: Any, above: str) -> Iterator[Listed]:
 def _listed(view: Any, path: str) -> Iterator[Listed]:
     """One row for a view, or several where its methods are sold differently."""
     name = f"{view.__module__}.{getattr(view, '__qualname__', type(view).__qualname__)}"
-    own = offer_of(view)
+    own, by_method = offer_of(view), offers_by_method(view, _METHODS)
     if own is not None:
-        yield Listed(path, (), name, own, "paid")
+        twice = any(sold not in (None, own) for sold in by_method.values())
+        yield Listed(path, (), name, own, "refused" if twice else "paid")
         return
     groups: dict[Any, list[str]] = {}
-    for method, sold in offers_by_method(view, _METHODS).items():
+    for method, sold in by_method.items():
         groups.setdefault(sold, []).append(method)
     if not any(groups):
         yield Listed(path, (), name)
         return
     for sold, methods in groups.items():
         yield Listed(path, tuple(sorted(methods)), name, sold, "free" if sold is None else "paid")
+
+
+def _two_offers(row: Listed) -> str:
+    return (
+        f"{row.path} sells {row.sells!r}, and a method of it something else: nobody can buy that. "
+        "Put one offer on the class or on its methods."
+    )

@@ -7,7 +7,7 @@ earlier, outside of any transaction, where the decorator is the outermost thing 
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import isawaitable, isclass, iscoroutinefunction
+from inspect import isasyncgenfunction, isawaitable, isclass, iscoroutinefunction
 from types import ModuleType
 from typing import Any, TypeVar, Unpack, cast
 
@@ -59,6 +59,8 @@ def guarded(view: View, sold: Offer) -> View:
     """The view behind its price. Raises `Misconfigured`."""
     if hasattr(view, "_ninja_operation"):
         raise Misconfigured("django-ninja runs this operation without its price: put @api.get above @paid.")
+    if isasyncgenfunction(view):
+        raise Misconfigured("An async generator cannot be sold: answer with a StreamingHttpResponse of it.")
     guard = (_awaiting if iscoroutinefunction(view) else _blocking)(view, sold)
     guard.__dict__.update({OFFER: sold, GUARD: guard})
     return guard
