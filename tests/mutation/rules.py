@@ -13,6 +13,7 @@ DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doo
 INVENTORY_TESTS = ("tests/doors/test_routes.py",)
 WSGI_TESTS = ("tests/doors/test_wsgi.py",)
 FLASK_TESTS = ("tests/doors/test_flask.py",)
+DJANGO_TESTS = ("tests/doors/test_django.py", "tests/doors/test_django_edges.py")
 
 
 def on_stack(stack: str, test: str) -> tuple[str, ...]:
@@ -40,6 +41,7 @@ STORED = "src/faregate/journals/stored.py"
 SEAL = "src/faregate/journals/seal.py"
 SQLITE = "src/faregate/journals/sqlite/"
 DJANGO = "src/faregate/django/journal/"
+DJANGO_DOOR = "src/faregate/django/"
 RELAY = "src/faregate/relay.py"
 GATE = "src/faregate/gate.py"
 CURTAIN = "src/faregate/curtain.py"
@@ -168,6 +170,21 @@ MUTANTS = (
     Mutant("flask-any-origin-may-read", FLASK_DOOR, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("flask-text-for-truth", FLASK_EXTENSION, "if not isinstance(value, kinds):", "if False:", FLASK_TESTS),
+    # Django
+    Mutant("django-sends-before-it-is-paid", DJANGO_DOOR + "middleware.py", "answer = gate.conclude(gathered(response, gate.result_bytes))", "return response", DJANGO_TESTS),
+    Mutant("django-verdict-not-enforced", DJANGO_DOOR + "middleware.py", "if gate.verdict is None and response is not None and gate.lets_pass():",
+           "if response is not None and gate.lets_pass():", DJANGO_TESTS),
+    Mutant("django-cancel-is-heard", DJANGO_DOOR + "middleware.py", "await to_the_end(lambda: self._limited(gate, request, errand))",
+           "await self._limited(gate, request, errand)", DJANGO_TESTS),
+    Mutant("django-leaves-the-work-without-its-threads", DJANGO_DOOR + "middleware.py", "            await errand.ended.wait()\n", "", DJANGO_TESTS),
+    Mutant("django-closes-the-body-under-the-work", DJANGO_DOOR + "requests.py", "stream.close = lambda: asked.append(True)", "pass", DJANGO_TESTS),
+    Mutant("django-paths-are-ascii", DJANGO_DOOR + "requests.py", 'asked[name] = str(told[name]).encode().decode("latin-1")', "pass", DJANGO_TESTS),
+    Mutant("django-makes-up-an-address", DJANGO_DOOR + "requests.py", 'if told.get("SERVER_PORT") == "0":', "if False:", DJANGO_TESTS),
+    Mutant("django-ninja-below-the-price-is-free", DJANGO_DOOR + "views.py", 'if hasattr(view, "_ninja_operation"):', "if False:", DJANGO_TESTS),
+    Mutant("django-charges-before-the-login", DJANGO_DOOR + "sold.py", "    if getattr(view, GUARD, None) is view:\n", "    if True:\n", DJANGO_TESTS),
+    Mutant("django-method-before-the-class", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
+    Mutant("django-pays-inside-the-transaction", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
+    Mutant("django-two-prices-are-fine", DJANGO_DOOR + "routes.py", '"refused" if twice else "paid"', '"paid"', DJANGO_TESTS),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
     # What every front door must hold
     Mutant("bytes-that-are-no-text", GROUNDS, "    if _NOT_TEXT.search(path):\n        return True\n", "",

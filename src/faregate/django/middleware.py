@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
-from django.db import close_old_connections
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -114,7 +113,7 @@ class PaywallMiddleware:
                     late = WorkTimedOut("the work took longer than its payment is valid")
                     errand.answer = Answer(await gate.aabandon(late), request, None)
             if errand.left:
-                await sync_to_async(_over)(errand.answer)
+                await sync_to_async(let_go)(errand.answer)
         finally:
             errand.ended.set()
 
@@ -127,12 +126,6 @@ class _Errand:
     def __init__(self) -> None:
         self.left = False
         self.ended = asyncio.Event()
-
-
-def _over(response: HttpResponseBase) -> None:
-    """Django has said already that this request is finished; what happened since is tidied up by us."""
-    let_go(response)
-    close_old_connections()
 
 
 def _unsold(gate: Gate, request: HttpRequest, response: HttpResponseBase | None) -> HttpResponseBase:
