@@ -24,6 +24,7 @@ class Curtain:
         self._send = send
         self._held = Held()
         self._body_read = not has_body(scope)
+        self._told = False
         self._closed: anyio.Event | None = None
         self._sent = False
 
@@ -42,7 +43,12 @@ class Curtain:
         if message["type"] == "http.request":
             self._body_read = not message.get("more_body", False)
         elif self.gate.transaction_id is not None and self._body_read and not self._sent and self._closed:
-            await self._closed.wait()
+            if self._told:
+                await self._closed.wait()
+            else:
+                # uvicorn says so before it says that there is no body: whoever reads one would wait.
+                message = {"type": "http.request", "body": b"", "more_body": False}
+        self._told = True
         return message
 
     async def send(self, message: Message) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import time
 
 import httpx
 import pytest
@@ -52,18 +53,28 @@ def test_a_payer_who_hangs_up_during_the_completion_is_served_later(shop: Shop) 
     assert len(shop.runs()) == 1
 
 
+@only(lambda stack: stack.is_in_hand)
+def test_a_payer_who_hangs_up_during_access_is_served_later(shop: Shop) -> None:
+    """A framework that cancels what it runs leaves a claim, and the payer waits until its lease is over."""
+    proof = shop.proof_for("/paid")
+    shop.service.delay = 0.15
+    connection = connected(shop.port, request("/paid", f"PAYMENT-SIGNATURE: {proof}"))
+    assert eventually(lambda: shop.count("access") == 2)
+    reset(connection)
+    shop.service.delay = 0.0
+    assert eventually(lambda: shop.get("/paid", proof).status_code == 200)
+    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+
+
 def test_a_payer_who_hangs_up_in_the_middle_of_a_body(shop: Shop) -> None:
     """Nothing of it is lost: either nothing ran, or it is settled one way or the other."""
-    path = "/do?what=echo"
+    path, length = "/do?what=echo", "Content-Length: 1000"
     proof = shop.proof_for(path, "POST")
-    reset(
-        connected(
-            shop.port,
-            request(
-                path, f"PAYMENT-SIGNATURE: {proof}", "Content-Length: 1000", method="POST", body="x" * 10
-            ),
-        )
-    )
+    half = request(path, f"PAYMENT-SIGNATURE: {proof}", length, method="POST", body="x" * 10)
+    connection = connected(shop.port, half)
+    eventually(lambda: shop.count("access") == 2, seconds=0.3)  # unless the server waits for the whole
+    time.sleep(0.05)
+    reset(connection)
 
     def is_settled() -> bool:
         again = shop.get(path, proof, method="POST", content=b"y")

@@ -200,6 +200,8 @@ MUTANTS = (
            on_stack("plain-hypercorn-trio", "a_head_is_paid")),
     Mutant("body-after-a-head", WSGI, "sendable(answer, self._method)", 'sendable(answer, environ["REQUEST_METHOD"])',
            WSGI_TESTS),
+    Mutant("body-of-who-left-is-waited-for", CURTAIN, "            if self._told:\n", "            if True:\n",
+           on_stack("starlette-uvicorn", "during_access")),
     Mutant("cancelled-on-trio", "src/faregate/detached.py", "except RuntimeError:  # trio, where", "except ZeroDivisionError:  # trio, where",
            on_stack("plain-hypercorn-trio", "cancels_itself")),
     # The inventory

@@ -57,6 +57,8 @@ async def whole(receive: Any) -> bytes:
     body, more = b"", True
     while more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError("half a request")
         body += message.get("body", b"")
         more = message.get("more_body", False)
     return body
