@@ -177,7 +177,6 @@ MUTANTS = (
     Mutant("django-cancel-is-heard", DJANGO_DOOR + "middleware.py", "await to_the_end(lambda: self._limited(gate, request, errand))",
            "await self._limited(gate, request, errand)", DJANGO_TESTS),
     Mutant("django-leaves-the-work-without-its-threads", DJANGO_DOOR + "middleware.py", "            await errand.ended.wait()\n", "", DJANGO_TESTS),
-    Mutant("django-closes-the-body-under-the-work", DJANGO_DOOR + "requests.py", "stream.close = lambda: asked.append(True)", "pass", DJANGO_TESTS),
     Mutant("django-paths-are-ascii", DJANGO_DOOR + "requests.py", 'asked[name] = str(told[name]).encode().decode("latin-1")', "pass", DJANGO_TESTS),
     Mutant("django-makes-up-an-address", DJANGO_DOOR + "requests.py", 'if told.get("SERVER_PORT") == "0":', "if False:", DJANGO_TESTS),
     Mutant("django-ninja-below-the-price-is-free", DJANGO_DOOR + "views.py", 'if hasattr(view, "_ninja_operation"):', "if False:", DJANGO_TESTS),

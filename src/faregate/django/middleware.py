@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 
 from faregate.detached import is_cancelled_from_outside, to_the_end
 from faregate.django import conf
-from faregate.django.requests import kept_open, make_gate, may_pay
+from faregate.django.requests import make_gate, may_pay
 from faregate.django.responses import Answer, agathered, gathered, let_go
 from faregate.django.sold import offer_at_the_door
 from faregate.django.views import aenter, enter
@@ -55,7 +55,7 @@ class PaywallMiddleware:
         try:
             await to_the_end(lambda: self._limited(gate, request, errand))
         except asyncio.CancelledError:
-            # Django waits for us then, and with it the threads that our work may need.
+            # Django waits for us then, with the request's body and the threads that our work may need.
             errand.left = True
             await errand.ended.wait()
             raise
@@ -106,7 +106,7 @@ class PaywallMiddleware:
     async def _limited(self, gate: Gate, request: HttpRequest, errand: "_Errand") -> None:
         """With a proof the view can be cut off, so that it never outlives its payment."""
         try:
-            with kept_open(request), closing(gate):
+            with closing(gate):
                 with anyio.CancelScope() as gate.limit:
                     errand.answer = await self._aserved(gate, request)
                 if gate.limit.cancelled_caught:

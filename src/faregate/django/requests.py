@@ -1,8 +1,6 @@
 """A Django request at its gate: what it says, and where its gate and payment are kept."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest
 
@@ -74,21 +72,3 @@ def payment_of(request: object) -> Payment:
 
 def may_pay(request: HttpRequest) -> bool:
     return bool(payment_headers(request.META))
-
-
-@contextmanager
-def kept_open(request: HttpRequest) -> Generator[None]:
-    """Under ASGI, Django closes a request's body when its payer leaves; the work may still read it."""
-    stream = cast(Any, getattr(request, "_stream", None))
-    close = getattr(stream, "close", None)
-    if close is None:
-        yield
-        return
-    asked: list[bool] = []
-    stream.close = lambda: asked.append(True)
-    try:
-        yield
-    finally:
-        stream.close = close
-        if asked:
-            close()
