@@ -572,6 +572,26 @@ def test_a_view_that_ends_more_than_itself_is_told_to_the_service_first(error: B
         assert [one.status for one in found] == ["failed"]
 
 
+def test_early_hints_are_withheld_from_payers() -> None:
+    """gunicorn gives a handler a way to send headers at once."""
+
+    def hinting(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(str("wsgi.early_hints" in request.META))
+
+    def ask(proof: str | None = None) -> tuple[dict[str, str], bytes]:
+        environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/hint", "SERVER_NAME": "x"}
+        environ |= {"SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
+        environ |= {"wsgi.early_hints": print} | ({} if proof is None else {"HTTP_PAYMENT_SIGNATURE": proof})
+        app: Any = get_wsgi_application()
+        told: dict[str, str] = {}
+        body = app(environ, lambda _, headers: told.update((name.lower(), value) for name, value in headers))
+        return told, b"".join(body)
+
+    with project(path("hint", SOLD(hinting))):
+        proof = Wallet().pay(ask()[0]["payment-required"])
+        assert ask(proof)[1] == b"False"
+
+
 # Requests
 
 

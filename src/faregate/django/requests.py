@@ -17,6 +17,8 @@ _GATE = "_faregate_gate"
 def make_gate(shop: Shop, request: HttpRequest) -> Gate:
     """The gate of this request, which whatever sells finds again."""
     asked = _asked(request)
+    if payment_headers(asked):
+        request.META.pop("wsgi.early_hints", None)  # a way past us
 
     def sale_of(sold: Offer) -> Sale:
         origin = origin_of(asked, request.scheme or "http")
