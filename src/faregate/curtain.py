@@ -1,5 +1,7 @@
 """The messages of one ASGI request, held back until its gate says what may leave."""
 
+from typing import cast
+
 import anyio
 
 from faregate.errors import Misconfigured, WorkInterrupted
@@ -9,8 +11,8 @@ from faregate.model import Offer, Response
 from faregate.payment import Payment
 from faregate.scopes import Message, Receive, Scope, Send, has_body, messages_of, text_of
 
-# Ways of sending a body past us; a paid handler must not be offered them.
-_BODY_EXTENSIONS = ("http.response.pathsend", "http.response.zerocopysend", "http.response.trailers")
+# Ways of sending past us; a paid handler must not be offered them.
+_WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
 
 
 class Curtain:
@@ -70,7 +72,7 @@ class Curtain:
             await self._send(message)
 
     async def _hold(self, message: Message) -> None:
-        self._held.take(bytes(message.get("body", b"")))  # a view may be written to again
+        self._held.take(message.get("body", b""))
         if message.get("more_body", False):
             return
         work = self._held.whole()
@@ -101,9 +103,7 @@ class Curtain:
         elif gate.payment is not None:
             await self._emit(await gate.aabandon(self._held.too_large or error))
             return
-        if not isinstance(error, (PaymentStop, WorkInterrupted)) and (
-            gate.verdict is None or error is gate.mistake
-        ):
+        if not _is_a_stop(error) and (gate.verdict is None or error is gate.mistake):
             raise error
 
     def close(self) -> None:
@@ -124,5 +124,12 @@ class Curtain:
 
     def _withhold_extensions(self) -> None:
         # In place: a middleware in between may have copied the scope, but not this.
-        for name in _BODY_EXTENSIONS:
-            self._scope["extensions"].pop(name, None)
+        for name in _WITHHELD:
+            self._scope["extensions"].pop(f"http.response.{name}", None)
+
+
+def _is_a_stop(error: Exception) -> bool:
+    """Ours, or nothing but ours in what a task group of the application made of it."""
+    if isinstance(error, ExceptionGroup):
+        return all(map(_is_a_stop, cast("ExceptionGroup[Exception]", error).exceptions))
+    return isinstance(error, (PaymentStop, WorkInterrupted))

@@ -59,6 +59,7 @@ class Gate:
         self.mistake: Misconfigured | None = None
         self.begun = False
         self.finished = False
+        self._over = False
         self.limit: anyio.CancelScope | None = None
         if place.ambiguous:
             self.refuse(400, "ambiguous_path", "A path on this server is UTF-8 without dot-dot segments.")
@@ -112,12 +113,17 @@ class Gate:
         return True
 
     def _is_new(self, sold: Offer) -> bool:
+        if self._over:
+            # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
+            raise Misconfigured(f"A handler sells {sold.sells!r} when its request is over already.")
         if self.payment is not None and self._sale is not None and self._sale.offer == sold:
             return False
         if self._sale is not None or self.begun:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
             self._sold_twice = SoldTwice(mistake)
             raise Misconfigured(mistake)
+        if self.verdict is not None:
+            return False
         if self._method == "OPTIONS":
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self.verdict = Response(204, (relay.NO_STORE,))
@@ -185,6 +191,7 @@ class Gate:
 
     def close(self) -> None:
         """Nothing more will be asked: an unfinished flow is the same case as a crash."""
+        self._over = True
         if self._flow is not None and not self.finished:
             self._flow.close()
 

@@ -1,7 +1,13 @@
 """A handler's response while it is held back, and a whole response as servers send it. Pure."""
 
+import re
+
 from faregate.errors import ResultTooLarge
-from faregate.model import Headers, Response
+from faregate.model import Header, Headers, Response
+
+# What servers send. The rest they refuse, and that must be known before anybody pays for it.
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class Held:
@@ -19,9 +25,14 @@ class Held:
         return self._start is not None
 
     def begin(self, status: int, headers: Headers, limit: int) -> None:
-        """A second start takes the place of the first. `limit` bounds the body, in bytes."""
+        """A second start takes the place of the first. `limit` bounds the body, in bytes.
+
+        Raises `ValueError` for a start that no server would send.
+        """
+        if status < 200:
+            raise ValueError(f"{status} is not the status of a whole response")
         self._limit = limit
-        self._start = (status, headers)
+        self._start = (status, tuple(map(_sound, headers)))
         self._chunks.clear()
         self._size = 0
 
@@ -35,12 +46,19 @@ class Held:
                 "To sell it, raise max_result_bytes: of this offer, or of the paywall"
             )
             raise self.too_large
-        self._chunks.append(chunk)
+        self._chunks.append(bytes(chunk))  # a view may be written to again
 
     def whole(self) -> Response:
         if self._start is None:
             raise RuntimeError("the handler sent a body before the start of its response")
         return Response(*self._start, b"".join(self._chunks))
+
+
+def _sound(header: Header) -> Header:
+    name, value = header[0], header[1].strip(" \t")
+    if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
+        raise ValueError(f"the handler's header {name!r} cannot be sent as it is")
+    return name, value
 
 
 def sendable(response: Response, method: str) -> tuple[Headers, bytes]:

@@ -33,6 +33,7 @@ StartResponse = Callable[..., Write]
 WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 _GATE = "faregate.gate"
+_PAST_US = ("wsgi.early_hints", "wsgi.websocket", "werkzeug.socket", "gunicorn.socket")
 
 
 class PaywallMiddleware:
@@ -62,16 +63,20 @@ class PaywallMiddleware:
         asked = environ.copy()
         place = self.grounds.place(path_of(asked), root_of(asked))
         gate = Gate(self.paywall, asked["REQUEST_METHOD"], partial(_sale, self.paywall, asked), place)
+        outer = environ.get(_GATE)
         environ[_GATE] = gate
         if payment_headers(environ):
             # Ways of sending past us; a paid handler must not be offered them.
             environ["wsgi.file_wrapper"] = FileWrapper
-            environ.pop("wsgi.early_hints", None)
+            for name in _PAST_US:
+                environ.pop(name, None)
         curtain = _Curtain(gate, asked["REQUEST_METHOD"], start_response)
         try:
             return curtain.run(self.app, environ)
         finally:
             gate.close()
+            if outer is not None:
+                environ[_GATE] = outer  # who asked this application may answer itself
 
 
 def open_gate(environ: Environ, sold: Offer) -> Payment:
@@ -115,10 +120,17 @@ class _Curtain:
             answer = gate.verdict or self._concluded(chunks)
         except BaseException as error:
             answer = self._failed(error, body)
+        return self._given(answer, _closing(body))
+
+    def _given(self, answer: Response, close: Callable[[], None]) -> Iterable[bytes]:
+        """Only the server knows when the response is over, and with it what the application keeps open."""
         headers, content = sendable(answer, self._method)
-        self._start_response(f"{answer.status} {phrases.get(answer.status, 'Unknown')}", list(headers))
-        # Only the server knows when the response is over, and with it what the application keeps open.
-        return ClosingIterator([content], _closing(body))
+        try:
+            self._start_response(f"{answer.status} {phrases.get(answer.status, 'Unknown')}", list(headers))
+        except BaseException:
+            close()
+            raise
+        return ClosingIterator([content], close)
 
     def start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Write:
         """The application's: held when paid for, dropped when stopped, passed on otherwise."""

@@ -12,6 +12,7 @@ DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doo
 
 INVENTORY_TESTS = ("tests/doors/test_routes.py",)
 WSGI_TESTS = ("tests/doors/test_wsgi.py",)
+AUDIT_TESTS = ("tests/audit/test_doors.py",)
 FLASK_TESTS = ("tests/doors/test_flask.py",)
 DJANGO_TESTS = ("tests/doors/test_django.py", "tests/doors/test_django_edges.py")
 
@@ -145,8 +146,12 @@ MUTANTS = (
     Mutant("background-of-the-unsold", CURTAIN, "if answer.body is not work.body:", "if False:", DOORS),
     Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = relay.trouble(502), mistake",
            "self.mistake = mistake", DOORS),
-    Mutant("view-instead-of-bytes", CURTAIN, 'self._held.take(bytes(message.get("body", b"")))', 'self._held.take(message.get("body", b""))',
-           DOORS),
+    Mutant("view-instead-of-bytes", HELD, "self._chunks.append(bytes(chunk))", "self._chunks.append(chunk)", DOORS),
+    Mutant("unsendable-header-is-sold", HELD, "tuple(map(_sound, headers))", "headers", AUDIT_TESTS),
+    Mutant("gate-of-another-application", WSGI, "                environ[_GATE] = outer  #", "                pass  #", AUDIT_TESTS),
+    Mutant("gate-opens-when-all-is-over", GATE, "        self._over = True\n", "", AUDIT_TESTS),
+    Mutant("opens-although-refused", GATE, "        if self.verdict is not None:\n            return False\n", "", AUDIT_TESTS),
+    Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),
     # WSGI
     Mutant("sold-twice-is-sold", GATE, "return self.abandon(self._sold_twice)", "self._sold_twice = None", WSGI_TESTS),
