@@ -863,6 +863,7 @@ def test_routes_lists_every_kind() -> None:
     assert standing["/rest-set", "POST"] == "free"
     assert standing["/open", "any"] == "free"
     assert "daily_report" in table
+    assert {"Classy", "Rest", "Reports"} <= {one["handler"].rpartition(".")[2] for one in routes}
 
 
 def test_routes_fails_when_a_prefix_matches_nothing() -> None:

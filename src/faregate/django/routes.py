@@ -7,7 +7,7 @@ from django.urls import URLResolver, get_resolver
 from django.views import View
 
 from faregate.django.conf import shop
-from faregate.django.sold import offer_of, offers_by_method
+from faregate.django.sold import class_of, offer_of, offers_by_method
 from faregate.inventory import Inventory, Listed, take_stock
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
@@ -32,7 +32,8 @@ def _walk(resolver: Any, above: str) -> Iterator[Listed]:
 
 def _listed(view: Any, path: str) -> Iterator[Listed]:
     """One row for a view, or several where its methods are sold differently."""
-    name = f"{view.__module__}.{getattr(view, '__qualname__', type(view).__qualname__)}"
+    named = class_of(view) or (view if hasattr(view, "__qualname__") else type(view))
+    name = f"{named.__module__}.{named.__qualname__}"
     own, by_method = offer_of(view), offers_by_method(view, _METHODS)
     if own is not None:
         twice = any(sold not in (None, own) for sold in by_method.values())

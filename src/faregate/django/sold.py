@@ -25,7 +25,7 @@ def offer_at_the_door(view: Any, method: str) -> Offer | None:
     while _made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
         view = view.__wrapped__
     if _made_in(view) in _CLASS_VIEWS:
-        dispatch = getattr(_class_of(view), "dispatch", None)
+        dispatch = getattr(class_of(view), "dispatch", None)
         if _made_in(dispatch) in _DISPATCHERS:
             return _outermost(_handler(view, method)) if _is_atomic(view) else None
         return _outermost(dispatch)
@@ -47,7 +47,7 @@ def _handler(view: Any, method: str) -> Any:
     """The method of a class-based view that serves this request."""
     actions: dict[str, str] = getattr(view, "actions", None) or {}
     for name in (method.lower(), "get") if method == "HEAD" else (method.lower(),):
-        handler = getattr(_class_of(view), actions.get(name, name), None)
+        handler = getattr(class_of(view), actions.get(name, name), None)
         if handler is not None:
             return _closed_over(handler, "func") if _made_in(handler) == _API_VIEW else handler
     return None
@@ -62,7 +62,7 @@ def _is_atomic(view: Any) -> bool:
 
 def offer_of(view: Any) -> Offer | None:
     """What a view sells to everybody, wherever on it that is said."""
-    return _offer_on(view) or _offer_on(getattr(_class_of(view), "dispatch", None))
+    return _offer_on(view) or _offer_on(getattr(class_of(view), "dispatch", None))
 
 
 def offers_by_method(view: Any, methods: Sequence[str]) -> dict[str, Offer | None]:
@@ -77,13 +77,13 @@ def offers_by_method(view: Any, methods: Sequence[str]) -> dict[str, Offer | Non
 def _handlers(view: Any, methods: Sequence[str]) -> Iterator[tuple[str, Any]]:
     actions: dict[str, str] = getattr(view, "actions", None) or {}
     for method in methods:
-        handler = getattr(_class_of(view), actions.get(method.lower(), method.lower()), None)
+        handler = getattr(class_of(view), actions.get(method.lower(), method.lower()), None)
         if handler is not None:
             # REST framework's `api_view` makes a class whose methods call the function.
             yield method, _closed_over(handler, "func") or handler
 
 
-def _class_of(view: Any) -> Any:
+def class_of(view: Any) -> Any:
     """Of a class-based view; REST framework's viewsets name theirs otherwise."""
     return getattr(view, "view_class", None) or getattr(view, "cls", None)
 
