@@ -42,6 +42,12 @@ def _check(arguments: argparse.Namespace) -> int:
     return run_check(arguments)
 
 
+def _sweep(arguments: argparse.Namespace) -> int:
+    from faregate.sweeping import run_sweep
+
+    return run_sweep(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -70,6 +76,14 @@ def _parser() -> argparse.ArgumentParser:
         ),
         _check,
     )
+    _add_sweep(
+        commands.add_parser(
+            "sweep",
+            help="finish what payers left open",
+            description="Walks over the journal that FAREGATE_JOURNAL names, and finishes what was "
+            "interrupted or held while its payer is away.",
+        )
+    )
     return parser
 
 
@@ -82,6 +96,14 @@ def _add_emulator(command: argparse.ArgumentParser) -> None:
     add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
     add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
     add("--json", action="store_true", help="print one line of JSON instead of text")
+
+
+def _add_sweep(command: argparse.ArgumentParser) -> None:
+    command.set_defaults(run=_sweep)
+    command.add_argument("--watch", action="store_true", help="go on until interrupted")
+    command.add_argument(
+        "--every", type=float, default=30.0, metavar="SECONDS", help="with --watch; 30 by default"
+    )
 
 
 def _add_app(command: argparse.ArgumentParser, run: Run) -> None:
