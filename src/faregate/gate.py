@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import monotonic
+from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -16,7 +17,7 @@ import anyio.lowlevel
 from faregate import relay
 from faregate.detached import to_the_end
 from faregate.drive import Turn, adrive, drive, raised, resumed, started
-from faregate.errors import Misconfigured, SoldTwice
+from faregate.errors import Misconfigured, SoldTwice, WorkTimedOut
 from faregate.flow import serve
 from faregate.grounds import ANYWHERE, Place
 from faregate.model import Offer, Response, Sale, Work
@@ -155,6 +156,12 @@ class Gate:
         if self.payment is None or self.verdict is not None:
             raise PaymentStop(500 if self.verdict is None else self.verdict.status)
         return self.payment
+
+    def hurry(self) -> None:
+        """Between the pieces of a result, where nobody can cut the handler off. Raises `WorkTimedOut`."""
+        bounded = self._sale is not None and self.transaction_id is not None
+        if bounded and monotonic() - self._work_began > cast(Sale, self._sale).work_seconds:
+            raise WorkTimedOut("the work took longer than its payment is valid")
 
     # After the work
 

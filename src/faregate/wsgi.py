@@ -137,7 +137,7 @@ class _Curtain:
         gate = self._gate
         if gate.verdict is None and gate.payment is not None:
             self._held.begin(int(status[:3]), tuple(headers), gate.result_bytes)
-            return self._held.take
+            return self._take
         if gate.verdict is not None or not gate.lets_pass():
             return _dropped
         return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
@@ -154,10 +154,14 @@ class _Curtain:
 
     def _concluded(self, chunks: Iterable[bytes]) -> Response:
         for chunk in chunks:
-            self._held.take(chunk)
+            self._take(chunk)
         if self._held.too_large is not None:
             raise self._held.too_large
         return self._gate.conclude(self._held.whole())
+
+    def _take(self, chunk: bytes) -> None:
+        self._gate.hurry()
+        self._held.take(chunk)
 
     def _failed(self, error: BaseException, body: Iterable[bytes]) -> Response:
         """What the payer gets when something raised; raised on, unless that is decided."""

@@ -1,6 +1,7 @@
 """What an audit of the front doors found: each of these cost a payer or a seller something once."""
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -107,6 +108,35 @@ def test_what_the_application_opened_is_closed_if_the_server_refuses_the_respons
     with pytest.raises(OSError, match="gone"):
         shop.client.application(environ, refusing)
     assert body.closed == 1
+
+
+def pieces() -> Iterator[bytes]:
+    for _ in range(300):
+        time.sleep(0.01)
+        yield b"."
+    raise AssertionError("nobody stopped this")
+
+
+def streamed(_environ: Any, start_response: Start) -> Iterable[bytes]:
+    start_response("200 OK", PLAIN)
+    return pieces()
+
+
+def written(_environ: Any, start_response: Start) -> Iterable[bytes]:
+    write = start_response("200 OK", PLAIN)
+    for piece in pieces():
+        write(piece)
+    return []
+
+
+@pytest.mark.parametrize("handler", [streamed, written])
+def test_a_stream_without_an_end_is_cut_off_between_its_pieces(handler: Any) -> None:
+    """It held its payer and a thread of the server until it grew too large: for days, if it was slow."""
+    brief = offer("daily_report", max_work_seconds=0.1)
+    shop = Shop(selling(handler, brief))
+    response = shop.buy()
+    assert (response.status_code, response.get_json()["code"]) == (500, "work_timed_out")
+    assert shop.statuses == ["failed"]
 
 
 # Applications behind the paywall that ask one another

@@ -152,6 +152,11 @@ MUTANTS = (
     Mutant("gate-opens-when-all-is-over", GATE, "        self._over = True\n", "", AUDIT_TESTS),
     Mutant("opens-although-refused", GATE, "        if self.verdict is not None:\n            return False\n", "", AUDIT_TESTS),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
+    Mutant("wsgi-stream-without-an-end", WSGI, "        self._gate.hurry()\n", "", AUDIT_TESTS),
+    Mutant("lock-left-by-a-signal", SQLITE + "file.py",
+           '            try:\n                connection.execute("BEGIN IMMEDIATE")\n',
+           '            connection.execute("BEGIN IMMEDIATE")\n            try:\n',
+           ("tests/audit/test_stored_journals.py",)),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),
     # WSGI
     Mutant("sold-twice-is-sold", GATE, "return self.abandon(self._sold_twice)", "self._sold_twice = None", WSGI_TESTS),

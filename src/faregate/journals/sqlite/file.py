@@ -58,8 +58,8 @@ class SqliteFile:
     def writing(self) -> Generator[sqlite3.Connection]:
         """One transaction, which is on the disk when the block is left without an error."""
         with self.reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:

@@ -1,0 +1,41 @@
+"""What an audit of the stored journals found."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.journals.sqlite.file import SqliteFile
+
+
+class Interrupted:
+    """A connection to which a signal comes when its write has just begun."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        done = self._connection.execute(statement, *values)
+        if statement.startswith("BEGIN"):
+            raise KeyboardInterrupt
+        return done
+
+
+def test_a_signal_at_the_start_of_a_write_leaves_no_lock_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All other processes of the shop waited for this one to write again."""
+    file = SqliteFile(tmp_path / "journal.db", patience=0.1)
+    with file.writing() as connection:
+        pass
+    with monkeypatch.context() as patched:
+        patched.setattr(file, "_connection", Interrupted(connection))
+        with pytest.raises(KeyboardInterrupt):
+            file.writing().__enter__()
+    assert not connection.in_transaction
+    another = SqliteFile(tmp_path / "journal.db", patience=0.1)
+    with another.writing() as its:
+        assert its.in_transaction
