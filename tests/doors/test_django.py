@@ -673,10 +673,18 @@ def test_work_that_takes_too_long_is_not_charged(serve: Any) -> None:
         time.sleep(0.4)
         return HttpResponse(CONTENT)
 
-    with serve(path("slow", slow), path("blocking", blocking)) as site:
-        for place in ("/slow", "/blocking"):
+    def drops() -> Iterator[bytes]:
+        for _ in range(200):
+            time.sleep(0.05)
+            yield b"."
+
+    stream = hurried(lambda _request: StreamingHttpResponse(drops()))
+    began = time.monotonic()
+    with serve(path("slow", slow), path("blocking", blocking), path("stream", stream)) as site:
+        for place in ("/slow", "/blocking", "/stream"):
             response = site.buy(place)
             assert (response.status_code, response.json()["code"]) == (500, "work_timed_out"), place
+    assert time.monotonic() - began < 8  # the stream alone would go on for ten
 
 
 @pytest.mark.parametrize("reads_late", [False, True])

@@ -128,7 +128,7 @@ MUTANTS = (
     Mutant("verdict-not-enforced", CURTAIN, "if self.gate.verdict is not None or self.gate.finished:", "if self.gate.finished:", DOORS),
     Mutant("options-runs-the-work", GATE, '        if self._method == "OPTIONS":\n', "        if False:\n", DOORS),
     Mutant("no-size-limit", HELD, "if self._size > self._limit:", "if False:", DOORS),
-    Mutant("first-chunk-completes", CURTAIN, 'if message.get("more_body", False):\n            return\n', "", DOORS),
+    Mutant("first-chunk-completes", CURTAIN, 'if message.get("more_body", False):\n            return\n', "pass\n", DOORS),
     Mutant("disconnect-is-heard", CURTAIN, "elif self.gate.transaction_id is not None and self._body_read and not self._sent and self._closed:",
            "elif False:", DOORS),
     Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(curtain, scope))",
@@ -181,7 +181,7 @@ MUTANTS = (
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("flask-text-for-truth", FLASK_EXTENSION, "if not isinstance(value, kinds):", "if False:", FLASK_TESTS),
     # Django
-    Mutant("django-sends-before-it-is-paid", DJANGO_DOOR + "middleware.py", "answer = gate.conclude(gathered(response, gate.result_bytes))", "return response", DJANGO_TESTS),
+    Mutant("django-sends-before-it-is-paid", DJANGO_DOOR + "middleware.py", "answer = gate.conclude(gathered(response, gate))", "return response", DJANGO_TESTS),
     Mutant("django-verdict-not-enforced", DJANGO_DOOR + "middleware.py", "if gate.verdict is None and response is not None and gate.lets_pass():",
            "if response is not None and gate.lets_pass():", DJANGO_TESTS),
     Mutant("django-cancel-is-heard", DJANGO_DOOR + "middleware.py", "await to_the_end(lambda: self._limited(gate, request, errand))",
@@ -194,6 +194,8 @@ MUTANTS = (
     Mutant("django-method-before-the-class", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
     Mutant("django-pays-inside-the-transaction", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
     Mutant("django-two-prices-are-fine", DJANGO_DOOR + "routes.py", '"refused" if twice else "paid"', '"paid"', DJANGO_TESTS),
+    Mutant("django-endless-stream", "src/faregate/django/responses.py",
+           "    for chunk in content:\n        gate.hurry()\n        held.take(chunk)\n\n\nasync", "    for chunk in content:\n        held.take(chunk)\n\n\nasync", ("tests/doors/test_django.py",)),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
     # What every front door must hold
     Mutant("bytes-that-are-no-text", GROUNDS, "    if _NOT_TEXT.search(path):\n        return True\n", "",

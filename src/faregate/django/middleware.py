@@ -80,7 +80,7 @@ class PaywallMiddleware:
             response = (sold and enter(request, sold)) or self.get_response(request)
             if gate.verdict is not None or gate.payment is None:
                 return _unsold(gate, request, response)
-            answer = gate.conclude(gathered(response, gate.result_bytes))
+            answer = gate.conclude(gathered(response, gate))
         except BaseException as error:
             answer = gate.abandon(_of_the_work(gate, error))
             if _ends_more_than_the_work(error):
@@ -96,7 +96,7 @@ class PaywallMiddleware:
             response = (sold and await aenter(request, sold)) or await self.get_response(request)
             if gate.verdict is not None or gate.payment is None:
                 return _unsold(gate, request, response)
-            answer = await gate.aconclude(await agathered(response, gate.result_bytes))
+            answer = await gate.aconclude(await agathered(response, gate))
         except BaseException as error:
             answer = await gate.aabandon(_of_the_work(gate, error))
             if _ends_more_than_the_work(error):

@@ -9,6 +9,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
+from faregate.gate import Gate
 from faregate.held import Held, sendable
 from faregate.model import Header, Headers, Response
 
@@ -41,31 +42,31 @@ class Answer(HttpResponse):
         return chain(self.headers.items(), self._more)
 
 
-def gathered(response: HttpResponseBase, limit: int) -> Response:
-    """The whole response, up to `limit` bytes. Raises `ResultTooLarge`, and what a stream raises."""
+def gathered(response: HttpResponseBase, gate: Gate) -> Response:
+    """The whole response, as large and as late as the gate allows. Raises what a stream raises."""
     held = Held()
-    held.begin(response.status_code, _headers_of(response), limit)
+    held.begin(response.status_code, _headers_of(response), gate.result_bytes)
     content = _content_of(response)
     with _closed_unless_whole(response):
         if isinstance(content, AsyncIterable):
-            async_to_sync(_atake)(content, held)
+            async_to_sync(_atake)(content, held, gate)
         else:
-            _take(content, held)
+            _take(content, held, gate)
     return held.whole()
 
 
-async def agathered(response: HttpResponseBase, limit: int) -> Response:
+async def agathered(response: HttpResponseBase, gate: Gate) -> Response:
     """`gathered`, awaiting; a stream that blocks is read in Django's thread."""
     held = Held()
-    held.begin(response.status_code, _headers_of(response), limit)
+    held.begin(response.status_code, _headers_of(response), gate.result_bytes)
     content = _content_of(response)
     if not isinstance(content, AsyncIterable) and isinstance(response, StreamingHttpResponse):
-        return await sync_to_async(gathered)(response, limit)
+        return await sync_to_async(gathered)(response, gate)
     with _closed_unless_whole(response):
         if isinstance(content, AsyncIterable):
-            await _atake(content, held)
+            await _atake(content, held, gate)
         else:
-            _take(content, held)
+            _take(content, held, gate)
     return held.whole()
 
 
@@ -93,13 +94,15 @@ def _content_of(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[b
     return [cast(HttpResponse, response).content]
 
 
-def _take(content: Iterable[bytes], held: Held) -> None:
+def _take(content: Iterable[bytes], held: Held, gate: Gate) -> None:
     for chunk in content:
+        gate.hurry()
         held.take(chunk)
 
 
-async def _atake(content: AsyncIterable[bytes], held: Held) -> None:
+async def _atake(content: AsyncIterable[bytes], held: Held, gate: Gate) -> None:
     async for chunk in content:
+        gate.hurry()
         held.take(chunk)
 
 
