@@ -32,8 +32,8 @@ def _walk(resolver: Any, above: str) -> Iterator[Listed]:
 
 def _listed(view: Any, path: str) -> Iterator[Listed]:
     """One row for a view, or several where its methods are sold differently."""
-    named: Any = class_of(view) or (view if hasattr(view, "__qualname__") else type(view))
-    name = f"{named.__module__}.{named.__qualname__}"
+    named = class_of(view) or view
+    name = f"{named.__module__}.{getattr(named, '__qualname__', type(named).__name__)}"
     own, by_method = offer_of(view), offers_by_method(view, _METHODS)
     if own is not None:
         twice = any(sold not in (None, own) for sold in by_method.values())
