@@ -16,9 +16,11 @@ import pytest
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
+from faregate.errors import JournalError
 from faregate.journals.sqlite import SqliteJournal
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
+from faregate.sweeping import keep_sweeping
 from tests.doors.conftest import eventually
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header
@@ -91,3 +93,22 @@ def test_the_memory_of_another_process_cannot_be_swept(environ: dict[str, str]) 
     said, complaint = wrong.communicate(timeout=20)
     assert (wrong.returncode, said) == (1, "")
     assert complaint.startswith("faregate: The memory journal is in the seller's own process")
+
+
+def test_a_journal_that_fails_does_not_end_the_watch() -> None:
+    class Failing:
+        walks = 0
+
+        def sweep(self) -> int:
+            self.walks += 1
+            if self.walks == 1:
+                raise JournalError("locked")
+            if self.walks == 3:
+                raise KeyboardInterrupt
+            return 2
+
+    told: list[str] = []
+    failing: Any = Failing()
+    with pytest.raises(KeyboardInterrupt):
+        keep_sweeping(failing, 0.0, told.append)
+    assert told == ["The journal failed: locked", "Looked at 2 sales."]

@@ -6,6 +6,7 @@ from flask.cli import AppGroup
 
 from faregate.flask.routes import door_of, inventory_of
 from faregate.inventory import as_json, as_table, check
+from faregate.sweeping import swept
 
 commands = AppGroup("faregate", help="What this app sells.")
 
@@ -41,4 +42,4 @@ def check_all() -> None:
 @commands.command("sweep")
 def sweep() -> None:
     """Finish what payers left open; for a timer, with a journal that the workers share."""
-    click.echo(f"Looked at {door_of(current_app).paywall.sweep()}.")
+    click.echo(swept(door_of(current_app).paywall))

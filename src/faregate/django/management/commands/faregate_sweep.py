@@ -1,12 +1,12 @@
 """`manage.py faregate_sweep`: finish what payers left open."""
 
-import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
 from faregate.django.conf import shop
 from faregate.django.management.told import as_command_errors
+from faregate.sweeping import keep_sweeping, swept
 
 
 class Command(BaseCommand):
@@ -19,9 +19,6 @@ class Command(BaseCommand):
 
     @as_command_errors
     def handle(self, *_args: Any, **options: Any) -> None:
-        while True:
-            rows = shop().paywall.sweep()
-            self.stdout.write(f"Looked at {rows} {'sale' if rows == 1 else 'sales'}.")
-            if not options["watch"]:
-                return
-            time.sleep(options["every"])
+        if options["watch"]:
+            keep_sweeping(shop().paywall, options["every"], self.stdout.write)
+        self.stdout.write(swept(shop().paywall))
