@@ -12,9 +12,9 @@ import base64
 import hmac
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict, TypeVar
+from typing import TypedDict, TypeVar, cast
 
 from faregate.errors import Misconfigured
 from faregate.merchant.secret import ApiKey
@@ -77,6 +77,36 @@ class Arguments(TypedDict, total=False):
     max_result_bytes: int
     max_work_seconds: float
     timeout: float
+
+
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "api_key": (str,),
+    "base_url": (str,),
+    "public_url": (str,),
+    "journal_key": (str, list, tuple),
+    "trust_host": (bool,),
+    "max_result_bytes": (int,),
+    "max_work_seconds": (int, float),
+    "timeout": (int, float),
+}
+"""What a framework's own configuration may say; `journal_key` is the argument `journal_keys`."""
+
+
+def configured(said: Mapping[str, object], spelt: Callable[[str], str]) -> Arguments:
+    """Arguments from a framework's configuration, `said` by the names of `KINDS`; None is not said.
+
+    `spelt` gives a name as the seller wrote it. Raises `Misconfigured` for a value of another type.
+    """
+    given: dict[str, object] = {}
+    for name, kinds in KINDS.items():
+        value = said.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise Misconfigured(f"{spelt(name)} must be {expected}, not {type(value).__name__}.")
+        given["journal_keys" if name == "journal_key" else name] = value
+    return cast(Arguments, given)
 
 
 def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) -> Settings:

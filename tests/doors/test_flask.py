@@ -32,6 +32,7 @@ from faregate.flask import Faregate, PayingClient, Payment, inventory_of, paymen
 from faregate.flask.door import permission
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
+from tests.doors.conftest import eventually
 from tests.servers import serving_wsgi
 
 CONTENT = b"paid content"
@@ -614,6 +615,7 @@ def test_contexts_are_torn_down_once_and_answers_closed_once(shop: Shop) -> None
     shop.runs.clear()
     with serving_wsgi(shop.app) as url:
         assert httpx.get(f"{url}/paid", headers=proof).content == CONTENT
+        assert eventually(lambda: len(shop.runs) >= 3)  # it is closed after the payer has everything
     assert shop.runs == ["request, ['authorized']", "app", "closed, ['succeeded']"]
 
 
@@ -805,10 +807,10 @@ def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyP
     shop.app.add_url_rule("/late", view_func=paywall.require("slow_settlement")(content()))
     journal = shop.app.extensions["faregate"].paywall.journal
     assert shop.buy("/late").status_code == 202
-    assert run(shop, "sweep") == (0, "Looked at 0.\n")  # it was held a moment ago
+    assert run(shop, "sweep") == (0, "Looked at 0 sales.\n")  # it was held a moment ago
     for later in (5, 20):
         monkeypatch.setattr(journal, "_clock", lambda later=later: time.monotonic() + later)
-        assert run(shop, "sweep") == (0, "Looked at 1.\n")
+        assert run(shop, "sweep") == (0, "Looked at 1 sale.\n")
     assert shop.statuses == ["succeeded"]
 
 

@@ -179,7 +179,8 @@ MUTANTS = (
     Mutant("flask-exempt-is-everything", FLASK_VIEWS, "return any(hasattr(one, _EXEMPT) for one in _what_runs(view, method))", "return True", FLASK_TESTS),
     Mutant("flask-any-origin-may-read", FLASK_DOOR, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
-    Mutant("flask-text-for-truth", FLASK_EXTENSION, "if not isinstance(value, kinds):", "if False:", FLASK_TESTS),
+    Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):",
+           "if False:", ("tests/doors/test_flask.py",)),
     # Django
     Mutant("django-sends-before-it-is-paid", DJANGO_DOOR + "middleware.py", "answer = gate.conclude(gathered(response, gate))", "return response", DJANGO_TESTS),
     Mutant("django-verdict-not-enforced", DJANGO_DOOR + "middleware.py", "if gate.verdict is None and response is not None and gate.lets_pass():",

@@ -11,7 +11,6 @@ from django.utils.module_loading import import_string
 from faregate.django import PaywallMiddleware, conf
 from faregate.errors import Misconfigured
 from faregate.inventory import check
-from faregate.journals.memory import MemoryJournal
 
 MIDDLEWARE = "faregate.django.PaywallMiddleware"
 _LAST = f'Put "{MIDDLEWARE}" at the end of MIDDLEWARE.'
@@ -53,10 +52,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
     if live and settings.DEBUG:
         told = "A live key is used with DEBUG: error pages tell payers about the shop."
         found.append(Error(told, hint="Set DEBUG = False, or use a test key.", id="faregate.E003"))
-    if live and isinstance(shop.paywall.journal, MemoryJournal):
-        told = "A live key is used with the memory journal, which forgets what payers are owed."
-        found.append(Error(told, hint=f'Set FAREGATE["JOURNAL"] = "{conf.DATABASE}".', id="faregate.E004"))
-    return [*found, *_atomic(shop)]
+    return [*found, *_atomic()]
 
 
 def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
@@ -77,7 +73,7 @@ def _is_ours(name: str) -> bool:
     return isclass(found) and issubclass(found, PaywallMiddleware)
 
 
-def _atomic(shop: conf.Shop) -> list[CheckMessage]:
+def _atomic() -> list[CheckMessage]:
     using = conf.database_of_journal()
     if using is None or not settings.DATABASES.get(using, {}).get("ATOMIC_REQUESTS"):
         return []

@@ -13,21 +13,12 @@ from faregate.grounds import Grounds
 from faregate.journals.terms import Terms
 from faregate.paywall import MakeJournal, Paywall
 from faregate.ports import Journal
-from faregate.settings import Arguments
+from faregate.settings import KINDS, configured
 
 DATABASE = "django:"
 """The journal in Django's own database; `django:replica` names another of `DATABASES`."""
 
-_ARGUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "API_KEY": ("api_key", (str,)),
-    "BASE_URL": ("base_url", (str,)),
-    "PUBLIC_URL": ("public_url", (str,)),
-    "JOURNAL_KEY": ("journal_keys", (str, list, tuple)),
-    "TRUST_HOST": ("trust_host", (bool,)),
-    "MAX_RESULT_BYTES": ("max_result_bytes", (int,)),
-    "MAX_WORK_SECONDS": ("max_work_seconds", (int, float)),
-    "TIMEOUT": ("timeout", (int, float)),
-}
+_ARGUMENTS = tuple(name.upper() for name in KINDS)
 _OTHERS = ("JOURNAL", "OFFERS", "REFUSE", "TRANSPORT")
 
 
@@ -43,7 +34,9 @@ class Shop:
 def shop() -> Shop:
     """The paywall of `settings.FAREGATE`, else of the environment. Raises `Misconfigured`."""
     said = _said()
-    paywall = Paywall(journal=_journal(said), transport=said.get("TRANSPORT"), **_arguments(said))
+    given = {name: said.get(name.upper()) for name in KINDS}
+    arguments = configured(given, lambda name: f"FAREGATE[{name.upper()!r}]")
+    paywall = Paywall(journal=_journal(said), transport=said.get("TRANSPORT"), **arguments)
     return Shop(paywall, Grounds(said.get("OFFERS"), said.get("REFUSE", ())))
 
 
@@ -72,19 +65,6 @@ def _said() -> Mapping[str, Any]:
         known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
         raise Misconfigured(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
     return found
-
-
-def _arguments(said: Mapping[str, Any]) -> Arguments:
-    given: dict[str, Any] = {}
-    for key, (name, kinds) in _ARGUMENTS.items():
-        value = said.get(key)
-        if value is None:
-            continue
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            expected = " or ".join(kind.__name__ for kind in kinds)
-            raise Misconfigured(f"FAREGATE[{key!r}] must be {expected}, not {type(value).__name__}.")
-        given[name] = value
-    return cast(Arguments, given)
 
 
 def _journal(said: Mapping[str, Any]) -> str | Journal | MakeJournal | None:

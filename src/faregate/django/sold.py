@@ -1,6 +1,6 @@
 """What a resolved view sells, as far as it can be seen without running it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from django.db import connections
@@ -49,6 +49,7 @@ def _handler(view: Any, method: str) -> Any:
     for name in (method.lower(), "get") if method == "HEAD" else (method.lower(),):
         handler = getattr(class_of(view), actions.get(name, name), None)
         if handler is not None:
+            # REST framework's `api_view` makes a class whose methods call the function.
             return _closed_over(handler, "func") if _made_in(handler) == _API_VIEW else handler
     return None
 
@@ -67,20 +68,12 @@ def offer_of(view: Any) -> Offer | None:
 
 def offers_by_method(view: Any, methods: Sequence[str]) -> dict[str, Offer | None]:
     """What the methods of a class, or the operations of django-ninja, sell; empty for a function."""
-    found = {method: _offer_on(handler) for method, handler in _handlers(view, methods)}
+    handlers = {method: _handler(view, method) for method in methods}
+    found = {method: _offer_on(handler) for method, handler in handlers.items() if handler is not None}
     operations: Any = getattr(_closed_over(view, "self"), "operations", ())
     for operation in operations:
         found |= dict.fromkeys(operation.methods, _offer_on(operation.view_func))
     return found
-
-
-def _handlers(view: Any, methods: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    actions: dict[str, str] = getattr(view, "actions", None) or {}
-    for method in methods:
-        handler = getattr(class_of(view), actions.get(method.lower(), method.lower()), None)
-        if handler is not None:
-            # REST framework's `api_view` makes a class whose methods call the function.
-            yield method, _closed_over(handler, "func") or handler
 
 
 def class_of(view: Any) -> Any:

@@ -10,20 +10,9 @@ from faregate.flask.commands import commands
 from faregate.flask.door import NAME, Door
 from faregate.flask.views import exempted, guarded, not_bypassed, selling
 from faregate.paywall import Limits, Paywall, offer
-from faregate.settings import Arguments
+from faregate.settings import KINDS, configured
 
 View = TypeVar("View", bound=Callable[..., Any])
-
-_SETTINGS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "FAREGATE_API_KEY": ("api_key", (str,)),
-    "FAREGATE_BASE_URL": ("base_url", (str,)),
-    "FAREGATE_PUBLIC_URL": ("public_url", (str,)),
-    "FAREGATE_JOURNAL_KEY": ("journal_keys", (str, list, tuple)),
-    "FAREGATE_TRUST_HOST": ("trust_host", (bool,)),
-    "FAREGATE_MAX_RESULT_BYTES": ("max_result_bytes", (int,)),
-    "FAREGATE_MAX_WORK_SECONDS": ("max_work_seconds", (int, float)),
-    "FAREGATE_TIMEOUT": ("timeout", (int, float)),
-}
 
 
 class Faregate:
@@ -46,9 +35,11 @@ class Faregate:
                 "This app has its paywall already: call init_app once, or Faregate(app) alone."
             )
         config = cast(dict[str, Any], app.config)
-        for key in (*_SETTINGS, "FAREGATE_JOURNAL", "FAREGATE_OFFERS", "FAREGATE_REFUSE"):
-            config.setdefault(key, None)
-        ready = paywall or Paywall(journal=config["FAREGATE_JOURNAL"], **_arguments(config))
+        for name in (*KINDS, "journal", "offers", "refuse"):
+            config.setdefault(_key(name), None)
+        said = {name: config[_key(name)] for name in KINDS}
+        arguments = configured(said, lambda name: f"{_key(name)} in the app's config")
+        ready = paywall or Paywall(journal=config["FAREGATE_JOURNAL"], **arguments)
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
         door = Door(app.wsgi_app, ready, offers=offers, refuse=refuse)
         app.before_request(not_bypassed)
@@ -84,14 +75,5 @@ class Faregate:
         return exempted(view)
 
 
-def _arguments(config: dict[str, Any]) -> Arguments:
-    given: dict[str, Any] = {}
-    for key, (name, kinds) in _SETTINGS.items():
-        value = config[key]
-        if value is None:
-            continue
-        if not isinstance(value, kinds):
-            expected = " or ".join(kind.__name__ for kind in kinds)
-            raise Misconfigured(f"{key} in the app's config must be {expected}, not {type(value).__name__}.")
-        given[name] = value
-    return cast(Arguments, given)
+def _key(name: str) -> str:
+    return f"FAREGATE_{name.upper()}"
