@@ -1,0 +1,18 @@
+"""Real stores for the tests: servers of their own, on free ports of loopback, with their data in folders
+of their own. They end with whoever started them, however that ends.
+
+`with redis_server() as url:` is all that a script needs. `RedisHouse` and `PostgresHouse` can be stopped,
+killed and started again.
+"""
+
+from tests.houses.postgres import POSTGRES_MISSING, PostgresHouse, postgres_server
+from tests.houses.redis import REDIS_MISSING, RedisHouse, redis_server
+
+__all__ = [
+    "POSTGRES_MISSING",
+    "REDIS_MISSING",
+    "PostgresHouse",
+    "RedisHouse",
+    "postgres_server",
+    "redis_server",
+]
