@@ -1,0 +1,50 @@
+"""One server of each kind for a whole run of tests, started by the first test that needs it.
+
+Processes that a test starts find it in their environment. Where its program is missing, tests that need it
+are skipped and counted; where nothing may be skipped (`FAREGATE_TESTS_NEED`), they fail.
+"""
+
+import atexit
+import os
+from collections import Counter
+from contextlib import ExitStack
+
+import pytest
+
+from tests.houses.postgres import POSTGRES_MISSING, postgres_server
+from tests.houses.redis import REDIS_MISSING, redis_server
+
+NEED = "FAREGATE_TESTS_NEED"
+_SERVERS = {"redis": (redis_server, REDIS_MISSING), "postgres": (postgres_server, POSTGRES_MISSING)}
+_servers = ExitStack()
+_owner = os.getpid()
+
+not_run: Counter[str] = Counter()
+"""Why tests were skipped, and how many."""
+
+
+def shared(name: str) -> str:
+    """The URL of the `redis` or `postgres` that this run of tests shares: keep to a namespace of your own."""
+    variable = f"FAREGATE_TESTS_{name.upper()}"
+    if variable not in os.environ:
+        start, missing = _SERVERS[name]
+        need(name, missing)
+        os.environ[variable] = _servers.enter_context(start())
+    return os.environ[variable]
+
+
+def need(name: str, missing: str) -> None:
+    """Go on unless something is `missing`: for tests that start a server themselves."""
+    if not missing:
+        return
+    if name in os.environ.get(NEED, "").split(","):
+        pytest.fail(f"{missing}, and {NEED} says that it must be")
+    not_run[missing] += 1
+    pytest.skip(missing)
+
+
+@atexit.register
+def _end() -> None:
+    """Not by a fork of the tests' process."""
+    if os.getpid() == _owner:
+        _servers.close()
