@@ -3,7 +3,7 @@
 `faregate.merchant.verdict` reads replies as these; `faregate.flow` decides by them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from faregate.model import Response
@@ -59,6 +59,7 @@ class Proven:
     """200, `succeeded`, the same transaction, a receipt and a `PAYMENT-RESPONSE`: the only way out."""
 
     payment_response: str
+    receipt: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,11 @@ class Denied:
         """Whether the refusal may be about the call, or the moment, rather than the transaction."""
         return self.status >= 500 or self.status in (401, 403, 408, 409, 423, 425, 429)
 
+    @property
+    def is_about_the_transaction(self) -> bool:
+        """Whether asking again would be answered in the same way: unknown there, or in conflict."""
+        return self.status in (400, 404, 409, 410, 422)
+
 
 Completion = Proven | Settling | NotPaid | Unproven | Denied
 
@@ -104,3 +110,4 @@ class Standing(Enum):
     PENDING = "pending"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    UNKNOWN = "unknown"

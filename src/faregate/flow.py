@@ -14,10 +14,12 @@ Rules
 from faregate import relay
 from faregate.answers import Access, AccessPending, Free, Granted, Trouble, Unpaid
 from faregate.errors import FaregateError, NoAnswer, ServiceError, UsageError, WorkError, WorkTimedOut
+from faregate.events import Authorized, Redelivered, Refused
 from faregate.model import Failed, Outcome, Response, Rules, Sale, Succeeded, Work
 from faregate.proof import BadProof, find_proof
 from faregate.records import Again, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
-from faregate.settle import decide_and_settle, fail, finish, written
+from faregate.redeem import redeem
+from faregate.settle import decide_and_settle, fail, written
 from faregate.steps import (
     Await,
     CallAccess,
@@ -26,13 +28,16 @@ from faregate.steps import (
     Drop,
     FindRules,
     Flow,
+    LastResort,
     Note,
     RunWork,
     Start,
+    Tell,
 )
 from faregate.usage import check
 
 MAX_RESOURCE_URL = 2048
+TROUBLE = "payment_service_unavailable"
 
 
 def serve(sale: Sale) -> Flow[Response]:
@@ -40,9 +45,10 @@ def serve(sale: Sale) -> Flow[Response]:
     try:
         proof = find_proof(sale.request)
     except BadProof as bad:
-        return relay.refused(bad.status, bad.code, bad.message)
+        return (yield from _refuse(relay.refused(bad.status, bad.code, bad.message), bad.code))
     if len(sale.resource_url) > MAX_RESOURCE_URL:
-        return relay.refused(414, "uri_too_long", "A paid resource's URL may have 2048 characters.")
+        too_long = relay.refused(414, "uri_too_long", "A paid resource's URL may have 2048 characters.")
+        return (yield from _refuse(too_long, "uri_too_long"))
     if proof is None:
         return (yield from _without_proof(sale))
     return (yield from _with_proof(sale, proof))
@@ -58,7 +64,7 @@ def _without_proof(sale: Sale) -> Flow[Response]:
             return (yield from _give_free(sale, rules, access))
         case Granted(transaction_id):
             yield from Note("access granted a transaction without a proof", transaction_id)
-            return relay.trouble(502)
+            return (yield from _refuse(relay.trouble(502), TROUBLE))
         case _:
             return (yield from _not_granted(access))
 
@@ -68,21 +74,22 @@ def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
         claim = yield from ClaimProof(proof, f"{sale.request.method} {sale.request.url}")
     except Exception as error:
         yield from Note(f"the journal could not take a claim: {error}")
-        return relay.trouble(503)
+        return (yield from _refuse(relay.trouble(503), TROUBLE))
     match claim:
         case Fresh(ticket):
             return (yield from _first_use(sale, proof, ticket))
         case Owed(entry):
-            again = yield from finish(entry, awaited=True)
+            again = yield from redeem(entry, awaited=True)
             return again if again is not None else (yield from _fresh_instructions(sale))
-        case Again(result, payment_response):
+        case Again(result, payment_response, transaction_id):
+            yield from Tell(Redelivered(transaction_id))
             return relay.release(result, payment_response)
         case InProgress():
-            return relay.in_progress()
+            return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
         case UsedElsewhere():
-            return relay.already_used()
+            return (yield from _refuse(relay.already_used(), "proof_already_used"))
         case Spent(transaction_id):
-            return relay.already_used(transaction_id)
+            return (yield from _refuse(relay.already_used(transaction_id), "proof_already_used"))
         case Void():
             return (yield from _fresh_instructions(sale))
 
@@ -97,7 +104,7 @@ def _first_use(sale: Sale, proof: str, ticket: Ticket) -> Flow[Response]:
         case Granted(transaction_id):
             return (yield from _sell(sale, rules, Entry(ticket, proof, transaction_id, rules.revision_id)))
         case AccessPending(_, transaction_id) if transaction_id is not None:
-            yield from written(Await(ticket, transaction_id, rules.revision_id))
+            yield from _wait(Entry(ticket, proof, transaction_id, rules.revision_id))
             return (yield from _not_granted(access))
         case Free():
             yield from written(Drop(ticket))
@@ -133,15 +140,29 @@ def _ask_access(sale: Sale, rules: Rules, proof: str | None) -> Flow[Access]:
 def _not_granted(access: Access) -> Flow[Response]:
     match access:
         case Unpaid(reply):
-            return relay.unpaid(reply)
+            return (yield from _refuse(relay.unpaid(reply), "payment_required"))
         case AccessPending(reply, transaction_id):
-            return relay.pending(reply, transaction_id)
+            return (yield from _refuse(relay.pending(reply, transaction_id), "payment_settling"))
         case Trouble(status, reason, retry_after):
             yield from Note(reason)
-            return relay.trouble(status, retry_after)
+            return (yield from _refuse(relay.trouble(status, retry_after), TROUBLE))
         case _:
             yield from Note(f"access gave {type(access).__name__} where it cannot be used")
-            return relay.trouble(503)
+            return (yield from _refuse(relay.trouble(503), TROUBLE))
+
+
+def _refuse(response: Response, code: str) -> Flow[Response]:
+    yield from Tell(Refused(response.status, code))
+    return response
+
+
+def _wait(entry: Entry) -> Flow[None]:
+    """Remember a payment that settles without us."""
+    try:
+        yield from Await(entry.ticket, entry.transaction_id, entry.revision_id)
+    except Exception as error:
+        yield from Note(f"the journal missed Await: {error}", entry.transaction_id)
+        yield from LastResort(entry.transaction_id, entry.revision_id)
 
 
 def _fresh_instructions(sale: Sale) -> Flow[Response]:
@@ -176,10 +197,12 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
     try:
         if not (yield from _start(entry, sale)):
             yield from written(Drop(entry.ticket))
-            return relay.already_used(entry.transaction_id)
+            return (yield from _refuse(relay.already_used(entry.transaction_id), "proof_already_used"))
     except Exception as error:
         yield from Note(f"the journal could not start the work: {error}", entry.transaction_id)
-        return relay.unconfirmed(entry.transaction_id)
+        yield from LastResort(entry.transaction_id, entry.revision_id)
+        return (yield from _refuse(relay.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
+    yield from Tell(Authorized(entry.transaction_id))
     try:
         work = yield from RunWork(sale, entry.transaction_id)
         outcome = _judge(work, sale, rules)

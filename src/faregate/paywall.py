@@ -16,13 +16,15 @@ from faregate.catalog import Catalog
 from faregate.drive import adrive, drive, started
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.named import named_journal
 from faregate.journals.terms import Terms
 from faregate.journals.threaded import for_loops
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.types import SettlementAsset
 from faregate.model import Offer, Request, Sale
 from faregate.ports import Journal, World
-from faregate.settle import sweep
+from faregate.redeem import sweep
+from faregate.voice import Listener, Voice
 from faregate.world import SellerWorld, access_resource
 
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
@@ -37,13 +39,14 @@ class Paywall:
 
     Arguments are those of `faregate.settings.Arguments`; `journal` is named as in `FAREGATE_JOURNAL`, or
     is a `Journal` object, or makes one of a namespace and terms. One paywall serves any number of threads
-    and event loops.
+    and event loops. `on_event` is called with every event (`faregate.events`); it must not block.
     """
 
     def __init__(
         self,
         *,
         journal: str | Journal | MakeJournal | None = None,
+        on_event: Listener | None = None,
         environ: Mapping[str, str] | None = None,
         transport: Any = None,
         **arguments: Unpack[config.Arguments],
@@ -55,19 +58,28 @@ class Paywall:
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
         catalog = self._catalog = Catalog(time.monotonic)
-        self.world: World = SellerWorld(self._client.send, self.journal, catalog, time.sleep)
+        voice = Voice(on_event, self.settings.last_resort)
+        self.world: World = SellerWorld(self._client.send, self.journal, catalog, time.sleep, voice)
         self.async_world: World = SellerWorld(
-            self._async_client.send, for_loops(self.journal), catalog, anyio.sleep
+            self._async_client.send, for_loops(self.journal), catalog, anyio.sleep, voice
         )
 
     def _journal(self, journal: str | Journal | MakeJournal | None) -> Journal:
-        terms = Terms.for_calls_of(self.settings.timeout)
+        settings, terms = self.settings, self._terms()
         if journal is None or isinstance(journal, str):
-            return _named_journal(self.settings, terms)
+            config.check_journal(settings)
+            return named_journal(settings.journal, settings.journal_keys, settings.namespace, terms)
         own = journal(self.settings.namespace, terms) if callable(journal) else journal
         if isinstance(own, MemoryJournal):
             config.check_memory(self.settings)
         return own
+
+    def _terms(self) -> Terms:
+        return replace(
+            Terms.for_calls_of(self.settings.timeout),
+            redeliveries=self.settings.redeliveries,
+            redelivery_window=self.settings.redelivery_window,
+        )
 
     def _client_arguments(self, transport: Any) -> dict[str, Any]:
         address = self.settings.base_url
@@ -150,21 +162,6 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
         raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     access_resource(made, "https://seller.invalid/")
     return made
-
-
-def _named_journal(settings: config.Settings, terms: Terms) -> Journal:
-    config.check_journal(settings)
-    if settings.journal_file is None:
-        return MemoryJournal(namespace=settings.namespace, terms=terms)
-    try:
-        from faregate.journals.sqlite import SqliteJournal
-    except ModuleNotFoundError as error:
-        raise Misconfigured(
-            "FAREGATE_JOURNAL=sqlite: needs cryptography: pip install 'faregate[sqlite]'"
-        ) from error
-    return SqliteJournal(
-        settings.journal_file, keys=settings.journal_keys, namespace=settings.namespace, terms=terms
-    )
 
 
 def _embedded() -> Any:

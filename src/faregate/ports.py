@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from typing import Protocol, TypeAlias, TypeVar
 
 from faregate.answers import Access, Completion, Standing
+from faregate.events import Event
 from faregate.model import Offer, Outcome, Rules, Sale, Work
 from faregate.records import Claim, Entry, Ticket
 
@@ -30,7 +31,8 @@ class Journal(Protocol):
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> Answer[bool]:
         """Bind the transaction and lease the row for the work, which takes `seconds` at most.
 
-        False if another row has the transaction or the ticket is stale.
+        False if another row has the transaction or the ticket is stale. The id is remembered either way;
+        where it cannot be, this raises.
         """
         ...
 
@@ -42,12 +44,19 @@ class Journal(Protocol):
         """Write the outcome, once; False if the ticket is stale or an outcome stands already."""
         ...
 
-    def hold(self, ticket: Ticket) -> Answer[None]:
-        """Give the lease back; the row stays owed and becomes due again later."""
+    def hold(self, ticket: Ticket) -> Answer[bool]:
+        """Give the lease back; the row stays owed and becomes due again later.
+
+        False if it has been open for longer than the horizon: it is stuck then.
+        """
         ...
 
-    def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> Answer[None]:
-        """Mark a decided row as paid and released.
+    def stick(self, ticket: Ticket, reason: str) -> Answer[None]:
+        """Give the lease back for good: only the payer or a person brings the row to its end."""
+        ...
+
+    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> Answer[None]:
+        """Mark a row with a result as settled.
 
         The redelivery window opens when it is first `delivered`, now or by a later claim.
         """
@@ -58,7 +67,10 @@ class Journal(Protocol):
         ...
 
     def drop(self, ticket: Ticket) -> Answer[None]:
-        """Forget a claim for which nothing was started."""
+        """Give up a claim for which no work was started.
+
+        It is forgotten, unless a transaction may hang on it.
+        """
         ...
 
     def due(self) -> Answer[Entry | None]:
@@ -83,5 +95,9 @@ class World(Protocol):
     def close_execution(self, execution_id: str, rules: Rules, work: Work) -> Answer[None]: ...
 
     def pause(self, seconds: float, /) -> Answer[None]: ...
+
+    def tell(self, event: Event, /) -> Answer[None]: ...
+
+    def last_resort(self, transaction_id: str, revision_id: str) -> Answer[None]: ...
 
     def note(self, message: str, transaction_id: str | None) -> Answer[None]: ...

@@ -21,8 +21,8 @@ class Ticket:
 class Entry:
     """A row with a transaction: what is needed to complete it.
 
-    `outcome` None is not decided: the work is running, or was interrupted. `started` False is a
-    payment that settles without work of ours. `proof` is the payer's header, which complete needs.
+    `outcome` None is not decided: the work did not begin, is running, or was interrupted; or the payment
+    is `waiting`: it settles without work of ours. `proof` is the payer's header, which complete needs.
     """
 
     ticket: Ticket
@@ -30,7 +30,7 @@ class Entry:
     transaction_id: str
     revision_id: str
     outcome: Outcome | None = None
-    started: bool = True
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class Again:
 
     result: Response
     payment_response: str
+    transaction_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,24 @@ class Spent:
 @dataclass(frozen=True, slots=True)
 class Void:
     """The payment with this proof failed for certain; a new one is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a person may know of a row that owes something. Times are the journal's clock, in seconds.
+
+    `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; `reason` says why it is stuck.
+    `size` is that of the result, in bytes; `attempts` how often it was left open.
+    """
+
+    transaction_id: str
+    revision_id: str
+    state: str
+    reason: str
+    since: float
+    due_at: float
+    attempts: int
+    size: int
 
 
 Claim = Fresh | InProgress | UsedElsewhere | Owed | Again | Spent | Void

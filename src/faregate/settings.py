@@ -3,9 +3,11 @@
 FAREGATE_API_KEY     the seller's private key; its prefix selects test or live
 FAREGATE_BASE_URL    the service's address, or `emulator:` for one inside this process
 FAREGATE_PUBLIC_URL  the address payers use, such as https://api.example.com
-FAREGATE_JOURNAL     `memory:` (test keys only), `sqlite:///absolute/path` or `sqlite:relative/path`
+FAREGATE_JOURNAL     `memory:` (test keys only), `sqlite:///absolute/path`, `sqlite:relative/path`,
+                     `redis://...` or `postgresql://...`
 FAREGATE_JOURNAL_KEY what a stored journal is sealed with: base64 of 32 random bytes; several, separated
                      by commas, newest first. A test key needs none
+FAREGATE_LAST_RESORT a file for the ids of open transactions that the journal could not write
 """
 
 import base64
@@ -24,8 +26,7 @@ N = TypeVar("N", int, float)
 EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"
 MEMORY = "memory:"
-SQLITE = "sqlite:"
-_JOURNALS = "'memory:', 'sqlite:///absolute/path' or 'sqlite:relative/path'"
+MAX_REDELIVERIES = 1000
 _MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[^?#\s@]*)?", re.ASCII)
 
@@ -43,6 +44,9 @@ class Settings:
     max_result_bytes: int
     max_work_seconds: float
     timeout: float
+    redeliveries: int
+    redelivery_window: float
+    last_resort: str
 
     @property
     def embedded(self) -> bool:
@@ -52,18 +56,6 @@ class Settings:
     def namespace(self) -> str:
         """What a journal's rows are kept apart by."""
         return f"{self.api_key.environment} {self.base_url}"
-
-    @property
-    def journal_file(self) -> str | None:
-        """The path of a SQLite journal. Raises `Misconfigured`."""
-        if not self.journal.startswith(SQLITE):
-            return None
-        path = self.journal.removeprefix(SQLITE)
-        if path.startswith("///"):
-            path = path.removeprefix("//")
-        if path.startswith("//") or not path.strip("/") or path == ":memory:":
-            raise Misconfigured(_not_a_journal(self.journal))
-        return path
 
 
 class Arguments(TypedDict, total=False):
@@ -77,6 +69,9 @@ class Arguments(TypedDict, total=False):
     max_result_bytes: int
     max_work_seconds: float
     timeout: float
+    redeliveries: int
+    redelivery_window: float
+    last_resort: str | None
 
 
 KINDS: Mapping[str, tuple[type, ...]] = {
@@ -88,6 +83,9 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "max_result_bytes": (int,),
     "max_work_seconds": (int, float),
     "timeout": (int, float),
+    "redeliveries": (int,),
+    "redelivery_window": (int, float),
+    "last_resort": (str,),
 }
 """What a framework's own configuration may say; `journal_key` is the argument `journal_keys`."""
 
@@ -128,6 +126,9 @@ def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) 
         _positive("max_result_bytes", arguments.get("max_result_bytes", 8 * 1024 * 1024)),
         _positive("max_work_seconds", arguments.get("max_work_seconds", 54.0)),
         _positive("timeout", arguments.get("timeout", 10.0)),
+        _redeliveries(arguments.get("redeliveries", 3)),
+        _positive("redelivery_window", arguments.get("redelivery_window", 600.0)),
+        arguments.get("last_resort") or environ.get("FAREGATE_LAST_RESORT") or "",
     )
     _check_live(settings)
     return settings
@@ -137,6 +138,12 @@ def _positive(name: str, value: N) -> N:
     if not 0 < value < math.inf:
         raise Misconfigured(f"{name} must be a number above 0.")
     return value
+
+
+def _redeliveries(count: int) -> int:
+    if not 0 <= count <= MAX_REDELIVERIES:
+        raise Misconfigured(f"redeliveries must be between 0 (off) and {MAX_REDELIVERIES}.")
+    return count
 
 
 def _default_key(address: str) -> str:
@@ -193,19 +200,10 @@ def _how_to_make_a_key() -> str:
     return f"Make one with {_MAKE_A_KEY} and keep it: without it the journal cannot be read."
 
 
-def _not_a_journal(journal: str) -> str:
-    return (
-        f"FAREGATE_JOURNAL is {journal!r}, and no journal is called so. Set it to {_JOURNALS}, "
-        "or give the paywall a journal object of your own."
-    )
-
-
 def check_journal(settings: Settings) -> None:
-    """Whether the journal that is named can be made. Raises `Misconfigured`."""
+    """Whether this key may be used with this journal. Raises `Misconfigured`."""
     if settings.journal == MEMORY:
         check_memory(settings)
-    elif settings.journal_file is None:
-        raise Misconfigured(_not_a_journal(settings.journal))
     elif not settings.journal_keys:
         raise Misconfigured(
             "With a live key the journal needs a key of its own: set FAREGATE_JOURNAL_KEY. "
@@ -218,5 +216,5 @@ def check_memory(settings: Settings) -> None:
     if settings.api_key.environment == "live":
         raise Misconfigured(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
-            "Set FAREGATE_JOURNAL to sqlite:///absolute/path, or use a test key."
+            "Set FAREGATE_JOURNAL to sqlite:///absolute/path (or redis:, postgresql:), or use a test key."
         )

@@ -5,22 +5,23 @@ the payment failed for certain, and only then may the payer be asked to pay anew
 """
 
 from faregate import relay
-from faregate.answers import Completion, Denied, NotPaid, Proven, Settling, Standing, Unproven
+from faregate.answers import Completion, Denied, NotPaid, Proven, Settling, Unproven
 from faregate.errors import ServiceError
+from faregate.events import Failed as PaymentFailed
+from faregate.events import Held, Released, Settled, Stuck, Worked
 from faregate.model import Failed, Outcome, Response, Succeeded
 from faregate.records import Entry
 from faregate.steps import (
-    Await,
     CallComplete,
     Close,
     Decide,
     Drop,
     Flow,
-    GetStanding,
     Hold,
     Note,
     Release,
-    TakeDue,
+    Stick,
+    Tell,
     Wait,
 )
 
@@ -32,14 +33,15 @@ def decide_and_settle(entry: Entry, outcome: Succeeded) -> Flow[Response | None]
     """Write the outcome, then tell it. Who could not write sends nothing."""
     if not (yield from _decided(entry, outcome)):
         return relay.unconfirmed(entry.transaction_id)
-    return (yield from _settle(entry, outcome, repeated=False, awaited=True))
+    yield from Tell(Worked(entry.transaction_id, outcome.result.status, outcome.duration_ms))
+    return (yield from settle(entry, outcome, repeated=False, awaited=True))
 
 
 def fail(entry: Entry, code: str) -> Flow[Response | None]:
     """Decide `failed`, with a failure code, and tell the service."""
     if not (yield from _decided(entry, Failed(code))):
         return relay.unconfirmed(entry.transaction_id)
-    return (yield from _tell_failed(entry, Failed(code)))
+    return (yield from tell_failed(entry, Failed(code), repeated=False))
 
 
 def _decided(entry: Entry, outcome: Outcome) -> Flow[bool]:
@@ -51,72 +53,55 @@ def _decided(entry: Entry, outcome: Outcome) -> Flow[bool]:
         return False
 
 
-def finish(entry: Entry, *, awaited: bool) -> Flow[Response | None]:
-    """Bring an owed row nearer to its end: for a payer who comes back (`awaited`), or for the sweep."""
-    match entry.outcome:
-        case Succeeded() as outcome:
-            return (yield from _push(entry, outcome, awaited))
-        case Failed() as outcome:
-            return (yield from _tell_failed(entry, outcome))
-        case None if entry.started:
-            return (yield from fail(entry, "interrupted"))
-        case None:
-            return (yield from _watch(entry))
-
-
-def sweep() -> Flow[int]:
-    """Finish every owed row whose lease is over, each once; gives the number of rows looked at."""
-    seen: set[bytes] = set()
-    while (entry := (yield from TakeDue())) is not None:
-        if entry.ticket.key in seen:
-            # So slow is the service that the first rows are due again: enough for this time.
-            yield from written(Hold(entry.ticket))
-            break
-        seen.add(entry.ticket.key)
-        yield from finish(entry, awaited=False)
-    return len(seen)
-
-
-def _settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -> Flow[Response | None]:
+def settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -> Flow[Response | None]:
     """Complete; what the payer gets is decided here and nowhere else."""
     completion, doubtful = yield from _complete(entry, outcome)
     match completion:
-        case Proven(payment_response):
+        case Proven(payment_response, receipt):
             # The payment is proven, whatever the journal says now.
-            yield from written(Release(entry.ticket, payment_response, awaited))
+            yield from Tell(Settled(entry.transaction_id))
+            yield from written(Release(entry.ticket, payment_response, receipt, awaited))
+            if awaited:
+                yield from Tell(Released(entry.transaction_id))
             return relay.release(outcome.result, payment_response)
         case Settling(reply):
-            yield from written(Hold(entry.ticket))
+            yield from hold(entry, "settling")
             return relay.pending(reply, entry.transaction_id)
         case NotPaid():
-            yield from written(Close(entry.ticket))
+            yield from close(entry, "payment_failed")
             return None
         case Denied(status, code, retry_after):
             yield from Note(f"completion was refused: {status} {code}", entry.transaction_id)
-            kept = repeated or doubtful or completion.may_settle_later
-            yield from written(Hold(entry.ticket) if kept else Close(entry.ticket))
+            if repeated or doubtful or completion.may_settle_later:
+                yield from _hold_or_stick(entry, completion, repeated)
+            else:
+                yield from close(entry, code)
             return relay.denied(status, entry.transaction_id, retry_after)
         case Unproven(reason):
             yield from Note(f"the payment is not proven: {reason}", entry.transaction_id)
-            yield from written(Hold(entry.ticket))
+            yield from hold(entry, "not proven")
             return relay.unconfirmed(entry.transaction_id)
 
 
-def _tell_failed(entry: Entry, outcome: Failed) -> Flow[Response | None]:
+def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Response | None]:
+    """Report that the work gave nothing to sell."""
     completion, doubtful = yield from _complete(entry, outcome)
     match completion:
         case NotPaid():
-            yield from written(Close(entry.ticket))
+            yield from close(entry, outcome.code)
             return None
         case Proven():
             yield from Note("the service settled a payment that was reported as failed", entry.transaction_id)
             yield from written(Close(entry.ticket, paid=True))
         case Denied(status, code) if not (doubtful or completion.may_settle_later):
             yield from Note(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
-            yield from written(Close(entry.ticket))
+            yield from close(entry, outcome.code)
+        case Denied(status, code):
+            yield from Note(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
+            yield from _hold_or_stick(entry, completion, repeated)
         case _:
             yield from Note("a failed outcome is not acknowledged yet", entry.transaction_id)
-            yield from written(Hold(entry.ticket))
+            yield from hold(entry, "not acknowledged")
     return relay.unconfirmed(entry.transaction_id)
 
 
@@ -144,51 +129,49 @@ def _worth_repeating(completion: Completion) -> bool:
     return isinstance(completion, Unproven) or (isinstance(completion, Denied) and completion.status >= 500)
 
 
-def _push(entry: Entry, outcome: Succeeded, awaited: bool) -> Flow[Response | None]:
-    """A GET informs whether repeating complete is worth it; complete proves."""
-    match (yield from _standing(entry)):
-        case Standing.SUCCEEDED | Standing.AUTHORIZED:
-            return (yield from _settle(entry, outcome, repeated=True, awaited=awaited))
-        case Standing.FAILED:
-            yield from written(Close(entry.ticket))
-            return None
-        case Standing.PENDING:
-            yield from written(Hold(entry.ticket))
-            return relay.settling(entry.transaction_id)
-        case None:
-            yield from written(Hold(entry.ticket))
-            return relay.unconfirmed(entry.transaction_id)
+# What the journal is told then. The payer's answer does not depend on it
 
 
-def _watch(entry: Entry) -> Flow[Response | None]:
-    """A payment that settles without work of ours: it is only looked at until it is final."""
-    match (yield from _standing(entry)):
-        case Standing.FAILED:
-            yield from written(Close(entry.ticket))
-            return None
-        case Standing.SUCCEEDED:
-            # Paid for a result that this journal does not have: to ask for a new payment would be worse.
-            yield from Note("a payment settled whose result is not here", entry.transaction_id)
-            yield from written(Close(entry.ticket, paid=True))
-            return relay.already_used(entry.transaction_id)
-        case Standing.AUTHORIZED:
-            # Open after all: nothing of ours was started, so its payer may begin anew.
-            yield from written(Drop(entry.ticket))
-            return relay.settling(entry.transaction_id)
-        case _:
-            yield from written(Hold(entry.ticket))
-            return relay.settling(entry.transaction_id)
-
-
-def _standing(entry: Entry) -> Flow[Standing | None]:
+def hold(entry: Entry, reason: str) -> Flow[None]:
+    """The row stays owed: until the payer or the sweep comes back, but not for ever."""
     try:
-        return (yield from GetStanding(entry.transaction_id))
-    except ServiceError as error:
-        yield from Note(f"how the payment stands is unknown: {error}", entry.transaction_id)
-        return None
+        kept = yield from Hold(entry.ticket)
+    except Exception as error:
+        kept = True
+        yield from Note(f"the journal missed Hold: {error}", entry.transaction_id)
+    if kept:
+        yield from Tell(Held(entry.transaction_id, reason))
+    else:
+        yield from _tell_stuck(entry, "open for too long")
 
 
-def written(step: Await | Drop | Hold | Release | Close) -> Flow[None]:
+def _hold_or_stick(entry: Entry, refusal: Denied, repeated: bool) -> Flow[None]:
+    """A service that says the same thing again about this transaction will not change its mind."""
+    reason = f"completion was refused: {refusal.status} {refusal.code}"
+    if not (repeated and refusal.is_about_the_transaction):
+        yield from hold(entry, reason)
+    else:
+        yield from stick(entry, reason)
+
+
+def stick(entry: Entry, reason: str) -> Flow[None]:
+    """The sweep need not come back."""
+    yield from written(Stick(entry.ticket, reason))
+    yield from _tell_stuck(entry, reason)
+
+
+def _tell_stuck(entry: Entry, reason: str) -> Flow[None]:
+    yield from Note(f"nothing ends this but a person: {reason} (faregate holds)", entry.transaction_id)
+    yield from Tell(Stuck(entry.transaction_id, reason))
+
+
+def close(entry: Entry, code: str) -> Flow[None]:
+    """Nothing was charged, for certain."""
+    yield from written(Close(entry.ticket))
+    yield from Tell(PaymentFailed(entry.transaction_id, code))
+
+
+def written(step: Drop | Release | Stick | Close) -> Flow[None]:
     """Write what the payer's answer does not depend on."""
     try:
         yield from step

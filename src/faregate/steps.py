@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from faregate.answers import Access, Completion, Standing
+from faregate.events import Event
 from faregate.model import Offer, Outcome, Rules, Sale, Work
 from faregate.ports import Answer, World
 from faregate.records import Claim, Entry, Ticket
@@ -156,25 +157,37 @@ class Decide(Step[bool]):
 
 
 @dataclass(frozen=True, slots=True)
-class Hold(Step[None]):
-    """Give the lease back; the row stays owed."""
+class Hold(Step[bool]):
+    """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
 
     ticket: Ticket
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: World) -> Answer[bool]:
         return world.journal.hold(self.ticket)
 
 
 @dataclass(frozen=True, slots=True)
+class Stick(Step[None]):
+    """Give the lease back for good: asking again would be answered in the same way."""
+
+    ticket: Ticket
+    reason: str
+
+    def ask(self, world: World) -> Answer[None]:
+        return world.journal.stick(self.ticket, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
 class Release(Step[None]):
-    """Write the payment response before the first byte leaves. `delivered` False: nobody waits for it."""
+    """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it."""
 
     ticket: Ticket
     payment_response: str
+    receipt: str = field(repr=False)
     delivered: bool
 
     def ask(self, world: World) -> Answer[None]:
-        return world.journal.release(self.ticket, self.payment_response, self.delivered)
+        return world.journal.release(self.ticket, self.payment_response, self.receipt, self.delivered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +230,27 @@ class Wait(Step[None]):
 
     def ask(self, world: World) -> Answer[None]:
         return world.pause(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Tell(Step[None]):
+    """Tell those who listen. They change nothing."""
+
+    event: Event
+
+    def ask(self, world: World) -> Answer[None]:
+        return world.tell(self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class LastResort(Step[None]):
+    """Write the id of a transaction that the journal could not write, wherever else it survives."""
+
+    transaction_id: str
+    revision_id: str
+
+    def ask(self, world: World) -> Answer[None]:
+        return world.last_resort(self.transaction_id, self.revision_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from faregate.merchant.wire import Call
 from faregate.model import Failed, Offer, Outcome, Response, Rules, Sale, WireRequest, Work
 from faregate.ports import Answer, Journal
 from faregate.records import Entry
+from faregate.voice import Voice
 
 T = TypeVar("T")
 logger = logging.getLogger("faregate")
@@ -41,12 +42,19 @@ class SellerWorld:
     """What the seller's side can do, asked for one thing at a time (`faregate.ports.World`)."""
 
     def __init__(
-        self, send: Send, journal: Journal, catalog: Catalog, pause: Callable[[float], Answer[None]]
+        self,
+        send: Send,
+        journal: Journal,
+        catalog: Catalog,
+        pause: Callable[[float], Answer[None]],
+        voice: Voice,
     ) -> None:
         self._send = send
         self._catalog = catalog
         self.journal = journal
         self.pause = pause
+        self.tell = voice.tell
+        self.last_resort = voice.last_resort
 
     def rules(self, offer: Offer) -> Answer[Rules]:
         return self._catalog.known(offer) or self._send(self._catalog.asking(offer))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faregate.answers import Granted, Proven
+from faregate.events import Event
 from faregate.model import Offer, Request, Response, Rules, Sale, Succeeded, Work
 from faregate.records import Entry, Fresh, Ticket
 from faregate.steps import (
@@ -16,6 +17,7 @@ from faregate.steps import (
     Note,
     RunWork,
     Start,
+    Tell,
 )
 
 TXN = "txn_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
@@ -62,11 +64,25 @@ def sale(proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q
 
 
 def play(flow: Flow[Any], *script: tuple[Any, Any]) -> Any:
-    """Ask-and-answer through the whole script; the flow must end, or raise, exactly at its end."""
+    """Ask-and-answer through the whole script; the flow must end, or raise, exactly at its end.
+
+    What the flow tells is left out; `told` gives that.
+    """
+    return _play(flow, script, [])
+
+
+def told(flow: Flow[Any], *script: tuple[Any, Any]) -> list[Event]:
+    """What a flow tells while it is played."""
+    events: list[Event] = []
+    _play(flow, script, events)
+    return events
+
+
+def _play(flow: Flow[Any], script: tuple[tuple[Any, Any], ...], events: list[Event]) -> Any:
     answer: Any = None
     for number, (question, reply) in enumerate(script):
         try:
-            asked = _advance(flow, answer)
+            asked = _advance(flow, answer, events)
         except StopIteration as end:
             raise AssertionError(f"after {number} questions the flow ended with {end.value}") from None
         except Exception as error:
@@ -74,14 +90,18 @@ def play(flow: Flow[Any], *script: tuple[Any, Any]) -> Any:
         assert question == asked, f"expected {question}, the flow asked {asked}"
         answer = reply
     try:
-        last = _advance(flow, answer)
+        last = _advance(flow, answer, events)
     except StopIteration as end:
         return end.value
     raise AssertionError(f"the script is over, and the flow asks {last}")
 
 
-def _advance(flow: Flow[Any], answer: Any) -> Any:
-    return flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
+def _advance(flow: Flow[Any], answer: Any, events: list[Event]) -> Any:
+    step = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
+    while isinstance(step, Tell):
+        events.append(step.event)
+        step = flow.send(None)
+    return step
 
 
 def found(proof: str | None = PROOF, offer: Offer = OFFER) -> tuple[Any, Any]:
@@ -101,4 +121,5 @@ BEGINNING = (claimed(), found(), accessed(), (Start(TICKET, TXN, ACR, 54.0), Tru
 WORKED = (*BEGINNING, (RunWork(sale(), TXN), WORK), (Decide(TICKET, GOOD), True))
 """Work done and outcome written."""
 COMPLETE = CallComplete(ENTRY, GOOD)
-PAID = Proven("cmVjZWlwdA==")
+RECEIPT = '{"receipt":1}'
+PAID = Proven("cmVjZWlwdA==", RECEIPT)

@@ -26,12 +26,14 @@ from faregate.errors import (
     Misconfigured,
     NoAnswer,
     ResultTooLarge,
+    TransactionNotFound,
     WorkTimedOut,
 )
+from faregate.events import Stuck
 from faregate.flow import serve
 from faregate.model import Failed, Offer, Request, Response, Sale, Succeeded, Work
 from faregate.records import Again, Entry, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
-from faregate.settle import sweep
+from faregate.redeem import sweep
 from faregate.steps import (
     Await,
     CallAccess,
@@ -44,9 +46,11 @@ from faregate.steps import (
     FindRules,
     GetStanding,
     Hold,
+    LastResort,
     Release,
     RunWork,
     Start,
+    Stick,
     TakeDue,
     Wait,
 )
@@ -60,6 +64,7 @@ from tests.core.play import (
     OFFER,
     PAID,
     PROOF,
+    RECEIPT,
     RESULT,
     RULES,
     TICKET,
@@ -73,6 +78,7 @@ from tests.core.play import (
     found,
     play,
     sale,
+    told,
 )
 
 NEEDED = Response(
@@ -92,6 +98,7 @@ PENDING = Response(
 )
 FRESH_402 = (found(), (CallAccess(sale(), RULES, None), Unpaid(NEEDED)))
 PAUSES = (Wait(0.2), None), (Wait(0.8), None)
+SALVAGED = (LastResort(TXN, ACR), None)
 
 
 def names(response: Response) -> set[str]:
@@ -296,7 +303,7 @@ def test_row_7_an_offer_may_say_what_is_billable() -> None:
         (RunWork(asked, TXN), work),
         (Decide(TICKET, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
-        (Release(TICKET, PAID.payment_response, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
     )
     assert (response.status, response.first("payment-response")) == (404, PAID.payment_response)
 
@@ -319,7 +326,10 @@ def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
     exposed = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After"
     unpaid = play(serve(sale(None)), found(), accessed(Unpaid(NEEDED), None))
     paid = play(
-        serve(sale()), *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response, True), None)
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, PAID),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
     )
     busy = play(serve(sale()), claimed(InProgress()))
     for response in (unpaid, paid, busy):
@@ -391,7 +401,7 @@ def test_row_7_an_unacknowledged_failure_stays_owed() -> None:
             PAUSES[1],
             telling,
             NOTE,
-            (Hold(TICKET), None),
+            (Hold(TICKET), True),
         )
 
 
@@ -400,7 +410,10 @@ def test_row_7_an_unacknowledged_failure_stays_owed() -> None:
 
 def test_row_8_a_proven_payment_is_the_only_way_out() -> None:
     response = play(
-        serve(sale()), *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response, True), None)
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, PAID),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
     )
     assert (response.status, response.body) == (200, RESULT.body)
     assert response.first("payment-response") == PAID.payment_response
@@ -412,7 +425,7 @@ def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it(
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, True), Raise(JournalError("disk"))),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), Raise(JournalError("disk"))),
         NOTE,
     )
     assert response.first("payment-response") == PAID.payment_response
@@ -422,7 +435,7 @@ def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it(
 
 
 def test_row_9_settling_is_202_and_held() -> None:
-    response = play(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), None))
+    response = play(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), True))
     assert (response.status, response.body) == (202, PENDING.body)
     assert response.first("retry-after")
     assert_nothing_left(response)
@@ -430,7 +443,7 @@ def test_row_9_settling_is_202_and_held() -> None:
 
 def test_row_9_a_200_that_is_not_final_is_told_as_202() -> None:
     settling = Settling(Response(200, (("payment-response", "early"),), PENDING.body))
-    response = play(serve(sale()), *WORKED, (COMPLETE, settling), (Hold(TICKET), None))
+    response = play(serve(sale()), *WORKED, (COMPLETE, settling), (Hold(TICKET), True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
     assert_nothing_left(response)
 
@@ -451,7 +464,7 @@ def test_row_10_an_unknown_outcome_is_503_after_bounded_retries(answer: Any) -> 
         PAUSES[1],
         (COMPLETE, answer),
         NOTE,
-        (Hold(TICKET), None),
+        (Hold(TICKET), True),
     )
     assert_unconfirmed(response)
 
@@ -463,7 +476,7 @@ def test_row_10_a_retry_that_proves_releases() -> None:
         (COMPLETE, Raise(NoAnswer("timeout"))),
         PAUSES[0],
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
     )
     assert response.body == RESULT.body
 
@@ -504,7 +517,7 @@ def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) 
 @pytest.mark.parametrize("status", [401, 403, 408, 409, 423, 425, 429])
 def test_row_12_a_refusal_that_may_pass_is_relayed_and_held(status: int) -> None:
     refusal = Denied(status, "code", "3")
-    response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (Hold(TICKET), None))
+    response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (Hold(TICKET), True))
     assert (response.status, response.first("retry-after")) == (status, "3")
     assert_nothing_left(response)
 
@@ -519,7 +532,7 @@ def test_row_12_a_refusal_for_good_is_relayed_and_closed(status: int) -> None:
 def test_row_12_a_failing_service_is_asked_again_within_the_bound() -> None:
     refusal = (COMPLETE, Denied(500, "internal_error"))
     response = play(
-        serve(sale()), *WORKED, refusal, PAUSES[0], refusal, PAUSES[1], refusal, NOTE, (Hold(TICKET), None)
+        serve(sale()), *WORKED, refusal, PAUSES[0], refusal, PAUSES[1], refusal, NOTE, (Hold(TICKET), True)
     )
     assert (response.status, body(response)["transaction_id"]) == (500, TXN)
 
@@ -533,7 +546,7 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
         PAUSES[0],
         (COMPLETE, Denied(status, "invalid_request")),
         NOTE,
-        (Hold(TICKET), None),
+        (Hold(TICKET), True),
     )
     assert response.status == status
 
@@ -553,7 +566,7 @@ def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Stand
         *BACK,
         (STANDING, standing),
         (COMPLETE_HELD, PAID),
-        (Release(TICKET, PAID.payment_response, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
     )
     assert (response.body, response.first("payment-response")) == (RESULT.body, PAID.payment_response)
 
@@ -570,26 +583,31 @@ def test_row_13_a_get_alone_never_releases() -> None:
         PAUSES[1],
         unproven,
         NOTE,
-        (Hold(TICKET), None),
+        (Hold(TICKET), True),
     )
     assert_unconfirmed(response)
 
 
-def test_row_13_a_service_that_refuses_to_repeat_keeps_the_result_held() -> None:
+@pytest.mark.parametrize("standing", [Standing.SUCCEEDED, Standing.UNKNOWN])
+@pytest.mark.parametrize("refusal", [Denied(409, "invalid_request"), Denied(404, "transaction_not_found")])
+def test_row_13_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
+    refusal: Denied, standing: Standing
+) -> None:
     response = play(
         serve(sale()),
         *BACK,
-        (STANDING, Standing.SUCCEEDED),
-        (COMPLETE_HELD, Denied(409, "invalid_request")),
+        (STANDING, standing),
+        (COMPLETE_HELD, refusal),
         NOTE,
-        (Hold(TICKET), None),
+        (Stick(TICKET, f"completion was refused: {refusal.status} {refusal.code}"), None),
+        NOTE,
     )
-    assert response.status == 409
+    assert response.status == refusal.status
     assert_nothing_left(response)
 
 
 def test_row_13_still_settling_is_202() -> None:
-    response = play(serve(sale()), *BACK, (STANDING, Standing.PENDING), (Hold(TICKET), None))
+    response = play(serve(sale()), *BACK, (STANDING, Standing.PENDING), (Hold(TICKET), True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
 
 
@@ -599,7 +617,7 @@ def test_row_13_failed_is_row_11() -> None:
 
 def test_row_13_unknown_standing_is_row_10() -> None:
     lost = (STANDING, Raise(NoAnswer("timeout")))
-    assert_unconfirmed(play(serve(sale()), *BACK, lost, NOTE, (Hold(TICKET), None)))
+    assert_unconfirmed(play(serve(sale()), *BACK, lost, NOTE, (Hold(TICKET), True)))
 
 
 def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
@@ -628,7 +646,7 @@ def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
         PAUSES[1],
         silent,
         NOTE,
-        (Hold(TICKET), None),
+        (Hold(TICKET), True),
     )
     assert_unconfirmed(response)
 
@@ -657,9 +675,12 @@ def test_row_14_the_same_proof_while_the_first_runs() -> None:
 
 def test_row_15_a_released_result_is_given_again_without_call_or_work() -> None:
     first = play(
-        serve(sale()), *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response, True), None)
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, PAID),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
     )
-    again = play(serve(sale()), claimed(Again(RESULT, PAID.payment_response)))
+    again = play(serve(sale()), claimed(Again(RESULT, PAID.payment_response, TXN)))
     assert again == first
 
 
@@ -700,7 +721,13 @@ def test_a_journal_that_cannot_claim_closes_the_shop() -> None:
 
 def test_a_journal_that_cannot_start_never_runs_the_work() -> None:
     start = (Start(TICKET, TXN, ACR, 54.0), Raise(JournalError("disk")))
-    assert_unconfirmed(play(serve(sale()), claimed(), found(), accessed(), start, NOTE))
+    assert_unconfirmed(play(serve(sale()), claimed(), found(), accessed(), start, NOTE, SALVAGED))
+
+
+def test_a_payment_that_settles_without_us_is_written_somewhere() -> None:
+    waits = (Await(TICKET, TXN, ACR), Raise(JournalError("disk")))
+    access = accessed(AccessPending(PENDING, TXN))
+    assert play(serve(sale()), claimed(), found(), access, waits, NOTE, SALVAGED).status == 202
 
 
 @pytest.mark.parametrize(
@@ -748,14 +775,14 @@ T1, T2, T3 = (Ticket(key, 1) for key in (b"1", b"2", b"3"))
 def test_the_sweep_finishes_what_was_left() -> None:
     interrupted = replace(ENTRY, ticket=T1, transaction_id="txn_1")
     failed = replace(ENTRY, ticket=T2, transaction_id="txn_2", outcome=Failed("handler_error"))
-    waiting = replace(ENTRY, ticket=T3, transaction_id="txn_3", started=False)
+    waiting = replace(ENTRY, ticket=T3, transaction_id="txn_3", waiting=True)
     verdict = Failed("interrupted")
     seen = play(
         sweep(),
         (TakeDue(), HELD),
         (STANDING, Standing.SUCCEEDED),
         (COMPLETE_HELD, PAID),
-        (Release(TICKET, PAID.payment_response, False), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, False), None),
         (TakeDue(), interrupted),
         (Decide(T1, verdict), True),
         (CallComplete(interrupted, verdict), NotPaid()),
@@ -765,22 +792,33 @@ def test_the_sweep_finishes_what_was_left() -> None:
         (Close(T2), None),
         (TakeDue(), waiting),
         (GetStanding("txn_3"), Standing.PENDING),
-        (Hold(T3), None),
+        (Hold(T3), True),
         (TakeDue(), None),
     )
     assert seen == 4
 
 
+def test_the_sweep_looks_at_so_many_rows_at_most() -> None:
+    settling = ((STANDING, Standing.PENDING), (Hold(TICKET), True))
+    assert play(sleepy := sweep(limit=1), (TakeDue(), HELD), *settling) == 1
+    assert list(sleepy) == []
+
+
+def test_what_is_open_beyond_the_horizon_is_told_as_stuck() -> None:
+    beyond = ((STANDING, Standing.PENDING), (Hold(TICKET), False), NOTE)
+    assert told(sweep(), (TakeDue(), HELD), *beyond, (TakeDue(), None)) == [Stuck(TXN, "open for too long")]
+
+
 def test_the_sweep_ends_when_the_first_rows_are_due_again() -> None:
-    slow = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (Hold(TICKET), None))
-    assert play(sweep(), (TakeDue(), HELD), *slow, (TakeDue(), HELD), (Hold(TICKET), None)) == 1
+    slow = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (Hold(TICKET), True))
+    assert play(sweep(), (TakeDue(), HELD), *slow, (TakeDue(), HELD), (Hold(TICKET), True)) == 1
 
 
 def test_any_error_of_a_journal_is_a_journal_error() -> None:
-    release = (Release(TICKET, PAID.payment_response, True), Raise(OSError("disk")))
+    release = (Release(TICKET, PAID.payment_response, RECEIPT, True), Raise(OSError("disk")))
     assert play(serve(sale()), *WORKED, (COMPLETE, PAID), release, NOTE).body == RESULT.body
     start = (Start(TICKET, TXN, ACR, 54.0), Raise(OSError("disk")))
-    assert_unconfirmed(play(serve(sale()), claimed(), found(), accessed(), start, NOTE))
+    assert_unconfirmed(play(serve(sale()), claimed(), found(), accessed(), start, NOTE, SALVAGED))
     assert play(serve(sale()), claimed(Raise(OSError("disk"))), NOTE).status == 503
 
 
@@ -794,7 +832,7 @@ def test_the_sweep_sends_nothing_for_a_row_it_lost() -> None:
     assert play(sweep(), (TakeDue(), ENTRY), lost, (TakeDue(), None)) == 1
 
 
-WAITING = Entry(TICKET, PROOF, TXN, ACR, None, started=False)
+WAITING = Entry(TICKET, PROOF, TXN, ACR, None, waiting=True)
 
 
 def test_a_waiting_payment_that_is_final_is_closed() -> None:
@@ -805,8 +843,14 @@ def test_a_waiting_payment_that_is_final_is_closed() -> None:
     ("standing", "step"), [(Standing.PENDING, Hold(TICKET)), (Standing.AUTHORIZED, Drop(TICKET))]
 )
 def test_row_3_then_13_a_waiting_payment_is_asked_after(standing: Standing, step: Any) -> None:
-    response = play(serve(sale()), claimed(Owed(WAITING)), (STANDING, standing), (step, None))
+    response = play(serve(sale()), claimed(Owed(WAITING)), (STANDING, standing), (step, True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
+
+
+def test_row_3_then_13_a_waiting_payment_that_the_service_does_not_know_is_left_to_people() -> None:
+    lost = (STANDING, Raise(TransactionNotFound(404, "transaction_not_found", "no")))
+    stuck = (Stick(TICKET, "the service does not know the transaction"), None)
+    assert_unconfirmed(play(serve(sale()), claimed(Owed(WAITING)), lost, stuck, NOTE))
 
 
 def test_row_3_then_13_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
@@ -826,4 +870,4 @@ def test_every_question_of_this_file_is_known_by_kind() -> None:
     """The matcher used for notes really tells kinds apart."""
     assert Some(Hold) == Hold(TICKET)
     assert Some(Hold) != Drop(TICKET)
-    assert Proven("a") != Proven("b")
+    assert Proven("a", "r") != Proven("b", "r")

@@ -55,8 +55,12 @@ def test_the_emulator_needs_nothing_else() -> None:
         ({**LIVE, "FAREGATE_PUBLIC_URL": ""}, {}, "set FAREGATE_PUBLIC_URL"),
         ({**LIVE, "FAREGATE_BASE_URL": "emulator:"}, {}, "Use the test key"),
         (LIVE, {}, "memory journal"),
-        ({**TEST, "FAREGATE_JOURNAL": "redis://somewhere"}, {}, "'memory:', 'sqlite:///absolute/path' or"),
+        ({**TEST, "FAREGATE_JOURNAL": "mysql://somewhere"}, {}, "'memory:', 'sqlite:///absolute/path', "),
         ({**TEST, "FAREGATE_JOURNAL": "sqlite:"}, {}, "no journal is called so"),
+        ({**TEST, "FAREGATE_JOURNAL": "redis:somewhere"}, {}, "no journal is called so"),
+        ({**TEST, "FAREGATE_JOURNAL": "postgresql:somewhere"}, {}, "no journal is called so"),
+        (TEST, {"redeliveries": -1}, "between 0 (off) and 1000"),
+        (TEST, {"redelivery_window": 0}, "a number above 0"),
         ({**TEST, "FAREGATE_JOURNAL": "sqlite://host/path"}, {}, "no journal is called so"),
         ({**TEST, "FAREGATE_JOURNAL": "sqlite::memory:"}, {}, "no journal is called so"),
         (

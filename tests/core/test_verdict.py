@@ -71,7 +71,9 @@ def answer(status: int, body: Any, *headers: tuple[str, str]) -> Response:
 
 def test_a_whole_proof_is_proof() -> None:
     proven = read_completion(COMPLETED, SOLD)
-    assert proven == Proven(COMPLETED.first("payment-response") or "")
+    assert isinstance(proven, Proven)
+    assert proven == Proven(COMPLETED.first("payment-response") or "", proven.receipt)
+    assert json.loads(proven.receipt)["transaction_id"] == SOLD
 
 
 def test_a_reply_that_is_wholly_about_another_transaction_proves_nothing() -> None:

@@ -20,8 +20,8 @@ class Clock:
         return self.now
 
 
-def memory(place: Path, clock: Clock) -> MemoryJournal:
-    return MemoryJournal(clock=clock)
+def memory(place: Path, clock: Clock, **options: Any) -> MemoryJournal:
+    return MemoryJournal(clock=clock, **options)
 
 
 def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
@@ -41,7 +41,7 @@ def django(place: Path, clock: Clock, namespace: str = "test", **options: Any) -
     return StoredJournal(DjangoShelf(namespace, "default"), namespace=namespace, clock=clock, **options)
 
 
-KINDS: dict[str, Callable[[Path, Clock], AnyJournal]] = {"memory": memory, "sqlite": sqlite, "django": django}
+KINDS: dict[str, Callable[..., AnyJournal]] = {"memory": memory, "sqlite": sqlite, "django": django}
 STORED: dict[str, Callable[..., StoredJournal]] = {"sqlite": sqlite, "django": django}
 
 

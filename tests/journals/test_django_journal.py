@@ -77,7 +77,7 @@ class InATestCase(TestCase):
     def test_the_block_of_a_test_case_is_exempt(self) -> None:
         journal = make_journal("test case")
         released(journal)
-        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
         assert not journal.start(fresh(journal.claim("twin", HERE)), TXN, ACR, WORK_SECONDS)
         assert journal.due() is None
         assert JournalRow.objects.count() == 2
@@ -160,7 +160,7 @@ def test_what_was_sealed_with_an_older_secret_key_is_still_read(tmp_path: Path) 
     with override_settings(SECRET_KEY="only for tests", SECRET_KEY_FALLBACKS=[]):
         released(make_journal(str(tmp_path)))
     journal = make_journal(str(tmp_path))
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
     assert len(set(secret_keys())) == 2
     assert b"only for tests" not in b"".join(secret_keys())
 

@@ -7,7 +7,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.terms import Terms
 from faregate.model import Response, Succeeded
 from faregate.records import Again, Fresh
-from tests.core.play import ACR
+from tests.core.play import ACR, RECEIPT
 from tests.journals.kinds import Clock
 from tests.journals.test_contract import HERE, fresh, started
 
@@ -30,7 +30,7 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
     journal.decide(ticket, Succeeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.release(ticket, "cGFpZA==", True)
+    journal.release(ticket, "cGFpZA==", RECEIPT, True)
     assert isinstance(journal.claim("proof", HERE), Again)
     clock.now += Terms().redelivery_window
     assert isinstance(journal.claim("two", HERE), Fresh)
@@ -56,7 +56,7 @@ def test_the_proof_is_not_kept_longer_than_it_is_owed_and_never_shown() -> None:
     assert kept() == ["a-canary-proof"]
     assert "a-canary-proof" not in repr(journal.__dict__)
     journal.decide(ticket, Succeeded(Response(200)))
-    journal.release(ticket, "cGFpZA==", True)
+    journal.release(ticket, "cGFpZA==", RECEIPT, True)
     assert kept() == [""]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from faregate.model import Response, Succeeded
 from faregate.records import Again, InProgress
-from tests.core.play import ACR, TXN
+from tests.core.play import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
 
@@ -22,7 +22,7 @@ OPENED = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
 from faregate.records import Fresh, InProgress
-from tests.core.play import ACR, TXN
+from tests.core.play import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS
 place = Path(sys.argv[2])
@@ -61,8 +61,8 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 KILLED = {
     "claimed": "t = journal.claim('proof', HERE).ticket",
     "running": "journal.start(t, TXN, ACR, WORK_SECONDS)",
-    "decided": "journal.decide(t, GOOD)",
-    "released": "journal.release(t, 'cGFpZA==', True)",
+    "ok": "journal.decide(t, GOOD)",
+    "settled": "journal.release(t, 'cGFpZA==', RECEIPT, True)",
 }
 
 
@@ -73,8 +73,8 @@ def test_what_was_written_outlives_its_killed_writer(kind: str, tmp_path: Path, 
     assert said(killed, -signal.SIGKILL) is None
     clock = Clock()
     journal = STORED[kind](tmp_path, clock)
-    if last == "released":
-        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    if last == "settled":
+        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
     else:
         assert journal.claim("proof", HERE) == InProgress()
         clock.now += LEASE
@@ -82,7 +82,7 @@ def test_what_was_written_outlives_its_killed_writer(kind: str, tmp_path: Path, 
             fresh(journal.claim("proof", HERE))
         else:
             entry = owed(journal.claim("proof", HERE))
-            assert (entry.transaction_id, entry.outcome) == (TXN, GOOD if last == "decided" else None)
+            assert (entry.transaction_id, entry.outcome) == (TXN, GOOD if last == "ok" else None)
     done_with(journal)
 
 
@@ -234,6 +234,6 @@ def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> 
     ticket = fresh(journal.claim("large", HERE))
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     assert journal.decide(ticket, large)
-    journal.release(ticket, "cGFpZA==", True)
-    assert journal.claim("large", HERE) == Again(large.result, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.claim("large", HERE) == Again(large.result, "cGFpZA==", TXN)
     done_with(journal)

@@ -16,7 +16,7 @@ from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.shelf import SqliteShelf
 from faregate.model import Response, Succeeded
 from faregate.records import Again, Fresh, InProgress
-from tests.core.play import ACR, OTHER_TXN, TXN
+from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, Clock, sqlite
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
 
@@ -171,7 +171,7 @@ def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
 def test_an_outcome_stands_whatever_somebody_writes(journal: SqliteJournal) -> None:
     released(journal)
     assert isinstance(journal._shelf, SqliteShelf)
-    for change in ("result = x'00'", "state = 'claimed'", "state = 'decided'"):
+    for change in ("result = x'00'", "state = 'claimed'", "state = 'failed'"):
         with (
             pytest.raises(sqlite3.IntegrityError, match=r"decided once|never goes back"),
             journal._shelf._file.writing() as connection,
@@ -210,7 +210,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, 
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, good)
     seen += look(tmp_path)
-    journal.release(ticket, response, True)
+    journal.release(ticket, response, RECEIPT, True)
     assert isinstance(journal.claim(proof, f"GET /{url}"), Again)
     journal.wait(fresh(journal.claim(f"{proof}-2", f"GET /{url}")), OTHER_TXN, ACR)
     seen += look(tmp_path)
@@ -238,7 +238,7 @@ def test_a_second_journal_in_the_same_process_shares_the_file(journal: SqliteJou
         ("import faregate.journals.sqlite", "ModuleNotFoundError: A stored journal needs cryptography: "),
         (
             "import faregate; faregate.Paywall(base_url='emulator:', journal='sqlite:x', environ={})",
-            "Misconfigured: FAREGATE_JOURNAL=sqlite: needs cryptography: ",
+            "Misconfigured: FAREGATE_JOURNAL=sqlite: needs packages of its own: ",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import Terms
 from faregate.model import Failed, Response, Succeeded
 from faregate.records import Again, Fresh, InProgress, Spent
-from tests.core.play import ACR, OTHER_TXN, TXN
+from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with
 from tests.journals.test_contract import (
     GOOD,
@@ -116,7 +116,7 @@ def test_a_write_that_was_overtaken_is_judged_anew(open_one: Open, monkeypatch: 
     ticket = started(journal)
     taken_over(journal, monkeypatch, lambda: open_one().decide(ticket, GOOD))
     assert not journal.decide(ticket, Failed("second thoughts"))
-    assert record_of(journal)["outcome"] == "succeeded"
+    assert record_of(journal)["state"] == "ok"
 
 
 def test_a_claim_that_was_overtaken_is_read_anew(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,8 +132,8 @@ def test_a_release_that_was_overtaken_is_written_all_the_same(
     ticket = decided(journal)
     clock.now += LEASE
     taken_over(journal, monkeypatch, lambda: owed(open_one().claim("proof", HERE)))
-    journal.release(ticket, "cGFpZA==", True)
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==")
+    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_a_dropped_claim_that_was_taken_over_stays(
@@ -214,7 +214,7 @@ def test_keys_are_long_enough(open_one: Open, keys: list[bytes]) -> None:
 def test_keys_and_what_they_seal_are_not_shown(open_one: Open) -> None:
     journal = open_one()
     assert repr(KEY) not in repr(journal.__dict__)
-    assert "canary" not in repr(Row(b"", "", "canary", 1, 0.0, None))
+    assert "canary" not in repr(Row(b"", "", "canary", 1, 0.0, 0.0, None))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def tamper(journal: StoredJournal, record: Record, changes: dict[str, Any]) -> N
     if isinstance(journal._shelf, SqliteShelf):
         with journal._shelf._file.writing() as connection:
             connection.execute("DROP TRIGGER IF EXISTS journal_decided_once")
-    assert journal._shelf.replace(record["key"], record["stamp"], changes)
+    assert journal._shelf.replace(record["key"], record["stamp"], {**changes, "stamp": 1}, True)
 
 
 def test_a_result_that_was_changed_does_not_open(open_one: Open) -> None:
@@ -270,7 +270,7 @@ def test_the_proof_and_the_result_go_when_they_are_no_longer_owed(open_one: Open
     journal.close(decided_again(journal), False)
     assert record_of(journal)["proof"] is None
     closed = record_of(journal, "another")
-    assert (closed["proof"], closed["result"], closed["outcome"], closed["size"]) == (None, None, None, 0)
+    assert (closed["proof"], closed["result"], closed["size"]) == (None, None, 0)
 
 
 def decided_again(journal: StoredJournal) -> Any:
@@ -281,17 +281,23 @@ def decided_again(journal: StoredJournal) -> Any:
 
 # What must not happen to a row
 
+PROVEN = {"payment_response": b"x", "receipt": b"x"}
+
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"state": State.RELEASED.value, "proof": None, "expires_at": 1.0, "payment_response": b"x"},
-        {"state": State.DECIDED.value},
+        {"state": State.SETTLED.value, "proof": None, "expires_at": 1.0, **PROVEN},
+        {"state": State.OK.value},
+        {"state": State.FAILED.value},
+        {"state": State.STUCK.value},
+        {"reason": "none"},
         {"transaction_id": None},
         {"expires_at": 1.0},
         {"proof": None},
         {"payment_response": b"x"},
-        {"outcome": "succeeded"},
+        {"receipt": b"x"},
+        {"result": b"x"},
         {"state": "novel"},
     ],
 )
@@ -300,18 +306,18 @@ def test_an_impossible_row_is_refused(open_one: Open, changes: dict[str, Any]) -
     started(journal)
     record = record_of(journal)
     with pytest.raises(JournalError, match="impossible row"):
-        journal._shelf.replace(record["key"], record["stamp"], changes)
+        journal._shelf.replace(record["key"], record["stamp"], {**changes, "stamp": 1}, True)
     assert record_of(journal) == record
 
 
 def test_a_failure_is_never_released_nor_a_release_unpaid(open_one: Open) -> None:
     journal = open_one()
-    released_row = {"state": "released", "proof": None, "expires_at": 1.0}
+    settled: dict[str, Any] = {"state": State.SETTLED.value, "proof": None, "expires_at": 1.0, "stamp": 1}
     decided(journal, Failed("no"))
-    for more in ({"payment_response": b"x"}, {"outcome": "succeeded"}):
+    for more in (PROVEN, {"payment_response": b"x"}, {"receipt": b"x"}):
         record = record_of(journal)
         with pytest.raises(JournalError, match="impossible row"):
-            journal._shelf.replace(record["key"], record["stamp"], {**released_row, **more})
+            journal._shelf.replace(record["key"], record["stamp"], {**settled, **more}, True)
 
 
 # Bounds
@@ -343,7 +349,7 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back(open_one: Open, cl
     journal.decide(ticket, Succeeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.release(ticket, "cGFpZA==", True)
+    journal.release(ticket, "cGFpZA==", RECEIPT, True)
     assert isinstance(journal.claim("proof", HERE), Again)
     clock.now += TERMS.redelivery_window
     fresh(journal.claim("two", HERE))

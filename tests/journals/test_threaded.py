@@ -17,7 +17,7 @@ from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import THREADS, for_loops
 from faregate.paywall import Paywall
 from faregate.records import Entry, InProgress, Owed, UsedElsewhere
-from tests.core.play import ACR, TXN
+from tests.core.play import ACR, RECEIPT, TXN
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header
 from tests.journals.kinds import STORED, Clock, done_with
@@ -45,7 +45,7 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
         await journal.hold(ticket)
         again = await journal.claim("proof", HERE)
         assert isinstance(again, Owed)
-        await journal.release(again.entry.ticket, "cGFpZA==", True)
+        await journal.release(again.entry.ticket, "cGFpZA==", RECEIPT, True)
         await journal.wait(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
         clock.now += LEASE
         entry: Entry | None = await journal.due()

@@ -27,10 +27,12 @@ class Codec:
             key=row.key,
             stamp=stamp,
             fence=row.fence,
+            generation=row.generation,
             state=row.state.value,
             request=row.request,
             transaction_id=row.transaction_id or None,
             revision_id=row.revision_id,
+            since=row.since,
             lease_until=row.lease_until,
             due_at=row.due_at,
             expires_at=row.expires_at,
@@ -38,9 +40,10 @@ class Codec:
             redelivered=row.redelivered,
             holds_so_far=row.holds_so_far,
             size=size_of(row.outcome),
-            outcome=_named(row.outcome),
+            reason=row.reason,
             proof=self._sealed(row, "proof", row.proof, str.encode, kept),
             payment_response=self._sealed(row, "payment_response", row.payment_response, str.encode, kept),
+            receipt=self._sealed(row, "receipt", row.receipt, str.encode, kept),
             result=self._sealed(row, "result", row.outcome, _written, kept),
         )
 
@@ -58,31 +61,29 @@ class Codec:
             raise JournalUnreadable("a row in the journal was written by a newer version of faregate")
         result = self._opened(record, "result", record["result"])
         return Row(
-            record["key"],
-            record["request"],
-            self._opened(record, "proof", record["proof"]).decode(),
-            record["fence"],
-            record["lease_until"],
-            record["expires_at"],
-            State(record["state"]),
-            record["transaction_id"] or "",
-            record["revision_id"],
-            _read(result) if result else None,
-            self._opened(record, "payment_response", record["payment_response"]).decode(),
-            record["delivered"],
-            record["redelivered"],
-            record["holds_so_far"],
-            record["due_at"],
+            key=record["key"],
+            request=record["request"],
+            proof=self._opened(record, "proof", record["proof"]).decode(),
+            fence=record["fence"],
+            since=record["since"],
+            lease_until=record["lease_until"],
+            expires_at=record["expires_at"],
+            state=State(record["state"]),
+            generation=record["generation"],
+            transaction_id=record["transaction_id"] or "",
+            revision_id=record["revision_id"],
+            outcome=_read(result) if result else None,
+            payment_response=self._opened(record, "payment_response", record["payment_response"]).decode(),
+            receipt=self._opened(record, "receipt", record["receipt"]).decode(),
+            delivered=record["delivered"],
+            redelivered=record["redelivered"],
+            holds_so_far=record["holds_so_far"],
+            due_at=record["due_at"],
+            reason=record["reason"],
         )
 
     def _opened(self, record: Record, field: str, sealed: bytes | None) -> bytes:
         return b"" if sealed is None else self._keyring.open(record["key"], field, sealed)
-
-
-def _named(outcome: Outcome | None) -> str | None:
-    if outcome is None:
-        return None
-    return "succeeded" if isinstance(outcome, Succeeded) else "failed"
 
 
 def _written(outcome: Outcome) -> bytes:

@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from faregate.errors import JournalFull
-from faregate.journals.row import Row, size_of
+from faregate.errors import JournalError, JournalFull
+from faregate.journals.row import Row, State, size_of
 from faregate.journals.terms import DEFAULT_TERMS, Terms
 from faregate.model import Outcome
-from faregate.records import Again, Claim, Entry, Fresh, Ticket
+from faregate.records import Again, Claim, Entry, Fresh, Holding, Ticket
 
 
 class MemoryJournal:
@@ -70,24 +70,32 @@ class MemoryJournal:
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
-            row = self._rows.get(ticket.key)
             until = self._clock() + seconds + self._terms.completion_lease
-            if row is None or not self._is_free(transaction_id, row):
+            row = self._rows.get(ticket.key)
+            if not self._is_free(transaction_id, ticket.key):
                 return False
-            if not row.start(ticket, transaction_id, revision_id, until):
-                return False
-            self._note_owed(row)
-            return True
+            started = row is not None and row.start(ticket, transaction_id, revision_id, until)
+            self._learned(row, transaction_id, revision_id)
+            return started
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
         with self._lock:
-            row = self._rows.get(ticket.key)
-            if row is None or not row.may_start(ticket):
+            now, row = self._clock(), self._rows.get(ticket.key)
+            if not self._is_free(transaction_id, ticket.key):
+                self._drop(ticket, row)
                 return
-            if not self._is_free(transaction_id, row):
-                self._forget(row)
-            elif row.wait(ticket, transaction_id, revision_id, self._clock(), self._terms):
-                self._note_owed(row)
+            if row is not None:
+                row.wait(ticket, transaction_id, revision_id, now, self._terms)
+            self._learned(row, transaction_id, revision_id)
+
+    def _learned(self, row: Row | None, transaction_id: str, revision_id: str) -> None:
+        if row is not None:
+            row.learn(transaction_id, revision_id)
+        if row is None or row.transaction_id != transaction_id:
+            raise JournalError("the row of this payment is gone, or knows of another transaction")
+        self._transactions[transaction_id] = row.key
+        if row.expires_at is None:
+            self._owed[row.key] = row
 
     def decide(self, ticket: Ticket, outcome: Outcome) -> bool:
         with self._lock:
@@ -97,16 +105,24 @@ class MemoryJournal:
             self._bytes += size_of(outcome)
             return True
 
-    def hold(self, ticket: Ticket) -> None:
+    def hold(self, ticket: Ticket) -> bool:
+        with self._lock:
+            row = self._rows.get(ticket.key)
+            if row is None:
+                return True
+            row.hold(ticket, self._clock(), self._terms)
+            return row.state is not State.STUCK
+
+    def stick(self, ticket: Ticket, reason: str) -> None:
         with self._lock:
             row = self._rows.get(ticket.key)
             if row is not None:
-                row.hold(ticket, self._clock(), self._terms)
+                row.stick(ticket, reason, self._clock())
 
-    def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> None:
+    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> None:
         with self._lock:
-            row = self._rows.get(ticket.key)
-            if row is not None and row.release(payment_response, delivered, self._clock(), self._terms):
+            now, row = self._clock(), self._rows.get(ticket.key)
+            if row is not None and row.release(payment_response, receipt, delivered, now, self._terms):
                 self._note_expiry(row)
 
     def close(self, ticket: Ticket, paid: bool) -> None:
@@ -121,27 +137,49 @@ class MemoryJournal:
 
     def drop(self, ticket: Ticket) -> None:
         with self._lock:
-            row = self._rows.get(ticket.key)
-            if row is not None and row.may_drop(ticket):
-                self._forget(row)
+            self._drop(ticket, self._rows.get(ticket.key))
+
+    def _drop(self, ticket: Ticket, row: Row | None) -> None:
+        if row is None:
+            return
+        if row.may_be_forgotten(ticket):
+            self._forget(row)
+        else:
+            row.drop(ticket, self._clock(), self._terms)
+
+    # What is owed
 
     def due(self) -> Entry | None:
         with self._lock:
             now = self._clock()
             row = next((row for row in self._owed.values() if row.is_due(now)), None)
-            if row is None:
-                return None
-            # To the end of the line, so that a sweep finds the next due row at the front.
-            self._owed[row.key] = self._owed.pop(row.key)
-            row.take(now + self._terms.completion_lease, next(self._fences))
-            return row.entry()
+            return None if row is None else self._taken(row, now)
 
-    def _is_free(self, transaction_id: str, row: Row) -> bool:
-        return self._transactions.get(transaction_id, row.key) == row.key
+    def holdings(self, limit: int) -> list[Holding]:
+        """Rows that owe something, from the oldest on."""
+        with self._lock:
+            owed = sorted(self._owed.values(), key=lambda row: row.since)
+            return [row.holding() for row in owed[:limit]]
 
-    def _note_owed(self, row: Row) -> None:
-        self._transactions[row.transaction_id] = row.key
-        self._owed[row.key] = row
+    def holding(self, transaction_id: str) -> Holding | None:
+        with self._lock:
+            row = self._owed.get(self._transactions.get(transaction_id, b""))
+            return None if row is None else row.holding()
+
+    def take(self, transaction_id: str) -> Entry | None:
+        """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
+        with self._lock:
+            now, row = self._clock(), self._owed.get(self._transactions.get(transaction_id, b""))
+            return None if row is None or row.lease_until > now else self._taken(row, now)
+
+    def _taken(self, row: Row, now: float) -> Entry:
+        """To the end of the line, so that a sweep finds the next due row at the front."""
+        self._owed[row.key] = self._owed.pop(row.key)
+        row.take(now + self._terms.completion_lease, next(self._fences))
+        return row.entry()
+
+    def _is_free(self, transaction_id: str, key: bytes) -> bool:
+        return self._transactions.get(transaction_id, key) == key
 
     def _note_expiry(self, row: Row) -> None:
         if row.expires_at is not None:

@@ -1,11 +1,12 @@
 """One row, and what may be done to it. Every journal obeys these rules; each stores rows its own way.
 
 Rules
-1. A row moves CLAIMED -> RUNNING -> DECIDED -> RELEASED, CLOSED or PAID; or CLAIMED -> WAITING ->
-   CLOSED or PAID; never back. PAID is paid without a result to hand out.
-2. Who writes needs the newest fence. Release alone goes by the state: a proven payment stays proven.
+1. A row moves from CLAIMED over OPEN, WAITING or RUNNING to OK or FAILED, and ends as SETTLED, CLOSED or
+   PAID; or rests as STUCK, from which a payer or a person gets it to its end. It never goes back.
+2. Who writes needs the newest fence. Two things are true whoever says them: a transaction id that was
+   learned, and a payment that was proven.
 3. A row whose lease is over belongs to whoever takes it next, under a new fence.
-4. Only rows that owe nothing expire: RELEASED, CLOSED, PAID, and a CLAIMED one that never learned of a
+4. Only rows that owe nothing expire: SETTLED, CLOSED, PAID, and a CLAIMED one that never learned of a
    transaction. What is owed is never forgotten.
 
 A journal asks its row, and stores what the row became if the row says that it changed.
@@ -15,46 +16,80 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from faregate.journals.terms import Terms
-from faregate.model import Outcome, Succeeded
-from faregate.records import Again, Claim, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
+from faregate.model import Failed, Outcome, Succeeded
+from faregate.records import (
+    Again,
+    Claim,
+    Entry,
+    Fresh,
+    Holding,
+    InProgress,
+    Owed,
+    Spent,
+    Ticket,
+    UsedElsewhere,
+    Void,
+)
+
+BEYOND_HORIZON = "not settled within the horizon"
 
 
 class State(Enum):
     CLAIMED = "claimed"
+    """The proof is taken, and no transaction is known."""
+    OPEN = "open"
+    """A transaction is known, and no work was started for it."""
     WAITING = "waiting"
+    """The payment settles without work of ours."""
     RUNNING = "running"
-    DECIDED = "decided"
-    RELEASED = "released"
+    OK = "ok"
+    """The work gave this result."""
+    FAILED = "failed"
+    """The work gave nothing to sell."""
+    SETTLED = "settled"
+    """Paid: the result may be handed out."""
     CLOSED = "closed"
+    """The payment failed for certain."""
     PAID = "paid"
+    """Paid, and no result is here to hand out."""
+    STUCK = "stuck"
+    """The service gives no answer that would end it."""
+
+
+DECIDED = (State.OK, State.FAILED)
+UNSETTLED = (*DECIDED, State.WAITING, State.STUCK)
 
 
 @dataclass(slots=True)
 class Row:
     """What is remembered of one proof. Times are the journal's clock, in seconds.
 
-    `expires_at` is None exactly while something is owed.
+    `expires_at` is None exactly while something is owed. `generation` counts who took the row.
     """
 
     key: bytes
     request: str
     proof: str = field(repr=False)
     fence: int
+    since: float
     lease_until: float
     expires_at: float | None
     state: State = State.CLAIMED
+    generation: int = 1
     transaction_id: str = ""
     revision_id: str = ""
     outcome: Outcome | None = None
     payment_response: str = ""
+    receipt: str = ""
     delivered: bool = False
     redelivered: int = 0
     holds_so_far: int = 0
     due_at: float = 0.0
+    reason: str = ""
 
     @classmethod
     def claimed(cls, key: bytes, request: str, proof: str, fence: int, now: float, terms: Terms) -> "Row":
-        return cls(key, request, proof, fence, now + terms.claim_lease, now + 2 * terms.claim_lease)
+        return cls(key, request, proof, fence, now, now + terms.claim_lease, now + 2 * terms.claim_lease)
 
     # A claim on a row that is there
 
@@ -62,101 +97,152 @@ class Row:
         """The same proof comes back; `fence` was never used. `Fresh`, `Owed` and `Again` changed the row."""
         if request != self.request:
             return UsedElsewhere()
-        if self.state is State.RELEASED:
-            return self._delivered_again(now, terms)
-        if self.state is State.CLOSED:
-            return Void()
-        if self.state is State.PAID:
-            return Spent(self.transaction_id)
-        if self.lease_until > now:
-            return InProgress()
+        match self.state:
+            case State.SETTLED:
+                return self._delivered_again(now, terms)
+            case State.CLOSED:
+                return Void()
+            case State.PAID:
+                return Spent(self.transaction_id)
+            case _ if self.lease_until > now:
+                return InProgress()
+            case State.CLAIMED | State.OPEN:
+                return self._taken_up(now, terms, fence)
+            case _:
+                self.take(now + terms.completion_lease, fence)
+                return Owed(self.entry())
+
+    def _taken_up(self, now: float, terms: Terms, fence: int) -> Claim:
         if self.state is State.CLAIMED:
             self.expires_at = now + 2 * terms.claim_lease
-            return Fresh(self.take(now + terms.claim_lease, fence))
-        self.take(now + terms.completion_lease, fence)
-        return Owed(self.entry())
+        return Fresh(self.take(now + terms.claim_lease, fence))
 
     def _delivered_again(self, now: float, terms: Terms) -> Claim:
-        if self.redelivered >= terms.redeliveries or not isinstance(self.outcome, Succeeded):
+        if not isinstance(self.outcome, Succeeded):
             return Spent(self.transaction_id)
-        if self.delivered:
-            self.redelivered += 1
-        else:
+        if not self.delivered:
             self.delivered = True
             self.expires_at = now + terms.redelivery_window
-        return Again(self.outcome.result, self.payment_response)
+        elif self.redelivered < terms.redeliveries:
+            self.redelivered += 1
+        else:
+            return Spent(self.transaction_id)
+        return Again(self.outcome.result, self.payment_response, self.transaction_id)
 
     def is_over(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 
     def is_due(self, now: float) -> bool:
-        return self.expires_at is None and max(self.lease_until, self.due_at) <= now
+        owed = self.expires_at is None and self.state is not State.STUCK
+        return owed and max(self.lease_until, self.due_at) <= now
 
     def take(self, until: float, fence: int) -> Ticket:
         """A new fence: whoever held the row before can write no more."""
         self.fence = fence
+        self.generation += 1
         self.lease_until = until
         return Ticket(self.key, fence)
 
     def entry(self) -> Entry:
-        started = self.state is not State.WAITING
+        waiting = self.state is State.WAITING or (self.state is State.STUCK and self.outcome is None)
         ticket = Ticket(self.key, self.fence)
-        return Entry(ticket, self.proof, self.transaction_id, self.revision_id, self.outcome, started)
+        return Entry(ticket, self.proof, self.transaction_id, self.revision_id, self.outcome, waiting)
+
+    def holding(self) -> Holding:
+        return Holding(
+            self.transaction_id,
+            self.revision_id,
+            self.state.value,
+            self.reason,
+            self.since,
+            max(self.lease_until, self.due_at),
+            self.holds_so_far,
+            size_of(self.outcome),
+        )
 
     # Writes under a ticket; each says whether the row changed
 
-    def may_start(self, ticket: Ticket) -> bool:
-        return self._is_held(ticket, State.CLAIMED)
+    def may_start(self, ticket: Ticket, transaction_id: str) -> bool:
+        fits = self.transaction_id in ("", transaction_id)
+        return fits and self._is_held(ticket, State.CLAIMED, State.OPEN)
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, until: float) -> bool:
-        if not self.may_start(ticket):
+        if not self.may_start(ticket, transaction_id):
             return False
         self._bind(State.RUNNING, transaction_id, revision_id)
         self.lease_until = until
         return True
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str, now: float, terms: Terms) -> bool:
-        if not self.may_start(ticket):
+        if not self.may_start(ticket, transaction_id):
             return False
         self._bind(State.WAITING, transaction_id, revision_id)
         self._give_back(now, terms)
         return True
 
-    def decide(self, ticket: Ticket, outcome: Outcome, now: float, terms: Terms) -> bool:
-        if not self._is_held(ticket, State.RUNNING):
+    def learn(self, transaction_id: str, revision_id: str) -> bool:
+        """What the service told somebody who has no say here any more."""
+        if self.state is not State.CLAIMED:
             return False
-        self.state = State.DECIDED
+        self._bind(State.OPEN, transaction_id, revision_id)
+        return True
+
+    def decide(self, ticket: Ticket, outcome: Outcome, now: float, terms: Terms) -> bool:
+        failed = isinstance(outcome, Failed)
+        if not self._is_held(ticket, State.RUNNING, *((State.OPEN,) if failed else ())):
+            return False
+        self.state = State.FAILED if failed else State.OK
         self.outcome = outcome
         self.lease_until = now + terms.completion_lease
         return True
 
     def hold(self, ticket: Ticket, now: float, terms: Terms) -> bool:
-        if not self._is_held(ticket, State.DECIDED, State.WAITING):
+        if not self._is_held(ticket, *UNSETTLED):
             return False
+        if self.state is not State.STUCK and now >= self.since + terms.horizon:
+            return self.stick(ticket, BEYOND_HORIZON, now)
         self._give_back(now, terms)
         return True
 
-    def release(self, payment_response: str, delivered: bool, now: float, terms: Terms) -> bool:
-        if self.state is not State.DECIDED or not isinstance(self.outcome, Succeeded):
+    def stick(self, ticket: Ticket, reason: str, now: float) -> bool:
+        if not self._is_held(ticket, *UNSETTLED):
             return False
-        self.state = State.RELEASED
+        self.state = State.STUCK
+        self.reason = reason
+        self.lease_until = now
+        return True
+
+    def release(self, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms) -> bool:
+        if self.state not in (State.OK, State.STUCK) or not isinstance(self.outcome, Succeeded):
+            return False
+        self._end(State.SETTLED)
         self.payment_response = payment_response
-        self.proof = ""
+        self.receipt = receipt
         self.delivered = delivered
         self.expires_at = now + (terms.redelivery_window if delivered else terms.undelivered_retention)
         return True
 
     def close(self, ticket: Ticket, paid: bool, now: float, terms: Terms) -> bool:
-        if not self._is_held(ticket, State.DECIDED, State.WAITING):
+        if not self._is_held(ticket, *UNSETTLED):
             return False
-        self.state = State.PAID if paid else State.CLOSED
+        self._end(State.PAID if paid else State.CLOSED)
         self.outcome = None
-        self.proof = ""
         self.expires_at = now + terms.failed_retention
         return True
 
-    def may_drop(self, ticket: Ticket) -> bool:
-        return self._is_held(ticket, State.CLAIMED, State.WAITING)
+    def may_be_forgotten(self, ticket: Ticket) -> bool:
+        """Nobody else ever had this claim, so nobody else can have learned of a transaction."""
+        return self._is_held(ticket, State.CLAIMED) and self.generation == 1
+
+    def drop(self, ticket: Ticket, now: float, terms: Terms) -> bool:
+        """Give up a claim that may not be forgotten: its payer may come at once, the sweep later."""
+        if not self._is_held(ticket, State.CLAIMED, State.OPEN, State.WAITING):
+            return False
+        self.lease_until = now
+        if self.state is not State.CLAIMED:
+            self.state = State.OPEN
+            self.due_at = now + terms.claim_lease
+        return True
 
     def _is_held(self, ticket: Ticket, *states: State) -> bool:
         return self.fence == ticket.fence and self.state in states
@@ -167,11 +253,21 @@ class Row:
         self.revision_id = revision_id
         self.expires_at = None
 
+    def _end(self, state: State) -> None:
+        self.state = state
+        self.proof = ""
+        self.reason = ""
+
     def _give_back(self, now: float, terms: Terms) -> None:
         """The payer may come at once; the sweep waits longer each time."""
+        pause = min(terms.first_pause * 2 ** min(self.holds_so_far, 16), terms.longest_pause)
         self.lease_until = now
-        self.due_at = now + min(terms.first_pause * 2 ** min(self.holds_so_far, 16), terms.longest_pause)
+        self.due_at = now + pause * self._spread()
         self.holds_so_far += 1
+
+    def _spread(self) -> float:
+        """0.75 to 1.25, as good as random: rows that were held together come back one by one."""
+        return 0.75 + self.key[self.holds_so_far % len(self.key)] / 510
 
 
 def size_of(outcome: Outcome | None) -> int:

@@ -8,19 +8,22 @@ from typing import Any, Protocol, TypedDict
 
 
 class Record(TypedDict):
-    """One row as it is stored: `proof`, `result`, `payment_response` sealed, `request` as a keyed hash.
+    """One row as it is stored (`faregate.journals.row`). `request` is a keyed hash.
 
-    `stamp` is new with every write, so who read a record writes only if nobody else has since.
-    `expires_at` is None exactly while something is owed; `outcome` is `succeeded`, `failed` or None.
+    `proof`, `payment_response`, `receipt` and `result` (the outcome: a result or a failure code) are
+    sealed. `stamp` is new with every write, so who read a record writes only if nobody else has since.
+    `expires_at` is None exactly while something is owed.
     """
 
     key: bytes
     stamp: int
     fence: int
+    generation: int
     state: str
     request: str
     transaction_id: str | None
     revision_id: str
+    since: float
     lease_until: float
     due_at: float
     expires_at: float | None
@@ -28,9 +31,10 @@ class Record(TypedDict):
     redelivered: int
     holds_so_far: int
     size: int
-    outcome: str | None
+    reason: str
     proof: bytes | None
     payment_response: bytes | None
+    receipt: bytes | None
     result: bytes | None
 
 
@@ -42,14 +46,18 @@ class TransactionTaken(Exception):
 
 
 class Shelf(Protocol):
-    """The rows of one namespace. Each write is atomic, and durable when it returns.
+    """The rows of one namespace. Each write is atomic, and outlives its process when it returns.
 
-    What cannot be read or written is a `JournalError`. Calls come from any thread.
+    A write whose answer was lost may be asked for again: a row that bears the new stamp already was
+    written by that very call. What cannot be read or written is a `JournalError`. Calls come from any
+    thread.
     """
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
         """The row with one of these keys; if there are several, that of the first key."""
         ...
+
+    def find_transaction(self, transaction_id: str) -> Record | None: ...
 
     def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
         """A new row, unless one of the `rivals` (its own key among them) is there.
@@ -58,16 +66,27 @@ class Shelf(Protocol):
         """
         ...
 
-    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any]) -> bool:
-        """Change the row if it still has this stamp. Raises `TransactionTaken`."""
+    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
+        """Change the row if it still has this stamp; `changes` have a new one. Raises `TransactionTaken`.
+
+        A `durable` write outlives a power cut as well.
+        """
         ...
 
     def delete(self, key: bytes, stamp: int) -> bool:
         """Forget the row if it still has this stamp."""
         ...
 
-    def due(self, now: float) -> Record | None:
-        """A row that owes something and waits for nobody: the one that was left alone longest."""
+    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+        """The row that was left alone longest of those that are owed, not stuck, and wait for nobody.
+
+        It is given as it is after `changes` (a new lease, fence and stamp). Callers at the same moment
+        are given different rows.
+        """
+        ...
+
+    def owed(self, limit: int) -> list[Record]:
+        """Rows that owe something, stuck ones among them, from the oldest on."""
         ...
 
     def purge(self, now: float, limit: int) -> int:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
 from faregate.journals.room import Room
-from faregate.journals.row import Row, size_of
+from faregate.journals.row import Row, State, size_of
 from faregate.journals.seal import Keyring
 from faregate.journals.shelf import Record, Shelf, TransactionTaken
 from faregate.journals.terms import DEFAULT_TERMS, Terms
 from faregate.journals.threaded import Run, ThreadedJournal, in_a_thread
 from faregate.model import Outcome
 from faregate.ports import Journal
-from faregate.records import Again, Claim, Entry, Fresh, Owed, Ticket
+from faregate.records import Again, Claim, Entry, Fresh, Holding, Owed, Ticket
 
 ATTEMPTS = 64
 
@@ -94,57 +94,95 @@ class StoredJournal:
             return None
         return claim
 
+    # What is owed
+
     def due(self) -> Entry | None:
         """Rows that cannot be opened are put off, so that they hold up no other; told when none is left."""
-        while (record := self._shelf.due(now := self._clock())) is not None:
+        while (record := self._shelf.take_due(now := self._clock(), self._taking(now))) is not None:
             try:
-                row = self._codec.open(record)
+                return self._codec.open(record).entry()
             except JournalUnreadable as error:
                 self._unreadable = str(error)
                 self._put_off(record, now)
-                continue
-            row.take(now + self._terms.completion_lease, _never_used())
-            if self._replace(record, row):
-                return row.entry()
         if self._unreadable:
             told, self._unreadable = self._unreadable, ""
             raise JournalUnreadable(told)
         return None
 
+    def _taking(self, now: float) -> dict[str, float]:
+        until = now + self._terms.completion_lease
+        return {"fence": _never_used(), "lease_until": until, "stamp": _never_used()}
+
     def _put_off(self, record: Record, now: float) -> None:
         until = {"lease_until": now + self._terms.longest_pause, "stamp": _never_used()}
-        self._shelf.replace(record["key"], record["stamp"], until)
+        self._shelf.replace(record["key"], record["stamp"], until, False)
+
+    def holdings(self, limit: int) -> list[Holding]:
+        """Rows that owe something, from the oldest on."""
+        return [_holding(record) for record in self._shelf.owed(limit)]
+
+    def holding(self, transaction_id: str) -> Holding | None:
+        record = self._shelf.find_transaction(transaction_id)
+        return None if record is None or record["expires_at"] is not None else _holding(record)
+
+    def take(self, transaction_id: str) -> Entry | None:
+        """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
+        record, now = self._shelf.find_transaction(transaction_id), self._clock()
+        if record is None or record["expires_at"] is not None or record["lease_until"] > now:
+            return None
+        row = self._codec.open(record)
+        row.take(now + self._terms.completion_lease, _never_used())
+        return row.entry() if self._replace(record, row) else None
 
     # Writes under a ticket
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
         until = self._clock() + seconds + self._terms.completion_lease
+
+        def change(row: Row) -> bool:
+            started = row.start(ticket, transaction_id, revision_id, until)
+            return started or row.learn(transaction_id, revision_id)
+
         try:
-            return self._change(ticket, lambda row: row.start(ticket, transaction_id, revision_id, until))
+            row, changed = self._change(ticket, change, durable=True)
         except TransactionTaken:
             return False
+        _check_known(row, transaction_id)
+        return changed and row is not None and row.state is State.RUNNING
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
         now, terms = self._clock(), self._terms
+
+        def change(row: Row) -> bool:
+            waits = row.wait(ticket, transaction_id, revision_id, now, terms)
+            return waits or row.learn(transaction_id, revision_id)
+
         try:
-            self._change(ticket, lambda row: row.wait(ticket, transaction_id, revision_id, now, terms))
+            row, _ = self._change(ticket, change, durable=True)
         except TransactionTaken:
             self.drop(ticket)
+        else:
+            _check_known(row, transaction_id)
 
     def decide(self, ticket: Ticket, outcome: Outcome) -> bool:
         now, terms = self._clock(), self._terms
-        decided = self._change(ticket, lambda row: row.decide(ticket, outcome, now, terms))
+        _, decided = self._change(ticket, lambda row: row.decide(ticket, outcome, now, terms), durable=True)
         if decided:
             self._room.add(0, size_of(outcome))
         return decided
 
-    def hold(self, ticket: Ticket) -> None:
+    def hold(self, ticket: Ticket) -> bool:
         now, terms = self._clock(), self._terms
-        self._change(ticket, lambda row: row.hold(ticket, now, terms))
+        row, _ = self._change(ticket, lambda row: row.hold(ticket, now, terms))
+        return row is None or row.state is not State.STUCK
 
-    def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> None:
+    def stick(self, ticket: Ticket, reason: str) -> None:
+        now = self._clock()
+        self._change(ticket, lambda row: row.stick(ticket, reason, now))
+
+    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> None:
         now, terms = self._clock(), self._terms
-        self._change(ticket, lambda row: row.release(payment_response, delivered, now, terms))
+        self._change(ticket, lambda row: row.release(payment_response, receipt, delivered, now, terms))
 
     def close(self, ticket: Ticket, paid: bool) -> None:
         now, terms = self._clock(), self._terms
@@ -152,26 +190,56 @@ class StoredJournal:
 
     def drop(self, ticket: Ticket) -> None:
         for _ in range(ATTEMPTS):
-            record = self._shelf.find([ticket.key])
-            if record is None or not self._codec.open(record).may_drop(ticket):
+            record, now = self._shelf.find([ticket.key]), self._clock()
+            if record is None:
                 return
-            if self._shelf.delete(record["key"], record["stamp"]):
+            row = self._codec.open(record)
+            if row.may_be_forgotten(ticket):
+                done = self._shelf.delete(record["key"], record["stamp"])
+            else:
+                done = not row.drop(ticket, now, self._terms) or self._replace(record, row)
+            if done:
                 return
         raise _crowded()
 
-    def _change(self, ticket: Ticket, change: Callable[[Row], bool]) -> bool:
+    def _change(
+        self, ticket: Ticket, change: Callable[[Row], bool], *, durable: bool = False
+    ) -> tuple[Row | None, bool]:
+        """The row as it stands then, if there is one, and whether `change` changed it."""
         for _ in range(ATTEMPTS):
             record = self._shelf.find([ticket.key])
-            if record is None or not change(row := self._codec.open(record)):
-                return False
-            if self._replace(record, row):
-                return True
+            if record is None:
+                return None, False
+            row = self._codec.open(record)
+            if not change(row):
+                return row, False
+            if self._replace(record, row, durable):
+                return row, True
         raise _crowded()
 
-    def _replace(self, record: Record, row: Row) -> bool:
+    def _replace(self, record: Record, row: Row, durable: bool = False) -> bool:
         after = self._codec.pack(row, _never_used(), record)
         changes = {name: value for name, value in after.items() if value != record.get(name)}
-        return self._shelf.replace(record["key"], record["stamp"], changes)
+        return self._shelf.replace(record["key"], record["stamp"], changes, durable)
+
+
+def _check_known(row: Row | None, transaction_id: str) -> None:
+    if row is None or row.transaction_id != transaction_id:
+        raise JournalError("the row of this payment is gone, or knows of another transaction")
+
+
+def _holding(record: Record) -> Holding:
+    """Of what is not sealed: people may look at a journal without its keys."""
+    return Holding(
+        record["transaction_id"] or "",
+        record["revision_id"],
+        record["state"],
+        record["reason"],
+        record["since"],
+        max(record["lease_until"], record["due_at"]),
+        record["holds_so_far"],
+        record["size"],
+    )
 
 
 def _never_used() -> int:

@@ -50,11 +50,16 @@ class ThreadedJournal:
     def decide(self, ticket: Ticket, outcome: Outcome) -> Awaitable[bool]:
         return self._run(partial(self._journal.decide, ticket, outcome))
 
-    def hold(self, ticket: Ticket) -> Awaitable[None]:
+    def hold(self, ticket: Ticket) -> Awaitable[bool]:
         return self._run(partial(self._journal.hold, ticket))
 
-    def release(self, ticket: Ticket, payment_response: str, delivered: bool) -> Awaitable[None]:
-        return self._run(partial(self._journal.release, ticket, payment_response, delivered))
+    def stick(self, ticket: Ticket, reason: str) -> Awaitable[None]:
+        return self._run(partial(self._journal.stick, ticket, reason))
+
+    def release(
+        self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool
+    ) -> Awaitable[None]:
+        return self._run(partial(self._journal.release, ticket, payment_response, receipt, delivered))
 
     def close(self, ticket: Ticket, paid: bool) -> Awaitable[None]:
         return self._run(partial(self._journal.close, ticket, paid))

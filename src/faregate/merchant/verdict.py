@@ -125,7 +125,7 @@ def _proof_of_payment(reply: Response, result: CompletionResult) -> Proven | Unp
         return Unproven("succeeded without a receipt")
     if result.receipt.transaction_id != result.transaction_id:
         return Unproven("the receipt is about another transaction")
-    return Proven(payment_response)
+    return Proven(payment_response, result.receipt.model_dump_json())
 
 
 def _refusal(reply: Response) -> Denied | Unproven:

@@ -1,6 +1,6 @@
 """What the file may hold. What must not happen to a row is refused by the file itself.
 
-A change of the schema gets a new `VERSION`, and a step from each older one.
+A change of the schema gets a new `VERSION`, and, once there are releases, a step from each older one.
 """
 
 import sqlite3
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from faregate.errors import JournalUnreadable
 
-VERSION = 1
+VERSION = 2
 APPLICATION_ID = 0x66677431
 """Tells this file from other programs' (SQLite keeps it in the file's head)."""
 
@@ -19,12 +19,14 @@ TABLES = (
         key BLOB NOT NULL CHECK (length(key) = 32),
         stamp INTEGER NOT NULL,
         fence INTEGER NOT NULL,
-        state TEXT NOT NULL CHECK (
-            state IN ('claimed', 'waiting', 'running', 'decided', 'released', 'closed', 'paid')
-        ),
+        generation INTEGER NOT NULL CHECK (generation >= 1),
+        state TEXT NOT NULL CHECK (state IN (
+            'claimed', 'open', 'waiting', 'running', 'ok', 'failed', 'settled', 'closed', 'paid', 'stuck'
+        )),
         request TEXT NOT NULL,
         transaction_id TEXT,
         revision_id TEXT NOT NULL,
+        since REAL NOT NULL,
         lease_until REAL NOT NULL,
         due_at REAL NOT NULL,
         expires_at REAL,
@@ -32,21 +34,26 @@ TABLES = (
         redelivered INTEGER NOT NULL CHECK (redelivered >= 0),
         holds_so_far INTEGER NOT NULL CHECK (holds_so_far >= 0),
         size INTEGER NOT NULL CHECK (size >= 0),
-        outcome TEXT CHECK (outcome IN ('succeeded', 'failed')),
+        reason TEXT NOT NULL,
         proof BLOB,
         payment_response BLOB,
+        receipt BLOB,
         result BLOB,
         PRIMARY KEY (namespace, key),
         CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),
         CONSTRAINT claimed_has_no_transaction CHECK ((transaction_id IS NULL) = (state = 'claimed')),
-        CONSTRAINT owed_never_expires
-            CHECK ((expires_at IS NULL) = (state IN ('waiting', 'running', 'decided'))),
-        CONSTRAINT decided_has_its_outcome CHECK ((outcome IS NOT NULL) = (state IN ('decided', 'released'))),
-        CONSTRAINT outcome_is_whole CHECK ((outcome IS NULL) = (result IS NULL)),
-        CONSTRAINT released_is_a_success CHECK (state <> 'released' OR outcome = 'succeeded'),
-        CONSTRAINT released_is_paid CHECK ((payment_response IS NOT NULL) = (state = 'released')),
-        CONSTRAINT proof_until_final
-            CHECK ((proof IS NOT NULL) = (state IN ('claimed', 'waiting', 'running', 'decided')))
+        CONSTRAINT owed_never_expires CHECK (
+            (expires_at IS NULL) = (state IN ('open', 'waiting', 'running', 'ok', 'failed', 'stuck'))
+        ),
+        CONSTRAINT decided_has_its_outcome CHECK (
+            state = 'stuck' OR (result IS NOT NULL) = (state IN ('ok', 'failed', 'settled'))
+        ),
+        CONSTRAINT settled_is_proven CHECK (
+            (payment_response IS NOT NULL) = (state = 'settled')
+            AND (receipt IS NOT NULL) = (state = 'settled')
+        ),
+        CONSTRAINT proof_until_final CHECK ((proof IS NULL) = (state IN ('settled', 'closed', 'paid'))),
+        CONSTRAINT stuck_for_a_reason CHECK ((reason <> '') = (state = 'stuck'))
     )
     """,
     "CREATE INDEX journal_owed ON journal (namespace, lease_until) WHERE expires_at IS NULL",
@@ -54,9 +61,11 @@ TABLES = (
     "CREATE INDEX journal_expiring ON journal (namespace, expires_at, size)",
     """
     CREATE TRIGGER journal_never_back BEFORE UPDATE OF state ON journal
-    WHEN OLD.state IN ('released', 'closed', 'paid') AND NEW.state <> OLD.state
+    WHEN OLD.state IN ('settled', 'closed', 'paid') AND NEW.state <> OLD.state
         OR NEW.state = 'claimed' AND OLD.state <> 'claimed'
-        OR OLD.state = 'decided' AND NEW.state IN ('running', 'waiting')
+        OR NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')
+        OR OLD.state IN ('ok', 'failed')
+            AND NEW.state NOT IN (OLD.state, 'settled', 'closed', 'paid', 'stuck')
     BEGIN SELECT RAISE(ABORT, 'a row never goes back'); END
     """,
     """
@@ -76,6 +85,9 @@ def is_made(connection: sqlite3.Connection, path: Path) -> bool:
     if application == APPLICATION_ID:
         raise JournalUnreadable(
             f"the journal {path} is of version {version}, and this faregate knows {VERSION}: "
+            "let the faregate that wrote it finish what is open, then move the file away"
+            if version < VERSION
+            else f"the journal {path} is of version {version}, and this faregate knows {VERSION}: "
             "use the newer faregate that wrote it"
         )
     [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

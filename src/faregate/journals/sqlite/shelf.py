@@ -16,10 +16,12 @@ _ALL = ", ".join(COLUMNS)
 _MINE = "FROM journal WHERE namespace = ?"
 _FIND = f"SELECT {_ALL} {_MINE} AND key = ?"
 _INSERT = f"INSERT INTO journal (namespace, {_ALL}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
+_FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = ?"
 _DUE = (
-    f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND lease_until <= ? AND due_at <= ? "
+    f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= ? AND due_at <= ? "
     "ORDER BY lease_until LIMIT 1"
 )
+_OWED = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN (SELECT rowid {_MINE} AND expires_at <= ? LIMIT ?)"  # noqa: S608
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
@@ -42,6 +44,11 @@ class SqliteShelf:
                 return _record(row)
         return None
 
+    def find_transaction(self, transaction_id: str) -> Record | None:
+        with self._file.reading() as connection:
+            row = connection.execute(_FIND_TRANSACTION, (self._namespace, transaction_id)).fetchone()
+        return None if row is None else _record(row)
+
     def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
         with self._checked() as connection:
             if self._first(connection, rivals) is not None:
@@ -50,7 +57,7 @@ class SqliteShelf:
             connection.execute(_INSERT, (self._namespace, *record.values()))
             return True
 
-    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any]) -> bool:
+    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
         columns = ", ".join(f"{name} = ?" for name in changes)
         change = f"UPDATE journal SET {columns} WHERE namespace = ? AND key = ? AND stamp = ?"  # noqa: S608
         with self._checked() as connection:
@@ -72,10 +79,20 @@ class SqliteShelf:
         with self._file.writing() as connection:
             return connection.execute(_DELETE, (self._namespace, key, stamp)).rowcount == 1
 
-    def due(self, now: float) -> Record | None:
-        with self._file.reading() as connection:
+    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+        columns = ", ".join(f"{name} = ?" for name in changes)
+        take = f"UPDATE journal SET {columns} WHERE namespace = ? AND key = ?"  # noqa: S608
+        with self._file.writing() as connection:
             row = connection.execute(_DUE, (self._namespace, now, now)).fetchone()
-        return None if row is None else _record(row)
+            if row is None:
+                return None
+            record = _record(row)
+            connection.execute(take, (*changes.values(), self._namespace, record["key"]))
+        return cast(Record, {**record, **changes})
+
+    def owed(self, limit: int) -> list[Record]:
+        with self._file.reading() as connection:
+            return [_record(row) for row in connection.execute(_OWED, (self._namespace, limit))]
 
     def purge(self, now: float, limit: int) -> int:
         with self._file.writing() as connection:

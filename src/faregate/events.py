@@ -1,0 +1,79 @@
+"""What a paywall tells whoever listens (`Paywall(on_event=...)`). Never a proof, a key or content.
+
+A sale that goes well tells `Authorized`, `Worked`, `Settled` and `Released`. A listener is told, and is
+not asked: what it raises is logged and changes nothing.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing ran: the payer got this status, and a body with this code."""
+
+    status: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Authorized:
+    """Access granted the transaction and the journal has its id: the work may begin."""
+
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """The handler gave a result that can be sold, and the journal has it."""
+
+    transaction_id: str
+    status: int
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A completion proved the payment."""
+
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The result is handed to the server, for the payer who waits for it."""
+
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivered:
+    """The same result, handed out again to the same proof."""
+
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Not proven yet: the result stays here, and the sweep or the payer comes back for it."""
+
+    transaction_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing was charged: the work failed with this code, or the payment did (`payment_failed`)."""
+
+    transaction_id: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """The sweep has given up: a person has to look (`faregate holds`). What is owed is kept."""
+
+    transaction_id: str
+    reason: str
+
+
+Event = Refused | Authorized | Worked | Settled | Released | Redelivered | Held | Failed | Stuck

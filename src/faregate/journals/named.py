@@ -1,0 +1,70 @@
+"""Journals by name, as `FAREGATE_JOURNAL` names them. Each is imported when it is named, and no other."""
+
+from collections.abc import Callable, Sequence
+
+from faregate.errors import Misconfigured
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.terms import Terms
+from faregate.ports import Journal
+
+MEMORY = "memory:"
+SQLITE = "sqlite:"
+REDIS = ("redis:", "rediss:")
+POSTGRES = ("postgresql:", "postgres:")
+NAMES = "'memory:', 'sqlite:///absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
+
+
+def named_journal(name: str, keys: Sequence[bytes], namespace: str, terms: Terms) -> Journal:
+    """The journal called so; nothing is opened yet. Raises `Misconfigured`."""
+    check(name)
+    if name == MEMORY:
+        return MemoryJournal(namespace=namespace, terms=terms)
+    scheme = name.partition(":")[0]
+    extra = "sqlite" if scheme == "sqlite" else "redis" if scheme.startswith("redis") else "postgres"
+    make: dict[str, Callable[..., Journal]] = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}
+    try:
+        return make[extra](name, keys=keys, namespace=namespace, terms=terms)
+    except ModuleNotFoundError as error:
+        needs = f"FAREGATE_JOURNAL={scheme}: needs packages of its own: pip install 'faregate[{extra}]'"
+        raise Misconfigured(needs) from error
+
+
+def check(name: str) -> None:
+    """Whether a journal could be called so. Raises `Misconfigured`."""
+    scheme, _, rest = name.partition(":")
+    known = f"{scheme}:" in (MEMORY, SQLITE, *REDIS, *POSTGRES)
+    well_formed = _sqlite_path(rest) if scheme == "sqlite" else rest.startswith("//") or name == MEMORY
+    if known and well_formed:
+        return
+    told = f"{name!r}" if "@" not in name else f"'{scheme}:...'"
+    raise Misconfigured(
+        f"FAREGATE_JOURNAL is {told}, and no journal is called so. Set it to {NAMES}, "
+        "or give the paywall a journal object of your own."
+    )
+
+
+def _sqlite_path(rest: str) -> str:
+    """`sqlite:///absolute/path` or `sqlite:relative/path`; empty for anything else."""
+    path = rest.removeprefix("//") if rest.startswith("///") else rest
+    return "" if path.startswith("//") or not path.strip("/") or path == ":memory:" else path
+
+
+def _sqlite(name: str, **options: object) -> Journal:
+    from faregate.journals.sqlite import SqliteJournal
+
+    make: Callable[..., Journal] = SqliteJournal
+    return make(_sqlite_path(name.partition(":")[2]), **options)
+
+
+def _redis(name: str, **options: object) -> Journal:
+    from faregate.journals.redis import RedisJournal
+
+    make: Callable[..., Journal] = RedisJournal
+    return make(name, **options)
+
+
+def _postgres(name: str, **options: object) -> Journal:
+    from faregate.journals.postgres import PostgresJournal
+
+    make: Callable[..., Journal] = PostgresJournal
+    return make(name, **options)

@@ -1,0 +1,98 @@
+"""What was begun and not ended: brought nearer to its end by a payer who comes back, or by the sweep.
+
+The rules stand at the top of `faregate.flow`. A `Response` is what the payer gets; None means the payment
+failed for certain.
+"""
+
+from faregate import relay
+from faregate.answers import Standing
+from faregate.errors import ServiceError, TransactionNotFound
+from faregate.model import Failed, Response, Succeeded
+from faregate.records import Entry
+from faregate.settle import close, fail, hold, settle, stick, tell_failed, written
+from faregate.steps import Close, Drop, Flow, GetStanding, Hold, Note, TakeDue
+
+BATCH = 1000
+"""Rows looked at in one walk, so that a walk has an end."""
+
+
+def redeem(entry: Entry, *, awaited: bool) -> Flow[Response | None]:
+    """Bring an owed row nearer to its end; `awaited` if its payer waits for the answer."""
+    match entry.outcome:
+        case Succeeded() as outcome:
+            return (yield from _push(entry, outcome, awaited))
+        case Failed() as outcome:
+            return (yield from tell_failed(entry, outcome, repeated=True))
+        case None if entry.waiting:
+            return (yield from _watch(entry))
+        case None:
+            return (yield from fail(entry, "interrupted"))
+
+
+def sweep(limit: int = BATCH) -> Flow[int]:
+    """Redeem owed rows whose lease is over, each once; gives the number of rows looked at."""
+    seen: set[bytes] = set()
+    while len(seen) < limit and (entry := (yield from TakeDue())) is not None:
+        if entry.ticket.key in seen:
+            # So slow is the service that the first rows are due again: enough for this time.
+            yield from _give_back(entry)
+            break
+        seen.add(entry.ticket.key)
+        yield from redeem(entry, awaited=False)
+    return len(seen)
+
+
+def _give_back(entry: Entry) -> Flow[None]:
+    try:
+        yield from Hold(entry.ticket)
+    except Exception as error:
+        yield from Note(f"the journal missed Hold: {error}", entry.transaction_id)
+
+
+def _push(entry: Entry, outcome: Succeeded, awaited: bool) -> Flow[Response | None]:
+    """A GET informs whether repeating complete is worth it; complete proves."""
+    match (yield from _standing(entry)):
+        case Standing.SUCCEEDED | Standing.AUTHORIZED | Standing.UNKNOWN:
+            return (yield from settle(entry, outcome, repeated=True, awaited=awaited))
+        case Standing.FAILED:
+            yield from close(entry, "payment_failed")
+            return None
+        case Standing.PENDING:
+            yield from hold(entry, "settling")
+            return relay.settling(entry.transaction_id)
+        case None:
+            yield from hold(entry, "not known how it stands")
+            return relay.unconfirmed(entry.transaction_id)
+
+
+def _watch(entry: Entry) -> Flow[Response | None]:
+    """A payment that access found settling: there is no work of ours to complete."""
+    match (yield from _standing(entry)):
+        case Standing.FAILED:
+            yield from close(entry, "payment_failed")
+            return None
+        case Standing.SUCCEEDED:
+            # It was paid and its result is not here, so a new payment would be worse.
+            yield from Note("a payment settled whose result is not here", entry.transaction_id)
+            yield from written(Close(entry.ticket, paid=True))
+            return relay.already_used(entry.transaction_id)
+        case Standing.AUTHORIZED:
+            # Open after all: nothing of ours was started, so its payer may begin anew.
+            yield from written(Drop(entry.ticket))
+            return relay.settling(entry.transaction_id)
+        case Standing.UNKNOWN:
+            yield from stick(entry, "the service does not know the transaction")
+            return relay.unconfirmed(entry.transaction_id)
+        case _:
+            yield from hold(entry, "settling")
+            return relay.settling(entry.transaction_id)
+
+
+def _standing(entry: Entry) -> Flow[Standing | None]:
+    try:
+        return (yield from GetStanding(entry.transaction_id))
+    except TransactionNotFound:
+        return Standing.UNKNOWN
+    except ServiceError as error:
+        yield from Note(f"how the payment stands is unknown: {error}", entry.transaction_id)
+        return None

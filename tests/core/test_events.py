@@ -1,0 +1,151 @@
+"""What the flow tells, and that telling changes nothing."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.answers import Denied, NotPaid, Settling, Standing
+from faregate.errors import Misconfigured
+from faregate.events import (
+    Authorized,
+    Event,
+    Failed,
+    Held,
+    Redelivered,
+    Refused,
+    Released,
+    Settled,
+    Stuck,
+    Worked,
+)
+from faregate.flow import serve
+from faregate.model import Failed as FailedOutcome
+from faregate.model import Response, Work
+from faregate.records import Again, InProgress, Owed
+from faregate.redeem import sweep
+from faregate.steps import CallComplete, Close, Decide, GetStanding, Hold, Release, RunWork, Stick, TakeDue
+from faregate.voice import Voice
+from tests.core.play import (
+    BEGINNING,
+    COMPLETE,
+    ENTRY,
+    NOTE,
+    PAID,
+    RECEIPT,
+    RESULT,
+    TICKET,
+    TXN,
+    WORKED,
+    claimed,
+    sale,
+    told,
+)
+from tests.core.test_flow import BACK, COMPLETE_HELD, FRESH_402, HELD, PENDING, STANDING
+
+BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]
+
+
+def release(delivered: bool) -> tuple[Any, Any]:
+    return Release(TICKET, PAID.payment_response, RECEIPT, delivered), None
+
+
+def test_a_sale_that_goes_well() -> None:
+    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), release(True))
+    assert events == [*BEGUN, Settled(TXN), Released(TXN)]
+
+
+def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
+    events = told(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), True))
+    assert events == [*BEGUN, Held(TXN, "settling")]
+    redeemed = ((TakeDue(), HELD), (STANDING, Standing.SUCCEEDED), (COMPLETE_HELD, PAID), release(False))
+    assert told(sweep(), *redeemed, (TakeDue(), None)) == [Settled(TXN)]
+
+
+def test_a_result_that_is_handed_out_again() -> None:
+    again = claimed(Again(RESULT, PAID.payment_response, TXN))
+    assert told(serve(sale()), again) == [Redelivered(TXN)]
+
+
+def test_work_that_gave_nothing_to_sell() -> None:
+    verdict = FailedOutcome("status_500")
+    broken = (RunWork(sale(), TXN), Work(Response(500), {}, 1))
+    events = told(serve(sale()), *BEGINNING, broken, *failing(verdict))
+    assert events == [Authorized(TXN), Failed(TXN, "status_500")]
+
+
+def test_work_that_was_interrupted() -> None:
+    verdict = FailedOutcome("interrupted")
+    events = told(sweep(), (TakeDue(), ENTRY), *failing(verdict), (TakeDue(), None))
+    assert events == [Failed(TXN, "interrupted")]
+
+
+def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
+    return (Decide(TICKET, verdict), True), (CallComplete(ENTRY, verdict), NotPaid()), (Close(TICKET), None)
+
+
+def test_a_payment_that_failed_and_the_402_after_it() -> None:
+    events = told(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *FRESH_402)
+    assert events == [*BEGUN, Failed(TXN, "payment_failed"), Refused(402, "payment_required")]
+
+
+def test_a_row_that_is_left_to_people() -> None:
+    reason = "completion was refused: 404 transaction_not_found"
+    refused = (COMPLETE_HELD, Denied(404, "transaction_not_found"))
+    back = (*BACK, (STANDING, Standing.SUCCEEDED), refused, NOTE, (Stick(TICKET, reason), None), NOTE)
+    assert told(serve(sale()), *back) == [Stuck(TXN, reason)]
+
+
+def test_a_refusal() -> None:
+    assert told(serve(sale()), claimed(InProgress())) == [Refused(409, "payment_in_progress")]
+
+
+def test_an_unproven_payment_that_is_asked_after() -> None:
+    lost = (GetStanding(TXN), Standing.PENDING)
+    assert told(serve(sale()), claimed(Owed(HELD)), lost, (Hold(TICKET), True)) == [Held(TXN, "settling")]
+
+
+def test_events_carry_neither_proofs_nor_content() -> None:
+    events = told(serve(sale()), *WORKED, (COMPLETE, PAID), release(True))
+    shown = repr(events)
+    assert sale().request.headers[0][1] not in shown
+    assert RESULT.body.decode() not in shown
+    assert PAID.payment_response not in shown
+
+
+# Who is told
+
+
+def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(event: Event) -> None:
+        raise ZeroDivisionError
+
+    with caplog.at_level(logging.ERROR, "faregate"):
+        Voice(fails).tell(Settled(TXN))
+    assert "a listener failed on Settled" in caplog.text
+
+
+def test_a_listener_can_be_called() -> None:
+    with pytest.raises(Misconfigured, match="on_event"):
+        Voice("print")  # type: ignore[arg-type]
+
+
+def test_an_id_of_last_resort_is_in_the_log_and_in_its_file(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    file = tmp_path / "ids"
+    voice = Voice(None, str(file))
+    voice.last_resort(TXN, "acr_x")
+    voice.last_resort("txn_2", "acr_x")
+    assert TXN in caplog.text
+    assert [json.loads(line)["transaction_id"] for line in file.read_text().splitlines()] == [TXN, "txn_2"]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_of_last_resort_that_cannot_be_written_is_told(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    Voice(None, str(tmp_path / "no" / "ids")).last_resort(TXN, "acr_x")
+    assert "nor could the file of last resort" in caplog.text

@@ -1,0 +1,242 @@
+"""Rows that know a transaction without work, that are stuck, that people look at: for every journal."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from faregate.errors import JournalError
+from faregate.journals.terms import Terms
+from faregate.model import Failed
+from faregate.records import Again, Entry, Fresh, InProgress, Spent, Void
+from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
+from tests.journals.test_contract import (
+    GOOD,
+    HERE,
+    LEASE,
+    TERMS,
+    WORK_SECONDS,
+    decided,
+    fresh,
+    owed,
+    released,
+    started,
+)
+
+
+@pytest.fixture(name="clock")
+def _clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=KINDS, name="journal")
+def _journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[AnyJournal]:
+    made = KINDS[request.param](tmp_path, clock)
+    yield made
+    done_with(made)
+
+
+def due(journal: AnyJournal) -> Entry:
+    entry = journal.due()
+    assert entry is not None
+    return entry
+
+
+# A transaction is known, and no work was started
+
+
+def test_an_id_is_remembered_whoever_learned_it(journal: AnyJournal, clock: Clock) -> None:
+    """Two requests asked access, one after the other's lease; the first is answered, the second dies."""
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    quick = fresh(journal.claim("proof", HERE))
+    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    assert journal.claim("proof", HERE) == InProgress()
+    clock.now += TERMS.claim_lease
+    entry = due(journal)
+    assert (entry.transaction_id, entry.outcome, entry.waiting) == (TXN, None, False)
+    assert not journal.start(quick, TXN, ACR, WORK_SECONDS)
+
+
+def test_an_open_row_is_served_to_its_payer_and_failed_by_the_sweep(
+    journal: AnyJournal, clock: Clock
+) -> None:
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    fresh(journal.claim("proof", HERE))
+    journal.start(slow, TXN, ACR, WORK_SECONDS)
+    clock.now += TERMS.claim_lease
+    back = fresh(journal.claim("proof", HERE))
+    assert journal.start(back, TXN, ACR, WORK_SECONDS)
+    clock.now += LEASE
+    assert journal.decide(due(journal).ticket, Failed("interrupted"))
+
+
+def test_work_is_not_sold_for_an_open_row(journal: AnyJournal, clock: Clock) -> None:
+    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    clock.now += TERMS.claim_lease
+    entry = due(journal)
+    assert not journal.decide(entry.ticket, GOOD)
+    assert journal.decide(entry.ticket, Failed("interrupted"))
+
+
+def test_a_waiting_payment_that_is_open_after_all_may_be_begun_anew(
+    journal: AnyJournal, clock: Clock
+) -> None:
+    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    assert journal.due() is None
+    assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+
+
+def test_a_claim_that_somebody_else_had_is_not_forgotten(journal: AnyJournal, clock: Clock) -> None:
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    journal.drop(fresh(journal.claim("proof", HERE)))
+    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    clock.now += TERMS.claim_lease
+    assert due(journal).transaction_id == TXN
+
+
+def test_an_id_that_cannot_be_remembered_is_an_error(journal: AnyJournal, clock: Clock) -> None:
+    gone = fresh(journal.claim("proof", HERE))
+    journal.drop(gone)
+    with pytest.raises(JournalError, match="gone"):
+        journal.start(gone, TXN, ACR, WORK_SECONDS)
+    with pytest.raises(JournalError, match="gone"):
+        journal.wait(gone, TXN, ACR)
+
+
+def test_a_second_transaction_of_one_proof_is_an_error(journal: AnyJournal, clock: Clock) -> None:
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    quick = fresh(journal.claim("proof", HERE))
+    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    with pytest.raises(JournalError, match="another transaction"):
+        journal.start(quick, OTHER_TXN, ACR, WORK_SECONDS)
+
+
+# Stuck
+
+
+def stuck(journal: AnyJournal) -> None:
+    journal.stick(decided(journal), "refused")
+
+
+def test_a_stuck_row_is_not_the_sweeps(journal: AnyJournal, clock: Clock) -> None:
+    stuck(journal)
+    clock.now += 10**9
+    assert journal.due() is None
+    [holding] = journal.holdings(10)
+    assert (holding.transaction_id, holding.state, holding.reason) == (TXN, "stuck", "refused")
+
+
+def test_a_stuck_row_is_still_its_payers(journal: AnyJournal, clock: Clock) -> None:
+    stuck(journal)
+    entry = owed(journal.claim("proof", HERE))
+    assert (entry.outcome, entry.waiting) == (GOOD, False)
+    assert journal.claim("proof", HERE) == InProgress()
+    assert not journal.hold(entry.ticket)
+    entry = owed(journal.claim("proof", HERE))
+    journal.release(entry.ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+    assert journal.holdings(10) == []
+
+
+def test_a_stuck_row_can_be_closed(journal: AnyJournal, clock: Clock) -> None:
+    stuck(journal)
+    journal.close(owed(journal.claim("proof", HERE)).ticket, False)
+    assert journal.claim("proof", HERE) == Void()
+
+
+def test_what_waits_for_a_payment_can_be_stuck(journal: AnyJournal, clock: Clock) -> None:
+    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.stick(owed(journal.claim("proof", HERE)).ticket, "unknown")
+    entry = owed(journal.claim("proof", HERE))
+    assert (entry.outcome, entry.waiting) == (None, True)
+    journal.release(entry.ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.claim("proof", HERE) == InProgress()
+
+
+def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock: Clock) -> None:
+    assert journal.hold(decided(journal))
+    clock.now += TERMS.horizon - 1
+    assert journal.hold(due(journal).ticket)
+    clock.now += 1000
+    assert not journal.hold(due(journal).ticket)
+    clock.now += 10**9
+    assert journal.due() is None
+    assert owed(journal.claim("proof", HERE)).outcome == GOOD
+
+
+def test_a_stale_ticket_sticks_nothing(journal: AnyJournal, clock: Clock) -> None:
+    stale = decided(journal)
+    clock.now += LEASE
+    due(journal)
+    journal.stick(stale, "refused")
+    [holding] = journal.holdings(10)
+    assert holding.state == "ok"
+
+
+# Redelivery
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) -> None:
+    """A result that nobody got yet is handed out once all the same."""
+    for name, make in KINDS.items():
+        journal = make(tmp_path, clock, terms=replace(Terms(), redeliveries=0))
+        ticket = fresh(journal.claim(name, HERE))
+        assert journal.start(ticket, f"txn_{name}", ACR, WORK_SECONDS)
+        assert journal.decide(ticket, GOOD)
+        journal.release(ticket, "cGFpZA==", RECEIPT, delivered)
+        if not delivered:
+            assert isinstance(journal.claim(name, HERE), Again)
+        assert journal.claim(name, HERE) == Spent(f"txn_{name}")
+        done_with(journal)
+
+
+# People
+
+
+def test_people_see_what_is_owed_from_the_oldest_on(journal: AnyJournal, clock: Clock) -> None:
+    began = clock.now
+    journal.hold(decided(journal))
+    clock.now += 1
+    started(journal, "second", OTHER_TXN)
+    journal.claim("third", HERE)
+    first, second = journal.holdings(10)
+    assert (first.transaction_id, first.revision_id, first.state, first.attempts) == (TXN, ACR, "ok", 1)
+    assert (first.since, first.size, first.reason) == (began, len(b"result") + 4, "")
+    assert first.due_at > clock.now
+    assert (second.transaction_id, second.state) == (OTHER_TXN, "running")
+    assert journal.holdings(1) == [first]
+    assert journal.holding(OTHER_TXN) == second
+
+
+def test_people_take_what_nobody_else_has(journal: AnyJournal, clock: Clock) -> None:
+    ticket = decided(journal)
+    assert journal.take(TXN) is None
+    journal.hold(ticket)
+    entry = journal.take(TXN)
+    assert entry is not None
+    assert (entry.outcome, entry.proof) == (GOOD, "proof")
+    assert journal.take(TXN) is None
+    journal.close(entry.ticket, True)
+    assert journal.claim("proof", HERE) == Spent(TXN)
+
+
+def test_people_are_not_shown_what_is_settled_or_unheard_of(journal: AnyJournal, clock: Clock) -> None:
+    released(journal)
+    assert (journal.holdings(10), journal.holding(TXN), journal.take(TXN)) == ([], None, None)
+    assert (journal.holding(OTHER_TXN), journal.take(OTHER_TXN)) == (None, None)
+
+
+def test_a_claim_can_be_begun_anew_after_a_crash_before_access(journal: AnyJournal, clock: Clock) -> None:
+    journal.claim("proof", HERE)
+    clock.now += TERMS.claim_lease
+    assert isinstance(journal.claim("proof", HERE), Fresh)
+    assert journal.holdings(10) == []
