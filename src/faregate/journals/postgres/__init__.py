@@ -1,0 +1,52 @@
+"""The journal in a PostgreSQL database: for all processes of all machines that can reach it."""
+
+from collections.abc import Callable, Sequence
+
+try:
+    import psycopg as psycopg
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "The PostgreSQL journal needs psycopg: pip install 'faregate[postgres]'", name=error.name
+    ) from error
+
+from faregate.journals.postgres.pool import Pool
+from faregate.journals.postgres.shelf import PostgresShelf
+from faregate.journals.server_clock import ServerClock
+from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import DEFAULT_TERMS, Terms
+
+__all__ = ["PostgresJournal"]
+
+
+class PostgresJournal(StoredJournal):
+    """A `StoredJournal` in the database at `url` (`postgresql://user@host/database`), as libpq reads it.
+
+    Its tables are made when they are first needed, in the first schema of the user's search path. It keeps
+    up to `connections` open per process; `patience` is how many seconds a call waits for one of them, for
+    an answer, or for other writers. It goes by the server's clock, which all who share it agree on, unless
+    it is given a `clock`. Opens nothing until it is used. Raises `Misconfigured`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        keys: Sequence[bytes],
+        namespace: str = "",
+        terms: Terms = DEFAULT_TERMS,
+        max_rows: int = 1_000_000,
+        max_bytes: int = 4 * 1024**3,
+        clock: Callable[[], float] | None = None,
+        patience: float = 5.0,
+        connections: int = 4,
+    ) -> None:
+        shelf = PostgresShelf(Pool(url, patience, connections), namespace)
+        super().__init__(
+            shelf,
+            keys=keys,
+            namespace=namespace,
+            terms=terms,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            clock=clock or ServerClock(shelf.server_time),
+        )

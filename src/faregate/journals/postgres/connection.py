@@ -1,0 +1,81 @@
+"""A connection that waits for no answer for ever, and what it must find at the other end."""
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg.abc import ConnParam, PQGen
+from psycopg.rows import TupleRow
+
+from faregate.journals.postgres import faults
+
+T = TypeVar("T")
+logger = logging.getLogger("faregate")
+
+_SETTINGS = (
+    b"SELECT current_setting('default_transaction_isolation'), current_setting('fsync'), "
+    b"current_setting('full_page_writes')"
+)
+_READ_COMMITTED = b"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+_WEAK = {
+    "fsync": "payments may be forgotten, or the whole database be damaged: set fsync = on",
+    "full_page_writes": "the database may be damaged: set full_page_writes = on, unless its file system "
+    "never leaves a page half written",
+}
+
+
+class Connection(psycopg.Connection[TupleRow]):
+    """Gives up on an answer of which nothing came for `patience` seconds."""
+
+    patience = math.inf
+
+    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        return super().wait(_within(self.patience, gen), *args, **options)
+
+    def __del__(self, *_: Any) -> None:
+        """The pool closes what it opened. What came along over a fork is nobody's to close, or to warn of."""
+
+
+def _within(patience: float, answering: PQGen[T]) -> PQGen[T]:
+    """psycopg asks ten times a second, even if nothing came."""
+    end = time.monotonic() + patience
+    try:
+        wanted = next(answering)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > end:
+                raise faults.Late(f"no answer in {patience:g} seconds")
+            wanted = answering.send(ready)
+    except StopIteration as finished:
+        return cast(T, finished.value)
+
+
+def connected(parameters: Mapping[str, ConnParam], patience: float, prepare: bool) -> Connection:
+    """To whatever is there. Every statement is a transaction of its own."""
+    limits: dict[str, ConnParam] = {
+        "connect_timeout": math.ceil(patience),
+        "keepalives_idle": 30,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "fallback_application_name": "faregate",
+    }
+    given = {**limits, **parameters, "client_encoding": "UTF8"}
+    made: Any = Connection.connect
+    connection: Connection = made(autocommit=True, prepare_threshold=5 if prepare else None, **given)
+    connection.patience = patience
+    return connection
+
+
+def check_settings(connection: Connection, place: str) -> None:
+    """Tells of a server that may lose what it was told, and takes care that our conditions are seen anew
+    after waiting for another writer.
+    """
+    [[isolation, *durable]] = connection.execute(_SETTINGS).fetchall()
+    if isolation != "read committed":
+        connection.execute(_READ_COMMITTED)
+    for (name, danger), value in zip(_WEAK.items(), durable, strict=True):
+        if value == "off":
+            logger.warning("%s has %s = off: when its machine loses power, %s", place, name, danger)

@@ -1,0 +1,112 @@
+"""What PostgreSQL's errors mean for a seller, and what to do. No password is ever part of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+
+_OTHER_SERVER = {"25006", "57P01", "57P02", "57P03"}
+"""It is read-only or going down: another one may have its name by now."""
+UNPREPARED = {"26000", "42P05"}
+"""A pooler in between gave us another session, which knows other prepared statements than ours."""
+_UNREADABLE = {"42P01", "42703", "3F000", "XX001", "XX002"}
+_WHY = {
+    "25006": "is read-only, a standby perhaps: name the server that takes writes",
+    "28000": "lets nobody in with this user name and way of connecting",
+    "28P01": "does not accept the password",
+    "3D000": "is not there: make the database first",
+    "3F000": "has no schema where tables could be: look at the user's search path",
+    "42501": "refuses its user what a journal needs: CREATE on the schema for the first start, then SELECT, "
+    "INSERT, UPDATE and DELETE on the tables faregate_journal and faregate_journal_version",
+    "42703": "has a table faregate_journal that is not this version's",
+    "42P01": "lost its table faregate_journal while it was in use: put it back, or restart to begin anew",
+    "53100": "has no room left on its disk",
+    "53200": "has no memory left",
+    "53300": "has no connection left: allow more of them, or give the journals fewer",
+    "55P03": "keeps the row locked for another writer for too long",
+    "57014": "did not finish in the time it was given",
+    "57P03": "is starting up or shutting down",
+    "XX001": "is damaged",
+    "XX002": "is damaged",
+}
+
+
+class Broken(JournalError):
+    """The connection is of no use any more. What was asked may have been done or not."""
+
+
+class Late(psycopg.OperationalError):
+    """Neither an answer nor an end of the connection in the time we have."""
+
+
+def place_of(parameters: Mapping[str, object]) -> str:
+    """How a database is called in what we say. Raises `Misconfigured`."""
+    host, port = str(parameters.get("host", "")), str(parameters.get("port", ""))
+    name = str(parameters.get("dbname", ""))
+    if "@" in host + name or port.strip("0123456789,"):
+        raise not_a_url()
+    return f"PostgreSQL {host or 'of this machine'}{port and ':'}{port}{name and '/'}{name}"
+
+
+def not_a_url() -> Misconfigured:
+    """What could not be read may be a part of the password, so it is not repeated."""
+    return Misconfigured(
+        "The journal's address cannot be read. It is postgresql://user:password@host:5432/database, and "
+        "what is special in an address (@ : / ? # % and spaces) is percent-encoded in user and password."
+    )
+
+
+def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool:
+    return connection.closed or isinstance(error, Late) or error.sqlstate in _OTHER_SERVER | UNPREPARED
+
+
+def told(error: psycopg.Error, place: str) -> JournalError:
+    kind = JournalUnreadable if error.sqlstate in _UNREADABLE else JournalError
+    return kind(_told(error, place, "could not be read or written"))
+
+
+def broken(error: psycopg.Error, place: str) -> JournalError:
+    return Broken(_told(error, place, "could not be read or written"))
+
+
+def unreachable(error: psycopg.Error, place: str) -> JournalError:
+    return JournalError(_told(error, place, "cannot be reached"))
+
+
+def _told(error: psycopg.Error, place: str, otherwise: str) -> str:
+    return f"the journal in {place} {_WHY.get(error.sqlstate or '', otherwise)} ({_said(error)})"
+
+
+def impossible(error: psycopg.Error) -> JournalError:
+    return JournalError(f"the journal refused an impossible row: {_said(error)}")
+
+
+def busy(place: str) -> JournalError:
+    return JournalError(f"all connections to the journal in {place} were in use for too long")
+
+
+def taken_away(place: str) -> JournalUnreadable:
+    return JournalUnreadable(
+        f"the journal in {place} was taken away while it was in use: put it back, or restart to begin anew"
+    )
+
+
+def other_version(place: str, version: int, known: int) -> JournalUnreadable:
+    return JournalUnreadable(
+        f"the journal in {place} is of version {version}, and this faregate knows {known}: "
+        "use the newer faregate that wrote it"
+    )
+
+
+def another_programs(place: str) -> JournalUnreadable:
+    return JournalUnreadable(
+        f"{place} has a table faregate_journal or faregate_journal_version that is not a journal's: "
+        "give the journal a database or a schema of its own"
+    )
+
+
+def _said(error: psycopg.Error) -> str:
+    """The first line: what follows it may hold values."""
+    return str(error).partition("\n")[0].strip() or type(error).__name__

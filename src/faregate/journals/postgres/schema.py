@@ -1,0 +1,119 @@
+"""What the tables may hold. What must not happen to a row is refused by the database itself.
+
+A change of the schema gets a new `VERSION`, and a step from each older one.
+"""
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import TupleRow
+
+from faregate.journals.postgres import faults
+
+VERSION = 1
+LOCK = 0x666172656761746A
+"""Whoever makes the tables holds this one. Any number, but always the same."""
+
+_NEVER_BACK = """
+    OLD.state IN ('settled', 'closed', 'paid') AND NEW.state <> OLD.state
+    OR NEW.state = 'claimed' AND OLD.state <> 'claimed'
+    OR OLD.state IN ('ok', 'failed') AND NEW.state IN ('open', 'waiting', 'running')
+    OR NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')
+"""
+TABLES = (
+    """
+    CREATE TABLE faregate_journal (
+        namespace text NOT NULL,
+        key bytea NOT NULL CHECK (octet_length(key) = 32),
+        stamp bigint NOT NULL,
+        fence bigint NOT NULL,
+        generation bigint NOT NULL CHECK (generation >= 1),
+        state text NOT NULL,
+        request text NOT NULL,
+        transaction_id text,
+        revision_id text NOT NULL,
+        since double precision NOT NULL,
+        lease_until double precision NOT NULL,
+        due_at double precision NOT NULL,
+        expires_at double precision,
+        delivered boolean NOT NULL,
+        redelivered bigint NOT NULL CHECK (redelivered >= 0),
+        holds_so_far bigint NOT NULL CHECK (holds_so_far >= 0),
+        size bigint NOT NULL CHECK (size >= 0),
+        reason text NOT NULL,
+        proof bytea,
+        payment_response bytea,
+        receipt bytea,
+        result bytea,
+        PRIMARY KEY (namespace, key),
+        CONSTRAINT faregate_journal_one_row_per_transaction UNIQUE (namespace, transaction_id),
+        CONSTRAINT known_state CHECK (state IN ('claimed', 'open', 'waiting', 'running', 'ok', 'failed',
+            'settled', 'closed', 'paid', 'stuck')),
+        CONSTRAINT claimed_has_no_transaction CHECK ((transaction_id IS NULL) = (state = 'claimed')),
+        CONSTRAINT owed_never_expires CHECK (
+            (expires_at IS NULL) = (state IN ('open', 'waiting', 'running', 'ok', 'failed', 'stuck'))),
+        CONSTRAINT decided_has_its_outcome CHECK (
+            state = 'stuck' OR (result IS NOT NULL) = (state IN ('ok', 'failed', 'settled'))),
+        CONSTRAINT settled_is_paid CHECK ((payment_response IS NOT NULL) = (state = 'settled')),
+        CONSTRAINT settled_has_its_receipt CHECK ((receipt IS NOT NULL) = (state = 'settled')),
+        CONSTRAINT proof_until_final CHECK (
+            (proof IS NOT NULL) = (state NOT IN ('settled', 'closed', 'paid')))
+    )
+    """,
+    # What is sealed cannot be compressed, so nobody need try.
+    """
+    ALTER TABLE faregate_journal ALTER proof SET STORAGE EXTERNAL, ALTER result SET STORAGE EXTERNAL
+    """,
+    """
+    CREATE INDEX faregate_journal_owed ON faregate_journal (namespace, lease_until)
+    WHERE expires_at IS NULL AND state <> 'stuck'
+    """,
+    # Covers `measure` as well, and finds the stuck ones among those that never expire.
+    "CREATE INDEX faregate_journal_expiring ON faregate_journal (namespace, expires_at, size)",
+    """
+    CREATE FUNCTION faregate_journal_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION USING MESSAGE = TG_ARGV[0], ERRCODE = 'integrity_constraint_violation'; END $$
+    """,
+    f"""
+    CREATE TRIGGER faregate_journal_never_back BEFORE UPDATE OF state ON faregate_journal
+    FOR EACH ROW WHEN ({_NEVER_BACK})
+    EXECUTE FUNCTION faregate_journal_refuse('a row never goes back')
+    """,
+    """
+    CREATE TRIGGER faregate_journal_decided_once BEFORE UPDATE OF result ON faregate_journal
+    FOR EACH ROW WHEN (OLD.result IS NOT NULL AND NEW.result IS NOT NULL)
+    EXECUTE FUNCTION faregate_journal_refuse('an outcome is decided once')
+    """,
+    "CREATE TABLE faregate_journal_version (version integer NOT NULL)",
+)
+_STANDING = (
+    b"SELECT to_regclass('faregate_journal') IS NOT NULL, to_regclass('faregate_journal_version') IS NOT NULL"
+)
+_VERSION = b"SELECT version FROM faregate_journal_version"
+_LIMITED = b"SELECT set_config('lock_timeout', %s, true), set_config('synchronous_commit', 'on', true)"
+
+
+def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
+    """Whether the journal is there; False if nothing of it is. Raises `JournalUnreadable` for all else."""
+    standing = connection.execute(_STANDING).fetchone()
+    if standing == (False, False):
+        return False
+    if standing != (True, True):
+        raise faults.another_programs(place)
+    try:
+        [[version]] = connection.execute(_VERSION).fetchall()
+    except (errors.UndefinedColumn, ValueError):
+        raise faults.another_programs(place) from None
+    if version != VERSION:
+        raise faults.other_version(place, version, VERSION)
+    return True
+
+
+def make(connection: psycopg.Connection[TupleRow], place: str, patience: float) -> None:
+    """All of it or nothing; another process may be doing the same."""
+    with connection.transaction():
+        connection.execute(_LIMITED, [f"{1000 * patience:.0f}"])
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        if not is_made(connection, place):
+            for statement in TABLES:
+                connection.execute(statement.encode())
+            connection.execute("INSERT INTO faregate_journal_version VALUES (%s)", [VERSION])

@@ -1,0 +1,157 @@
+"""The rows of one namespace in PostgreSQL (`faregate.journals.shelf.Shelf`).
+
+Each write is one statement and one round trip. It says itself whether it must be on the disk before it is
+answered, and how long it waits for another writer, so nothing depends on what a session was told before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast, get_args, get_type_hints
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from faregate.journals.postgres import faults
+from faregate.journals.postgres.connection import Connection
+from faregate.journals.postgres.pool import Pool
+from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
+
+T = TypeVar("T")
+PURGE = 8
+"""Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
+ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"
+
+_ALL = ", ".join(COLUMNS)
+_TYPES = {bytes: "bytea", int: "bigint", str: "text", float: "float8", bool: "boolean"}
+_VALUES = ", ".join(
+    f"%s::{_TYPES[(get_args(kind) or (kind,))[0]]}" for kind in get_type_hints(Record).values()
+)
+_MINE = "FROM faregate_journal WHERE namespace = %s"
+_HOW = "set_config('synchronous_commit', %s, true) <> '' AND set_config('lock_timeout', %s, true) <> ''"
+_FIND = f"SELECT {_ALL} {_MINE} AND key = ANY(%s) ORDER BY array_position(%s, key) LIMIT 1"
+_FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = %s"
+_OWED = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT %s"
+_TAKEN = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND stamp = %s"
+_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
+_MEASURE = f"SELECT count(*), coalesce(sum(size), 0)::bigint {_MINE}"
+_KEY = f"SELECT {_MINE} AND key = %s"
+_BEARS = f"{_KEY} AND stamp = %s"
+_EXPIRED = f"SELECT key {_MINE} AND expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
+_PURGE = f"DELETE {_MINE} AND key = ANY(ARRAY({_EXPIRED}))"
+_INSERT = (
+    f"WITH forgotten AS ({_PURGE}) INSERT INTO faregate_journal (namespace, {_ALL}) SELECT %s, {_VALUES} "
+    f"WHERE NOT EXISTS (SELECT {_MINE} AND key = ANY(%s)) AND {_HOW} ON CONFLICT (namespace, key) DO NOTHING"
+)
+_DELETE = f"DELETE {_MINE} AND key = %s AND stamp = %s AND {_HOW}"
+_DUE = (
+    f"SELECT key {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= %s AND due_at <= %s "
+    "ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED"
+)
+
+
+class PostgresShelf:
+    """A write that need not outlive a power cut is on the disk within a second."""
+
+    def __init__(self, pool: Pool, namespace: str) -> None:
+        self._pool = pool
+        self._namespace = namespace
+        self._patience = f"{1000 * pool.patience:.0f}"
+
+    # Reading
+
+    def find(self, keys: Sequence[bytes]) -> Record | None:
+        return self._found(_FIND, list(keys), list(keys))
+
+    def find_transaction(self, transaction_id: str) -> Record | None:
+        return self._found(_FIND_TRANSACTION, transaction_id)
+
+    def owed(self, limit: int) -> list[Record]:
+        return [_record(row) for row in self._read(_OWED, limit)]
+
+    def measure(self) -> tuple[int, int]:
+        [measured] = self._read(_MEASURE)
+        return cast(tuple[int, int], measured)
+
+    def server_time(self) -> float:
+        """Seconds since 1970, as the server counts them."""
+        [[seconds]] = self._run(lambda connection, _: _asked(connection, _TIME).fetchall())
+        return float(seconds)
+
+    def _found(self, query: str, *values: Any) -> Record | None:
+        rows = self._read(query, *values)
+        return _record(rows[0]) if rows else None
+
+    def _read(self, query: str, *values: Any) -> list[TupleRow]:
+        return self._run(lambda connection, _: _asked(connection, query, self._namespace, *values).fetchall())
+
+    # Writing
+
+    def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
+        mine = self._namespace
+        values = (mine, mine, now, PURGE, mine, *record.values(), mine, list(rivals))
+        return self._write(_INSERT, values) == 1 or self._bears(record["key"], record["stamp"])
+
+    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
+        change = f"{_update(changes)} AND key = %s AND stamp = %s AND {_HOW}"
+        values = (*changes.values(), self._namespace, key, stamp)
+        return self._write(change, values, durable) == 1 or self._bears(key, changes["stamp"])
+
+    def _bears(self, key: bytes, stamp: int) -> bool:
+        """Whether this very write was done before, and its answer lost."""
+        return len(self._read(_BEARS, key, stamp)) == 1
+
+    def delete(self, key: bytes, stamp: int) -> bool:
+        def forget(connection: Connection, again: bool) -> bool:
+            values = (self._namespace, key, stamp, *self._how(False))
+            if _asked(connection, _DELETE, *values).rowcount == 1:
+                return True
+            return again and _asked(connection, _KEY, self._namespace, key).rowcount == 0
+
+        return self._run(forget)
+
+    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+        """Rows that others are taking at this moment are passed over."""
+        mine = self._namespace
+        take = f"{_update(changes)} AND key = ({_DUE}) AND {_HOW} RETURNING {_ALL}"
+        values = (*changes.values(), mine, mine, now, now, *self._how(False))
+
+        def taken(connection: Connection, again: bool) -> TupleRow | None:
+            before = again and _asked(connection, _TAKEN, mine, changes["stamp"]).fetchone()
+            return before or _asked(connection, take, *values).fetchone()
+
+        row = self._run(taken)
+        return None if row is None else _record(row)
+
+    def purge(self, now: float, limit: int) -> int:
+        mine = self._namespace
+        return self._write(f"{_PURGE} AND {_HOW}", (mine, mine, now, limit))
+
+    def disconnect(self) -> None:
+        self._pool.disconnect()
+
+    def _write(self, statement: str, values: Sequence[Any], durable: bool = False) -> int:
+        how = self._how(durable)
+        return self._run(lambda connection, _: _asked(connection, statement, *values, *how).rowcount)
+
+    def _how(self, durable: bool) -> tuple[str, str]:
+        return "on" if durable else "off", self._patience
+
+    def _run(self, ask: Callable[[Connection, bool], T]) -> T:
+        try:
+            return self._pool.run(ask)
+        except psycopg.IntegrityError as error:
+            if error.diag.constraint_name == ONE_ROW_PER_TRANSACTION:
+                raise TransactionTaken from None
+            raise faults.impossible(error) from error
+
+
+def _asked(connection: Connection, statement: str, *values: Any) -> psycopg.Cursor[TupleRow]:
+    return connection.execute(statement.encode(), values, binary=True)
+
+
+def _update(changes: Mapping[str, Any]) -> str:
+    columns = ", ".join(f"{name} = %s" for name in changes)
+    return f"UPDATE faregate_journal SET {columns} WHERE namespace = %s"  # noqa: S608
+
+
+def _record(row: TupleRow) -> Record:
+    return cast(Record, dict(zip(COLUMNS, row, strict=True)))
