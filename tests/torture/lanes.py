@@ -1,0 +1,96 @@
+"""Lanes: processes that run one trial after another, side by side, all forked from one."""
+
+import json
+import selectors
+import socket
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from faregate.merchant.transports import over_httpcore
+from tests.torture import processes, service
+from tests.torture.plan import Trial
+from tests.torture.story import Ground, Story
+
+
+@dataclass
+class Lane:
+    process: processes.Process
+    talk: socket.socket
+    doing: Trial | None = None
+
+
+class Lanes:
+    """So many of them, and the service that all use. Ends them all when the block ends."""
+
+    def __init__(self, count: int, folder: Path, stores: dict[str, str]) -> None:
+        self._count = count
+        self._folder = folder
+        self._stores = stores
+        self._lanes: list[Lane] = []
+
+    def __enter__(self) -> "Lanes":
+        over_httpcore._trust()  # dear, and needed by every shop
+        processes.lifeline()
+        self._service = processes.serving(service.run)
+        for _ in range(self._count):
+            ours, theirs = socket.socketpair()
+            foreign = [ours, *(lane.talk for lane in self._lanes)]
+            process = processes.fork(lambda theirs=theirs: self._work(theirs), foreign)
+            theirs.close()
+            self._lanes.append(Lane(process, ours))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lane in self._lanes:
+            lane.talk.close()
+            lane.process.kill()
+        self._service.kill()
+
+    def run(self, trials: Iterable[Trial]) -> Iterator[dict[str, Any]]:
+        """What each trial gave, as they end."""
+        left = iter(trials)
+        with selectors.DefaultSelector() as selector:
+            for lane in self._lanes:
+                if _give(lane, left):
+                    selector.register(lane.talk, selectors.EVENT_READ, lane)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    lane = key.data
+                    yield _take(lane)
+                    if not _give(lane, left):
+                        selector.unregister(lane.talk)
+
+    def _work(self, talk: socket.socket) -> None:
+        processes.lifeline()
+        with talk.makefile("rw") as lines:
+            for line in lines:
+                trial = Trial(**json.loads(line))
+                ground = Ground(self._service.port, self._folder, self._stores.get(trial.kind, ""))
+                print(json.dumps(_told(trial, ground)), file=lines, flush=True)
+
+
+def _give(lane: Lane, left: Iterator[Trial]) -> bool:
+    lane.doing = next(left, None)
+    if lane.doing is not None:
+        lane.talk.sendall(json.dumps(asdict(lane.doing)).encode() + b"\n")
+    return lane.doing is not None
+
+
+def _take(lane: Lane) -> dict[str, Any]:
+    with lane.talk.makefile("r") as lines:
+        line = lines.readline()
+    if not line:
+        sys.exit(f"the lane of {lane.doing} ended")
+    said: dict[str, Any] = json.loads(line)
+    return said
+
+
+def _told(trial: Trial, ground: Ground) -> dict[str, Any]:
+    try:
+        return Story(trial, ground).told()
+    except Exception:
+        return {"trial": trial.name, "error": traceback.format_exc(), "deaths": [], "wrongs": {}, "counts": {}}

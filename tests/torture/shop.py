@@ -1,0 +1,130 @@
+"""The processes that are killed: a shop under uvicorn, and one that sweeps beside it.
+
+Their times are short, so that whoever takes over need not wait long; the order of things is the same.
+"""
+
+import json
+import os
+import random
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from faregate import settle
+from faregate.emulator import TEST_KEY
+from faregate.journals.terms import Terms
+from faregate.merchant.transports.over_httpcore import HttpcoreTransport
+from faregate.paywall import Paywall
+from faregate.ports import Journal
+from faregate.starlette import PaywallMiddleware, paid
+from faregate.sweeping import keep_sweeping
+from tests.torture import broken, inside, stores
+from tests.torture.kills import DyingJournal, DyingTransport, Kills, dying_server
+from tests.torture.points import Death
+
+CONTENT = "paid content"
+SELLS = "daily_report"
+SELLER = "https://seller.example"
+PATH = "/paid"
+TIMEOUT = 0.25
+WORK_SECONDS = 0.25
+SWEEP_EVERY = 0.03
+TERMS = Terms(claim_lease=0.5, completion_lease=0.6, first_pause=0.03, longest_pause=0.2)
+
+
+@dataclass(frozen=True)
+class Life:
+    """One process: where it dies, and what it works on. `service` is the trial's own address of it."""
+
+    kind: str
+    store: str
+    service: str
+    executions: Path
+    said: Path
+    death: Death | None = None
+    visit: int = 1
+    broken: str = ""
+
+
+def serve(life: Life, listener: socket.socket) -> None:
+    """A shop, until it is killed."""
+    kills = _begin(life)
+    paywall = _paywall(life, kills)
+
+    async def work(request: Request) -> Response:
+        _note(life.executions, request)
+        kills.reach("work:begin")
+        await _nothing_for_a_while()
+        kills.reach("work:middle")
+        if request.query_params.get("work") == "fails":
+            return JSONResponse({"sorry": True}, 500)
+        result = JSONResponse({"result": CONTENT, "run": os.urandom(8).hex()})
+        kills.reach("work:end")
+        return result
+
+    async def sweep(_request: Request) -> Response:
+        return JSONResponse(await paywall.asweep())
+
+    routes = [Route(PATH, paid(SELLS)(work)), Route("/sweep", sweep)]
+    app = Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall)])
+    # asyncio writes at once what uvloop would keep until the loop comes round again.
+    config = uvicorn.Config(dying_server(app, kills), loop="asyncio", lifespan="off", log_level="warning")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def sweep(life: Life) -> None:
+    """What `faregate sweep --watch` does, until it is killed."""
+    keep_sweeping(_paywall(life, _begin(life)), SWEEP_EVERY, lambda _sentence: None)
+
+
+def _begin(life: Life) -> Kills:
+    said = os.open(life.said, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    random.seed()
+    kills = Kills(life.death, life.visit)
+    inside.watch(life.kind, kills)
+    broken.break_it(life.broken)
+    settle.COMPLETE_PAUSES = (0.01, 0.03)
+    return kills
+
+
+def _paywall(life: Life, kills: Kills) -> Paywall:
+    def journal(namespace: str, _terms: Terms) -> Journal:
+        dying: Any = DyingJournal(stores.open_journal(life.kind, life.store, namespace, TERMS), kills)
+        return dying  # type: ignore[no-any-return]
+
+    return Paywall(
+        api_key=TEST_KEY,
+        base_url=life.service,
+        public_url=SELLER,
+        environ={},
+        journal=journal,
+        transport=DyingTransport(HttpcoreTransport(), kills),
+        timeout=TIMEOUT,
+        max_work_seconds=WORK_SECONDS,
+    )
+
+
+async def _nothing_for_a_while() -> None:
+    import asyncio
+
+    await asyncio.sleep(0.002)
+
+
+def _note(executions: Path, request: Request) -> None:
+    """One line, in one write: lines of several processes do not mix."""
+    line = json.dumps({"transaction": request.state.payment.transaction_id, "pid": os.getpid()})
+    log = os.open(executions, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(log, f"{line}\n".encode())
+    finally:
+        os.close(log)
