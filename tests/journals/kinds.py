@@ -7,6 +7,7 @@ from typing import Any
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.stored import StoredJournal
+from tests.houses.shared import shared
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 AnyJournal = MemoryJournal | StoredJournal
@@ -41,8 +42,36 @@ def django(place: Path, clock: Clock, namespace: str = "test", **options: Any) -
     return StoredJournal(DjangoShelf(namespace, "default"), namespace=namespace, clock=clock, **options)
 
 
-KINDS: dict[str, Callable[..., AnyJournal]] = {"memory": memory, "sqlite": sqlite, "django": django}
-STORED: dict[str, Callable[..., StoredJournal]] = {"sqlite": sqlite, "django": django}
+def redis(place: Path, clock: Clock, **options: Any) -> StoredJournal:
+    """In the Redis of this run of tests, under a namespace of the test's own."""
+    from faregate.journals.redis import RedisJournal
+
+    return RedisJournal(shared("redis"), clock=clock, **_own(place, options))
+
+
+def postgres(place: Path, clock: Clock, **options: Any) -> StoredJournal:
+    """In the PostgreSQL of this run of tests, under a namespace of the test's own."""
+    from faregate.journals.postgres import PostgresJournal
+
+    return PostgresJournal(shared("postgres"), clock=clock, **_own(place, options))
+
+
+def _own(place: Path, options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "keys": [KEY],
+        "patience": 20,
+        **options,
+        "namespace": f"{options.get('namespace', 'test')} {place}",
+    }
+
+
+STORED: dict[str, Callable[..., StoredJournal]] = {
+    "sqlite": sqlite,
+    "django": django,
+    "redis": redis,
+    "postgres": postgres,
+}
+KINDS: dict[str, Callable[..., AnyJournal]] = {"memory": memory, **STORED}
 
 
 def done_with(journal: AnyJournal) -> None:

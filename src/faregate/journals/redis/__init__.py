@@ -1,0 +1,44 @@
+"""The journal in Redis: for many machines that share one server. What it promises is what Redis promises:
+with `appendfsync always` a power cut loses nothing; a fail-over to a replica may lose the last writes."""
+
+from collections.abc import Callable, Sequence
+
+from faregate.journals.redis.server import RedisServer
+from faregate.journals.redis.shelf import RedisShelf
+from faregate.journals.server_clock import ServerClock
+from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import DEFAULT_TERMS, Terms
+
+__all__ = ["RedisJournal"]
+
+
+class RedisJournal(StoredJournal):
+    """A `StoredJournal` in the Redis server at `url` (redis://, rediss:// or unix://).
+
+    `patience` is how many seconds a call waits for the server. Its time is `clock`, unless another is given.
+    Opens nothing until it is used. Raises `Misconfigured`: now for what is no URL, and on the first use for
+    a server that may forget rows to make room.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        keys: Sequence[bytes],
+        namespace: str = "",
+        terms: Terms = DEFAULT_TERMS,
+        max_rows: int = 1_000_000,
+        max_bytes: int = 4 * 1024**3,
+        clock: Callable[[], float] | None = None,
+        patience: float = 5.0,
+    ) -> None:
+        server = RedisServer(url, namespace, patience)
+        super().__init__(
+            RedisShelf(server),
+            keys=keys,
+            namespace=namespace,
+            terms=terms,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            clock=clock or ServerClock(server.time),
+        )

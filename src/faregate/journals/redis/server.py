@@ -1,0 +1,80 @@
+"""A Redis server as one namespace sees it: the mark of its journal there, and scripts that are sent twice at
+most. Who sends one again tells it so: whether it was done the first time is not known."""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha1, sha256
+from typing import Any, TypeVar, cast
+
+from redis.exceptions import NoScriptError, RedisError
+
+from faregate.journals.redis import faults, guard
+from faregate.journals.redis.connections import Connections, Word
+
+T = TypeVar("T")
+
+
+class RedisServer:
+    """Half of `patience` is for each of two tries."""
+
+    def __init__(self, url: str, namespace: str, patience: float) -> None:
+        self._connections = Connections(url, patience / 2)
+        self._call = self._connections.call
+        self._place = self._connections.place
+        self._namespace = namespace
+        self._schema = f"faregate:{{{sha256(namespace.encode()).hexdigest()[:32]}}}:schema"
+        self._mark = ""
+        self._warned: set[str] = set()
+
+    def run(self, script: str, *arguments: Word) -> list[Any]:
+        """What a script of `faregate.journals.redis.scripts` answers. Raises `JournalError`."""
+        mark = self._mark or self._opened()
+        answer = self._asked_twice(lambda sent: self._evaluate(script, mark, sent, *arguments))
+        if answer[0] == b"elsewhere":
+            raise faults.elsewhere(answer[1].decode(), self._place)
+        return cast(list[Any], answer)
+
+    def time(self) -> float:
+        """The server's clock."""
+        seconds, micros = self._asked_twice(lambda _: self._call("TIME"))
+        return int(seconds) + int(micros) / 1e6
+
+    def disconnect(self) -> None:
+        self._connections.close()
+        self._mark = ""
+
+    def _opened(self) -> str:
+        """The mark of the journal there; in a server that has none yet, ours."""
+        self._asked_twice(lambda _: guard.check(self._call, self._place, self._warned))
+        made = f"{faults.VERSION} {os.urandom(8).hex()} {self._namespace}"
+        self._asked_twice(lambda _: self._call("SET", self._schema, made, "NX"))
+        mark = (self._asked_twice(lambda _: self._call("GET", self._schema)) or b"").decode()
+        if mark.partition(" ")[0] != str(faults.VERSION):
+            raise faults.elsewhere(mark, self._place)
+        self._mark = mark
+        return mark
+
+    def _asked_twice(self, ask: Callable[[str], T]) -> T:
+        try:
+            try:
+                return ask("first")
+            except RedisError as error:
+                if not faults.is_lost(error):
+                    raise
+                return ask("again")
+        except RedisError as error:
+            raise faults.told(error, self._place) from error
+
+    def _evaluate(self, script: str, mark: str, sent: str, *arguments: Word) -> Any:
+        words = (1, self._schema, mark, sent, *arguments)
+        try:
+            return self._call("EVALSHA", _digest(script), *words)
+        except NoScriptError:
+            return self._call("EVAL", script, *words)
+
+
+@cache
+def _digest(script: str) -> str:
+    """How Redis names it."""
+    return sha1(script.encode(), usedforsecurity=False).hexdigest()
