@@ -32,9 +32,9 @@ def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(colour: str) -
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
     assert ask(app, "/", proof)[0]["status"] == 202
     assert SWEEPS[colour](paywall) == 0  # not due yet
-    clock.now += 5
+    clock.now += 7
     assert SWEEPS[colour](paywall) == 1  # still settling
-    clock.now += 10
+    clock.now += 13
     assert SWEEPS[colour](paywall) == 1  # settled and proven
     clock.now += 3600
     assert SWEEPS[colour](paywall) == 0
