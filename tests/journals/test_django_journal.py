@@ -173,15 +173,16 @@ def test_nothing_of_a_payment_can_be_read_from_the_table(journal: StoredJournal)
         "body-canary",
         "value-canary",
         "response-canary",
+        "receipt-canary",
     )
-    proof, url, header, body, value, response = canaries
+    proof, url, header, body, value, response, receipt = canaries
     good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
     ticket = fresh(journal.claim(proof, f"GET /{url}"))
     seen = repr(list(JournalRow.objects.values()))
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, good)
     seen += repr(list(JournalRow.objects.values()))
-    journal.release(ticket, response, True)
+    journal.release(ticket, response, receipt, True)
     seen += repr(list(JournalRow.objects.values()))
     assert TXN in seen
     assert [canary for canary in (*canaries, "GET /") if canary in seen] == []
@@ -210,10 +211,10 @@ def test_the_admin_shows_rows_and_nothing_sealed(journal: StoredJournal, admin: 
     assert shown.status_code == 200
     page = shown.content.decode()
     assert TXN in page
-    assert "decided" in page
+    assert ">ok<" in page
     for page in (listed, shown.content.decode()):
         assert [
-            name for name in ("roof", "ayment response", "Result", "b&#x27;", "memory") if name in page
+            name for name in ("roof", "ayment response", "eceipt", "Result", "b&#x27;", "memory") if name in page
         ] == []
 
 
@@ -229,4 +230,4 @@ def test_the_admin_changes_nothing(journal: StoredJournal, admin: Client) -> Non
     ]
     assert [answer.status_code for answer in answers] == [403] * 4
     admin.post(base, {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"})
-    assert JournalRow.objects.get(pk=row.pk).state == "decided"
+    assert JournalRow.objects.get(pk=row.pk).state == "ok"

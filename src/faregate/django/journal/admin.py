@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 else:
     ModelAdmin = admin.ModelAdmin
 
-_SHOWN = ("transaction_id", "state", "outcome", "size", "leased_until", "due", "expires")
-_SEALED = ("proof", "payment_response", "result")
+_SHOWN = ("transaction_id", "state", "reason", "size", "claimed", "leased_until", "due", "expires")
+_SEALED = ("proof", "payment_response", "receipt", "result")
 
 
 @admin.register(JournalRow)
 class JournalRowAdmin(ModelAdmin):
     list_display = _SHOWN
-    list_filter = ("state", "outcome", "namespace")
+    list_filter = ("state", "namespace")
     search_fields = ("transaction_id",)
     ordering = ("-lease_until",)
-    fields = ("namespace", "revision_id", *_SHOWN, "delivered", "redelivered", "holds_so_far")
+    fields = ("namespace", "revision_id", *_SHOWN, "generation", "delivered", "redelivered", "holds_so_far")
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalRow]:
@@ -39,13 +39,18 @@ class JournalRowAdmin(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:
         return False
 
+    @admin.display(description="claimed at")
+    def claimed(self, row: JournalRow) -> datetime:
+        return _moment(row.since)
+
     @admin.display(description="leased until")
     def leased_until(self, row: JournalRow) -> datetime:
         return _moment(row.lease_until)
 
     @admin.display(description="due for the sweep")
     def due(self, row: JournalRow) -> datetime | None:
-        return None if row.expires_at is not None else _moment(max(row.lease_until, row.due_at))
+        never = row.expires_at is not None or row.state == "stuck"
+        return None if never else _moment(max(row.lease_until, row.due_at))
 
     @admin.display(description="forgotten after")
     def expires(self, row: JournalRow) -> datetime | None:

@@ -9,6 +9,7 @@ from faregate.journals.row import State
 
 if TYPE_CHECKING:
     Text = models.CharField[str, str]
+    LongText = models.TextField[str, str]
     MaybeText = models.CharField[str | None, str | None]
     Big = models.BigIntegerField[int, int]
     Count = models.PositiveIntegerField[int, int]
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     Sealed = models.BinaryField[bytes | None, bytes | None]
 
 STATES = tuple(state.value for state in State)
-OWED = ("waiting", "running", "decided")
-OPEN = ("claimed", *OWED)
-DECIDED = ("decided", "released")
+OWED = ("open", "waiting", "running", "ok", "failed", "stuck")
+DECIDED = ("ok", "failed", "settled")
+FINAL = ("settled", "closed", "paid")
 
 
 def _exactly(when: Q, states: tuple[str, ...]) -> Q:
@@ -31,17 +32,19 @@ def _exactly(when: Q, states: tuple[str, ...]) -> Q:
 
 
 class JournalRow(models.Model):
-    """One proof (`faregate.journals.shelf.Record`); `proof`, `payment_response` and `result` are sealed."""
+    """One proof (`faregate.journals.shelf.Record`): what is bytes is sealed."""
 
     # Hexadecimal: not every database can look up bytes.
     key: "Text" = models.CharField(max_length=64, primary_key=True)
     namespace: "Text" = models.CharField(max_length=255)
     stamp: "Big" = models.BigIntegerField()
     fence: "Big" = models.BigIntegerField()
+    generation: "Big" = models.BigIntegerField()
     state: "Text" = models.CharField(max_length=16)
     request: "Text" = models.CharField(max_length=64)
     transaction_id: "MaybeText" = models.CharField(max_length=128, null=True)
     revision_id: "Text" = models.CharField(max_length=128, blank=True)
+    since: "Seconds" = models.FloatField()
     lease_until: "Seconds" = models.FloatField()
     due_at: "Seconds" = models.FloatField()
     expires_at: "MaybeSeconds" = models.FloatField(null=True)
@@ -49,16 +52,20 @@ class JournalRow(models.Model):
     redelivered: "Count" = models.PositiveIntegerField()
     holds_so_far: "Count" = models.PositiveIntegerField()
     size: "Bytes" = models.PositiveBigIntegerField()
-    outcome: "MaybeText" = models.CharField(max_length=16, null=True)
+    reason: "LongText" = models.TextField(blank=True)
     proof: "Sealed" = models.BinaryField(null=True)
     payment_response: "Sealed" = models.BinaryField(null=True)
+    receipt: "Sealed" = models.BinaryField(null=True)
     result: "Sealed" = models.BinaryField(null=True)
 
     class Meta:
         verbose_name = "journal row"
         indexes: ClassVar = [
             models.Index(
-                "namespace", "lease_until", name="faregate_owed", condition=Q(expires_at__isnull=True)
+                "namespace",
+                "lease_until",
+                name="faregate_owed",
+                condition=Q(expires_at__isnull=True) & ~Q(state="stuck"),
             ),
             models.Index("namespace", "expires_at", "size", name="faregate_expiring"),
         ]
@@ -73,20 +80,22 @@ class JournalRow(models.Model):
                 condition=_exactly(Q(expires_at__isnull=True), OWED), name="faregate_owed_never_expires"
             ),
             CheckConstraint(
-                condition=_exactly(Q(outcome__isnull=False), DECIDED), name="faregate_decided_has_outcome"
+                condition=Q(state="stuck") | _exactly(Q(result__isnull=False), DECIDED),
+                name="faregate_decided_has_outcome",
             ),
             CheckConstraint(
-                condition=_exactly(Q(result__isnull=False), DECIDED), name="faregate_decided_has_result"
+                condition=_exactly(Q(payment_response__isnull=False), ("settled",)),
+                name="faregate_settled_is_paid",
             ),
             CheckConstraint(
-                condition=~Q(state="released") | Q(outcome="succeeded"), name="faregate_released_is_a_success"
+                condition=_exactly(Q(receipt__isnull=False), ("settled",)),
+                name="faregate_settled_has_its_receipt",
             ),
             CheckConstraint(
-                condition=_exactly(Q(payment_response__isnull=False), ("released",)),
-                name="faregate_released_is_paid",
+                condition=_exactly(Q(proof__isnull=True), FINAL), name="faregate_proof_until_final"
             ),
             CheckConstraint(
-                condition=_exactly(Q(proof__isnull=False), OPEN), name="faregate_proof_until_final"
+                condition=_exactly(~Q(reason=""), ("stuck",)), name="faregate_stuck_for_a_reason"
             ),
         ]
 

@@ -1,28 +1,31 @@
-"""The rows of one namespace in Django's database (`faregate.journals.shelf.Shelf`).
-
-A write must be there when the call returns. Inside somebody's open `atomic` block it could be rolled back
-after the service was told, so it is refused there; the block of a `TestCase` is exempt, as it is for
-`atomic(durable=True)`.
-"""
+"""The rows of one namespace in Django's database (`faregate.journals.shelf.Shelf`)."""
 
 import hmac
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import DatabaseError, Error, IntegrityError, connections, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Count, QuerySet, Sum
+from django.db import IntegrityError, connections
+from django.db.models import Count, Q, QuerySet, Sum
 
-from faregate.django.journal.models import JournalRow
-from faregate.errors import JournalError, Misconfigured
+from faregate.django.journal.database import impossible, reading, refresh, writing
+from faregate.django.journal.models import OWED, STATES, JournalRow
+from faregate.errors import Misconfigured
 from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
 
 T = TypeVar("T")
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
+
+_UNDECIDED = ("open", "waiting", "running")
+_FROM: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(STATES, ("claimed", *OWED)),
+    **dict.fromkeys(_UNDECIDED, ("claimed", "stuck", *_UNDECIDED)),
+    "claimed": (),
+    "settled": ("ok", "stuck"),
+}
+"""The states from which a row may come to another one. A constraint of the table sees no state before."""
 
 
 def secret_keys() -> list[bytes]:
@@ -53,61 +56,87 @@ class DjangoShelf:
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
         names = [key.hex() for key in keys]
-        with self._reading():
+        with reading(self._using):
             found = {row["key"]: row for row in self._rows().filter(key__in=names).values(*COLUMNS)}
         return next((_record(found[name]) for name in names if name in found), None)
 
+    def find_transaction(self, transaction_id: str) -> Record | None:
+        with reading(self._using):
+            row = self._rows().filter(transaction_id=transaction_id).values(*COLUMNS).first()
+        return None if row is None else _record(row)
+
     def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
         """Two processes whose newest keys differ can both insert; then one transaction id decides."""
-        if self.find(rivals) is not None:
-            return False
+        if (rival := self.find(rivals)) is not None:
+            return rival["stamp"] == record["stamp"]
         values: dict[str, Any] = {**record, "key": record["key"].hex(), "namespace": self._namespace}
         try:
-            with self._writing():
+            with writing(self._using):
                 # Neither signals nor a look-up first: one INSERT.
                 JournalRow.objects.using(self._using).bulk_create([JournalRow(**values)])
                 self._forget_expired(self._expired(now, PURGE), now)
         except IntegrityError as error:
             if self.find(rivals) is None:
-                raise _impossible(error) from error
+                raise impossible(error) from error
             return False
         return True
 
-    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any]) -> bool:
+    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
+        row = self._rows().filter(key=key.hex())
         try:
-            with self._writing():
-                return self._rows().filter(key=key.hex(), stamp=stamp).update(**changes) == 1
+            with writing(self._using, durable):
+                if row.filter(_may_become(changes), stamp=stamp).update(**changes) == 1:
+                    return True
         except IntegrityError as error:
-            transaction_id = changes.get("transaction_id")
-            with self._reading():
-                taken = transaction_id and self._rows().filter(transaction_id=transaction_id).exists()
-            if taken:
+            if self._is_taken(changes.get("transaction_id")):
                 raise TransactionTaken from None
-            raise _impossible(error) from error
+            raise impossible(error) from error
+        with reading(self._using):
+            stands = row.values_list("stamp", flat=True).first()
+        if stands == stamp:
+            raise impossible("a row never goes back, and an outcome is decided once")
+        return bool(stands == changes["stamp"])
+
+    def _is_taken(self, transaction_id: str | None) -> bool:
+        return transaction_id is not None and self.find_transaction(transaction_id) is not None
 
     def delete(self, key: bytes, stamp: int) -> bool:
-        with self._writing():
+        with writing(self._using):
             return self._forget(key.hex(), "stamp =", stamp) == 1
 
-    def due(self, now: float) -> Record | None:
-        owed = self._rows().filter(expires_at__isnull=True, lease_until__lte=now, due_at__lte=now)
-        with self._reading():
-            self._refresh()
-            row = owed.order_by("lease_until").values(*COLUMNS).first()
-        return None if row is None else _record(row)
+    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+        """Rows that others are taking are passed over where the database can; else who is quicker has it."""
+        refresh(self._using)
+        passes = connections[self._using].features.has_select_for_update_skip_locked
+        due = self._owed().exclude(state="stuck").filter(lease_until__lte=now, due_at__lte=now)
+        due = due.select_for_update(skip_locked=True) if passes else due
+        with writing(self._using) if passes else reading(self._using):
+            while (row := due.order_by("lease_until").values(*COLUMNS).first()) is not None:
+                if self._rows().filter(key=row["key"], stamp=row["stamp"]).update(**changes) == 1:
+                    return _record({**row, **changes})
+        return None
+
+    def _owed(self) -> QuerySet[JournalRow]:
+        return self._rows().filter(expires_at__isnull=True)
+
+    def owed(self, limit: int) -> list[Record]:
+        with reading(self._using):
+            return [_record(row) for row in self._owed().order_by("since").values(*COLUMNS)[:limit]]
 
     def purge(self, now: float, limit: int) -> int:
-        with self._reading():
+        with reading(self._using):
             expired = self._expired(now, limit)
-        with self._writing():
+        with writing(self._using):
             return self._forget_expired(expired, now)
 
     def _expired(self, now: float, limit: int) -> list[str]:
         return list(self._rows().filter(expires_at__lte=now).values_list("key", flat=True)[:limit])
 
     def _forget_expired(self, keys: list[str], now: float) -> int:
-        """On the condition again: a claim may have been taken up anew meanwhile."""
-        return sum(self._forget(key, "expires_at <=", now) for key in keys)
+        """On the condition again: a claim may have been taken up anew meanwhile. All in one order, so that
+        two who do it at once do not wait for each other in a circle.
+        """
+        return sum(self._forget(key, "expires_at <=", now) for key in sorted(keys))
 
     def _forget(self, key: str, condition: str, value: float) -> int:
         """As one conditional DELETE: Django's own may look first and delete without the condition."""
@@ -119,70 +148,24 @@ class DjangoShelf:
             return int(cursor.rowcount)
 
     def measure(self) -> tuple[int, int]:
-        with self._reading():
+        with reading(self._using):
             found = self._rows().aggregate(rows=Count("key"), bytes=Sum("size"))
         return found["rows"], found["bytes"] or 0
 
     def disconnect(self) -> None:
         connections[self._using].close()
 
-    def _refresh(self) -> None:
-        """Django does this between requests; a sweep may run where there are none."""
-        if not connections[self._using].in_atomic_block:
-            connections[self._using].close_if_unusable_or_obsolete()
 
-    @contextmanager
-    def _reading(self) -> Generator[None]:
-        """Outside of any transaction, where what others wrote is seen."""
-        if _is_open(connections[self._using]):
-            raise _inside()
-        try:
-            yield
-        except IntegrityError:
-            raise
-        except Error as error:
-            raise _told(error) from error
-
-    @contextmanager
-    def _writing(self) -> Generator[None]:
-        with self._reading(), transaction.atomic(using=self._using, durable=True):
-            yield
-
-
-def _is_open(connection: BaseDatabaseWrapper) -> bool:
-    """Whether somebody has a transaction open, as `atomic(durable=True)` would say."""
-    blocks: list[Any] = connection.atomic_blocks
-    if blocks:
-        return not getattr(blocks[-1], "_from_testcase", False)
-    return not connection.get_autocommit()
+def _may_become(changes: Mapping[str, Any]) -> Q:
+    """What a row must be for these changes."""
+    may = Q(result__isnull=True) if changes.get("result") is not None else Q()
+    state = changes.get("state")
+    return may if state is None else may & Q(state__in=(state, *_FROM[state]))
 
 
 def _record(row: Mapping[str, Any]) -> Record:
     record: dict[str, Any] = {**row, "key": bytes.fromhex(row["key"])}
-    for sealed in ("proof", "payment_response", "result"):
+    for sealed in ("proof", "payment_response", "receipt", "result"):
         # Some databases give a view of their own memory.
         record[sealed] = None if record[sealed] is None else bytes(record[sealed])
     return cast(Record, record)
-
-
-def _inside() -> JournalError:
-    return JournalError(
-        "the journal was asked to write inside an open transaction, which could still be rolled back: sell "
-        "outside of atomic() and ATOMIC_REQUESTS (non_atomic_requests takes one view out)"
-    )
-
-
-def _impossible(error: DatabaseError) -> JournalError:
-    return JournalError(f"the journal refused an impossible row: {_first_line(error)}")
-
-
-def _told(error: Error) -> JournalError:
-    return JournalError(
-        f"the journal's database could not be read or written: {_first_line(error)} "
-        "(if it says that a table is missing: python manage.py migrate)"
-    )
-
-
-def _first_line(error: Error) -> str:
-    """What follows it may hold values."""
-    return str(error).partition("\n")[0]

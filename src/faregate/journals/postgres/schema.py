@@ -16,8 +16,8 @@ LOCK = 0x666172656761746A
 _NEVER_BACK = """
     OLD.state IN ('settled', 'closed', 'paid') AND NEW.state <> OLD.state
     OR NEW.state = 'claimed' AND OLD.state <> 'claimed'
-    OR OLD.state IN ('ok', 'failed') AND NEW.state IN ('open', 'waiting', 'running')
     OR NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')
+    OR OLD.state IN ('ok', 'failed') AND NEW.state NOT IN (OLD.state, 'settled', 'closed', 'paid', 'stuck')
 """
 TABLES = (
     """
@@ -56,7 +56,8 @@ TABLES = (
         CONSTRAINT settled_is_paid CHECK ((payment_response IS NOT NULL) = (state = 'settled')),
         CONSTRAINT settled_has_its_receipt CHECK ((receipt IS NOT NULL) = (state = 'settled')),
         CONSTRAINT proof_until_final CHECK (
-            (proof IS NOT NULL) = (state NOT IN ('settled', 'closed', 'paid')))
+            (proof IS NULL) = (state IN ('settled', 'closed', 'paid'))),
+        CONSTRAINT stuck_for_a_reason CHECK ((reason <> '') = (state = 'stuck'))
     )
     """,
     # What is sealed cannot be compressed, so nobody need try.

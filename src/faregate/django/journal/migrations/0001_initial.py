@@ -14,10 +14,12 @@ class Migration(migrations.Migration):
                 ("namespace", models.CharField(max_length=255)),
                 ("stamp", models.BigIntegerField()),
                 ("fence", models.BigIntegerField()),
+                ("generation", models.BigIntegerField()),
                 ("state", models.CharField(max_length=16)),
                 ("request", models.CharField(max_length=64)),
                 ("transaction_id", models.CharField(max_length=128, null=True)),
                 ("revision_id", models.CharField(blank=True, max_length=128)),
+                ("since", models.FloatField()),
                 ("lease_until", models.FloatField()),
                 ("due_at", models.FloatField()),
                 ("expires_at", models.FloatField(null=True)),
@@ -25,9 +27,10 @@ class Migration(migrations.Migration):
                 ("redelivered", models.PositiveIntegerField()),
                 ("holds_so_far", models.PositiveIntegerField()),
                 ("size", models.PositiveBigIntegerField()),
-                ("outcome", models.CharField(max_length=16, null=True)),
+                ("reason", models.TextField(blank=True)),
                 ("proof", models.BinaryField(null=True)),
                 ("payment_response", models.BinaryField(null=True)),
+                ("receipt", models.BinaryField(null=True)),
                 ("result", models.BinaryField(null=True)),
             ],
             options={
@@ -36,7 +39,9 @@ class Migration(migrations.Migration):
                     models.Index(
                         models.F("namespace"),
                         models.F("lease_until"),
-                        condition=models.Q(("expires_at__isnull", True)),
+                        condition=models.Q(
+                            ("expires_at__isnull", True), models.Q(("state", "stuck"), _negated=True)
+                        ),
                         name="faregate_owed",
                     ),
                     models.Index(
@@ -54,7 +59,18 @@ class Migration(migrations.Migration):
                         condition=models.Q(
                             (
                                 "state__in",
-                                ("claimed", "waiting", "running", "decided", "released", "closed", "paid"),
+                                (
+                                    "claimed",
+                                    "open",
+                                    "waiting",
+                                    "running",
+                                    "ok",
+                                    "failed",
+                                    "settled",
+                                    "closed",
+                                    "paid",
+                                    "stuck",
+                                ),
                             )
                         ),
                         name="faregate_known_state",
@@ -73,10 +89,14 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(
                             models.Q(
-                                ("state__in", ("waiting", "running", "decided")), ("expires_at__isnull", True)
+                                ("state__in", ("open", "waiting", "running", "ok", "failed", "stuck")),
+                                ("expires_at__isnull", True),
                             ),
                             models.Q(
-                                models.Q(("state__in", ("waiting", "running", "decided")), _negated=True),
+                                models.Q(
+                                    ("state__in", ("open", "waiting", "running", "ok", "failed", "stuck")),
+                                    _negated=True,
+                                ),
                                 models.Q(("expires_at__isnull", True), _negated=True),
                             ),
                             _connector="OR",
@@ -85,10 +105,11 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            models.Q(("state__in", ("decided", "released")), ("outcome__isnull", False)),
+                            ("state", "stuck"),
+                            models.Q(("state__in", ("ok", "failed", "settled")), ("result__isnull", False)),
                             models.Q(
-                                models.Q(("state__in", ("decided", "released")), _negated=True),
-                                models.Q(("outcome__isnull", False), _negated=True),
+                                models.Q(("state__in", ("ok", "failed", "settled")), _negated=True),
+                                models.Q(("result__isnull", False), _negated=True),
                             ),
                             _connector="OR",
                         ),
@@ -96,49 +117,44 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            models.Q(("state__in", ("decided", "released")), ("result__isnull", False)),
+                            models.Q(("state__in", ("settled",)), ("payment_response__isnull", False)),
                             models.Q(
-                                models.Q(("state__in", ("decided", "released")), _negated=True),
-                                models.Q(("result__isnull", False), _negated=True),
-                            ),
-                            _connector="OR",
-                        ),
-                        name="faregate_decided_has_result",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(("state", "released"), _negated=True),
-                            ("outcome", "succeeded"),
-                            _connector="OR",
-                        ),
-                        name="faregate_released_is_a_success",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(("state__in", ("released",)), ("payment_response__isnull", False)),
-                            models.Q(
-                                models.Q(("state__in", ("released",)), _negated=True),
+                                models.Q(("state__in", ("settled",)), _negated=True),
                                 models.Q(("payment_response__isnull", False), _negated=True),
                             ),
                             _connector="OR",
                         ),
-                        name="faregate_released_is_paid",
+                        name="faregate_settled_is_paid",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
+                            models.Q(("state__in", ("settled",)), ("receipt__isnull", False)),
                             models.Q(
-                                ("state__in", ("claimed", "waiting", "running", "decided")),
-                                ("proof__isnull", False),
+                                models.Q(("state__in", ("settled",)), _negated=True),
+                                models.Q(("receipt__isnull", False), _negated=True),
                             ),
+                            _connector="OR",
+                        ),
+                        name="faregate_settled_has_its_receipt",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state__in", ("settled", "closed", "paid")), ("proof__isnull", True)),
                             models.Q(
-                                models.Q(
-                                    ("state__in", ("claimed", "waiting", "running", "decided")), _negated=True
-                                ),
-                                models.Q(("proof__isnull", False), _negated=True),
+                                models.Q(("state__in", ("settled", "closed", "paid")), _negated=True),
+                                models.Q(("proof__isnull", True), _negated=True),
                             ),
                             _connector="OR",
                         ),
                         name="faregate_proof_until_final",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state__in", ("stuck",)), models.Q(("reason", ""), _negated=True)),
+                            models.Q(models.Q(("state__in", ("stuck",)), _negated=True), ("reason", "")),
+                            _connector="OR",
+                        ),
+                        name="faregate_stuck_for_a_reason",
                     ),
                 ],
             },
