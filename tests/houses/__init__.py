@@ -5,14 +5,17 @@ of their own. They end with whoever started them, however that ends.
 killed and started again.
 """
 
+from tests.houses.network import Network, lossy_network
 from tests.houses.postgres import POSTGRES_MISSING, PostgresHouse, postgres_server
 from tests.houses.redis import REDIS_MISSING, RedisHouse, redis_server
 
 __all__ = [
     "POSTGRES_MISSING",
     "REDIS_MISSING",
+    "Network",
     "PostgresHouse",
     "RedisHouse",
+    "lossy_network",
     "postgres_server",
     "redis_server",
 ]
