@@ -1,5 +1,5 @@
 """A network that loses things. It passes on what goes between clients and a server on loopback, until told
-to lose an answer (the server has acted by then) or a request (it never hears of it); that ends its connection.
+to lose an answer (the server has acted then) or a request (it never hears of it); that connection ends.
 """
 
 import select
