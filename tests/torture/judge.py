@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OPEN = ("authorized", "settling", "reconciling")
+UNFINISHED = ("claimed", "open", "waiting", "running", "ok", "failed")
 
 WRONGS = {
     "lost ids": "transactions",
@@ -61,7 +62,7 @@ def judged(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
         "contradictory outcomes": sum(len(bodies) > 1 for bodies in completes.values()),
         "paid but undeliverable": len(succeeded) if succeeded and not results else 0,
         "asked to pay again": sum(_is_unfair(use) for use in instructions),
-        "not final": sum(state in _UNFINISHED for state in evidence.rows.values()),
+        "not final": sum(state in UNFINISHED for state in evidence.rows.values()),
         "untrue rows": sum(_is_untrue(evidence, each) for each in evidence.transactions),
         "differing results": max(0, len(results) - 1),
     }
@@ -72,14 +73,13 @@ def judged(evidence: Evidence) -> tuple[dict[str, int], dict[str, int]]:
         "completed": len(completes),
         "succeeded": len(succeeded),
         "instructions": len(instructions),
+        "stuck": list(evidence.rows.values()).count("stuck"),
         "results": len([use for use in contents if use.whole]),
     }
     return wrongs, counts
 
 
-_UNFINISHED = ("claimed", "open", "waiting", "running", "decided", "ok", "failed")
 _AGREED = {
-    "released": ("succeeded",),
     "settled": ("succeeded",),
     "paid": ("succeeded",),
     "closed": ("failed",),

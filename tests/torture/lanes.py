@@ -1,5 +1,6 @@
 """Lanes: processes that run one trial after another, side by side, all forked from one."""
 
+import gc
 import json
 import selectors
 import socket
@@ -34,6 +35,7 @@ class Lanes:
 
     def __enter__(self) -> "Lanes":
         over_httpcore._trust()  # dear, and needed by every shop
+        gc.freeze()  # what is never looked at again is never copied for a child
         processes.lifeline()
         self._service = processes.serving(service.run)
         for _ in range(self._count):
@@ -93,4 +95,5 @@ def _told(trial: Trial, ground: Ground) -> dict[str, Any]:
     try:
         return Story(trial, ground).told()
     except Exception:
-        return {"trial": trial.name, "error": traceback.format_exc(), "deaths": [], "wrongs": {}, "counts": {}}
+        failure = {"error": traceback.format_exc(), "deaths": [], "wrongs": {}, "counts": {}}
+        return {"trial": trial.name, "seed": trial.seed, "broken": trial.broken, **failure}

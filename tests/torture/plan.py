@@ -66,13 +66,15 @@ def drawn(trial: Trial) -> Plan:
     work, settlement = _weather(chance, point.weather)
     faults = _faults(chance, point.weather)
     visit = _visit(chance, point, faults)
+    # Whoever else works in a process that is stopped would keep the store's locks from all others.
+    stops = point.first is not None and point.first.stops
     return Plan(
         visit=visit,
-        uses=chance.choice((1, 1, 2, 3)),
+        uses=1 if stops else chance.choice((1, 1, 2, 3)),
         work=work,
         settlement=settlement,
         faults=faults,
-        sweeps=chance.choice(("beside", "beside", "in the shop", "late")),
+        sweeps="beside" if stops else chance.choice(("beside", "beside", "in the shop", "late")),
         returns=point.weather == "any" or chance.random() < 0.8,
         asks_again=chance.random() < 0.3,
         heals_at=chance.uniform(0.3, 1.2),

@@ -44,8 +44,7 @@ TERMS = Terms(claim_lease=0.5, completion_lease=0.6, first_pause=0.03, longest_p
 class Life:
     """One process: where it dies, and what it works on. `service` is the trial's own address of it."""
 
-    kind: str
-    store: str
+    journal: str
     service: str
     executions: Path
     said: Path
@@ -91,7 +90,7 @@ def _begin(life: Life) -> Kills:
     os.dup2(said, 2)
     random.seed()
     kills = Kills(life.death, life.visit)
-    inside.watch(life.kind, kills)
+    inside.watch(kills)
     broken.break_it(life.broken)
     settle.COMPLETE_PAUSES = (0.01, 0.03)
     return kills
@@ -99,7 +98,7 @@ def _begin(life: Life) -> Kills:
 
 def _paywall(life: Life, kills: Kills) -> Paywall:
     def journal(namespace: str, _terms: Terms) -> Journal:
-        dying: Any = DyingJournal(stores.open_journal(life.kind, life.store, namespace, TERMS), kills)
+        dying: Any = DyingJournal(stores.opened(life.journal, namespace, TERMS), kills)
         return dying  # type: ignore[no-any-return]
 
     return Paywall(

@@ -1,37 +1,49 @@
 """Where a trial's journal is, and what its rows say in the end."""
 
-from typing import Any
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.named import named_journal
 from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import Terms
+from faregate.journals.terms import DEFAULT_TERMS, Terms
+from tests import houses
 
 KINDS = ("sqlite", "redis", "postgres")
+MISSING = {"sqlite": "", "redis": houses.REDIS_MISSING, "postgres": houses.POSTGRES_MISSING}
 KEYS = [b"k" * 32]
 
 
-def open_journal(kind: str, store: str, namespace: str, terms: Terms) -> StoredJournal:
-    """`store` is a file's path or a server's URL."""
-    options: dict[str, Any] = {"keys": KEYS, "namespace": namespace, "terms": terms}
-    if kind == "sqlite":
-        return SqliteJournal(store, **options)
-    raise ValueError(kind)
+@contextmanager
+def server(kind: str) -> Generator[str]:
+    """A server of this kind while the block runs: its URL, empty where each trial has a file of its own."""
+    if kind == "redis":
+        with houses.redis_server() as url:
+            yield url
+    elif kind == "postgres":
+        with houses.postgres_server() as url:
+            yield url
+    else:
+        yield ""
 
 
-def states(kind: str, store: str, namespace: str, transactions: list[str]) -> dict[str, str | None]:
-    """The state of each transaction's row; None where there is none."""
-    import sqlite3
-    if not __import__("os").path.exists(store):
-        return dict.fromkeys(transactions)
-    connection = sqlite3.connect(store)
+def place_of(url: str, folder: Path) -> str:
+    """The name of a trial's journal, as `FAREGATE_JOURNAL` has it."""
+    return url or f"sqlite://{folder / 'journal.db'}"
+
+
+def opened(place: str, namespace: str, terms: Terms = DEFAULT_TERMS) -> StoredJournal:
+    journal = named_journal(place, KEYS, namespace, terms)
+    assert isinstance(journal, StoredJournal)
+    return journal
+
+
+def states(place: str, namespace: str, transactions: Sequence[str]) -> dict[str, str | None]:
+    """The state of each transaction's row, None where there is none; and of whatever else is owed."""
+    journal = opened(place, namespace)
     try:
-        rows = dict(connection.execute("SELECT transaction_id, state FROM journal WHERE namespace = ?", (namespace,)).fetchall())
-    except sqlite3.OperationalError:
-        rows = {}
+        found = {each: journal._shelf.find_transaction(each) for each in transactions}
+        owed = {row["transaction_id"] or "": row["state"] for row in journal._shelf.owed(100)}
     finally:
-        connection.close()
-    return {each: rows.get(each) for each in transactions}
-
-
-def unfinished(state: str | None) -> bool:
-    return state in ("claimed", "open", "waiting", "running", "decided", "ok", "failed")
+        journal.disconnect()
+    return {**owed, **{each: row and row["state"] for each, row in found.items()}}

@@ -9,7 +9,7 @@ from typing import Any
 
 from faregate.emulator import Wallet
 from tests.torture import shop, stores
-from tests.torture.judge import Evidence, Received, judged
+from tests.torture.judge import UNFINISHED, Evidence, Received, judged
 from tests.torture.payers import Payers, Use
 from tests.torture.plan import Trial, drawn
 from tests.torture.points import Death
@@ -43,8 +43,7 @@ class Story:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.service = ServiceAt(ground.service, f"{safe}_{time.monotonic_ns()}")
         self.life = Life(
-            trial.kind,
-            ground.store or str(self.folder / "journal.db"),
+            stores.place_of(ground.store, self.folder),
             self.service.url,
             self.folder / "executions",
             self.folder / "said",
@@ -161,6 +160,9 @@ class Story:
         self._until_done(open_, RECOVERY / 2)
         sweeper = sweeper or self._sweeper()
         self._until_done(open_, RECOVERY)
+        if self.plan.asks_again:
+            self.payers.ask(open_.port)
+            self._listen(AFTERWARDS)
 
     def _beside(self) -> Process | None:
         return self._sweeper() if self.plan.sweeps == "beside" or not self.plan.returns else None
@@ -208,7 +210,7 @@ class Story:
         return any((got.content and got.whole) or got.status == 402 for got in self.received)
 
     def _is_final(self) -> bool:
-        return not any(stores.unfinished(state) for state in self._rows(self.service.statuses()).values())
+        return not any(state in UNFINISHED for state in self._rows(self.service.statuses()).values())
 
     # Evidence
 
@@ -234,5 +236,4 @@ class Story:
         return [json.loads(line)["transaction"] for line in self.life.executions.read_text().splitlines()]
 
     def _rows(self, transactions: dict[str, str]) -> dict[str, str | None]:
-        namespace = f"test {self.service.url}"
-        return stores.states(self.life.kind, self.life.store, namespace, list(transactions))
+        return stores.states(self.life.journal, f"test {self.service.url}", list(transactions))
