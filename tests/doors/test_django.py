@@ -50,6 +50,7 @@ from faregate.django.routes import inventory_of  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import Misconfigured  # noqa: E402
+from faregate.events import Event, Refused  # noqa: E402
 from tests.doors.conftest import eventually  # noqa: E402
 from tests.servers import serving, serving_wsgi  # noqa: E402
 
@@ -850,6 +851,26 @@ def test_settings_are_read_again_when_a_test_changes_them() -> None:
         with project(FAREGATE={"PUBLIC_URL": "https://two.example"}):
             assert made_shop().paywall.settings.public_url == "https://two.example"
         assert made_shop().paywall.settings.public_url == "https://one.example"
+
+
+def note_event(event: Event) -> None:
+    TOLD.append(event)
+
+
+TOLD: list[Event] = []
+
+
+@pytest.mark.parametrize("listener", [note_event, f"{__name__}.note_event"])
+def test_a_listener_of_the_settings_is_told(listener: Any) -> None:
+    TOLD.clear()
+    with served("wsgi", path("paid", SOLD(content)), FAREGATE={"ON_EVENT": listener}) as site:
+        assert site.ask("/paid").status_code == 402
+    assert TOLD == [Refused(402, "payment_required")]
+
+
+def test_a_listener_that_is_not_there_fails_the_start() -> None:
+    with project(FAREGATE={"ON_EVENT": "shop.nobody"}), pytest.raises(Misconfigured, match=r"shop\.nobody"):
+        get_wsgi_application()
 
 
 def said_by(command: str, *arguments: str) -> str:

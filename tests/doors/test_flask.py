@@ -28,6 +28,7 @@ from werkzeug.test import TestResponse
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
+from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
 from faregate.flask.door import permission
 from faregate.merchant.client import MerchantClient
@@ -166,6 +167,18 @@ def test_a_mistake_in_the_config_is_told_when_the_app_is_made(
 def test_an_app_has_one_paywall(shop: Shop) -> None:
     with pytest.raises(Misconfigured, match="once"):
         paywall.init_app(shop.app)
+
+
+def test_a_listener_of_the_config_is_told() -> None:
+    told: list[Event] = []
+    app = Flask("shop")
+    app.config.update(FAREGATE_BASE_URL="emulator:", FAREGATE_ON_EVENT=told.append)
+    app.add_url_rule("/paid", view_func=paywall.require("daily_report")(content()))
+    Faregate(app)
+    app.test_client_class = PayingClient
+    client: Any = app.test_client()
+    assert client.get("/paid", pay=True).data == CONTENT
+    assert [type(event) for event in told] == [Refused, Authorized, Worked, Settled, Released]
 
 
 def test_prefixes_of_the_config_are_sold_and_closed() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 CORE = ("tests/core", "tests/journals")
 SHELVES = tuple(
-    f"tests/journals/test_{name}.py" for name in ("stored", "sqlite", "django_journal", "threaded")
+    f"tests/journals/test_{name}.py" for name in ("stored", "ends", "sqlite", "django_journal", "threaded")
 )
 FORKS = ("tests/journals/test_processes.py",)
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
@@ -35,6 +35,8 @@ class Mutant:
 
 FLOW = "src/faregate/flow.py"
 SETTLE = "src/faregate/settle.py"
+REDEEM = "src/faregate/redeem.py"
+VOICE = "src/faregate/voice.py"
 VERDICT = "src/faregate/merchant/verdict.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
@@ -60,11 +62,11 @@ MUTANTS = (
     # Release only on proof
     Mutant("release-while-settling", SETTLE, "return relay.pending(reply, entry.transaction_id)",
            'return relay.release(outcome.result, "")'),
-    Mutant("release-unproven", SETTLE, "return relay.unconfirmed(entry.transaction_id)\n\n\ndef _tell_failed",
-           'return relay.release(outcome.result, "")\n\n\ndef _tell_failed'),
-    Mutant("release-on-get", SETTLE, "case Standing.SUCCEEDED | Standing.AUTHORIZED:",
+    Mutant("release-unproven", SETTLE, "return relay.unconfirmed(entry.transaction_id)\n\n\ndef tell_failed",
+           'return relay.release(outcome.result, "")\n\n\ndef tell_failed'),
+    Mutant("release-on-get", REDEEM, "case Standing.SUCCEEDED | Standing.AUTHORIZED | Standing.UNKNOWN:",
            'case Standing.SUCCEEDED:\n            return relay.release(outcome.result, "")\n'
-           "        case Standing.AUTHORIZED:"),
+           "        case Standing.AUTHORIZED | Standing.UNKNOWN:"),
     Mutant("no-header-needed", VERDICT, 'return Unproven("succeeded without one PAYMENT-RESPONSE header")',
            'payment_response = ""'),
     Mutant("no-receipt-needed", VERDICT, "if result.receipt is None:", "if False:"),
@@ -73,21 +75,21 @@ MUTANTS = (
     Mutant("unknown-status-is-success", VERDICT, 'case "succeeded":', 'case "succeeded" | "novel":'),
     Mutant("two-payment-responses", VERDICT, "if len(values) != 1 or len(values[0]) > MAX_HEADER:", "if not values or len(values[0]) > MAX_HEADER:"),
     Mutant("redelivery-uncounted", ROW, "self.redelivered += 1", "pass"),
-    Mutant("release-without-outcome", ROW, "if self.state is not State.DECIDED or not", "if not"),
+    Mutant("release-without-outcome", ROW, "if self.state not in (State.OK, State.STUCK) or not isinstance(self.outcome, Succeeded):",
+           "if self.state not in (State.OK, State.STUCK, State.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from Note("access granted a transaction without a proof", transaction_id)\n'
-           "            return relay.trouble(502)", "return (yield from _give_free(sale, rules, Free()))"),
+           "            return (yield from _refuse(relay.trouble(502), TROUBLE))", "return (yield from _give_free(sale, rules, Free()))"),
     Mutant("run-without-start", FLOW, "if not (yield from _start(entry, sale)):",
            "if False:"),
     Mutant("free-when-nothing-is-said", "src/faregate/merchant/answers.py",
            "    transaction_id: TransactionId | None\n    resource_execution_id",
            "    transaction_id: TransactionId | None = None\n    resource_execution_id"),
-    Mutant("claim-never-busy", ROW, "if self.lease_until > now:", "if False:"),
-    Mutant("rerun-interrupted", ROW, "if self.state is State.CLAIMED:",
-           "if self.state in (State.CLAIMED, State.RUNNING):"),
+    Mutant("claim-never-busy", ROW, "case _ if self.lease_until > now:", "case _ if False:"),
+    Mutant("rerun-interrupted", ROW, "case State.CLAIMED | State.OPEN:\n                return self._taken_up",
+           "case State.CLAIMED | State.OPEN | State.RUNNING:\n                return self._taken_up"),
     Mutant("any-request", ROW, "if request != self.request:", "if False:"),
-    Mutant("transaction-not-unique", MEMORY, "if row is None or not self._is_free(transaction_id, row):",
-           "if row is None:"),
+    Mutant("transaction-not-unique", MEMORY, "return self._transactions.get(transaction_id, key) == key", "return True"),
     Mutant("no-fencing", ROW, "return self.fence == ticket.fence and", "return"),
     Mutant("window-without-delivery", ROW, "terms.redelivery_window if delivered else terms.undelivered_retention",
            "terms.redelivery_window"),
@@ -95,19 +97,37 @@ MUTANTS = (
     Mutant("owed-rows-expire", ROW, "        self.expires_at = None\n", ""),
     # Decide once, then tell
     Mutant("complete-before-decide", SETTLE, "    if not (yield from _decided(entry, outcome)):\n"
-           "        return relay.unconfirmed(entry.transaction_id)\n    return (yield from _settle(",
-           "    return (yield from _settle("),
-    Mutant("decide-twice", ROW, "self._is_held(ticket, State.RUNNING)", "self._is_held(ticket, State.RUNNING, State.DECIDED)"),
+           "        return relay.unconfirmed(entry.transaction_id)\n    yield from Tell(Worked(",
+           "    yield from Tell(Worked("),
+    Mutant("decide-twice", ROW, "self._is_held(ticket, State.RUNNING, *", "self._is_held(ticket, State.RUNNING, State.OK, *"),
     Mutant("charge-for-errors", FLOW, "if status not in sale.offer.billable:", "if False:"),
     Mutant("charge-for-exceptions", FLOW, '        yield from fail(entry, "handler_error")\n        raise', "        raise"),
     Mutant("no-retry", SETTLE, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
-    Mutant("forget-the-held", SETTLE, "kept = repeated or doubtful or completion.may_settle_later", "kept = False"),
+    Mutant("forget-the-held", SETTLE, "if repeated or doubtful or completion.may_settle_later:", "if False:"),
     Mutant("doubt-forgotten", SETTLE, "        doubtful = True\n", ""),
+    # What was learned is remembered; what cannot be ended is kept
+    Mutant("an-id-is-lost-with-its-lease", ROW, "        self._bind(State.OPEN, transaction_id, revision_id)\n", "        return False\n"),
+    Mutant("an-id-is-lost-with-its-row", STORED, "if row is None or row.transaction_id != transaction_id:", "if False:", SHELVES),
+    Mutant("an-id-is-lost-in-memory", MEMORY, "if row is None or row.transaction_id != transaction_id:", "if False:"),
+    Mutant("a-claim-of-two-is-forgotten", ROW, "and self.generation == 1", ""),
+    Mutant("one-row-for-two-transactions", ROW, 'fits = self.transaction_id in ("", transaction_id)', "fits = True"),
+    Mutant("work-sold-that-never-began", ROW, "*((State.OPEN,) if failed else ())", "State.OPEN"),
+    Mutant("no-last-resort", FLOW, '        yield from LastResort(entry.transaction_id, entry.revision_id)\n        return', "        return"),
+    Mutant("no-last-resort-for-waiting", FLOW, 'missed Await: {error}", entry.transaction_id)\n        yield from LastResort(entry.transaction_id, entry.revision_id)',
+           'missed Await: {error}", entry.transaction_id)'),
+    Mutant("last-resort-in-the-log-alone", VOICE, "            _append(self._file, line)\n", "            pass\n"),
+    Mutant("listeners-decide", VOICE, "        except Exception:\n", "        except TypeError:\n"),
+    Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
+    Mutant("no-horizon", ROW, "now >= self.since + terms.horizon", "False"),
+    Mutant("first-refusal-is-the-last", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not refusal.is_about_the_transaction:"),
+    Mutant("asked-for-ever", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if True:"),
+    Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and terms.redeliveries:"),
+    Mutant("people-take-what-is-leased", STORED, 'record["lease_until"] > now:\n            return None', "False:\n            return None", SHELVES),
     # No fresh 402 while the fate is open
     Mutant("402-while-unknown", FLOW,
            "            return again if again is not None else (yield from _fresh_instructions(sale))",
            "            return (yield from _fresh_instructions(sale))"),
-    Mutant("402-after-paid-without-result", SETTLE,
+    Mutant("402-after-paid-without-result", REDEEM,
            "            return relay.already_used(entry.transaction_id)\n        case Standing.AUTHORIZED:",
            "            return None\n        case Standing.AUTHORIZED:"),
     Mutant("failed-with-receipt-believed", VERDICT, "    if any(sign is not None for sign in signs) or", "    if"),
@@ -230,17 +250,17 @@ MUTANTS = (
            "elif False:", ("tests/journals/test_contract.py",)),
     Mutant("overtaken-claim-is-believed", STORED, "isinstance(claim, Fresh | Owed | Again) and not self._replace(record, row)",
            "isinstance(claim, Fresh | Owed | Again) and not (self._replace(record, row) or True)", SHELVES),
-    Mutant("overtaken-write-is-believed", STORED, "            if self._replace(record, row):\n                return True\n",
-           "            self._replace(record, row)\n            return True\n", SHELVES),
+    Mutant("overtaken-write-is-believed", STORED, "            if self._replace(record, row, durable):\n                return row, True\n",
+           "            self._replace(record, row, durable)\n            return row, True\n", SHELVES),
     Mutant("fences-are-used-twice", STORED, "return secrets.randbits(63)", "return 1", SHELVES),
-    Mutant("unreadable-row-holds-up-the-sweep", STORED, "                self._put_off(record, now)\n                continue",
-           "                raise", SHELVES),
+    Mutant("unreadable-row-holds-up-the-sweep", STORED, "                self._put_off(record, now)\n",
+           "                raise\n", SHELVES),
     Mutant("written-over-in-sqlite", SQLITE + "shelf.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', SHELVES),
     Mutant("deleted-unseen-in-sqlite", SQLITE + "shelf.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
            "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", SHELVES),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", SHELVES),
-    Mutant("released-failure", SQLITE + "schema.py", "CHECK (state <> 'released' OR outcome = 'succeeded')", "CHECK (1)", SHELVES),
+    Mutant("released-failure", SQLITE + "schema.py", "NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')", "0", SHELVES),
     Mutant("newer-schema-is-written", SQLITE + "schema.py", "if application == APPLICATION_ID and version == VERSION:",
            "if application == APPLICATION_ID:", SHELVES),
     Mutant("not-forced-to-the-disk", SQLITE + "file.py", "synchronous = FULL", "synchronous = NORMAL", SHELVES),
@@ -256,8 +276,8 @@ MUTANTS = (
     Mutant("never-full", "src/faregate/journals/room.py", "        if self._is_full():\n            raise", "        if False:\n            raise", SHELVES),
     Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/threaded.py", "journal.awaiting() if isinstance(journal, Blocks) else journal",
            "journal", SHELVES),
-    Mutant("inside-somebodys-transaction", DJANGO + "shelf.py", "if _is_open(connections[self._using]):", "if False:", SHELVES),
-    Mutant("written-over-in-django", DJANGO + "shelf.py", "key=key.hex(), stamp=stamp", "key=key.hex()", SHELVES),
+    Mutant("inside-somebodys-transaction", DJANGO + "database.py", "if _is_open(connections[using]):", "if False:", SHELVES),
+    Mutant("written-over-in-django", DJANGO + "shelf.py", "row.filter(_may_become(changes), stamp=stamp)", "row.filter(_may_become(changes))", SHELVES),
     Mutant("purged-although-owed", DJANGO + "shelf.py", 'self._forget(key, "expires_at <=", now)', 'self._forget(key, "stamp >=", 0)', SHELVES),
     Mutant("admin-deletes", DJANGO + "admin.py", "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return False",
            "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return True", SHELVES),

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, cast
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from faregate.errors import Misconfigured
 from faregate.grounds import Grounds
@@ -14,12 +15,13 @@ from faregate.journals.terms import Terms
 from faregate.paywall import MakeJournal, Paywall
 from faregate.ports import Journal
 from faregate.settings import KINDS, configured
+from faregate.voice import Listener
 
 DATABASE = "django:"
 """The journal in Django's own database; `django:replica` names another of `DATABASES`."""
 
 _ARGUMENTS = tuple(name.upper() for name in KINDS)
-_OTHERS = ("JOURNAL", "OFFERS", "REFUSE", "TRANSPORT")
+_OTHERS = ("JOURNAL", "OFFERS", "ON_EVENT", "REFUSE", "TRANSPORT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,9 @@ def shop() -> Shop:
     said = _said()
     given = {name: said.get(name.upper()) for name in KINDS}
     arguments = configured(given, lambda name: f"FAREGATE[{name.upper()!r}]")
-    paywall = Paywall(journal=_journal(said), transport=said.get("TRANSPORT"), **arguments)
+    paywall = Paywall(
+        journal=_journal(said), on_event=_listener(said), transport=said.get("TRANSPORT"), **arguments
+    )
     return Shop(paywall, Grounds(said.get("OFFERS"), said.get("REFUSE", ())))
 
 
@@ -65,6 +69,17 @@ def _said() -> Mapping[str, Any]:
         known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
         raise Misconfigured(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
     return found
+
+
+def _listener(said: Mapping[str, Any]) -> Listener | None:
+    """A function, or its dotted path: settings are read before the apps can be imported."""
+    named = said.get("ON_EVENT")
+    if not isinstance(named, str):
+        return cast("Listener | None", named)
+    try:
+        return cast(Listener, import_string(named))
+    except ImportError as error:
+        raise Misconfigured(f"FAREGATE['ON_EVENT'] names {named!r}, which is not there: {error}") from None
 
 
 def _journal(said: Mapping[str, Any]) -> str | Journal | MakeJournal | None:

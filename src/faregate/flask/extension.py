@@ -35,11 +35,12 @@ class Faregate:
                 "This app has its paywall already: call init_app once, or Faregate(app) alone."
             )
         config = cast(dict[str, Any], app.config)
-        for name in (*KINDS, "journal", "offers", "refuse"):
+        for name in (*KINDS, "journal", "on_event", "offers", "refuse"):
             config.setdefault(_key(name), None)
         said = {name: config[_key(name)] for name in KINDS}
         arguments = configured(said, lambda name: f"{_key(name)} in the app's config")
-        ready = paywall or Paywall(journal=config["FAREGATE_JOURNAL"], **arguments)
+        journal, on_event = config["FAREGATE_JOURNAL"], config["FAREGATE_ON_EVENT"]
+        ready = paywall or Paywall(journal=journal, on_event=on_event, **arguments)
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
         door = Door(app.wsgi_app, ready, offers=offers, refuse=refuse)
         app.before_request(not_bypassed)
