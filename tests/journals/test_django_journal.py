@@ -214,7 +214,9 @@ def test_the_admin_shows_rows_and_nothing_sealed(journal: StoredJournal, admin: 
     assert ">ok<" in page
     for page in (listed, shown.content.decode()):
         assert [
-            name for name in ("roof", "ayment response", "eceipt", "Result", "b&#x27;", "memory") if name in page
+            name
+            for name in ("roof", "ayment response", "eceipt", "Result", "b&#x27;", "memory")
+            if name in page
         ] == []
 
 

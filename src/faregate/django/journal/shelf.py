@@ -10,7 +10,7 @@ from django.db import IntegrityError, connections
 from django.db.models import Count, Q, QuerySet, Sum
 
 from faregate.django.journal.database import impossible, reading, refresh, writing
-from faregate.django.journal.models import OWED, STATES, JournalRow
+from faregate.django.journal.models import JournalRow
 from faregate.errors import Misconfigured
 from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
 
@@ -18,11 +18,10 @@ T = TypeVar("T")
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
-_UNDECIDED = ("open", "waiting", "running")
+_UNDECIDED = ("claimed", "open", "waiting", "running", "stuck")
 _FROM: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(STATES, ("claimed", *OWED)),
-    **dict.fromkeys(_UNDECIDED, ("claimed", "stuck", *_UNDECIDED)),
-    "claimed": (),
+    **dict.fromkeys(("closed", "paid", "stuck"), (*_UNDECIDED, "ok", "failed")),
+    **dict.fromkeys(("open", "waiting", "running", "ok", "failed"), _UNDECIDED),
     "settled": ("ok", "stuck"),
 }
 """The states from which a row may come to another one. A constraint of the table sees no state before."""
@@ -160,7 +159,7 @@ def _may_become(changes: Mapping[str, Any]) -> Q:
     """What a row must be for these changes."""
     may = Q(result__isnull=True) if changes.get("result") is not None else Q()
     state = changes.get("state")
-    return may if state is None else may & Q(state__in=(state, *_FROM[state]))
+    return may if state is None else may & Q(state__in=(state, *_FROM.get(state, ())))
 
 
 def _record(row: Mapping[str, Any]) -> Record:
