@@ -1,0 +1,109 @@
+"""Every call of a sale, and all that can be wrong with the answer to it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from faregate.emulator import Emulator
+from tests.hostile import bytes_wrong, codes_wrong, frames_wrong, payments_wrong, words_wrong
+from tests.hostile.faults import BASES, ONLY_AFTER, spoken, twisted
+from tests.hostile.frames_wrong import goes_on_after, says
+from tests.hostile.line import Line
+from tests.hostile.service import Ask, Fault, Plan
+
+Bases = tuple[str, ...]
+Plans = dict[str, list[Plan]]
+BOTH: Bases = tuple(BASES)
+
+
+async def _acts_and_hangs_up(line: Line, ask: Ask) -> None:
+    ask.real()
+    await line.hang_up()
+
+
+async def _hangs_up(line: Line, ask: Ask) -> None:
+    await line.hang_up()
+
+
+UNANSWERED = Fault("unanswered, after", _acts_and_hangs_up)
+UNHEARD = Fault("unanswered, before", _hangs_up)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation of the service (`service.operation_of`), in one kind of sale.
+
+    `path` is what the shop is asked for. `acts` is False where the service does nothing but tell.
+    """
+
+    name: str
+    operation: str
+    path: str
+    own: Callable[[], Iterable[Fault]]
+    acts: bool = True
+    before: Plans = field(default_factory=dict)
+    """What goes wrong besides, so that the sale comes to this call."""
+
+    def plans(self, fault: Fault, numbers: range | None) -> dict[str, list[Plan]]:
+        """What the service has in mind."""
+        own = [Plan(fault, numbers)]
+        if numbers == range(1, 2) and self.acts:
+            own.append(Plan(UNANSWERED, range(1)))
+        return {**self.before, self.operation: own}
+
+    def faults(self) -> list[Fault]:
+        bases = BOTH if self.acts else ONLY_AFTER
+        return [*_spoken(bases), *_stated(bases), *_worded(bases), *_redirected(bases), *self.own()]
+
+
+def _spoken(bases: Bases) -> Iterator[Fault]:
+    for name, wrong in bytes_wrong.MUTE.items():
+        yield from spoken(name, wrong, mute=True, bases=bases)
+    for name, wrong in bytes_wrong.ENDING.items():
+        yield from spoken(name, wrong, bases=bases)
+    for name, make in frames_wrong.NOT_HTTP.items():
+        yield from spoken(name, says(make), bases=bases)
+    for name, make in frames_wrong.ODD.items():
+        yield from spoken(name, goes_on_after(make) if name in frames_wrong.STAYS else says(make), bases=ONLY_AFTER)
+
+
+def _stated(bases: Bases) -> Iterator[Fault]:
+    for name, twist in {**codes_wrong.STATUSES, **codes_wrong.DISAGREEING}.items():
+        yield from twisted(name, twist, bases)
+
+
+def _worded(bases: Bases) -> Iterator[Fault]:
+    for name, words in words_wrong.WRONG.items():
+        yield from twisted(name, lambda reply, words=words: replace(reply, body=words(reply.body)), bases)
+    for name, words in words_wrong.ODD.items():
+        yield from twisted(name, lambda reply, words=words: replace(reply, body=words(reply.body)), ONLY_AFTER)
+
+
+def _redirected(bases: Bases) -> Iterator[Fault]:
+    for status in codes_wrong.REDIRECTS:
+        for base in bases:
+            yield Fault(f"{status} to a stranger, {base}", _redirecting(status, base))
+
+
+def _redirecting(status: int, base: str) -> Callable[[Line, Ask], Awaitable[None]]:
+    async def speak(line: Line, ask: Ask) -> None:
+        stranger = ask.stranger + ask.request.path
+        await line.answer(codes_wrong.redirecting(status, stranger)(BASES[base](ask)))
+
+    return speak
+
+
+def calls() -> list[Call]:
+    """All of them."""
+    revision_id = Emulator().revision_id("daily_report")
+    unproven = {"complete": [Plan(UNANSWERED, range(3))]}
+    untold = {"complete": [Plan(UNHEARD, range(3))]}
+    return [
+        Call("rules", "rules", "/paid", lambda: payments_wrong.of_rules(revision_id), acts=False),
+        Call("access without proof", "ask", "/paid", payments_wrong.of_ask, acts=False),
+        Call("access", "access", "/paid", payments_wrong.of_access),
+        Call("complete", "complete", "/paid", payments_wrong.of_complete),
+        Call("complete as failed", "fail", "/refusing", payments_wrong.of_fail),
+        Call("look at a paid one", "look", "/paid", lambda: payments_wrong.of_look(True), before=unproven),
+        Call("look at an unpaid one", "look", "/paid", lambda: payments_wrong.of_look(False), before=untold),
+        Call("close of a free one", "execution", "/free", payments_wrong.of_execution, acts=False),
+    ]

@@ -1,0 +1,90 @@
+"""One case: a sale whose service misbehaves in one way, at one call, at some of its times."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from faregate.emulator import Emulator, Wallet
+from faregate.emulator.state import TransactionRecord
+from faregate.events import Stuck
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.stored import StoredJournal
+from faregate.model import Headers
+from faregate.payment import Payment
+from faregate.paywall import Paywall
+from tests.hostile.calls import Call
+from tests.hostile.service import Fault, Plan, Service
+from tests.journals.kinds import Clock
+
+WINDOWS: Mapping[str, range | None] = {"first": range(1), "again": range(1, 2), "always": None}
+"""Which calls go wrong: the first; the one after a first that was not answered; all, until it is healed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a payer was given. Status 0: nothing."""
+
+    status: int
+    headers: Headers = ()
+    body: bytes = b""
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key.lower() == name]
+
+
+@dataclass
+class Case:
+    """Its seller has a journal, and a clock for it, of its own."""
+
+    call: Call
+    fault: Fault
+    window: str
+    clock: Clock = field(default_factory=Clock)
+    wallet: Wallet = field(default_factory=Wallet)
+    runs: list[str | None] = field(default_factory=list)
+    wrongs: list[str] = field(default_factory=list)
+    proof: str | None = None
+    delivered: bool = False
+    must_pay_anew: bool = False
+    reported: set[str] = field(default_factory=set)
+    """The transactions that the seller was told are stuck."""
+
+    def __post_init__(self) -> None:
+        self.service = Service(Emulator(expose_execution_id=True), self.call.plans(self.fault, WINDOWS[self.window]))
+        self.paywall: Paywall
+        self.journal: MemoryJournal | StoredJournal
+
+    @property
+    def name(self) -> str:
+        return f"{self.call.name}: {self.fault.name} ({self.window})"
+
+    def worked(self, payment: Payment) -> None:
+        self.runs.append(payment.transaction_id)
+
+    def told(self, event: object) -> None:
+        """A listener of its paywall."""
+        if isinstance(event, Stuck):
+            self.reported.add(event.transaction_id)
+
+    def owed(self) -> list[str]:
+        """The states of rows that are not final, and not stuck."""
+        return [held.state for held in self.journal.holdings(100) if held.state != "stuck"]
+
+    def stuck(self) -> set[str]:
+        """The transactions that `faregate holds` shows as stuck, and why."""
+        return {held.transaction_id for held in self.journal.holdings(100) if held.state == "stuck" and held.reason}
+
+    def wrong(self, what: str) -> None:
+        self.wrongs.append(what)
+
+    @property
+    def transaction(self) -> TransactionRecord | None:
+        """The one there is, of the one proof there is."""
+        return next(iter(self.service.transactions.values()), None)
+
+    @property
+    def status(self) -> str:
+        """How the payment truly stands."""
+        return "none" if self.transaction is None else self.transaction.status
+
+
+Make = Callable[[Case], None]

@@ -1,0 +1,68 @@
+"""Replies that say the right things, but for one of them."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from faregate.model import Response
+from tests.hostile.faults import ONLY_AFTER, Twist, twisted
+from tests.hostile.service import Fault
+from tests.merchant.samples import TAIL, changed
+
+OTHER = f"txn_{TAIL[::-1][:12]}7cde89ab{TAIL[:12]}"
+"""Well formed, and nobody's."""
+GONE: Any = ...
+JUNK: tuple[Any, ...] = (GONE, None, 0, 1.5, True, [], {}, ["x"], {"x": 1}, "", "x", "\x00", "null", "9" * 999)
+NEVER: tuple[Any, ...] = (GONE, None, [])
+"""What no field of a receipt may be."""
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def edited(change: Change) -> Twist:
+    """The reply with another body."""
+    return lambda reply: replace(reply, body=json.dumps(change(json.loads(reply.body))).encode())
+
+
+def field(path: str, values: Iterable[Any], bases: tuple[str, ...] = ("before", "after")) -> Iterator[Fault]:
+    """The field at a dotted path is one of these instead, or gone."""
+    for value in values:
+        shown = "gone" if value is GONE else f"{value!r:.24}"
+        yield from twisted(f"{path} is {shown}", edited(_setting(path, value)), bases)
+
+
+def odd(path: str, values: Iterable[Any]) -> Iterator[Fault]:
+    """Not what the contract says, and harmless: the reply proves what it must all the same."""
+    return field(path, values, ONLY_AFTER)
+
+
+def _setting(path: str, value: Any) -> Change:
+    above = path.rpartition(".")[0]
+
+    def change(body: dict[str, Any]) -> dict[str, Any]:
+        fits = has(body, path) if value is GONE else not above or has(body, f"{above}.")
+        return changed(body, path, value) if fits else body
+
+    return change
+
+
+def has(body: Any, path: str) -> bool:
+    """Whether the field is there; of a path that ends with a dot, whether it is an object."""
+    name, dot, rest = path.partition(".")
+    if not name:
+        return isinstance(body, dict)
+    return isinstance(body, dict) and name in body and (not dot or has(body[name], rest))
+
+
+def paths(body: dict[str, Any], above: str = "") -> Iterator[str]:
+    """Every field of an object, and of the objects in it."""
+    for name, value in body.items():
+        yield above + name
+        if isinstance(value, dict):
+            yield from paths(value, f"{above}{name}.")
+
+
+def answering(name: str, reply: Response) -> Iterator[Fault]:
+    """This, whatever was asked: before the service acted, and after."""
+    return twisted(name, lambda _: reply)

@@ -1,0 +1,75 @@
+"""The shop of every case, behind two front doors: one that awaits and one that blocks.
+
+A case is known by its header `x-case`. What a handler did is told to its case.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+import faregate.starlette
+import faregate.wsgi
+from faregate.gate import PaymentStop
+from faregate.payment import Payment
+from faregate.paywall import Paywall, offer
+
+CONTENT = "what is paid for"
+SELLS = {"/paid": "daily_report", "/refusing": "daily_report", "/free": "free_notes"}
+"""`/refusing` gives nothing that is worth its price."""
+
+
+class Customer(Protocol):
+    """A case, as the shop knows it: the paywall of its seller, and what was done for it."""
+
+    paywall: Paywall
+
+    def worked(self, payment: Payment) -> None: ...
+
+
+class Shop:
+    """One ASGI app and one WSGI app for all customers."""
+
+    def __init__(self) -> None:
+        self.customers: dict[str, Customer] = {}
+        routes = [Route(path, self._selling(path, sells)) for path, sells in SELLS.items()]
+        self._starlette = Starlette(routes=routes)
+        self._offers = {path: offer(sells) for path, sells in SELLS.items()}
+
+    async def asgi(self, scope: Any, receive: Any, send: Any) -> None:
+        name = next(value for header, value in scope["headers"] if header == b"x-case").decode()
+        door = faregate.starlette.PaywallMiddleware(self._starlette, self.customers[name].paywall)
+        await door(scope, receive, send)
+
+    def _selling(self, path: str, sells: str) -> Any:
+        @faregate.starlette.paid(sells)
+        async def endpoint(request: Request) -> Response:
+            self.customers[request.headers["x-case"]].worked(request.state.payment)
+            status, body = made(path)
+            return JSONResponse(body, status, {"x-own": "1"})
+
+        return endpoint
+
+    def wsgi(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        customer = self.customers[environ["HTTP_X_CASE"]]
+        return faregate.wsgi.PaywallMiddleware(self._plain, customer.paywall)(environ, start_response)
+
+    def _plain(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        try:
+            payment = faregate.wsgi.open_gate(environ, self._offers[path])
+        except PaymentStop as stop:
+            start_response(f"{stop.status} Stopped", [])
+            return []
+        self.customers[environ["HTTP_X_CASE"]].worked(payment)
+        response = JSONResponse(made(path)[1], made(path)[0])
+        start_response(f"{response.status_code} Made", [("Content-Type", "application/json"), ("x-own", "1")])
+        return [bytes(response.body)]
+
+
+def made(path: str) -> tuple[int, dict[str, str]]:
+    """What the handlers answer."""
+    return (404, {"said": "nothing here"}) if path == "/refusing" else (200, {"result": CONTENT})
