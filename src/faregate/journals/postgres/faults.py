@@ -94,9 +94,11 @@ def taken_away(place: str) -> JournalUnreadable:
 
 
 def other_version(place: str, version: int, known: int) -> JournalUnreadable:
+    advice = "let the faregate that wrote it finish what is open, then drop its tables"
+    if version > known:
+        advice = "use the newer faregate that wrote it"
     return JournalUnreadable(
-        f"the journal in {place} is of version {version}, and this faregate knows {known}: "
-        "use the newer faregate that wrote it"
+        f"the journal in {place} is of version {version}, and this faregate knows {known}: {advice}"
     )
 
 

@@ -3,6 +3,8 @@
 A change of the schema gets a new `VERSION`, and a step from each older one.
 """
 
+from contextlib import suppress
+
 import psycopg
 from psycopg import errors
 from psycopg.rows import TupleRow
@@ -110,11 +112,11 @@ def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
 
 
 def make(connection: psycopg.Connection[TupleRow], place: str, patience: float) -> None:
-    """All of it or nothing; another process may be doing the same."""
-    with connection.transaction():
+    """All of it or nothing. Another process may be quicker; then what it made must be ours as well."""
+    with suppress(errors.DuplicateTable, errors.UniqueViolation), connection.transaction():
         connection.execute(_LIMITED, [f"{1000 * patience:.0f}"])
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-        if not is_made(connection, place):
-            for statement in TABLES:
-                connection.execute(statement.encode())
-            connection.execute("INSERT INTO faregate_journal_version VALUES (%s)", [VERSION])
+        for statement in TABLES:
+            connection.execute(statement.encode())
+        connection.execute("INSERT INTO faregate_journal_version VALUES (%s)", [VERSION])
+    is_made(connection, place)

@@ -1,0 +1,308 @@
+"""What is the PostgreSQL journal's own: its address, its tables, its connections."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.journals.postgres import PostgresJournal
+from faregate.journals.postgres.schema import VERSION
+from faregate.journals.threaded import for_loops
+from faregate.records import Fresh, InProgress
+from tests.core.play import ACR, TXN
+from tests.journals.kinds import KEY
+from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of, with_setting
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
+from tests.journals.test_processes import RACE, all_said, run, said, start_together
+
+TABLES = ["faregate_journal", "faregate_journal_version"]
+_FOUND = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+
+
+@pytest.fixture
+def url() -> Generator[str]:
+    with own_schema() as url:
+        yield url
+
+
+@pytest.fixture
+def journal(url: str) -> Generator[PostgresJournal]:
+    made = postgres(url, patience=0.4)
+    yield made
+    made.disconnect()
+
+
+def tables(url: str) -> list[str]:
+    return [name for [name] in asked(url, _FOUND)]
+
+
+# Its address
+
+
+def test_nothing_is_opened_before_it_is_needed(journal: PostgresJournal, url: str) -> None:
+    postgres("postgresql://nobody@127.0.0.1:1/nowhere")
+    assert tables(url) == []
+    assert journal.due() is None
+    assert tables(url) == TABLES
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://user:sec%ret@host/db",
+        "postgresql://user:sec ret@host/db",
+        "postgresql://user:sec@ret@host/db",
+        "postgresql://user:sec/ret@host/db",
+        "postgresql://user:123@45/6@host/db",
+        "postgresql://user:secret@host/db?no_such_setting=1",
+        "host",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_told_without_its_password(address: str) -> None:
+    with pytest.raises(Misconfigured, match=r"postgresql://user:password@host.*percent-encoded") as told:
+        postgres(address)
+    assert not any(part in str(told.value) for part in ("sec", "ret", "123", "45"))
+
+
+def test_at_least_one_connection_is_needed() -> None:
+    with pytest.raises(Misconfigured, match="at least one connection"):
+        postgres("postgresql://user@host/db", connections=0)
+
+
+# Its tables
+
+
+def test_many_processes_make_the_tables_at_once(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAREGATE_TESTS_POSTGRES", url)
+    racers = [run("postgres", tmp_path, RACE) for _ in range(6)]
+    start_together(racers, tmp_path)
+    assert all_said(racers) == list(range(10))
+    assert asked(url, "SELECT version FROM faregate_journal_version") == [(VERSION,)]
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"), [(VERSION + 1, "use the newer"), (VERSION - 1, "finish what")]
+)
+def test_another_version_is_refused_and_left_alone(
+    journal: PostgresJournal, url: str, version: int, advice: str
+) -> None:
+    ticket = started(journal)
+    journal.disconnect()
+    asked(url, "UPDATE faregate_journal_version SET version = %s", version)
+    with pytest.raises(JournalUnreadable, match=f"of version {version}, .* {advice}"):
+        journal.decide(ticket, GOOD)
+    asked(url, "UPDATE faregate_journal_version SET version = %s", VERSION)
+    assert journal.decide(ticket, GOOD)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ["CREATE TABLE faregate_journal (id integer)"],
+        ["CREATE TABLE faregate_journal_version (version integer)"],
+        ["CREATE TABLE faregate_journal (id integer)", "CREATE TABLE faregate_journal_version (id integer)"],
+        ["CREATE VIEW faregate_journal AS SELECT 1", "CREATE VIEW faregate_journal_version AS SELECT 1"],
+    ],
+)
+def test_another_programs_tables_are_refused_and_left_alone(
+    journal: PostgresJournal, url: str, made: list[str]
+) -> None:
+    for statement in made:
+        asked(url, statement)
+    before = tables(url)
+    with pytest.raises(JournalUnreadable, match="a schema of its own"):
+        journal.claim("proof", HERE)
+    assert tables(url) == before
+
+
+def test_tables_that_were_taken_away_are_not_made_anew(journal: PostgresJournal, url: str) -> None:
+    started(journal)
+    asked(url, "ALTER TABLE faregate_journal RENAME TO aside")
+    asked(url, "ALTER TABLE faregate_journal_version RENAME TO aside_version")
+    for _ in range(2):
+        with pytest.raises(JournalUnreadable, match="restart to begin anew"):
+            journal.claim("proof", HERE)
+        journal.disconnect()
+    asked(url, "ALTER TABLE aside RENAME TO faregate_journal")
+    asked(url, "ALTER TABLE aside_version RENAME TO faregate_journal_version")
+    assert journal.claim("proof", HERE) == InProgress()
+
+
+def test_the_user_needs_few_rights(journal: PostgresJournal, url: str) -> None:
+    """The first start makes tables; after that, reading and writing rows is enough."""
+    user = asked(url, "SELECT current_schema()")[0][0]
+    asked(url, f"CREATE ROLE {user} LOGIN; GRANT USAGE ON SCHEMA {user} TO {user}")
+    poor = postgres(url.replace("faregate@", f"{user}@"))
+    try:
+        with pytest.raises(JournalError, match="CREATE on the schema for the first start"):
+            poor.claim("proof", HERE)
+        journal.due()
+        asked(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(TABLES)} TO {user}")
+        decided(poor)
+    finally:
+        poor.disconnect()
+        asked(url, f"DROP OWNED BY {user}; DROP ROLE {user}")
+
+
+@pytest.mark.parametrize(
+    "change", ["generation = 0", "size = -1", "redelivered = -1", "holds_so_far = -1", "key = 'x'"]
+)
+def test_no_row_is_nonsense(journal: PostgresJournal, url: str, change: str) -> None:
+    started(journal)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        asked(url, f"UPDATE faregate_journal SET {change}")
+
+
+# Its connections
+
+
+def test_threads_share_a_few_connections(url: str) -> None:
+    journal = postgres(f"{url}&application_name=few", connections=2)
+    claims: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda n=n: claims.append(journal.claim(f"{n}", HERE))) for n in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(claim, Fresh) for claim in claims) == 16
+    assert asked(url, "SELECT count(*) <= 2 FROM pg_stat_activity WHERE application_name = 'few'") == [
+        (True,)
+    ]
+    journal.disconnect()
+
+
+def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
+    journal = postgres(url, connections=1, patience=0.2)
+    taken, done = threading.Event(), threading.Event()
+
+    def keep(connection: object, again: bool) -> bool:
+        taken.set()
+        return done.wait(30)
+
+    keeper = threading.Thread(target=partial(shelf_of(journal)._pool.run, keep))
+    keeper.start()
+    assert taken.wait(30)
+    with pytest.raises(JournalError, match="in use for too long"):
+        journal.claim("proof", HERE)
+    done.set()
+    keeper.join()
+    fresh(journal.claim("proof", HERE))
+    journal.disconnect()
+
+
+def test_what_is_open_is_closed_when_the_journal_goes(url: str) -> None:
+    journal = postgres(f"{url}&application_name=gone")
+    journal.due()
+    [connection] = shelf_of(journal)._pool._home()._idle
+    assert not connection.closed
+    del journal
+    assert connection.closed
+
+
+FORKED = """
+assert isinstance(journal.claim("before", HERE), Fresh)
+if (child := os.fork()) == 0:
+    for number in range(20):
+        assert journal.claim("before", HERE) == InProgress()
+    assert isinstance(journal.claim("child", HERE), Fresh)
+    (place / "child is there").touch()
+    wait_for("parent is gone")
+    assert isinstance(journal.claim("later", HERE), Fresh)
+    sys.exit(0)  # in good order, with all that Python cleans up
+for number in range(20):
+    assert journal.claim("before", HERE) == InProgress()
+assert isinstance(journal.claim("parent", HERE), Fresh)
+wait_for("child is there")
+journal.disconnect()
+(place / "parent is gone").touch()
+assert os.waitpid(child, 0)[1] == 0
+proofs = ("before", "child", "parent", "later")
+print(json.dumps([journal.claim(proof, HERE) == InProgress() for proof in proofs]))
+"""
+
+
+def test_a_journal_that_is_open_can_be_forked(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAREGATE_TESTS_POSTGRES", url)
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    assert said(run("postgres", tmp_path, FORKED)) == [True] * 4
+
+
+FORKED_WHILE_ASKING = """
+started = threading.Event()
+def ask(connection, again):
+    started.set()
+    connection.execute("SELECT pg_sleep(0.3)")
+asker = threading.Thread(target=journal._shelf._pool.run, args=(ask,))
+journal.claim("before", HERE)
+asker.start()
+started.wait()
+if (child := os.fork()) == 0:
+    os._exit(0 if all(journal.claim("before", HERE) == InProgress() for _ in range(9)) else 1)
+asker.join()
+print(json.dumps(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_in_the_middle_of_a_question_of_another_thread(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAREGATE_TESTS_POSTGRES", url)
+    assert said(run("postgres", tmp_path, FORKED_WHILE_ASKING)) == 0
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_event_loops_of_both_kinds_can_use_it(url: str, backend: str) -> None:
+    journal = postgres(url)
+
+    async def main() -> None:
+        awaited = for_loops(journal)
+        claim = await awaited.claim("proof", HERE)  # type: ignore[misc]
+        assert await awaited.start(fresh(claim), TXN, ACR, WORK_SECONDS)  # type: ignore[misc]
+
+    anyio.run(main, backend=backend)
+    assert journal.claim("proof", HERE) == InProgress()
+    journal.disconnect()
+
+
+def test_it_goes_by_the_servers_clock(url: str) -> None:
+    journal = PostgresJournal(url, keys=[KEY])
+    assert abs(journal._clock() - time.time()) < 60
+    journal.disconnect()
+
+
+def test_conditions_are_seen_anew_whatever_isolation_is_the_servers_default(url: str) -> None:
+    journal = postgres(with_setting(url, "default_transaction_isolation=repeatable read"))
+    assert asked_inside(journal, "SHOW transaction_isolation") == "read committed"
+    journal.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import faregate.journals.postgres", "ModuleNotFoundError: The PostgreSQL journal needs psycopg: "),
+        (
+            "import faregate; faregate.Paywall(base_url='emulator:', journal='postgresql://h/d', environ={})",
+            "Misconfigured: FAREGATE_JOURNAL=postgresql: needs packages of its own: ",
+        ),
+    ],
+)
+def test_a_missing_extra_says_how_to_get_it(code: str, says: str) -> None:
+    code = f"import sys; sys.modules['psycopg'] = None; {code}"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert f"{says}pip install 'faregate[postgres]'" in found.stderr
