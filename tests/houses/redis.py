@@ -4,6 +4,7 @@ import shutil
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import chain
 
 from tests.houses.house import House
 
@@ -26,8 +27,8 @@ class RedisHouse(House):
 
     def command(self) -> list[str]:
         own = {"bind": "127.0.0.1", "port": str(self.port), "dir": str(self.folder), "pidfile": "pid"}
-        return [str(_PROGRAM), *(word for name, value in (own | self.settings).items()
-                                 for word in (f"--{name}", value))]  # fmt: skip
+        words = [[f"--{name}", *(value.split() or [""])] for name, value in (own | self.settings).items()]
+        return [str(_PROGRAM), *chain.from_iterable(words)]
 
     def is_ready(self) -> bool:
         try:

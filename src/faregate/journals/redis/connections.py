@@ -6,17 +6,12 @@ The library's own repetitions are off: it would repeat a write without saying so
 import os
 from typing import Any, Protocol, cast
 
-from faregate.errors import Misconfigured
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool
+from redis.exceptions import RedisError
+from redis.retry import Retry
 
-try:
-    from redis.backoff import NoBackoff
-    from redis.connection import ConnectionPool
-    from redis.exceptions import RedisError
-    from redis.retry import Retry
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "A Redis journal needs redis: pip install 'faregate[redis]'", name=error.name
-    ) from error
+from faregate.errors import Misconfigured
 
 Word = bytes | str | int | float
 MOST = 10_000

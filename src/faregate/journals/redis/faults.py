@@ -22,7 +22,14 @@ _MEANINGS = {
     "MASTERDOWN": "this server is a replica without its primary",
     "BUSY": "it is held up by somebody's script",
 }
-_CODES = {"NoPermissionError": "NOPERM", "OutOfMemoryError": "OOM", "ReadOnlyError": "READONLY"}
+_CODES = {
+    "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN",
+    "MovedError": "MOVED",
+    "NoPermissionError": "NOPERM",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+}
 
 
 def is_lost(error: RedisError) -> bool:

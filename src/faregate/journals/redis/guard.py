@@ -26,9 +26,10 @@ def check(ask: Ask, place: str, warned: set[str]) -> None:
             f"The Redis at {place} may forget payments to make room: its maxmemory-policy is {policy}. "
             "Set maxmemory-policy noeviction, or name another server for the journal."
         )
-    for weakness in set(_weaknesses(facts)) - warned:
-        warned.add(weakness)
-        _log.warning("the journal at %s: %s", place, weakness)
+    for weakness in _weaknesses(facts):
+        if weakness not in warned:
+            warned.add(weakness)
+            _log.warning("the journal at %s: %s", place, weakness)
 
 
 def _weaknesses(facts: dict[str, str]) -> Generator[str]:
@@ -40,7 +41,8 @@ def _weaknesses(facts: dict[str, str]) -> Generator[str]:
     elif aof is None or fsync is None:
         yield f"what a power cut loses could not be checked; {_SAFE}"
     elif fsync != "always":
-        yield f"appendfsync is {fsync}, so a power cut loses {_WINDOWS[fsync]}: {_LOST}; {_SAFE}"
+        lost = _WINDOWS.get(fsync, "what was not on its disk yet")
+        yield f"appendfsync is {fsync}, so a power cut loses {lost}: {_LOST}; {_SAFE}"
 
 
 def _info(ask: Ask, section: str) -> dict[str, str]:

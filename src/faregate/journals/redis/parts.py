@@ -33,8 +33,8 @@ local function forget_expired(now, limit)
 end
 """
 
-# `apart` is a result that is kept under its own key. What is cleared goes first: with its memory full, Redis
-# lets a script that made room write on, and refuses one that begins with more.
+# `apart` is a result that is kept under its own key. With its memory full, Redis refuses a script that begins
+# with more, and lets one write on that made room: so a row comes to its end, and no other gets any further.
 WRITE = """
 local function changes_from(first)
   local set, cleared, at = {}, {}, first + 1
@@ -55,12 +55,14 @@ local function index(key)
   put(owed, not row[2] and row[5], key)
   put(due, not row[2] and row[1] ~= 'stuck' and until_due, key)
 end
-local function write(key, set, cleared)
-  local row, pairs_set, names_cleared = row_at(key), {}, {}
-  local before = redis.call('HMGET', row, 'transaction_id', 'size')
+local function clear(key, cleared)
+  local names = {}
+  for name in pairs(cleared) do table.insert(names, name) end
+  if #names > 0 then redis.call('HDEL', row_at(key), unpack(names)) end
   if cleared.apart then redis.call('DEL', result_at(key)) end
-  for name in pairs(cleared) do table.insert(names_cleared, name) end
-  if #names_cleared > 0 then redis.call('HDEL', row, unpack(names_cleared)) end
+end
+local function fill(key, set)
+  local pairs_set = {}
   if set.apart then
     redis.call('SET', result_at(key), set.apart)
     set.apart = '1'
@@ -69,7 +71,13 @@ local function write(key, set, cleared)
     table.insert(pairs_set, name)
     table.insert(pairs_set, value)
   end
-  redis.call('HSET', row, unpack(pairs_set))
+  redis.call('HSET', row_at(key), unpack(pairs_set))
+end
+local function write(key, set, cleared)
+  local before = redis.call('HMGET', row_at(key), 'transaction_id', 'size')
+  if cleared.proof then clear(key, cleared) end
+  fill(key, set)
+  if not cleared.proof then clear(key, cleared) end
   if before[1] and (set.transaction_id or cleared.transaction_id) then
     redis.call('HDEL', transactions, before[1])
   end

@@ -81,7 +81,7 @@ return read(chosen)
 """
 
 OWED = f"""{HEAD}
-return {{'ok', redis.call('ZRANGE', owed, 0, tonumber(ARGV[3]) - 1)}}
+return {{'ok', redis.call('ZRANGEBYSCORE', owed, '-inf', '+inf', 'LIMIT', 0, ARGV[3])}}
 """
 
 PURGE = f"""{HEAD}{FORGET}

@@ -1,0 +1,428 @@
+"""What is Redis's own: which servers are trusted, what is in them, and what can go wrong with them."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.journals.redis import RedisJournal
+from faregate.journals.redis.connections import Connections
+from faregate.journals.redis.shelf import RedisShelf
+from faregate.model import Response, Succeeded
+from faregate.records import Again, Fresh, InProgress
+from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.houses import REDIS_MISSING, RedisHouse
+from tests.houses.shared import need
+from tests.journals.kinds import KEY, Clock
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSWORD = "pass:word@/canary"
+QUOTED = "pass%3Aword%40%2Fcanary"
+
+
+@contextmanager
+def running(**settings: str) -> Generator[RedisHouse]:
+    need("redis", REDIS_MISSING)
+    house = RedisHouse({name.replace("_", "-"): value for name, value in settings.items()})
+    try:
+        house.open()
+        yield house
+    finally:
+        house.leave()
+
+
+@contextmanager
+def opened(house: RedisHouse, url: str = "", **options: Any) -> Generator[RedisJournal]:
+    options = {"keys": [KEY], "namespace": "test", "clock": Clock(), **options}
+    journal = RedisJournal(url or house.url, **options)
+    try:
+        yield journal
+    finally:
+        journal.disconnect()
+
+
+@pytest.fixture
+def house() -> Generator[RedisHouse]:
+    with running() as made:
+        yield made
+
+
+@pytest.fixture
+def journal(house: RedisHouse) -> Generator[RedisJournal]:
+    with opened(house) as made:
+        yield made
+
+
+def ask(house: RedisHouse, *words: str | int) -> Any:
+    connections = Connections(house.url, 5)
+    try:
+        return connections.call(*words)
+    finally:
+        connections.close()
+
+
+def clients(house: RedisHouse) -> int:
+    return len(ask(house, "CLIENT", "LIST").splitlines()) - 1
+
+
+# Which servers are trusted
+
+
+def test_nothing_is_opened_before_it_is_needed(house: RedisHouse, journal: RedisJournal) -> None:
+    assert clients(house) == 0
+    assert journal.due() is None
+    assert clients(house) == 1
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])
+def test_a_server_that_may_forget_rows_is_refused(policy: str) -> None:
+    with running(maxmemory_policy=policy) as house, opened(house) as journal:
+        for _ in range(2):
+            with pytest.raises(Misconfigured, match=f"{policy}.*Set maxmemory-policy noeviction"):
+                journal.claim("proof", HERE)
+        assert ask(house, "DBSIZE") == 0
+        ask(house, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+        fresh(journal.claim("proof", HERE))
+
+
+NO_CONFIG = {"rename-command": "CONFIG hidden"}
+WEAK: list[tuple[dict[str, str], list[str]]] = [
+    ({}, []),
+    ({"appendfsync": "everysec"}, ["appendfsync is everysec, so a power cut loses about the last second"]),
+    ({"appendfsync": "no"}, ["appendfsync is no, so a power cut loses some of the last minute"]),
+    ({"appendonly": "no"}, ["appendonly is off, so a stop loses what came after the last snapshot"]),
+    (NO_CONFIG, ["what a power cut loses could not be checked"]),
+    ({**NO_CONFIG, "appendonly": "no"}, ["appendonly is off"]),
+]
+
+
+@pytest.mark.parametrize(("settings", "says"), WEAK)
+def test_weak_persistence_is_said_once(
+    settings: dict[str, str], says: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(**settings) as house, opened(house) as journal:
+        for number in range(2):
+            fresh(journal.claim(f"proof {number}", HERE))
+            journal.disconnect()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * len(says)
+    for record, part in zip(caplog.records, says, strict=True):
+        assert part in record.getMessage()
+        assert "appendonly yes and appendfsync always" in record.getMessage()
+
+
+def test_an_eviction_policy_is_found_though_config_is_forbidden() -> None:
+    with (
+        running(maxmemory_policy="allkeys-lfu", **NO_CONFIG) as house,
+        opened(house) as journal,
+        pytest.raises(Misconfigured, match="allkeys-lfu"),
+    ):
+        journal.claim("proof", HERE)
+
+
+def test_a_user_who_may_do_no_more_than_a_journal_needs(
+    house: RedisHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    rights = ["~faregate:*", "resetchannels", "-@all", "+@read", "+@write", "+@scripting", "+time"]
+    ask(house, "ACL", "SETUSER", "seller", "on", f">{PASSWORD}", *rights)
+    url = f"redis://seller:{QUOTED}@127.0.0.1:{house.port}/0"
+    with opened(house, url) as journal:
+        released(journal)
+        assert isinstance(journal.claim("proof", HERE), Again)
+    said = caplog.text
+    assert "must have maxmemory-policy noeviction" in said
+    assert "what a power cut loses could not be checked" in said
+    ask(house, "ACL", "SETUSER", "seller", "-@scripting")
+    with opened(house, url) as journal, pytest.raises(JournalError, match=r"allow @read, @write, @scripting"):
+        journal.claim("proof", HERE)
+
+
+# What can go wrong
+
+
+def test_a_wrong_password_is_said_and_not_shown() -> None:
+    with running(requirepass="another") as house:
+        for user in ("", f":{QUOTED}", f"seller:{QUOTED}"):
+            url = f"redis://{user}@127.0.0.1:{house.port}/0"
+            with opened(house, url) as journal, pytest.raises(JournalError, match="password") as caught:
+                journal.claim("proof", HERE)
+            chain = [caught.value, caught.value.__cause__, caught.value.__context__]
+            assert "canary" not in repr([(error, str(error)) for error in chain])
+            assert f"redis://127.0.0.1:{house.port}/0" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://seller:canary/pass@host:6379/0", "canary", "redis://host:canary", "redis://host?db=canary"],
+)
+def test_a_url_that_is_none_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(Misconfigured, match="redis://USER:PASSWORD@HOST") as caught:
+        RedisJournal(url, keys=[KEY])
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert "canary" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_an_error(house: RedisHouse, journal: RedisJournal) -> None:
+    ticket = started(journal)
+    house.stop()
+    with pytest.raises(JournalError, match=f"redis://127.0.0.1:{house.port}/0 could not be read or written"):
+        journal.decide(ticket, GOOD)
+    house.start()
+    assert journal.decide(ticket, GOOD)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_what_was_written_outlives_the_server(house: RedisHouse, journal: RedisJournal, how: str) -> None:
+    """Whoever was connected goes on with the next call, and so do its scripts, which the server forgot."""
+    ticket = started(journal)
+    for _ in range(2):
+        getattr(house, how)()
+        house.start()
+        assert journal.claim("proof", HERE) == InProgress()
+    getattr(house, how)()
+    house.start()
+    assert journal.decide(ticket, GOOD)
+
+
+def test_a_server_that_hangs_costs_no_more_than_the_patience(house: RedisHouse) -> None:
+    with opened(house, patience=0.4) as journal:
+        ticket = started(journal)
+        os.kill(house.pid(), signal.SIGSTOP)
+        try:
+            before = time.monotonic()
+            with pytest.raises(JournalError, match="did not answer in time"):
+                journal.decide(ticket, GOOD)
+            assert 0.39 < time.monotonic() - before < 4
+        finally:
+            os.kill(house.pid(), signal.SIGCONT)
+        # What was given up may have been done; it is never done twice, nor undone.
+        journal.decide(ticket, GOOD)
+        journal.release(ticket, "cGFpZA==", RECEIPT, True)
+        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+
+
+def test_a_replica_is_refused_writes_and_says_so(house: RedisHouse, journal: RedisJournal) -> None:
+    ticket = started(journal)
+    ask(house, "REPLICAOF", "127.0.0.1", house.port)
+    ask(house, "CONFIG", "SET", "replica-serve-stale-data", "yes")
+    with pytest.raises(JournalError, match="is a replica, which takes no writes: name the primary"):
+        journal.decide(ticket, GOOD)
+    ask(house, "REPLICAOF", "NO", "ONE")
+    assert journal.decide(ticket, GOOD)
+
+
+def test_a_node_of_a_cluster_without_the_journals_slot_says_so() -> None:
+    with running(cluster_enabled="yes") as house, running(cluster_enabled="yes") as other:
+        with opened(house) as journal, pytest.raises(JournalError, match="its cluster is down"):
+            journal.claim("proof", HERE)
+        ask(other, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        ask(house, "CLUSTER", "MEET", "127.0.0.1", other.port)
+        while b"cluster_state:ok" not in ask(house, "CLUSTER", "INFO"):
+            time.sleep(0.05)
+        with opened(house) as journal, pytest.raises(JournalError, match="name the node that has it"):
+            journal.claim("proof", HERE)
+        with opened(other) as journal:
+            fresh(journal.claim("proof", HERE))
+
+
+def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
+    house: RedisHouse, journal: RedisJournal
+) -> None:
+    ticket = started(journal)
+    waiting = started(journal, "another", OTHER_TXN)
+    early = fresh(journal.claim("early", HERE))
+    ask(house, "CONFIG", "SET", "maxmemory", 1)
+    for refused in (
+        lambda: journal.claim("new", HERE),
+        lambda: journal.start(early, "txn_early", ACR, WORK_SECONDS),
+        lambda: journal.decide(ticket, GOOD),
+    ):
+        with pytest.raises(JournalError, match=r"its memory is full: give it more \(maxmemory\)"):
+            refused()
+    ask(house, "CONFIG", "SET", "maxmemory", 0)
+    assert journal.decide(ticket, GOOD)
+    assert journal.decide(waiting, GOOD)
+    ask(house, "CONFIG", "SET", "maxmemory", 1)
+    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.close(waiting, False)
+    assert journal.holdings(10) == []
+
+
+def test_a_journal_that_was_emptied_is_not_made_anew(house: RedisHouse, journal: RedisJournal) -> None:
+    released(journal)
+    ask(house, "FLUSHALL")
+    for _ in range(2):
+        with pytest.raises(JournalUnreadable, match="was emptied or replaced while it was in use"):
+            journal.claim("proof", HERE)
+    assert ask(house, "DBSIZE") == 0
+    with opened(house) as other:  # somebody who begins now
+        fresh(other.claim("another", HERE))
+    with pytest.raises(JournalUnreadable, match="replaced"):
+        journal.claim("proof", HERE)
+    journal.disconnect()
+    fresh(journal.claim("proof", HERE))
+
+
+def test_a_newer_version_is_refused_and_left_alone(house: RedisHouse, journal: RedisJournal) -> None:
+    ticket = started(journal)
+    [schema] = ask(house, "KEYS", "*schema")
+    mark = ask(house, "GET", schema).decode()
+    ask(house, "SET", schema, f"2{mark[1:]}")
+    for _ in range(2):  # in use, and opened anew
+        with pytest.raises(JournalUnreadable, match=r"of version 2, .*use the newer faregate"):
+            journal.decide(ticket, GOOD)
+        journal.disconnect()
+    assert ask(house, "GET", schema).decode() == f"2{mark[1:]}"
+    ask(house, "SET", schema, mark)
+    assert journal.decide(ticket, GOOD)
+
+
+def test_a_row_that_cannot_be_understood_is_said(house: RedisHouse, journal: RedisJournal) -> None:
+    started(journal)
+    [row] = ask(house, "KEYS", "*row:*")
+    for change in (("HSET", row, "fence", "many"), ("HDEL", row, "fence")):
+        ask(house, *change)
+        with pytest.raises(JournalUnreadable, match="another version of faregate"):
+            journal.claim("proof", HERE)
+
+
+# What is in it
+
+
+def test_nothing_of_a_payment_can_be_read_from_its_files(house: RedisHouse, journal: RedisJournal) -> None:
+    proof, url, *more = canaries = [f"{part}-canary" for part in ("proof", "url", "header", "body", "value")]
+    header, body, value = more
+    good = Succeeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
+    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    seen = look(house)
+    journal.decide(ticket, good)
+    seen += look(house)
+    journal.release(ticket, "response-canary", "receipt-canary", True)
+    assert isinstance(journal.claim(proof, f"GET /{url}"), Again)
+    journal.wait(fresh(journal.claim(f"{proof}-2", f"GET /{url}")), OTHER_TXN, ACR)
+    seen += look(house)
+    assert TXN.encode() in seen
+    assert b"test" in seen
+    assert [
+        canary for canary in (*canaries, "canary", "GET /", KEY.decode()) if canary.encode() in seen
+    ] == []
+
+
+def look(house: RedisHouse) -> bytes:
+    """What a backup would have: the log of commands, and a snapshot that is not compressed."""
+    ask(house, "CONFIG", "SET", "rdbcompression", "no")
+    ask(house, "SAVE")
+    files = [
+        path for path in sorted(house.folder.rglob("*")) if path.is_file() and path.name not in ("log", "pid")
+    ]
+    assert len(files) >= 3
+    return b"".join(path.read_bytes() for path in files)
+
+
+def test_the_clock_is_the_servers(house: RedisHouse) -> None:
+    with opened(house, clock=None) as journal:
+        before = float(ask(house, "TIME")[0])
+        ticket = started(journal)
+        record = journal._shelf.find([ticket.key])
+        assert record is not None
+        assert before <= record["since"] <= float(ask(house, "TIME")[0]) + 1
+
+
+# Threads and forks
+
+
+def test_many_threads_have_a_connection_each_while_they_need_it(house: RedisHouse) -> None:
+    with opened(house) as journal:
+        barrier = threading.Barrier(40)
+        won: list[int] = []
+
+        def claim() -> None:
+            barrier.wait()
+            for number in range(10):
+                if isinstance(journal.claim(f"proof {number}", HERE), Fresh):
+                    won.append(number)
+
+        threads = [threading.Thread(target=claim) for _ in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(won) == list(range(10))
+        assert 1 <= clients(house) <= 40
+    assert clients(house) == 0
+
+
+FORKED = """
+import json, os, sys, threading
+from faregate.journals.redis import RedisJournal
+from faregate.records import InProgress
+journal = RedisJournal(sys.argv[1], keys=[b"k" * 32], namespace="test")
+proofs = ("before", "child", "parent", "later")
+journal.claim("before", "GET /")
+stop = threading.Event()
+def go_on():
+    while not stop.is_set():
+        journal.claim("before", "GET /")
+threads = [threading.Thread(target=go_on) for _ in range(4)]
+for thread in threads: thread.start()
+children = []
+for number in range(8):
+    if (child := os.fork()) == 0:
+        right = [isinstance(journal.claim("before", "GET /"), InProgress) for _ in range(20)]
+        journal.claim(f"child {number}", "GET /")
+        journal.disconnect()
+        os._exit(0 if all(right) else 1)
+    children.append(child)
+statuses = [os.waitpid(child, 0)[1] for child in children]
+stop.set()
+for thread in threads: thread.join()
+answers = [isinstance(journal.claim(f"child {n}", "GET /"), InProgress) for n in range(8)]
+print(json.dumps([statuses, answers]))
+"""
+
+
+def test_a_journal_in_use_can_be_forked(house: RedisHouse) -> None:
+    """Children and parent have connections of their own: none reads another's answers."""
+    command = [sys.executable, "-c", FORKED, house.url]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[0] * 8, [True] * 8]
+
+
+def test_who_stops_in_the_middle_of_a_call_leaves_no_answer_for_the_next(
+    house: RedisHouse, journal: RedisJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(journal)
+    assert isinstance(journal._shelf, RedisShelf)
+    connections = journal._shelf._server._connections
+    [connection] = connections._pool()._available_connections
+    monkeypatch.setattr(connection, "read_response", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        connections.call("ECHO", "the next one's")
+    monkeypatch.undo()
+    assert connections.call("ECHO", "mine") == b"mine"
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("module", ["redis", "cryptography"])
+def test_a_missing_extra_says_how_to_get_it(module: str) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; import faregate.journals.redis"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert f"journal needs {module}: pip install 'faregate[" in found.stderr
