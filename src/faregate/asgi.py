@@ -16,11 +16,12 @@ from faregate.detached import is_cancelled_from_outside, to_the_end
 from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
 from faregate.gate import Gate
 from faregate.grounds import Grounds
+from faregate.lifespan import Lifespan, check
 from faregate.model import Offer, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.proof import speaks_of_payment
-from faregate.scopes import Message, Receive, Scope, Send, host_of, origin_of, request_of
+from faregate.scopes import Receive, Scope, Send, host_of, origin_of, request_of
 from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
@@ -36,6 +37,9 @@ class PaywallMiddleware:
 
     `offers` sells everything below a path prefix as one offer. `refuse` names prefixes below which
     whatever has no offer is refused, not free. Give a `paywall`, or the arguments of one.
+
+    With `sweep_every` the journal is swept as long as the application lives, after so many seconds each
+    time. Its shutdown waits up to `drain_seconds` for what was begun (`faregate.lifespan`).
     """
 
     def __init__(
@@ -45,21 +49,29 @@ class PaywallMiddleware:
         *,
         offers: Mapping[str, str | Offer] | None = None,
         refuse: Sequence[str] = (),
+        sweep_every: float | None = None,
+        drain_seconds: float = 10.0,
         **arguments: Unpack[Arguments],
     ) -> None:
+        check(sweep_every, drain_seconds)
         if paywall is not None and arguments:
             raise Misconfigured("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
         self.grounds = Grounds(offers, refuse)
+        self._sweep_every = sweep_every
+        self._drain_seconds = drain_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            life = Lifespan(self.paywall, self._sweep_every, self._drain_seconds, receive, send)
+            await life.live(self.app, scope)
         else:
-            await self.app(scope, receive, self._closing(send))
+            await self.app(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = scope  # by the payer; applications change the scope they are given, in place
@@ -112,14 +124,6 @@ class PaywallMiddleware:
         else:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
-
-    def _closing(self, send: Send) -> Send:
-        async def closing(message: Message) -> None:
-            if message["type"] in ("lifespan.shutdown.complete", "lifespan.shutdown.failed"):
-                await self.paywall.aclose()
-            await send(message)
-
-        return closing
 
 
 async def open_gate(scope: Mapping[str, Any], sold: Offer) -> Payment:

@@ -1,4 +1,4 @@
-"""`faregate`, the command. What a subcommand does is in its own module, imported when it is called."""
+"""`faregate`, the command. What a subcommand does is in its own module, imported when it is called for."""
 
 import argparse
 import sys
@@ -48,6 +48,12 @@ def _sweep(arguments: argparse.Namespace) -> int:
     return run_sweep(arguments)
 
 
+def _holds(arguments: argparse.Namespace) -> int:
+    from faregate.holds import run_holds
+
+    return run_holds(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -81,7 +87,15 @@ def _parser() -> argparse.ArgumentParser:
             "sweep",
             help="finish what payers left open",
             description="Walks over the journal that FAREGATE_JOURNAL names, and finishes what was "
-            "interrupted or held while its payer is away.",
+            "interrupted or held while its payer is away. A SIGTERM is heard between two sales.",
+        )
+    )
+    _add_holds(
+        commands.add_parser(
+            "holds",
+            help="what is owed to payers, and what people can do about it",
+            description="Lists what the journal that FAREGATE_JOURNAL names owes to payers, and does what "
+            "only people can do about it.",
         )
     )
     return parser
@@ -99,11 +113,17 @@ def _add_emulator(command: argparse.ArgumentParser) -> None:
 
 
 def _add_sweep(command: argparse.ArgumentParser) -> None:
+    from faregate.sweeping import add_sweep
+
     command.set_defaults(run=_sweep)
-    command.add_argument("--watch", action="store_true", help="go on until interrupted")
-    command.add_argument(
-        "--every", type=float, default=30.0, metavar="SECONDS", help="with --watch; 30 by default"
-    )
+    add_sweep(command)
+
+
+def _add_holds(command: argparse.ArgumentParser) -> None:
+    from faregate.holds import add_holds
+
+    command.set_defaults(run=_holds)
+    add_holds(command)
 
 
 def _add_app(command: argparse.ArgumentParser, run: Run) -> None:

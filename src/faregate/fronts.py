@@ -60,6 +60,8 @@ def front_to_be(arguments: Sequence[Any], options: Mapping[str, Any]) -> Front:
     """The paywall that a middleware of these arguments will be. Raises `Misconfigured`."""
     rest = dict(options)
     grounds = Grounds(rest.pop("offers", None), rest.pop("refuse", ()))
+    for name in ("sweep_every", "drain_seconds"):
+        rest.pop(name, None)
     paywall = arguments[0] if arguments else rest.pop("paywall", None)
     return Front(grounds, cache(partial(Paywall, **rest)) if paywall is None else partial(_given, paywall))
 

@@ -52,12 +52,22 @@ class PaywallMiddleware(ASGIMiddleware):
         *,
         offers: Mapping[str, str | Offer] | None = None,
         refuse: Sequence[str] = (),
+        sweep_every: float | None = None,
+        drain_seconds: float = 10.0,
         **arguments: Unpack[Arguments],
     ) -> None:
         self.mistake: Misconfigured | None = None
         self._documented = False
         try:
-            super().__init__(app, paywall, offers=offers, refuse=refuse, **arguments)
+            super().__init__(
+                app,
+                paywall,
+                offers=offers,
+                refuse=refuse,
+                sweep_every=sweep_every,
+                drain_seconds=drain_seconds,
+                **arguments,
+            )
         except Misconfigured as mistake:
             self.mistake = mistake
 

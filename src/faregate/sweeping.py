@@ -1,12 +1,56 @@
-"""Walking over a shared journal beside those who sell: once for a timer, or on and on."""
+"""Walking over a journal beside those who sell, once or on and on: as a command, or in an event loop."""
 
-import time
-from argparse import Namespace
+import json
+import logging
+import math
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 
+import anyio
+
+from faregate.ending import Ending
 from faregate.errors import JournalError, Misconfigured
 from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
+from faregate.redeem import BATCH
+from faregate.walk import Tally, awalk, spread, walk
+
+EVERY = 30.0
+
+logger = logging.getLogger("faregate")
+
+
+def add_sweep(parser: ArgumentParser) -> None:
+    """What the command may be called with, wherever it is called from."""
+    add = parser.add_argument
+    add("--watch", action="store_true", help="go on until it is interrupted, or gets a SIGTERM")
+    add(
+        "--every",
+        type=_seconds,
+        default=EVERY,
+        metavar="SECONDS",
+        help=f"with --watch: from one walk to the next, a quarter more or less; {EVERY:g} by default",
+    )
+    add(
+        "--limit",
+        type=_number,
+        default=BATCH,
+        metavar="N",
+        help=f"look at so many sales in one walk at most; {BATCH} by default",
+    )
+    add("--json", action="store_true", help="print one line of JSON for each walk")
+
+
+def _seconds(said: str) -> float:
+    if not 0 < (seconds := float(said)) < math.inf:
+        raise ArgumentTypeError("must be above 0")
+    return seconds
+
+
+def _number(said: str) -> int:
+    if (number := int(said)) < 1:
+        raise ArgumentTypeError("must be above 0")
+    return number
 
 
 def run_sweep(arguments: Namespace) -> int:
@@ -18,32 +62,67 @@ def run_sweep(arguments: Namespace) -> int:
             "set FAREGATE_JOURNAL to the journal that the workers share."
         )
     try:
-        if arguments.watch:
-            keep_sweeping(paywall, arguments.every, _told)
-        else:
-            _told(swept(paywall))
-    except KeyboardInterrupt:
-        pass
+        sweep_as_asked(paywall, arguments, lambda line: print(line, flush=True))
     finally:
         paywall.close()
     return 0
 
 
-def swept(paywall: Paywall) -> str:
-    """One walk, and how many sales it looked at. Raises `JournalError`."""
-    rows = paywall.sweep()
-    return f"Looked at {rows} {'sale' if rows == 1 else 'sales'}."
+def sweep_as_asked(paywall: Paywall, asked: Namespace, tell: Callable[[str], object]) -> None:
+    """What the command does, for whoever has a paywall already. Raises `JournalError`, unless it watches."""
+    try:
+        if asked.watch:
+            keep_sweeping(paywall, asked.every, tell, limit=asked.limit, for_machines=asked.json)
+        else:
+            with Ending() as ending:
+                tell(_said(walk(paywall, asked.limit, lambda: ending.is_asked), asked.json))
+    except KeyboardInterrupt:
+        pass  # asked twice: what was interrupted now is the next sweep's
 
 
-def keep_sweeping(paywall: Paywall, every: float, tell: Callable[[str], object]) -> None:
-    """One walk every so many seconds, for ever: what is wrong with the journal is told, and may pass."""
-    while True:
+def keep_sweeping(
+    paywall: Paywall,
+    every: float,
+    tell: Callable[[str], object],
+    *,
+    limit: int = BATCH,
+    for_machines: bool = False,
+) -> None:
+    """Walk until the process is told to end. A walk that found as much as it may is followed at once.
+
+    What is wrong with the journal is told, and may pass.
+    """
+    with Ending() as ending:
+        while not ending.is_asked:
+            full = False
+            try:
+                tally = walk(paywall, limit, lambda: ending.is_asked)
+                full = tally.looked_at >= limit
+                tell(_said(tally, for_machines))
+            except JournalError as error:
+                fault = f"The journal failed: {error}"
+                tell(json.dumps({"error": fault}) if for_machines else fault)
+            if not full:
+                ending.rest(spread(every))
+
+
+def _said(tally: Tally, for_machines: bool) -> str:
+    return tally.as_json() if for_machines else tally.as_text()
+
+
+async def keep_asweeping(paywall: Paywall, every: float, ending: anyio.Event, limit: int = BATCH) -> None:
+    """`keep_sweeping` in an event loop, until `ending` is set. Nothing but that or a cancel ends it."""
+    while not ending.is_set():
+        full = False
         try:
-            tell(swept(paywall))
+            tally = await awalk(paywall, limit, ending.is_set)
+            full = tally.looked_at >= limit
+            if tally.looked_at:
+                logger.info(tally.as_text())
         except JournalError as error:
-            tell(f"The journal failed: {error}")
-        time.sleep(every)
-
-
-def _told(sentence: str) -> None:
-    print(sentence, flush=True)
+            logger.warning("the sweep will try again: %s", error)
+        except Exception:
+            logger.exception("the sweep will try again")
+        if not full:
+            with anyio.move_on_after(spread(every)):
+                await ending.wait()

@@ -1,12 +1,26 @@
-"""`flask faregate`: what the app sells, and whether it can."""
+"""`flask faregate`: what the app sells, whether it can, and what is owed to those who paid."""
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
+from faregate.errors import FaregateError
 from faregate.flask.routes import door_of, inventory_of
+from faregate.holds import add_holds, hold_as_asked
 from faregate.inventory import as_json, as_table, check
-from faregate.sweeping import swept
+from faregate.loading import WrongCall
+from faregate.sweeping import add_sweep, sweep_as_asked
+
+# These two are called as `faregate sweep` and `faregate holds` are, so they are read by the same parsers.
+_AS_IT_IS: dict[str, Any] = {
+    "context_settings": {"ignore_unknown_options": True},
+    "add_help_option": False,
+}
 
 commands = AppGroup("faregate", help="What this app sells.")
 
@@ -39,7 +53,37 @@ def check_all() -> None:
     )
 
 
-@commands.command("sweep")
-def sweep() -> None:
+@commands.command("sweep", **_AS_IT_IS)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def sweep(words: tuple[str, ...]) -> None:
     """Finish what payers left open; for a timer, with a journal that the workers share."""
-    click.echo(swept(door_of(current_app).paywall))
+    asked = _parser("sweep", sweep.help, add_sweep).parse_args(words)
+    with _told():
+        sweep_as_asked(door_of(current_app).paywall, asked, click.echo)
+
+
+@commands.command("holds", **_AS_IT_IS)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def holds(words: tuple[str, ...]) -> None:
+    """What is owed to payers, and what people can do about it."""
+    asked = _parser("holds", holds.help, add_holds).parse_args(words)
+    with _told():
+        code = hold_as_asked(door_of(current_app).paywall, asked, click.echo)
+    raise SystemExit(code)
+
+
+def _parser(name: str, description: str | None, add: Callable[[ArgumentParser], None]) -> ArgumentParser:
+    parser = ArgumentParser(f"flask faregate {name}", description=description)
+    add(parser)
+    return parser
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """A fault is one sentence in a terminal, not a traceback."""
+    try:
+        yield
+    except WrongCall as error:
+        raise click.UsageError(str(error)) from error
+    except FaregateError as error:
+        raise click.ClickException(str(error)) from error

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from faregate.errors import FaregateError
+from faregate.loading import WrongCall
 
 
 def as_command_errors(handle: Callable[..., None]) -> Callable[..., None]:
@@ -14,6 +15,8 @@ def as_command_errors(handle: Callable[..., None]) -> Callable[..., None]:
     def handling(*args: Any, **options: Any) -> None:
         try:
             handle(*args, **options)
+        except WrongCall as error:
+            raise CommandError(str(error), returncode=2) from error
         except FaregateError as error:
             raise CommandError(str(error)) from error
 

@@ -1,12 +1,13 @@
 """`manage.py faregate_sweep`: finish what payers left open."""
 
+from argparse import Namespace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
 from faregate.django.conf import shop
 from faregate.django.management.told import as_command_errors
-from faregate.sweeping import keep_sweeping, swept
+from faregate.sweeping import add_sweep, sweep_as_asked
 
 
 class Command(BaseCommand):
@@ -14,11 +15,12 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--watch", action="store_true", help="go on until interrupted")
-        parser.add_argument("--every", type=float, default=30.0, metavar="SECONDS", help="with --watch")
+        add_sweep(parser)
 
     @as_command_errors
     def handle(self, *_args: Any, **options: Any) -> None:
-        if options["watch"]:
-            keep_sweeping(shop().paywall, options["every"], self.stdout.write)
-        self.stdout.write(swept(shop().paywall))
+        sweep_as_asked(shop().paywall, Namespace(**options), self._tell)
+
+    def _tell(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()

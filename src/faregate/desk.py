@@ -1,0 +1,115 @@
+"""What people can do about a payment that is left open. Nothing here hands a result out.
+
+`release` asks the service once more, and only its proof lets a payer have what was paid for. `give_up` ends
+what is stuck.
+"""
+
+import time
+from typing import Protocol, runtime_checkable
+
+from faregate.drive import drive, started
+from faregate.errors import FaregateError, Misconfigured
+from faregate.events import Event, Failed, Held, Settled, Stuck
+from faregate.holdings import STUCK, span
+from faregate.journals.memory import MemoryJournal
+from faregate.model import Response
+from faregate.paywall import Paywall
+from faregate.ports import Answer
+from faregate.records import Entry, Holding, Ticket
+from faregate.redeem import redeem
+from faregate.walk import overheard
+
+
+class NotHeld(FaregateError):
+    """Nothing can be done about this transaction here, or not now."""
+
+
+@runtime_checkable
+class Desk(Protocol):
+    """A journal that people can look into."""
+
+    def holdings(self, limit: int) -> list[Holding]: ...
+
+    def holding(self, transaction_id: str) -> Holding | None: ...
+
+    def take(self, transaction_id: str) -> Entry | None: ...
+
+    def close(self, ticket: Ticket, paid: bool) -> Answer[None]: ...
+
+
+def desk_of(paywall: Paywall) -> Desk:
+    """Raises `Misconfigured` for a journal that another process keeps to itself."""
+    journal = paywall.journal
+    if isinstance(journal, MemoryJournal):
+        raise Misconfigured(
+            "The memory journal is in the seller's own process, and nobody else can look into it: "
+            "set FAREGATE_JOURNAL to the journal that the workers share."
+        )
+    if not isinstance(journal, Desk):
+        raise Misconfigured("This journal cannot be looked into: it has no holdings, holding and take.")
+    return journal
+
+
+def known(desk: Desk, transaction_id: str) -> Holding:
+    """Raises `NotHeld` if nothing is owed for it."""
+    one = desk.holding(transaction_id)
+    if one is None:
+        raise NotHeld(f"Nothing is owed for {transaction_id}: it has ended, or this journal never knew it.")
+    return one
+
+
+def known_as_stuck(desk: Desk, transaction_id: str) -> Holding:
+    """Raises `NotHeld` if somebody else may still bring it to its end."""
+    one = known(desk, transaction_id)
+    if one.state != STUCK:
+        raise NotHeld(
+            f"{transaction_id} is not stuck ({one.state}): the sweep still works on it. "
+            "To have it looked at now, use release."
+        )
+    return one
+
+
+def release(paywall: Paywall, transaction_id: str) -> tuple[str, bool]:
+    """What the service says now, and whether the matter is closed. Raises `NotHeld`, `JournalError`."""
+    desk = desk_of(paywall)
+    known(desk, transaction_id)
+    flow, heard = redeem(_taken(desk, transaction_id), awaited=False), list[Event]()
+    answer = drive(flow, overheard(paywall.world, heard.append), started(flow))
+    is_final = desk.holding(transaction_id) is None
+    status = answer.status if isinstance(answer, Response) else 0
+    return _came_of(heard[-1] if heard else None, status, is_final), is_final
+
+
+def _came_of(event: Event | None, status: int, is_final: bool) -> str:
+    """The last that was heard of it; `status` is what its payer would have got."""
+    match event:
+        case Settled() if is_final:
+            return "Settled: its payer gets the result with the same payment."
+        case Failed(_, code) if is_final:
+            return f"Closed: nothing was charged ({code})."
+        case None if is_final:
+            return "Closed: it was paid, and there is no result to hand out."
+        case Settled() | Failed():
+            return "It has ended at the service, but the journal could not write so: do this again later."
+        case Held() | Stuck() if status == 202:
+            return "Kept: the payment is still settling."
+        case Held(_, reason) | Stuck(_, reason):
+            return f"Kept: {reason}."
+        case _:
+            return "Kept: the payment is open, and nothing was sold for it. Its payer may come back."
+
+
+def give_up(desk: Desk, transaction_id: str, paid: bool) -> None:
+    """For a stuck one: the journal remembers it as `paid`, or as not charged. Raises `NotHeld`."""
+    desk.close(_taken(desk, transaction_id).ticket, paid)
+    if desk.holding(transaction_id) is not None:
+        raise NotHeld(f"{transaction_id} is kept: somebody else wrote it at the same moment.")
+
+
+def _taken(desk: Desk, transaction_id: str) -> Entry:
+    """With a new ticket: whoever has had the row before can write it no more."""
+    entry = desk.take(transaction_id)
+    if entry is None:
+        free = span(known(desk, transaction_id).due_at - time.time())
+        raise NotHeld(f"{transaction_id} is being worked on; it is free again in {free} at the latest.")
+    return entry

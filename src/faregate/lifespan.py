@@ -1,0 +1,128 @@
+"""What a paywall does for as long as its application lives: it sweeps, and waits at the end for what runs.
+
+Rules
+1. The sweep begins when the startup is complete. It is a task of the application's own lifespan.
+2. Before the application hears of the shutdown, the walk ends between two rows, and what was begun for
+   payers is waited for; no longer than the grace time. The rest is the next sweep's.
+3. An application without a lifespan has one all the same. One that fails to start fails as it would alone.
+"""
+
+import logging
+import math
+from enum import Enum
+from typing import Any
+
+import anyio
+
+from faregate.detached import all_ended
+from faregate.errors import Misconfigured
+from faregate.paywall import Paywall
+from faregate.scopes import Message, Receive, Scope, Send
+from faregate.sweeping import keep_asweeping
+
+logger = logging.getLogger("faregate")
+
+
+class Phase(Enum):
+    """How far it has come; the value is the message that ends it."""
+
+    SILENT = "lifespan.startup"
+    STARTING = "lifespan.startup.complete"
+    SERVING = "lifespan.shutdown"
+    ENDING = "lifespan.shutdown.complete"
+    OVER = ""
+
+
+_NEXT = {
+    "lifespan.startup": Phase.STARTING,
+    "lifespan.startup.complete": Phase.SERVING,
+    "lifespan.startup.failed": Phase.OVER,
+    "lifespan.shutdown": Phase.ENDING,
+    "lifespan.shutdown.complete": Phase.OVER,
+    "lifespan.shutdown.failed": Phase.OVER,
+}
+
+
+class Lifespan:
+    """One life of the application behind a paywall. `sweep_every` None does not sweep."""
+
+    def __init__(
+        self, paywall: Paywall, sweep_every: float | None, drain_seconds: float, receive: Receive, send: Send
+    ) -> None:
+        self._paywall = paywall
+        self._sweep_every = sweep_every
+        self._drain_seconds = drain_seconds
+        self._server_says = receive
+        self._tell_server = send
+        self._phase = Phase.SILENT
+        self._ending = anyio.Event()
+        self._swept = anyio.Event()
+        self._sweep = anyio.CancelScope()
+        self._is_quiet = False
+
+    async def live(self, app: Any, scope: Scope) -> None:
+        fault: Exception | None = None
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                await app(scope, self._receive, self._send)
+            except Exception as error:
+                fault = error
+            if fault is not None and self._phase is Phase.SILENT:
+                logger.debug("the application has no lifespan: %r", fault)
+                fault = None
+            if fault is None:
+                await self._go_on_alone()
+            self._sweep.cancel()
+        if fault is not None:
+            raise fault
+
+    async def _go_on_alone(self) -> None:
+        """The application has no lifespan, or left before its end."""
+        while self._phase is not Phase.OVER:
+            if self._phase in (Phase.SILENT, Phase.SERVING):
+                await self._receive()
+            else:
+                await self._send({"type": self._phase.value})
+
+    async def _receive(self) -> Message:
+        message = await self._server_says()
+        if message["type"] == "lifespan.shutdown":
+            await self._become_quiet()
+        self._phase = _NEXT.get(message["type"], self._phase)
+        return message
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] not in _NEXT:
+            raise RuntimeError(f"{message['type']} is no message of a lifespan")
+        if self._is_quiet:
+            await self._paywall.aclose()
+        self._phase = _NEXT[message["type"]]
+        await self._tell_server(message)
+        if self._phase is Phase.SERVING and self._sweep_every is not None:
+            self._tasks.start_soon(self._keep_sweeping, self._sweep_every)
+
+    async def _keep_sweeping(self, every: float) -> None:
+        try:
+            with self._sweep:
+                await keep_asweeping(self._paywall, every, self._ending)
+        finally:
+            self._swept.set()
+
+    async def _become_quiet(self) -> None:
+        self._ending.set()
+        with anyio.move_on_after(self._drain_seconds):
+            if self._sweep_every is not None:
+                await self._swept.wait()
+            await all_ended()
+            self._is_quiet = True
+        self._sweep.cancel()
+        if not self._is_quiet:
+            logger.warning("the shutdown waited %g s; what runs is left to the sweep", self._drain_seconds)
+
+
+def check(sweep_every: float | None, drain_seconds: float) -> None:
+    """Raises `Misconfigured`."""
+    if sweep_every is not None and not 0 < sweep_every < math.inf:
+        raise Misconfigured("sweep_every must be a number of seconds above 0, or None not to sweep.")
+    if not 0 <= drain_seconds < math.inf:
+        raise Misconfigured("drain_seconds must be a number of seconds, and 0 or more.")
