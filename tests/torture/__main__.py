@@ -22,9 +22,8 @@ from tests.torture.show import Show
 def main(arguments: Sequence[str] | None = None) -> int:
     said = _parser().parse_args(arguments)
     campaign = _campaign(said)
-    trials = [one(said.only, said.seed, said.broken)] if said.only else campaign.planned
-    with Show(campaign.kinds, trials, campaign.said, quiet=said.json) as show:
-        campaign.run(trials, show.told)
+    with Show(campaign.planned, campaign.said, quiet=said.json) as show:
+        campaign.run(show.told)
     found = report.summary(campaign.said, campaign.kinds, campaign.points)
     _print(found, said, campaign)
     return 1 if found["failures"] else 0
@@ -50,10 +49,12 @@ def _campaign(said: argparse.Namespace) -> Campaign:
     if said.list:
         print(*chosen_points(said.points), sep="\n")
         raise SystemExit(0)
-    kinds = [said.only.partition(":")[0]] if said.only else said.journals.split(",")
-    points = [one(said.only, 0, "").point] if said.only else chosen_points(said.points)
     folder: Path = said.resume or Path(tempfile.mkdtemp(prefix="torture-"))
     folder.mkdir(parents=True, exist_ok=True)
+    if said.only:
+        only = one(said.only, said.seed, said.broken)
+        return Campaign([only.kind], [only.point], 1, said.seed, 1, folder, said.broken, only)
+    kinds, points = said.journals.split(","), chosen_points(said.points)
     return Campaign(kinds, points, said.trials, said.seed, said.workers, folder, said.broken)
 
 
@@ -63,7 +64,9 @@ def _print(found: dict[str, Any], said: argparse.Namespace, campaign: Campaign) 
         return
     print(report.markdown(found))
     for failure in found["failures"]:
-        print(f"\n{failure['trial']} with --seed {failure['seed']}: {failure.get('wrongs') or failure['error']}")
+        print(
+            f"\n{failure['trial']} with --seed {failure['seed']}: {failure.get('wrongs') or failure['error']}"
+        )
     print(f"\nEvery trial stands in {campaign.folder}.", file=sys.stderr)
 
 

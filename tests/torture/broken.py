@@ -1,6 +1,15 @@
 """The product with one of its rules taken out, in a process of the shop: the campaign must notice each."""
 
 from collections.abc import Callable
+from typing import Any
+
+from faregate import flow, settle, world
+from faregate.answers import Completion, Proven
+from faregate.journals.stored import StoredJournal
+from faregate.merchant.verdict import read_completion
+from faregate.model import Outcome, Response, Succeeded
+from faregate.records import Claim, Entry, Ticket
+from faregate.steps import Flow
 
 
 def break_it(name: str) -> None:
@@ -9,4 +18,64 @@ def break_it(name: str) -> None:
         VARIANTS[name]()
 
 
-VARIANTS: dict[str, Callable[[], None]] = {}
+def _no_claim() -> None:
+    """Every proof is taken for a new one."""
+    claim = StoredJournal.claim
+
+    def claimed(self: StoredJournal, proof: str, request: str) -> Claim:
+        record = self._shelf.find(list(self._keyring.names(proof, request)))
+        if record is not None:
+            self._shelf.delete(record["key"], record["stamp"])
+        return claim(self, proof, request)
+
+    _put(StoredJournal, "claim", claimed)
+
+
+def _no_fence() -> None:
+    """Who lost its lease goes on as if its writes had not been refused."""
+    start, decide = StoredJournal.start, StoredJournal.decide
+
+    def started(self: StoredJournal, *arguments: Any) -> bool:
+        start(self, *arguments)
+        return True
+
+    def decided(self: StoredJournal, ticket: Ticket, outcome: Outcome) -> bool:
+        decide(self, ticket, outcome)
+        return True
+
+    _put(StoredJournal, "start", started)
+    _put(StoredJournal, "decide", decided)
+
+
+def _complete_before_outcome() -> None:
+    """The service is told what the journal does not know yet."""
+    decide_and_settle = settle.decide_and_settle
+
+    def told_first(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
+        yield from settle._complete(entry, outcome)
+        return (yield from decide_and_settle(entry, outcome))
+
+    _put(flow, "decide_and_settle", told_first)
+
+
+def _release_on_any_2xx() -> None:
+    """Whatever is no refusal is taken for paid."""
+
+    def believed(reply: Response, transaction_id: str) -> Completion:
+        if 200 <= reply.status < 300:
+            return Proven("cGFpZA==", "{}")
+        return read_completion(reply, transaction_id)
+
+    _put(world, "read_completion", believed)
+
+
+def _put(where: Any, name: str, what: Any) -> None:
+    setattr(where, name, what)
+
+
+VARIANTS: dict[str, Callable[[], None]] = {
+    "no-claim": _no_claim,
+    "no-fence": _no_fence,
+    "complete-before-outcome": _complete_before_outcome,
+    "release-on-any-2xx": _release_on_any_2xx,
+}

@@ -24,17 +24,29 @@ class Campaign:
     workers: int
     folder: Path
     broken: str = ""
+    only: Trial | None = None
 
     @property
     def planned(self) -> list[Trial]:
         """Every point's first trial, then every point's second, and so on."""
+        if self.only is not None:
+            return [self.only]
         numbers = [(number, point) for number in range(self.trials) for point in self.points]
-        return [Trial(kind, point, number, self.seed, self.broken) for number, point in numbers for kind in self.kinds]
+        return [
+            Trial(kind, point, number, self.seed, self.broken)
+            for number, point in numbers
+            for kind in self.kinds
+        ]
 
-    def run(self, trials: Sequence[Trial], tell: Callable[[dict[str, Any]], object]) -> None:
-        """Those that are not in the folder's log yet; `tell` hears of each."""
+    @property
+    def left(self) -> list[Trial]:
+        """Those that are not in the folder's log yet."""
         over = {said["trial"] for said in self.said}
-        left = [trial for trial in trials if trial.name not in over]
+        return [trial for trial in self.planned if trial.name not in over]
+
+    def run(self, tell: Callable[[dict[str, Any]], object]) -> None:
+        """What is left of it; `tell` hears of each trial."""
+        left = self.left
         with ExitStack() as stack, (self.folder / LOG).open("a") as log:
             urls = {kind: stack.enter_context(stores.server(kind)) for kind in self.kinds}
             lanes = stack.enter_context(Lanes(min(self.workers, len(left)), self.folder, urls))

@@ -1,6 +1,7 @@
-"""A small HTTP/1.1 server for the service's process: it can break off where a real server's library cannot."""
+"""A small HTTP/1.1 server for the service's process: it can break off where a server of a library cannot."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,7 +20,7 @@ Reply = Response | Cut
 Answering = Callable[[WireRequest], Awaitable[Reply]]
 
 
-async def serve(listener: "asyncio.Server | object", answering: Answering) -> None:
+async def serve(listener: socket.socket, answering: Answering) -> None:
     """On a listening socket, for ever."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -36,7 +37,7 @@ async def serve(listener: "asyncio.Server | object", answering: Answering) -> No
         finally:
             writer.close()
 
-    server = await asyncio.start_server(talk, sock=listener)  # type: ignore[call-overload]
+    server = await asyncio.start_server(talk, sock=listener)
     await server.serve_forever()
 
 
@@ -46,7 +47,7 @@ async def _read(reader: asyncio.StreamReader) -> WireRequest | None:
         return None
     method, target, _ = head.decode("latin-1").split(" ")
     headers: list[tuple[str, str]] = []
-    while (line := (await reader.readline()).decode("latin-1").strip()):
+    while line := (await reader.readline()).decode("latin-1").strip():
         name, _, value = line.partition(":")
         headers.append((name.strip(), value.strip()))
     length = next((int(value) for name, value in headers if name.lower() == "content-length"), 0)

@@ -11,7 +11,7 @@ from tests.torture.door import Cut, Reply
 
 Act = Callable[[], Response]
 Fault = Callable[[Act], Awaitable[Reply]]
-SILENCE = 0.4
+SILENCE = 0.7
 """Seconds: longer than the shop waits for an answer."""
 SLOWNESS = 0.1
 
@@ -82,7 +82,11 @@ async def _no_receipt(act: Act) -> Reply:
 
 async def _another(act: Act) -> Reply:
     """About a transaction of somebody else."""
-    return _with(act(), transaction_id="txn_0197a0b1c2d37e4f8a9b0c1d2e3f4a5b", id="txn_0197a0b1c2d37e4f8a9b0c1d2e3f4a5b")
+    return _with(
+        act(),
+        transaction_id="txn_0197a0b1c2d37e4f8a9b0c1d2e3f4a5b",
+        id="txn_0197a0b1c2d37e4f8a9b0c1d2e3f4a5b",
+    )
 
 
 async def _pending(act: Act) -> Reply:

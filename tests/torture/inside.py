@@ -28,7 +28,8 @@ def _sqlite(writing: Callable[[], None]) -> None:
         connection.set_trace_callback(lambda said: writing() if said == "COMMIT" else None)
         return connection
 
-    sqlite3.connect = connecting
+    patched: Any = sqlite3
+    patched.connect = connecting
 
 
 def _redis(writing: Callable[[], None]) -> None:
@@ -51,8 +52,8 @@ def _postgres(writing: Callable[[], None]) -> None:
     execute, wait = patched.execute, patched.wait
     here = threading.local()
 
-    def executing(self: Any, query: bytes, *arguments: Any, **options: Any) -> Any:
-        here.writes = query.startswith((b"UPDATE", b"WITH"))
+    def executing(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        here.writes = isinstance(query, bytes) and query.startswith((b"UPDATE", b"WITH"))
         try:
             return execute(self, query, *arguments, **options)
         finally:
@@ -65,7 +66,9 @@ def _postgres(writing: Callable[[], None]) -> None:
     patched.execute, patched.wait = executing, waiting
 
 
-def _watched(answering: Generator[Any, Any, Any], heard: Callable[[], None] | None) -> Generator[Any, Any, Any]:
+def _watched(
+    answering: Generator[Any, Any, Any], heard: Callable[[], None] | None
+) -> Generator[Any, Any, Any]:
     """psycopg waits first for the answer: what it asks is on its way then."""
     try:
         wanted = next(answering)

@@ -96,7 +96,9 @@ def _completes(evidence: Evidence) -> dict[str, set[str]]:
 
 
 def _sold(evidence: Evidence, completes: dict[str, set[str]]) -> list[str]:
-    return [each for each, status in evidence.transactions.items() if status == "succeeded" and each in completes]
+    return [
+        each for each, status in evidence.transactions.items() if status == "succeeded" and each in completes
+    ]
 
 
 def _is_lost(evidence: Evidence, transaction: str) -> bool:

@@ -119,7 +119,9 @@ def dying_server(app: Asgi, kills: Kills) -> Asgi:
         async def sending(message: MutableMapping[str, Any]) -> None:
             nonlocal paid
             began = message["type"] == "http.response.start"
-            paid = paid or (began and any(name.lower() == b"payment-response" for name, _ in message["headers"]))
+            paid = paid or (
+                began and any(name.lower() == b"payment-response" for name, _ in message["headers"])
+            )
             if paid and began:
                 kills.reach("response:before")
             await send(message)

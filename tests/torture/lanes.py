@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Lanes:
         for _ in range(self._count):
             ours, theirs = socket.socketpair()
             foreign = [ours, *(lane.talk for lane in self._lanes)]
-            process = processes.fork(lambda theirs=theirs: self._work(theirs), foreign)
+            process = processes.fork(partial(self._work, theirs), foreign)
             theirs.close()
             self._lanes.append(Lane(process, ours))
         return self

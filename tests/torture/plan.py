@@ -43,7 +43,8 @@ class Trial:
 class Plan:
     """`faults` by operation. `returns` False: the payer comes back only when the sweep has no more to do.
 
-    `asks_again`: who has the result wants it once more. `killed_at`, `killed_again_at` are seconds: into the first process's life, and into the recovery.
+    `asks_again`: who has the result wants it once more. `killed_at` and `killed_again_at` are seconds: into
+    the first process's life, and into the recovery.
     """
 
     visit: int

@@ -12,7 +12,7 @@ Said = dict[str, Any]
 def summary(said: Sequence[Said], kinds: Sequence[str], points: Sequence[str]) -> dict[str, Any]:
     """Everything that is told, as data."""
     return {
-        "journals": {kind: _of([each for each in said if _kind(each) == kind]) for kind in kinds},
+        "journals": {kind: _of([each for each in said if kind_of(each) == kind]) for kind in kinds},
         "points": {point: {kind: _deaths(said, kind, point) for kind in kinds} for point in points},
         "failures": [_failure(each) for each in said if failed(each)],
     }
@@ -53,7 +53,7 @@ def _of(said: Sequence[Said]) -> dict[str, Any]:
 
 
 def _deaths(said: Sequence[Said], kind: str, point: str) -> int:
-    return sum(_kind(each) == kind and _point(each) == point and point in each["deaths"] for each in said)
+    return sum(kind_of(each) == kind and _point(each) == point and point in each["deaths"] for each in said)
 
 
 def _failure(said: Said) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _row(name: str, cells: Sequence[object]) -> str:
     return f"| {name} | " + " | ".join(map(str, cells)) + " |"
 
 
-def _kind(said: Said) -> str:
+def kind_of(said: Said) -> str:
     return str(said["trial"]).partition(":")[0]
 
 

@@ -3,6 +3,7 @@
 Their times are short, so that whoever takes over need not wait long; the order of things is the same.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -34,10 +35,11 @@ CONTENT = "paid content"
 SELLS = "daily_report"
 SELLER = "https://seller.example"
 PATH = "/paid"
-TIMEOUT = 0.25
-WORK_SECONDS = 0.25
+TIMEOUT = 0.5
+WORK_SECONDS = 0.4
+WORKS_FOR = 0.002
 SWEEP_EVERY = 0.03
-TERMS = Terms(claim_lease=0.5, completion_lease=0.6, first_pause=0.03, longest_pause=0.2)
+TERMS = Terms(claim_lease=0.6, completion_lease=0.7, first_pause=0.03, longest_pause=0.2)
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,11 @@ def serve(life: Life, listener: socket.socket) -> None:
     async def work(request: Request) -> Response:
         _note(life.executions, request)
         kills.reach("work:begin")
-        await _nothing_for_a_while()
+        await asyncio.sleep(WORKS_FOR)
         kills.reach("work:middle")
-        if request.query_params.get("work") == "fails":
-            return JSONResponse({"sorry": True}, 500)
         result = JSONResponse({"result": CONTENT, "run": os.urandom(8).hex()})
+        if request.query_params.get("work") == "fails":
+            result = JSONResponse({"sorry": True}, 500)
         kills.reach("work:end")
         return result
 
@@ -111,12 +113,6 @@ def _paywall(life: Life, kills: Kills) -> Paywall:
         timeout=TIMEOUT,
         max_work_seconds=WORK_SECONDS,
     )
-
-
-async def _nothing_for_a_while() -> None:
-    import asyncio
-
-    await asyncio.sleep(0.002)
 
 
 def _note(executions: Path, request: Request) -> None:

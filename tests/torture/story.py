@@ -1,4 +1,4 @@
-"""One trial: a sale is begun, a process dies, others take over, and the payer comes back with the same proof."""
+"""One trial: a sale is begun, a process dies, others take over, the payer comes back with the same proof."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from tests.torture.processes import Process, fork, serving
 from tests.torture.service_at import ServiceAt
 from tests.torture.shop import Life
 
-PATIENCE = 4.0
+PATIENCE = 15.0
 """Seconds in which a process must come to its point."""
 RECOVERY = 10.0
 """Seconds after which what is still open stays so."""
@@ -135,7 +135,7 @@ class Story:
         self._until_done(other, PATIENCE)
         if process.look() == "stopped":
             process.go_on()
-            self._listen(AFTERWARDS)
+            self._until_answered(process)
         process.kill()
         other.kill()
         sweeper.kill()
@@ -162,7 +162,7 @@ class Story:
         self._until_done(open_, RECOVERY)
         if self.plan.asks_again:
             self.payers.ask(open_.port)
-            self._listen(AFTERWARDS)
+            self._until_answered(open_)
 
     def _beside(self) -> Process | None:
         return self._sweeper() if self.plan.sweeps == "beside" or not self.plan.returns else None
@@ -184,6 +184,11 @@ class Story:
             self._turn(process)
             if (process is None or self._has_final_answer()) and self._is_final():
                 break
+
+    def _until_answered(self, process: Process) -> None:
+        until = time.monotonic() + PATIENCE
+        while self.payers.waits_for(process.port) and time.monotonic() < until:
+            self._listen(TURN)
 
     def _turn(self, process: Process | None) -> None:
         """The payer comes, if it waits for no answer there and has none that is final."""
