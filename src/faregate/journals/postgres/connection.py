@@ -15,11 +15,9 @@ from faregate.journals.postgres import faults
 T = TypeVar("T")
 logger = logging.getLogger("faregate")
 
-_SETTINGS = (
-    b"SELECT current_setting('default_transaction_isolation'), current_setting('fsync'), "
-    b"current_setting('full_page_writes')"
-)
+_ISOLATION = b"SHOW default_transaction_isolation"
 _READ_COMMITTED = b"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+_IS_OFF = b"SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = 'off' ORDER BY name"
 _WEAK = {
     "fsync": "payments may be forgotten, or the whole database be damaged: set fsync = on",
     "full_page_writes": "the database may be damaged: set full_page_writes = on, unless its file system "
@@ -69,13 +67,13 @@ def connected(parameters: Mapping[str, ConnParam], patience: float, prepare: boo
     return connection
 
 
-def check_settings(connection: Connection, place: str) -> None:
-    """Tells of a server that may lose what it was told, and takes care that our conditions are seen anew
-    after waiting for another writer.
-    """
-    [[isolation, *durable]] = connection.execute(_SETTINGS).fetchall()
-    if isolation != "read committed":
+def read_committed(connection: Connection) -> None:
+    """Who waited for another writer must look anew at what that one wrote."""
+    if connection.execute(_ISOLATION).fetchone() != ("read committed",):
         connection.execute(_READ_COMMITTED)
-    for (name, danger), value in zip(_WEAK.items(), durable, strict=True):
-        if value == "off":
-            logger.warning("%s has %s = off: when its machine loses power, %s", place, name, danger)
+
+
+def warn_of(connection: Connection, place: str) -> None:
+    """Of a server that may lose what it was told."""
+    for [name] in connection.execute(_IS_OFF, [list(_WEAK)]):
+        logger.warning("%s has %s = off: when its machine loses power, %s", place, name, _WEAK[name])

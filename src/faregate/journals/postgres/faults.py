@@ -7,16 +7,13 @@ import psycopg
 
 from faregate.errors import JournalError, JournalUnreadable, Misconfigured
 
-_OTHER_SERVER = {"25006", "57P01", "57P02", "57P03"}
+_OTHER_SERVER = {"25006", "57P01", "57P02"}
 """It is read-only or going down: another one may have its name by now."""
 UNPREPARED = {"26000", "42P05"}
 """A pooler in between gave us another session, which knows other prepared statements than ours."""
 _UNREADABLE = {"42P01", "42703", "3F000", "XX001", "XX002"}
 _WHY = {
     "25006": "is read-only, a standby perhaps: name the server that takes writes",
-    "28000": "lets nobody in with this user name and way of connecting",
-    "28P01": "does not accept the password",
-    "3D000": "is not there: make the database first",
     "3F000": "has no schema where tables could be: look at the user's search path",
     "42501": "refuses its user what a journal needs: CREATE on the schema for the first start, then SELECT, "
     "INSERT, UPDATE and DELETE on the tables faregate_journal and faregate_journal_version",
@@ -24,10 +21,8 @@ _WHY = {
     "42P01": "lost its table faregate_journal while it was in use: put it back, or restart to begin anew",
     "53100": "has no room left on its disk",
     "53200": "has no memory left",
-    "53300": "has no connection left: allow more of them, or give the journals fewer",
     "55P03": "keeps the row locked for another writer for too long",
     "57014": "did not finish in the time it was given",
-    "57P03": "is starting up or shutting down",
     "XX001": "is damaged",
     "XX002": "is damaged",
 }
@@ -72,7 +67,7 @@ def broken(error: psycopg.Error, place: str) -> JournalError:
 
 
 def unreachable(error: psycopg.Error, place: str) -> JournalError:
-    return JournalError(_told(error, place, "cannot be reached"))
+    return JournalError(_told(error, place, "gives no connection"))
 
 
 def _told(error: psycopg.Error, place: str, otherwise: str) -> str:

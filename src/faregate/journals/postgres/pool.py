@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 
 from faregate.errors import Misconfigured
 from faregate.journals.postgres import faults, schema
-from faregate.journals.postgres.connection import Connection, check_settings, connected
+from faregate.journals.postgres.connection import Connection, connected, read_committed, warn_of
 
 T = TypeVar("T")
 Ask = Callable[[Connection, bool], T]
@@ -37,7 +37,9 @@ class Pool:
         self.place = faults.place_of(self._parameters)
         if connections < 1:
             raise Misconfigured("A PostgreSQL journal needs at least one connection.")
-        self.patience = patience
+        self._patience = patience
+        # The server gives up on a lock first, and says so.
+        self.lock_patience = f"{750 * patience:.0f}ms"
         self._connections = connections
         self._prepare = True
         self._seen = False
@@ -65,7 +67,7 @@ class Pool:
     @contextmanager
     def _place(self) -> Generator["_Home"]:
         home = self._home()
-        if not home.places.acquire(timeout=self.patience):
+        if not home.places.acquire(timeout=self._patience):
             raise faults.busy(self.place)
         try:
             yield home
@@ -88,7 +90,7 @@ class Pool:
 
     def _opened(self) -> Connection:
         try:
-            connection = connected(self._parameters, self.patience, self._prepare)
+            connection = connected(self._parameters, self._patience, self._prepare)
         except psycopg.Error as error:
             raise faults.unreachable(error, self.place) from error
         try:
@@ -103,11 +105,13 @@ class Pool:
 
     def _check(self, connection: Connection) -> None:
         """Tables that were taken away are not made anew behind the back of those who are owed something."""
-        check_settings(connection, self.place)
+        read_committed(connection)
+        if not self._seen:
+            warn_of(connection, self.place)
         if not schema.is_made(connection, self.place):
             if self._seen:
                 raise faults.taken_away(self.place)
-            schema.make(connection, self.place, self.patience)
+            schema.make(connection, self.place, self.lock_patience)
         self._seen = True
 
 

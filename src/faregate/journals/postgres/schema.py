@@ -111,10 +111,10 @@ def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
     return True
 
 
-def make(connection: psycopg.Connection[TupleRow], place: str, patience: float) -> None:
+def make(connection: psycopg.Connection[TupleRow], place: str, patience: str) -> None:
     """All of it or nothing. Another process may be quicker; then what it made must be ours as well."""
     with suppress(errors.DuplicateTable, errors.UniqueViolation), connection.transaction():
-        connection.execute(_LIMITED, [f"{1000 * patience:.0f}"])
+        connection.execute(_LIMITED, [patience])
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         for statement in TABLES:
             connection.execute(statement.encode())

@@ -54,7 +54,6 @@ class PostgresShelf:
     def __init__(self, pool: Pool, namespace: str) -> None:
         self._pool = pool
         self._namespace = namespace
-        self._patience = f"{1000 * pool.patience:.0f}"
 
     # Reading
 
@@ -133,7 +132,7 @@ class PostgresShelf:
         return self._run(lambda connection, _: _asked(connection, statement, *values, *how).rowcount)
 
     def _how(self, durable: bool) -> tuple[str, str]:
-        return "on" if durable else "off", self._patience
+        return "on" if durable else "off", self._pool.lock_patience
 
     def _run(self, ask: Callable[[Connection, bool], T]) -> T:
         try:
