@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.shelf import Record
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.stored import StoredJournal
 from tests.houses.shared import shared
@@ -78,3 +79,45 @@ def done_with(journal: AnyJournal) -> None:
     """Close what this thread has open."""
     if isinstance(journal, StoredJournal):
         journal.disconnect()
+
+
+def tamper(journal: StoredJournal, record: Record, changes: dict[str, bytes]) -> None:
+    """As somebody who can write the store, and need not obey its rules."""
+    change = _TAMPER[type(journal._shelf).__name__]
+    change(journal._shelf, record["key"], {**changes, "stamp": 1})
+
+
+def _tamper_with_sqlite(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
+    assignments = ", ".join(f"{name} = ?" for name in columns)
+    with shelf._file.writing() as connection:
+        connection.execute("DROP TRIGGER IF EXISTS journal_decided_once")
+        connection.execute(f"UPDATE journal SET {assignments} WHERE key = ?", (*columns.values(), key))
+
+
+def _tamper_with_django(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
+    assert shelf._rows().filter(key=key.hex()).update(**columns) == 1
+
+
+def _tamper_with_redis(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
+    row = shelf._server._schema.replace("schema", f"row:{key.hex()}")
+    words = [word for column in columns.items() for word in column]
+    assert shelf._server._call("HSET", row, *words) == 0
+
+
+def _tamper_with_postgres(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
+    import psycopg
+
+    assignments = ", ".join(f"{name} = %s" for name in columns)
+    change = f"UPDATE faregate_journal SET {assignments} WHERE namespace = %s AND key = %s"
+    with psycopg.connect(shared("postgres")) as connection:
+        connection.execute("SET session_replication_role = replica")  # no triggers
+        values = (*columns.values(), shelf._namespace, key)
+        assert connection.execute(change.encode(), values).rowcount == 1
+
+
+_TAMPER: dict[str, Callable[[Any, bytes, dict[str, Any]], None]] = {
+    "SqliteShelf": _tamper_with_sqlite,
+    "DjangoShelf": _tamper_with_django,
+    "RedisShelf": _tamper_with_redis,
+    "PostgresShelf": _tamper_with_postgres,
+}
