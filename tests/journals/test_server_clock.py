@@ -1,0 +1,104 @@
+"""The time of a server, reckoned on between two askings."""
+
+import pytest
+
+from faregate.errors import JournalError
+from faregate.journals.server_clock import EVERY, ServerClock
+
+
+class Server:
+    """One whose clock is `ahead` of ours, and which answers after `there` and `back` seconds."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+        self.ahead = 1000.0
+        self.there = self.back = 0.0
+        self.asked = 0
+        self.is_down = False
+
+    def ask(self) -> float:
+        self.asked += 1
+        if self.is_down:
+            raise JournalError("down")
+        self.now += self.there
+        answer = self.now + self.ahead
+        self.now += self.back
+        return answer
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def clock(server: Server) -> ServerClock:
+    return ServerClock(server.ask, server.monotonic)
+
+
+def test_nobody_is_asked_before_it_is_needed_and_then_once_in_a_while(
+    server: Server, clock: ServerClock
+) -> None:
+    assert server.asked == 0
+    assert clock() == 1050.0
+    server.now += EVERY - 1
+    assert clock() == 1050.0 + EVERY - 1
+    assert server.asked == 1
+    server.now += 1
+    assert clock() == 1050.0 + EVERY
+    assert server.asked == 2
+
+
+def test_half_of_the_way_is_taken_off(server: Server, clock: ServerClock) -> None:
+    server.there = server.back = 2.0
+    assert clock() == server.now + 1000.0
+    server.now += EVERY
+    server.there, server.back = 4.0, 0.0
+    assert abs(clock() - (server.now + 1000.0)) <= 2.0
+
+
+def test_a_quick_answer_counts_more_than_a_slow_one(server: Server, clock: ServerClock) -> None:
+    server.there, server.back = 3.0, 0.0
+    assert clock() - server.now == pytest.approx(1001.5)
+    server.now += EVERY
+    server.there = server.back = 0.001
+    assert clock() - server.now == pytest.approx(1000.0)
+    server.now += EVERY
+    server.there, server.back = 0.0, 3.0
+    assert clock() - server.now == pytest.approx(1000.0)
+
+
+def test_a_clock_that_was_set_is_followed_however_slow_the_answer(server: Server, clock: ServerClock) -> None:
+    assert clock() == 1050.0
+    server.ahead, server.there, server.back = 5000.0, 1.0, 1.0
+    server.now += EVERY
+    assert clock() == server.now + 5000.0
+
+
+def test_two_clocks_that_drift_apart_are_brought_together(server: Server, clock: ServerClock) -> None:
+    """What was sure once is not sure for ever."""
+    assert clock() == 1050.0
+    server.there = server.back = 0.01
+    for _ in range(60):
+        server.now += EVERY
+        server.ahead += EVERY * 5e-5
+        assert clock() - server.now == pytest.approx(server.ahead, abs=0.01 + EVERY * 2e-4)
+
+
+def test_a_server_that_is_down_is_an_error_only_while_nothing_is_known(
+    server: Server, clock: ServerClock
+) -> None:
+    server.is_down = True
+    with pytest.raises(JournalError):
+        clock()
+    server.is_down = False
+    assert clock() == 1050.0
+    server.is_down = True
+    server.now += EVERY
+    assert clock() == 1050.0 + EVERY
+    assert server.asked == 3
+    assert clock() == 1050.0 + EVERY
+    assert server.asked == 3
