@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Ending:
     """`is_asked` once the process was told to end. Told a second time, it ends as any other does.
 
-    Signals reach the main thread alone: in another nothing is heard.
+    Python hears a signal between two calls, and in the main thread alone: in another this hears nothing.
     """
 
     def __init__(self) -> None:

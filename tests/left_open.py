@@ -1,0 +1,140 @@
+"""A seller with a journal on the disk, a served service that can misbehave, and sales that were left open."""
+
+import base64
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from faregate.asgi import PaywallMiddleware
+from faregate.emulator import TEST_KEY, Emulator, Settlement, Wallet
+from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.terms import Terms
+from faregate.merchant.client import MerchantClient
+from faregate.model import Response
+from faregate.paywall import Paywall
+from tests.doors.service import Service, answers
+from tests.doors.test_prefixes import Plain, ask
+from tests.doors.test_starlette import header
+from tests.servers import serving
+
+KEY = bytes(range(32))
+UNKNOWN = answers(404, {"code": "transaction_not_found", "message": "There is no such transaction."})
+MINUTE, DAY = 60.0, 86_400.0
+
+
+@dataclass(frozen=True)
+class Sale:
+    """A payment, and the app on which its payer comes back with the proof."""
+
+    app: PaywallMiddleware
+    plain: Plain
+    proof: str
+    id: str
+
+    def comes_back(self) -> list[Any]:
+        """What the payer is sent then."""
+        return ask(self.app, "/", self.proof)
+
+    @property
+    def paywall(self) -> Paywall:
+        return self.app.paywall
+
+
+@dataclass
+class Seller:
+    """`environ` is what its processes are started with. All of them share the journal and the service."""
+
+    service: Service
+    journal: Path
+    environ: dict[str, str]
+    sales: list[Sale] = field(default_factory=list)
+
+    def paywall(self, *, ago: float = 0.0, **options: Any) -> Paywall:
+        """For one whose clock is behind by `ago`: what it leaves open is due at once for the others."""
+
+        def journal(namespace: str, terms: Terms) -> SqliteJournal:
+            clock = lambda: time.time() - ago  # noqa: E731
+            return SqliteJournal(self.journal, keys=[KEY], namespace=namespace, terms=terms, clock=clock)
+
+        return Paywall(journal=journal, environ=self.environ, **options)
+
+    def held(self, *, ago: float = MINUTE, sells: str = "slow_settlement") -> Sale:
+        """A result whose payment still settles. The next look at it finds it settled."""
+        plain = Plain()
+        app = PaywallMiddleware(plain, self.paywall(ago=ago), offers={"/": sells})
+        proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+        assert ask(app, "/", proof)[0]["status"] == 202
+        known = {sale.id for sale in self.sales}
+        [new] = [one.transaction_id for one in self.holdings() if one.transaction_id not in known]
+        self.sales.append(
+            Sale(PaywallMiddleware(plain, self.paywall(), offers={"/": sells}), plain, proof, new)
+        )
+        return self.sales[-1]
+
+    def stuck(self, *, ago: float = MINUTE) -> Sale:
+        """Held, and then the service did not know it any more. From now on it does."""
+        sale = self.held(ago=ago)
+        self.service.fails("transaction", UNKNOWN)
+        self.service.fails("complete", UNKNOWN)
+        assert sale.paywall.sweep() == 1
+        assert self.state(sale) == "stuck"
+        return sale
+
+    def holdings(self) -> list[Any]:
+        journal: Any = self.paywall().journal
+        return list(journal.holdings(100))
+
+    def state(self, sale: Sale) -> str | None:
+        """That of what is owed; None when nothing is."""
+        return {one.transaction_id: one.state for one in self.holdings()}.get(sale.id)
+
+    def statuses(self) -> dict[str, str]:
+        with MerchantClient(TEST_KEY, self.environ["FAREGATE_BASE_URL"]) as client:
+            return {one.id: one.status for one in client.iter_transactions()}
+
+    def run(self, *words: str, **environ: str) -> "subprocess.Popen[str]":
+        """`faregate`, as a process of its own."""
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("FAREGATE_")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "faregate.cli", *words],
+            env={**inherited, **self.environ, **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@contextmanager
+def selling(folder: Path) -> Generator[Seller]:
+    """What sells slowly settles at the first look."""
+    emulator = Emulator()
+    emulator.settle_after("slow_settlement", Settlement(after_reads=1))
+    service = Service(emulator)
+    with serving(service, lifespan="off", timeout_graceful_shutdown=1) as url:
+        environ = {
+            "FAREGATE_API_KEY": TEST_KEY,
+            "FAREGATE_BASE_URL": url,
+            "FAREGATE_JOURNAL": f"sqlite:{folder / 'journal.db'}",
+            "FAREGATE_JOURNAL_KEY": base64.b64encode(KEY).decode(),
+        }
+        yield Seller(service, folder / "journal.db", environ)
+
+
+class Gate:
+    """A call to the service that hangs until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.goes_on = threading.Event()
+
+    def __call__(self, ask: Callable[[], Response]) -> Response:
+        self.reached.set()
+        self.goes_on.wait(30)
+        return ask()
