@@ -1,0 +1,98 @@
+"""Flows that are told something else than was answered, or ask in another order. Their code stays."""
+
+from collections.abc import Callable
+from typing import Any
+
+from faregate.answers import Proven, Settling, Standing
+from faregate.model import Response, Succeeded
+from faregate.steps import CallComplete, Decide, Drop, Flow, Start, Step
+from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
+
+PAID = Proven(PAYMENT_RESPONSE, "{}")
+Wrap = Callable[[Flow[Any]], Flow[Any]]
+Meddle = Callable[[Step[Any]], Flow[Any]]
+
+
+def _between(flow: Flow[Any], meddle: Meddle) -> Flow[Any]:
+    """Every question of the flow goes through `meddle`, and its answer comes back through it."""
+    advance: Callable[[Any], Step[Any]] = flow.send
+    answer: Any = None
+    while True:
+        try:
+            question = advance(answer)
+        except StopIteration as end:
+            return end.value
+        try:
+            advance, answer = flow.send, (yield from meddle(question))
+        except Exception as error:
+            advance, answer = flow.throw, error
+
+
+def told_before_written(flow: Flow[Any]) -> Flow[Any]:
+    kept: list[Step[Any]] = []
+
+    def meddle(question: Step[Any]) -> Flow[Any]:
+        if isinstance(question, Decide) and isinstance(question.outcome, Succeeded):
+            kept.append(question)
+            return True
+        answer = yield from question
+        if isinstance(question, CallComplete) and kept:
+            yield from kept.pop()
+        return answer
+
+    return _between(flow, meddle)
+
+
+def released_on_202(flow: Flow[Any]) -> Flow[Any]:
+    return _between(flow, _replacing(lambda _, answer: PAID if isinstance(answer, Settling) else answer))
+
+
+def released_without_an_answer(flow: Flow[Any]) -> Flow[Any]:
+    def meddle(question: Step[Any]) -> Flow[Any]:
+        try:
+            return (yield from question)
+        except Exception:
+            if isinstance(question, CallComplete) and isinstance(question.outcome, Succeeded):
+                return PAID
+            raise
+
+    return _between(flow, meddle)
+
+
+def released_on_a_get(flow: Flow[Any]) -> Flow[Any]:
+    said: list[Any] = []
+
+    def meddle(question: Step[Any]) -> Flow[Any]:
+        if isinstance(question, CallComplete) and said == [Standing.SUCCEEDED]:
+            return PAID
+        said[:] = [(yield from question)]
+        return said[0]
+
+    return _between(flow, meddle)
+
+
+def fresh_402(flow: Flow[Any]) -> Flow[Any]:
+    response = yield from flow
+    if isinstance(response, Response) and b"payment_unconfirmed" in response.body:
+        return Response(402, (("PAYMENT-REQUIRED", INSTRUCTIONS),))
+    return response
+
+
+def any_402(flow: Flow[Any]) -> Flow[Any]:
+    return _between(flow, _replacing(lambda question, answer: isinstance(question, Drop) or answer))
+
+
+def deaf_to_a_lost_decision(flow: Flow[Any]) -> Flow[Any]:
+    return _between(flow, _replacing(lambda question, answer: isinstance(question, Decide) or answer))
+
+
+def deaf_to_a_refused_start(flow: Flow[Any]) -> Flow[Any]:
+    return _between(flow, _replacing(lambda question, answer: isinstance(question, Start) or answer))
+
+
+def _replacing(change: Callable[[Step[Any], Any], Any]) -> Meddle:
+    def meddle(question: Step[Any]) -> Flow[Any]:
+        answer = yield from question
+        return change(question, answer)
+
+    return meddle

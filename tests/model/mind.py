@@ -1,0 +1,53 @@
+"""What one flow knows at a place, and what it may not do then: it follows from its questions and answers."""
+
+from typing import Any, NamedTuple
+
+from faregate.answers import AccessPending, Granted, Proven
+from faregate.records import Entry, Fresh, Owed
+from faregate.steps import CallAccess, CallComplete, Decide, Release, RunWork, Start, Step, TakeDue
+from tests.model.replies import Raised
+from tests.model.rules import Violation
+
+
+class Mind(NamedTuple):
+    """`learned`: an id that is still to be written. `lost`: it was told not to go on."""
+
+    learned: str = ""
+    lost: bool = False
+    proven: bool = False
+    fences: frozenset[int] = frozenset()
+
+    def after(self, question: Step[Any] | None, answer: Any) -> "Mind":
+        if self.lost and isinstance(question, CallComplete | RunWork | Release):
+            raise Violation(f"it lost its lease, and asked {type(question).__name__}")
+        return Mind(
+            _id_in(question, answer) or (self.learned if isinstance(answer, Raised) else ""),
+            _is_lost(self.lost, question, answer),
+            (self.proven and not isinstance(question, TakeDue)) or isinstance(answer, Proven),
+            self.fences | _fences_in(answer),
+        )
+
+
+BLANK = Mind()
+
+
+def _id_in(question: Step[Any] | None, answer: Any) -> str:
+    if isinstance(question, CallAccess) and isinstance(answer, Granted | AccessPending):
+        return answer.transaction_id or ""
+    return ""
+
+
+def _is_lost(lost: bool, question: Step[Any] | None, answer: Any) -> bool:
+    """Refused, or not known to be written: either way it sends nothing."""
+    if isinstance(question, TakeDue):
+        return False
+    refused = answer is False or isinstance(answer, Raised)
+    return lost or (refused and isinstance(question, Start | Decide))
+
+
+def _fences_in(answer: Any) -> frozenset[int]:
+    match answer:
+        case Fresh(ticket) | Owed(Entry(ticket)) | Entry(ticket):
+            return frozenset((ticket.fence,))
+        case _:
+            return frozenset()

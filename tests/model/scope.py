@@ -1,0 +1,38 @@
+"""How large a small world is, and how its flows begin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from faregate.flow import serve
+from faregate.redeem import sweep
+from faregate.steps import Flow
+from tests.core.play import PROOF, sale
+from tests.model.world import SLOWLY
+
+FIRST, ANEW = PROOF, PROOF.rstrip("=")
+"""One payment in two encodings: two proofs."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """`proofs` has one request each; `sweeps` are walks, one after the other.
+
+    `courses` are what may become of the payment by itself. `far`: the clock may jump past everything.
+    """
+
+    name: str
+    proofs: tuple[str, ...] = (FIRST, FIRST)
+    sweeps: int = 1
+    crashes: int = 2
+    store_faults: int = 0
+    courses: tuple[str, ...] = (SLOWLY,)
+    far: bool = False
+
+
+@dataclass(frozen=True)
+class Flows:
+    """How a request and a walk begin. What is broken on purpose begins them otherwise."""
+
+    request: Callable[[str], Flow[Any]] = lambda proof: serve(sale(proof))
+    sweep: Callable[[], Flow[Any]] = sweep

@@ -1,0 +1,83 @@
+"""Where a flow stands: a tree of its questions, grown as answers are given.
+
+A flow is a pure function of its answers, and a generator cannot be copied: each place is found once, by
+replaying the answers that lead to it. Questions that nobody else can notice are answered on the way.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from faregate.model import Work
+from faregate.steps import FindRules, Flow, Note, Step, Tell, Wait
+from tests.core.play import RULES
+from tests.model.brief import asked, brief
+from tests.model.mind import BLANK, Mind
+from tests.model.replies import WELL, Raised
+
+Make = Callable[[], Flow[Any]]
+
+
+class End(NamedTuple):
+    """What a flow gave, or that it raised."""
+
+    value: Any = None
+    error: Exception | None = None
+
+    def brief(self) -> str:
+        return brief(self.value if self.error is None else self.error)
+
+
+class Place:
+    """A question that waits for its answer, or the end."""
+
+    __slots__ = ("_after", "_answers", "_make", "end", "mind", "proof", "question")
+
+    def __init__(
+        self, make: Make, proof: str = "", answers: tuple[Any, ...] = (), mind: Mind = BLANK
+    ) -> None:
+        self._make = make
+        self._answers = answers
+        self._after: dict[Any, Place] = {}
+        self.proof = proof
+        self.mind = mind
+        self.question, self.end = _replay(make(), answers)
+
+    def after(self, answer: Any) -> "Place":
+        key = answer.response if isinstance(answer, Work) else answer
+        place = self._after.get(key)
+        if place is None:
+            mind = self.mind.after(self.question, answer)
+            place = self._after[key] = Place(self._make, self.proof, (*self._answers, answer), mind)
+        return place
+
+    # For whoever reads a schedule
+
+    def told(self, how: Iterable[str]) -> str:
+        words = ", ".join(word for word in how if word not in ("", WELL))
+        return f"{asked(self.question)}{words and f' ({words})'}"
+
+    def last_answer(self) -> str:
+        end = "" if self.end is None else f"; it ends with {self.end.brief()}"
+        return f" -> {brief(self._answers[-1])}{end}"
+
+
+def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Step[Any] | None, End | None]:
+    try:
+        question = loud(flow, None)
+        for answer in answers:
+            question = loud(flow, answer)
+    except StopIteration as end:
+        return None, End(end.value)
+    except Exception as error:
+        return None, End(error=error)
+    finally:
+        flow.close()
+    return question, None
+
+
+def loud(flow: Flow[Any], answer: Any) -> Step[Any]:
+    """The next question that somebody else may notice."""
+    question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
+    while isinstance(question, Wait | Note | Tell | FindRules):
+        question = flow.send(RULES if isinstance(question, FindRules) else None)
+    return question

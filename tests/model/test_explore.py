@@ -1,0 +1,40 @@
+"""Two requests, a sweep, crashes and a clock that jumps, in every order; and each rule broken once."""
+
+from array import array
+
+import pytest
+
+from tests.model.explore import Broken, explore
+from tests.model.planted import PLANTED, Planted
+from tests.model.schedules import number_of_schedules
+from tests.model.scope import Scope
+from tests.model.scopes import SUITE
+
+
+@pytest.mark.parametrize("scope", SUITE, ids=lambda scope: scope.name)
+def test_no_order_of_events_breaks_a_rule(scope: Scope) -> None:
+    found = explore(scope, say=print)
+    assert found.states > 100_000
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_a_rule_that_is_broken_is_found(planted: Planted) -> None:
+    with planted.flows() as flows, pytest.raises(Broken):
+        explore(planted.scope, flows)
+
+
+def test_a_schedule_that_breaks_a_rule_is_told_step_by_step() -> None:
+    planted = next(planted for planted in PLANTED if planted.name == "the sweep takes rows under lease")
+    with planted.flows() as flows, pytest.raises(Broken) as broken:
+        explore(planted.scope, flows)
+    told = str(broken.value).splitlines()
+    assert told[0] == "two requests: a row was taken while somebody held its lease"
+    assert told[1].split() == ["1", "request", "1:", "ClaimProof", "->", "Fresh", "#1"]
+    assert told[-1].split() == [str(len(told) - 1), "sweep:", "TakeDue"]
+
+
+def test_schedules_are_counted_along_all_ways() -> None:
+    two_ways_round = array("q", [2, 1, 2, 1, 3, 1, 3, 0])
+    assert number_of_schedules(two_ways_round) == 2
+    with pytest.raises(ValueError, match="without an end"):
+        number_of_schedules(array("q", [1, 1, 1, 0]))
