@@ -84,6 +84,26 @@ def serving(body: Callable[[socket.socket], None], foreign: Sequence[socket.sock
     return process
 
 
+class Gate:
+    """What a child waits at until its parent has left the block."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+
+    def then(self, body: Callable[[], None]) -> None:
+        os.close(self._writing)
+        os.read(self._reading, 1)
+        os.close(self._reading)
+        body()
+
+    def __enter__(self) -> "Gate":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._writing)
+        os.close(self._reading)
+
+
 _lifeline: tuple[int, int, int] | None = None
 
 

@@ -13,7 +13,7 @@ from tests.torture.judge import UNFINISHED, Evidence, Received, judged
 from tests.torture.payers import Payers, Use
 from tests.torture.plan import Trial, drawn
 from tests.torture.points import Death
-from tests.torture.processes import Process, fork, serving
+from tests.torture.processes import Gate, Process, fork, serving
 from tests.torture.service_at import ServiceAt
 from tests.torture.shop import Life
 
@@ -21,7 +21,7 @@ PATIENCE = 15.0
 """Seconds in which a process must come to its point."""
 RECOVERY = 10.0
 """Seconds after which what is still open stays so."""
-AFTERWARDS = 0.3
+AFTERWARDS = 3.0
 """Seconds in which a process may still come to its point, or say something, when all seems to be over."""
 TURN = 0.04
 
@@ -90,7 +90,9 @@ class Story:
 
     def _sweeper(self, death: Death | None = None) -> Process:
         life = replace(self.life, death=death)
-        return self._known(fork(partial(shop.sweep, life), self.payers.sockets), death, 1)
+        with Gate() as gate:
+            process = fork(partial(gate.then, partial(shop.sweep, life)), self.payers.sockets)
+            return self._known(process, death, 1)
 
     def _known(self, process: Process, death: Death | None, visit: int) -> Process:
         self.processes.append(process)
