@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.torture.faults import NETWORK, OF_COMPLETE, SERVICE
-from tests.torture.points import BY_NAME, Point, Weather
+from tests.torture.points import AT_RANDOM, BY_NAME, Point, Weather
 
 Settlement = dict[str, Any]
 OPERATIONS = ("rules", "access", "complete", "standing")
@@ -68,7 +68,7 @@ def drawn(trial: Trial) -> Plan:
     faults = _faults(chance, point.weather)
     visit = _visit(chance, point, faults)
     # Whoever else works in a process that is stopped would keep the store's locks from all others.
-    stops = point.first is not None and point.first.stops
+    stops = point.first.stops
     return Plan(
         visit=visit,
         uses=1 if stops else chance.choice((1, 1, 2, 3)),
@@ -79,7 +79,7 @@ def drawn(trial: Trial) -> Plan:
         returns=point.weather == "any" or chance.random() < 0.8,
         asks_again=chance.random() < 0.3,
         heals_at=chance.uniform(0.3, 1.2),
-        killed_at=chance.uniform(0.0, 0.08) if point.first is None else None,
+        killed_at=chance.uniform(0.0, 0.08) if point.first.at == AT_RANDOM else None,
         killed_again_at=chance.uniform(0.0, 0.7) if chance.random() < 0.25 else None,
     )
 
@@ -116,7 +116,7 @@ def _faults(chance: random.Random, weather: Weather) -> dict[str, list[str]]:
 
 def _visit(chance: random.Random, point: Point, faults: dict[str, list[str]]) -> int:
     """The second call of its kind now and then, and then the first is of no use."""
-    if point.first is None or point.second is not None or chance.random() > 0.25:
+    if point.second is not None or chance.random() > 0.25:
         return 1
     operation = point.first.at.partition(":")[0]
     if operation not in ("access", "complete"):

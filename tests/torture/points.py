@@ -26,12 +26,16 @@ class Death:
         return self.at.endswith(":acted")
 
 
+AT_RANDOM = "at random"
+"""Not at a point: at some instant."""
+
+
 @dataclass(frozen=True)
 class Point:
-    """The first process dies where it says, then the second; None dies at a random instant."""
+    """The first process dies where it says, then the second, if there is one."""
 
     name: str
-    first: Death | None
+    first: Death
     second: Death | None = None
     weather: Weather = "any"
 
@@ -41,7 +45,7 @@ def _shop(*names: str, weather: Weather = "any") -> list[Point]:
 
 
 def _second(role: Role, prefix: str, first: str, *names: str, weather: Weather = "pays") -> list[Point]:
-    deaths = [(name, Death(role, name)) for name in names]
+    deaths = [(name, Death(role, name, stops=prefix.startswith("stopped"))) for name in names]
     return [Point(f"{prefix}/{name}", Death("shop", first), death, weather) for name, death in deaths]
 
 
@@ -71,6 +75,9 @@ ALL: tuple[Point, ...] = (
     *_second("sweep", "sweep", "decide:after", "complete:acted", "release:before", "release:after"),
     *_stopped("claim:after", "start:before", "work:middle", "decide:before", "complete:before"),
     *_stopped("release:before"),
-    Point("at random", None),
+    *_second("sweep", "stopped/sweep", "work:middle", "decide:before", "complete:before"),
+    *_second("sweep", "stopped/sweep", "decide:after", "standing:before", "release:before"),
+    Point(AT_RANDOM, Death("shop", AT_RANDOM)),
+    Point(f"stopped/{AT_RANDOM}", Death("shop", AT_RANDOM, stops=True)),
 )
 BY_NAME = {point.name: point for point in ALL}

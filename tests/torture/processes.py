@@ -42,6 +42,12 @@ class Process:
         """By SIGKILL, and not by ours."""
         return self.state == "dead" and not self.killed and os.WTERMSIG(self.status) == signal.SIGKILL
 
+    def end(self, stops: bool) -> None:
+        """As it would at a point of its own: killed, or stopped only."""
+        os.kill(self.pid, signal.SIGSTOP if stops else signal.SIGKILL)
+        _, status = os.waitpid(self.pid, os.WUNTRACED)
+        self.state, self.status = ("stopped" if stops else "dead"), status
+
     def go_on(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 

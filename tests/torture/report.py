@@ -29,7 +29,7 @@ def markdown(found: dict[str, Any]) -> str:
     rows = [_row(name, [each[name] for each in found["journals"].values()]) for name in _COUNTED]
     rows += [_row(name, [_share(each, name) for each in found["journals"].values()]) for name in WRONGS]
     points = [_row(f"`{name}`", list(deaths.values())) for name, deaths in found["points"].items()]
-    points_head = ["", "| killed at | " + " | ".join(kinds) + " |", *head[1:]]
+    points_head = ["", "| killed, or stopped, at | " + " | ".join(kinds) + " |", *head[1:]]
     return "\n".join([*head, *rows, *points_head, *points])
 
 

@@ -23,6 +23,8 @@ RECOVERY = 10.0
 """Seconds after which what is still open stays so."""
 AFTERWARDS = 3.0
 """Seconds in which a process may still come to its point, or say something, when all seems to be over."""
+A_WHILE = 0.3
+"""Seconds in which a sweeper that was stopped does what it had in mind."""
 TURN = 0.04
 
 
@@ -113,31 +115,35 @@ class Story:
         process = self._open(point.first, self.plan.visit)
         for _ in range(self.plan.uses):
             self.payers.ask(process.port)
-        if self.plan.killed_at is not None:
+        if self.plan.killed_at is None:
+            self._until_gone(process, process)
+        else:
             self._listen(self.plan.killed_at)
-            if process.kill():
-                self.confirmed.append("at random")
-            return
-        self._until_gone(process, process)
-        self._saw_die(process, point.name if point.second is None else str(point.first and point.first.at))
+            process.end(point.first.stops)
+        self._saw_die(process, point.name if point.second is None else point.first.at)
+        if process.state == "stopped":
+            self._wake(process)
 
     def _second_death(self) -> None:
         point = self.trial.where
-        if point.second is not None:
-            role = self._open if point.second.role == "shop" else self._sweeper
-            process = role(point.second)
-            self._until_gone(process, process if point.second.role == "shop" else None)
-            self._saw_die(process, point.name)
-        elif point.first is not None and point.first.stops:
-            self._wake(self.processes[0])
+        if point.second is None:
+            return
+        role = self._open if point.second.role == "shop" else self._sweeper
+        process = role(point.second)
+        self._until_gone(process, process if point.second.role == "shop" else None)
+        self._saw_die(process, point.name)
+        if process.state == "stopped":
+            self._wake(process)
 
     def _wake(self, process: Process) -> None:
         """Others take over from a process that is stopped; then it goes on as if nothing had been."""
         other, sweeper = self._open(), self._sweeper()
         self._until_done(other, PATIENCE)
-        if process.look() == "stopped":
-            process.go_on()
+        process.go_on()
+        if process.port:
             self._until_answered(process)
+        else:
+            self._listen(A_WHILE)
         process.kill()
         other.kill()
         sweeper.kill()
