@@ -128,15 +128,22 @@ def test_another_programs_tables_are_refused_and_left_alone(
 
 def test_tables_that_were_taken_away_are_not_made_anew(journal: PostgresJournal, url: str) -> None:
     started(journal)
-    asked(url, "ALTER TABLE faregate_journal RENAME TO aside")
-    asked(url, "ALTER TABLE faregate_journal_version RENAME TO aside_version")
-    for _ in range(2):
+    [[schema]] = asked(url, "SELECT current_schema()")
+    asked(url, f"ALTER SCHEMA {schema} RENAME TO aside_{schema}; CREATE SCHEMA {schema}")
+    for _ in range(3):
         with pytest.raises(JournalUnreadable, match="restart to begin anew"):
             journal.claim("proof", HERE)
         journal.disconnect()
-    asked(url, "ALTER TABLE aside RENAME TO faregate_journal")
-    asked(url, "ALTER TABLE aside_version RENAME TO faregate_journal_version")
+    assert tables(url) == []
+    asked(url, f"DROP SCHEMA {schema}; ALTER SCHEMA aside_{schema} RENAME TO {schema}")
     assert journal.claim("proof", HERE) == InProgress()
+
+
+def test_tables_of_which_some_are_there_are_not_made_whole(journal: PostgresJournal, url: str) -> None:
+    asked(url, "CREATE TABLE faregate_journal_expiring (id integer)")
+    with pytest.raises(JournalUnreadable, match="a schema of its own"):
+        journal.claim("proof", HERE)
+    assert tables(url) == ["faregate_journal_expiring"]
 
 
 def test_the_user_needs_few_rights(journal: PostgresJournal, url: str) -> None:

@@ -129,6 +129,7 @@ def test_another_stamp_is_not_taken_for_ours(distant: PostgresJournal) -> None:
     assert not shelf.insert(cast(Record, {**record(1), "stamp": 7}), [key], 0.0)
     assert not shelf.replace(key, 7, {"stamp": 8}, False)
     assert not shelf.delete(key, 7)
+    assert not shelf.delete(record(2)["key"], 2)
     assert shelf.replace(key, 1, {"stamp": 8}, False)
     assert shelf.replace(key, 1, {"stamp": 8}, False)
 
@@ -363,6 +364,17 @@ def test_a_server_that_takes_no_writes_is_told_of(journal: PostgresJournal, url:
         standby.claim("another", HERE)
     assert standby.claim("proof", HERE) == InProgress()
     standby.disconnect()
+
+
+def test_a_session_that_is_read_only_is_left_for_one_that_is_not(house: PostgresHouse) -> None:
+    """After a fail-over the old sessions stay where they were."""
+    postgres(house.url).due()
+    asked(house.url, "ALTER DATABASE postgres SET default_transaction_read_only = on")
+    journal = postgres(house.url, namespace="failed over")
+    assert journal.holdings(1) == []
+    asked(house.url, "BEGIN READ WRITE; ALTER DATABASE postgres RESET default_transaction_read_only; COMMIT")
+    fresh(journal.claim("proof", HERE))
+    journal.disconnect()
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,6 @@ class Pool:
         except psycopg.Error as error:
             self._prepare = self._prepare and error.sqlstate not in faults.UNPREPARED
             if faults.is_lost(error, connection):
-                connection.close()
                 raise faults.broken(error, self.place) from error
             raise faults.told(error, self.place) from error
         finally:

@@ -119,4 +119,5 @@ def make(connection: psycopg.Connection[TupleRow], place: str, patience: str) ->
         for statement in TABLES:
             connection.execute(statement.encode())
         connection.execute("INSERT INTO faregate_journal_version VALUES (%s)", [VERSION])
-    is_made(connection, place)
+    if not is_made(connection, place):
+        raise faults.another_programs(place)
