@@ -109,9 +109,23 @@ def _first_use(sale: Sale, proof: str, ticket: Ticket) -> Flow[Response]:
         case Free():
             yield from written(Drop(ticket))
             return (yield from _give_free(sale, rules, access))
+        case Unpaid():
+            return (yield from _not_accepted(ticket, access))
         case _:
             yield from written(Drop(ticket))
             return (yield from _not_granted(access))
+
+
+def _not_accepted(ticket: Ticket, access: Unpaid) -> Flow[Response]:
+    """The service may refuse a proof because it was used, by whoever took this claim over meanwhile."""
+    try:
+        ours = yield from Drop(ticket)
+    except Exception as error:
+        yield from Note(f"the journal missed Drop: {error}")
+        return (yield from _refuse(relay.trouble(503), TROUBLE))
+    if ours:
+        return (yield from _not_granted(access))
+    return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
 
 
 # Access

@@ -66,8 +66,8 @@ class Journal(Protocol):
         """Mark the row as final and drop its result: the payment failed for certain, or was `paid`."""
         ...
 
-    def drop(self, ticket: Ticket) -> Answer[None]:
-        """Give up a claim for which no work was started.
+    def drop(self, ticket: Ticket) -> Answer[bool]:
+        """Give up a claim for which no work was started; False if somebody else has it by now.
 
         It is forgotten, unless a transaction may hang on it.
         """

@@ -202,12 +202,12 @@ class Close(Step[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Drop(Step[None]):
-    """Forget the claim: no work was started for it."""
+class Drop(Step[bool]):
+    """Give up the claim: no work was started for it. False: somebody else has it by now."""
 
     ticket: Ticket
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: World) -> Answer[bool]:
         return world.journal.drop(self.ticket)
 
 

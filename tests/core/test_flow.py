@@ -149,7 +149,7 @@ def test_row_1_no_proof_relays_the_402_and_nothing_else() -> None:
 @pytest.mark.parametrize("proof", [None, PROOF])
 def test_row_2_free_access_gives_the_result_without_payment_response(proof: str | None) -> None:
     claim = () if proof is None else (claimed(),)
-    dropped = () if proof is None else ((Drop(TICKET), None),)
+    dropped = () if proof is None else ((Drop(TICKET), True),)
     handler = Work(RESULT.plus(("PAYMENT-RESPONSE", "forged")), {}, 1)
     response = play(
         serve(sale(proof)),
@@ -195,7 +195,7 @@ def test_row_3_access_pending_is_relayed_and_its_transaction_kept() -> None:
 
 def test_row_3_without_an_id_the_claim_is_dropped() -> None:
     nameless = AccessPending(Response(202, (), b""), None)
-    response = play(serve(sale()), claimed(), found(), accessed(nameless), (Drop(TICKET), None))
+    response = play(serve(sale()), claimed(), found(), accessed(nameless), (Drop(TICKET), True))
     assert (response.status, body(response)["code"]) == (202, "payment_settling")
 
 
@@ -203,7 +203,15 @@ def test_row_3_without_an_id_the_claim_is_dropped() -> None:
 
 
 def test_row_4_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
-    assert_402(play(serve(sale()), claimed(), found(), accessed(Unpaid(NEEDED)), (Drop(TICKET), None)))
+    assert_402(play(serve(sale()), claimed(), found(), accessed(Unpaid(NEEDED)), (Drop(TICKET), True)))
+
+
+def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> None:
+    """The proof may be refused because it is being sold, or was sold, by whoever has the claim by now."""
+    refused = (claimed(), found(), accessed(Unpaid(NEEDED)))
+    assert play(serve(sale()), *refused, (Drop(TICKET), False)).status == 409
+    unknown = (Drop(TICKET), Raise(JournalError("disk")))
+    assert play(serve(sale()), *refused, unknown, NOTE).status == 503
 
 
 # Row 5
@@ -225,7 +233,7 @@ def test_row_5_a_service_in_trouble_is_a_generic_answer(
     answers: list[Any], status: int, proof: str | None
 ) -> None:
     claim = () if proof is None else (claimed(),)
-    dropped = () if proof is None else ((Drop(TICKET), None),)
+    dropped = () if proof is None else ((Drop(TICKET), True),)
     asked = [accessed(answer, proof) for answer in answers]
     response = play(serve(sale(proof)), *claim, found(), *asked, *dropped, NOTE)
     assert response.status == status
@@ -243,7 +251,7 @@ def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
 
 @pytest.mark.parametrize(("error", "status"), [(Misconfigured("unknown key"), 502), (NoAnswer("down"), 503)])
 def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> None:
-    response = play(serve(sale()), claimed(), (FindRules(OFFER), Raise(error)), (Drop(TICKET), None), NOTE)
+    response = play(serve(sale()), claimed(), (FindRules(OFFER), Raise(error)), (Drop(TICKET), True), NOTE)
     assert play(serve(sale(None)), (FindRules(OFFER), Raise(error)), NOTE) == response
     assert response.status == status
     assert b"unknown key" not in response.body
@@ -705,7 +713,7 @@ def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
         found(),
         accessed(),
         (Start(TICKET, TXN, ACR, 54.0), False),
-        (Drop(TICKET), None),
+        (Drop(TICKET), True),
     )
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 

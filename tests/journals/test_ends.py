@@ -119,6 +119,17 @@ def test_a_second_transaction_of_one_proof_is_an_error(journal: AnyJournal, cloc
         journal.start(quick, OTHER_TXN, ACR, WORK_SECONDS)
 
 
+def test_who_drops_a_claim_learns_whether_it_was_his(journal: AnyJournal, clock: Clock) -> None:
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    quick = fresh(journal.claim("proof", HERE))
+    assert not journal.drop(slow)
+    assert journal.drop(quick)
+    alone = fresh(journal.claim("another", HERE))
+    assert journal.drop(alone)
+    assert not journal.drop(alone)
+
+
 # Stuck
 
 

@@ -124,6 +124,7 @@ MUTANTS = (
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and terms.redeliveries:"),
     Mutant("people-take-what-is-leased", STORED, 'record["lease_until"] > now:\n            return None', "False:\n            return None", SHELVES),
     # No fresh 402 while the fate is open
+    Mutant("402-for-a-claim-that-was-lost", FLOW, "    if ours:\n", "    if True:\n"),
     Mutant("402-while-unknown", FLOW,
            "            return again if again is not None else (yield from _fresh_instructions(sale))",
            "            return (yield from _fresh_instructions(sale))"),

@@ -135,17 +135,17 @@ class MemoryJournal:
                 self._bytes -= size
                 self._note_expiry(row)
 
-    def drop(self, ticket: Ticket) -> None:
+    def drop(self, ticket: Ticket) -> bool:
         with self._lock:
-            self._drop(ticket, self._rows.get(ticket.key))
+            return self._drop(ticket, self._rows.get(ticket.key))
 
-    def _drop(self, ticket: Ticket, row: Row | None) -> None:
+    def _drop(self, ticket: Ticket, row: Row | None) -> bool:
         if row is None:
-            return
+            return False
         if row.may_be_forgotten(ticket):
             self._forget(row)
-        else:
-            row.drop(ticket, self._clock(), self._terms)
+            return True
+        return row.drop(ticket, self._clock(), self._terms)
 
     # What is owed
 

@@ -188,18 +188,20 @@ class StoredJournal:
         now, terms = self._clock(), self._terms
         self._change(ticket, lambda row: row.close(ticket, paid, now, terms))
 
-    def drop(self, ticket: Ticket) -> None:
+    def drop(self, ticket: Ticket) -> bool:
         for _ in range(ATTEMPTS):
             record, now = self._shelf.find([ticket.key]), self._clock()
             if record is None:
-                return
+                return False
             row = self._codec.open(record)
             if row.may_be_forgotten(ticket):
                 done = self._shelf.delete(record["key"], record["stamp"])
+            elif row.drop(ticket, now, self._terms):
+                done = self._replace(record, row)
             else:
-                done = not row.drop(ticket, now, self._terms) or self._replace(record, row)
+                return False
             if done:
-                return
+                return True
         raise _crowded()
 
     def _change(

@@ -64,7 +64,7 @@ class ThreadedJournal:
     def close(self, ticket: Ticket, paid: bool) -> Awaitable[None]:
         return self._run(partial(self._journal.close, ticket, paid))
 
-    def drop(self, ticket: Ticket) -> Awaitable[None]:
+    def drop(self, ticket: Ticket) -> Awaitable[bool]:
         return self._run(partial(self._journal.drop, ticket))
 
     def due(self) -> Awaitable[Entry | None]:
