@@ -15,7 +15,8 @@ from typing import Any
 from faregate.merchant.transports import over_httpcore
 from tests.torture import processes, service
 from tests.torture.plan import Trial
-from tests.torture.story import Ground, Story
+from tests.torture.stage import Ground
+from tests.torture.story import told
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Lanes:
             for line in lines:
                 trial = Trial(**json.loads(line))
                 ground = Ground(self._service.port, self._folder, self._stores.get(trial.kind, ""))
-                print(json.dumps(_told(trial, ground)), file=lines, flush=True)
+                print(json.dumps(_tried(trial, ground)), file=lines, flush=True)
 
 
 def _give(lane: Lane, left: Iterator[Trial]) -> bool:
@@ -92,9 +93,9 @@ def _take(lane: Lane) -> dict[str, Any]:
     return said
 
 
-def _told(trial: Trial, ground: Ground) -> dict[str, Any]:
+def _tried(trial: Trial, ground: Ground) -> dict[str, Any]:
     try:
-        return Story(trial, ground).told()
+        return told(trial, ground)
     except Exception:
         failure = {"error": traceback.format_exc(), "deaths": [], "wrongs": {}, "counts": {}}
         return {"trial": trial.name, "seed": trial.seed, "broken": trial.broken, **failure}
