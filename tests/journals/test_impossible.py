@@ -141,8 +141,9 @@ def test_an_outcome_is_decided_once(shelf: Shelf, state: str) -> None:
 
 
 def test_there_are_no_other_states(shelf: Shelf) -> None:
+    """Though everything else be as no other rule forbids it."""
     row = claimed(shelf)
-    assert is_refused(shelf, row, {**row, "state": "decided"})
+    assert is_refused(shelf, row, {**row, "state": "decided", "transaction_id": "txn"})
 
 
 def test_a_transaction_belongs_to_one_row(shelf: Shelf) -> None:
