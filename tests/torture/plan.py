@@ -79,7 +79,7 @@ def drawn(trial: Trial) -> Plan:
         returns=point.weather == "any" or chance.random() < 0.8,
         asks_again=chance.random() < 0.3,
         heals_at=chance.uniform(0.3, 1.2),
-        killed_at=chance.uniform(0.0, 0.08) if point.first.at == AT_RANDOM else None,
+        killed_at=chance.uniform(0.0, 0.15) if point.first.at == AT_RANDOM else None,
         killed_again_at=chance.uniform(0.0, 0.7) if chance.random() < 0.25 else None,
     )
 
