@@ -1,13 +1,37 @@
 """Questions and answers in few words, for schedules that people read."""
 
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from faregate.answers import AccessPending, Denied, Unproven
 from faregate.model import Failed, Outcome, Response, Succeeded, Work
 from faregate.records import Entry, Fresh, Owed, Ticket
+from tests.model.replies import WELL
+
+_FENCE = re.compile(r"#\d+")
 
 
-def asked(question: Any) -> str:
+class Retold:
+    """Fences as they first come up, 1, 2, 3: a stored journal draws them at random."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._fences: dict[str, int] = {}
+
+    def __call__(self, line: str) -> None:
+        self._say(_FENCE.sub(self._in_order, line))
+
+    def _in_order(self, fence: re.Match[str]) -> str:
+        return f"#{self._fences.setdefault(fence[0], len(self._fences) + 1)}"
+
+
+def in_brief(question: Any, how: Iterable[str]) -> str:
+    words = ", ".join(word for word in how if word not in ("", WELL))
+    return f"{_asked(question)}{words and f' ({words})'}"
+
+
+def _asked(question: Any) -> str:
     said = [
         brief(getattr(question, name))
         for name in ("ticket", "entry", "outcome", "delivered")
@@ -19,7 +43,7 @@ def asked(question: Any) -> str:
 def brief(value: Any) -> str:
     match value:
         case Ticket(_, fence):
-            return f"#{fence % 10_000}"
+            return f"#{fence}"
         case Fresh(ticket):
             return f"Fresh {brief(ticket)}"
         case Owed(entry):

@@ -2,7 +2,7 @@
 
 from tests.model.frozen import Frozen, is_owed, row_of, standing_of, was_taken_under_lease
 from tests.model.replies import transaction
-from tests.model.rules import Facts, check_answer, check_kept, check_known, check_lease
+from tests.model.rules import Facts, check_answer, check_kept, check_known, check_lease, check_raised
 from tests.model.story import Place
 from tests.model.tables import Told
 
@@ -22,6 +22,9 @@ def checked(before: Frozen, after: Frozen, facts: Facts, place: Place, later: Pl
 
 
 def check_end(journal: Frozen, told: Told, place: Place) -> None:
-    if place.end is not None and place.proof:
+    if place.end is None:
+        return
+    check_raised(place.end.error)
+    if place.proof:
         standing = standing_of(journal, TXN, place.proof)
         check_answer(place.end.value or place.end.error, *told, standing)

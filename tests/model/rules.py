@@ -14,6 +14,7 @@ Rules
 from enum import Enum
 from typing import Any, NamedTuple
 
+from faregate.errors import JournalError
 from faregate.model import Outcome, Response, Succeeded
 from tests.model.service import OPEN, SUCCEEDED, Payment
 
@@ -70,6 +71,12 @@ def check_known(learned: str, kept: bool) -> None:
 def check_kept(owed_before: bool, there_after: bool) -> None:
     if owed_before and not there_after:
         raise Violation("a row that owes something was forgotten")
+
+
+def check_raised(error: Exception | None) -> None:
+    """A walk may end with the journal's own trouble, and with no other."""
+    if not isinstance(error, JournalError | None):
+        raise Violation(f"a flow raised {error!r}")
 
 
 def check_lease(taken: bool) -> None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from faregate.flow import serve
+from faregate.model import Sale
 from faregate.redeem import sweep
 from faregate.steps import Flow
 from tests.core.play import PROOF, sale
@@ -30,9 +32,14 @@ class Scope:
     far: bool = False
 
 
+@cache
+def _sale(proof: str) -> Sale:
+    return sale(proof)
+
+
 @dataclass(frozen=True)
 class Flows:
     """How a request and a walk begin. What is broken on purpose begins them otherwise."""
 
-    request: Callable[[str], Flow[Any]] = lambda proof: serve(sale(proof))
+    request: Callable[[str], Flow[Any]] = lambda proof: serve(_sale(proof))
     sweep: Callable[[], Flow[Any]] = sweep

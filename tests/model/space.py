@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 from faregate.steps import ClaimProof, Step, TakeDue
+from tests.model.brief import in_brief
 from tests.model.checks import check_end, checked
 from tests.model.choices import BY_ITSELF, CRASHES, FAR, GOES_ON, Choices
 from tests.model.frozen import AT, Frozen, freeze, jumped, thaw
@@ -113,4 +114,4 @@ class Space:
         place = self._tables.place(number)
         step = self._steps.get((*state[:2], number, move.how, self._fence(state, place.question)))
         answer = "" if step is None else self._tables.place(step[2]).last_answer()
-        return f"{who}: {place.told(move.how)}{answer}"
+        return f"{who}: {in_brief(place.question, move.how)}{answer}"

@@ -4,15 +4,15 @@ A flow is a pure function of its answers, and a generator cannot be copied: each
 replaying the answers that lead to it. Questions that nobody else can notice are answered on the way.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faregate.model import Work
 from faregate.steps import FindRules, Flow, Note, Step, Tell, Wait
 from tests.core.play import RULES
-from tests.model.brief import asked, brief
+from tests.model.brief import brief
 from tests.model.mind import BLANK, Mind
-from tests.model.replies import WELL, Raised
+from tests.model.replies import Raised
 
 Make = Callable[[], Flow[Any]]
 
@@ -51,10 +51,6 @@ class Place:
         return place
 
     # For whoever reads a schedule
-
-    def told(self, how: Iterable[str]) -> str:
-        words = ", ".join(word for word in how if word not in ("", WELL))
-        return f"{asked(self.question)}{words and f' ({words})'}"
 
     def last_answer(self) -> str:
         end = "" if self.end is None else f"; it ends with {self.end.brief()}"

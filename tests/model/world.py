@@ -10,7 +10,7 @@ from faregate.steps import RunWork, Step
 from tests.core.play import RULES
 from tests.model import service
 from tests.model.replies import WELL, Raised, meaning, transaction
-from tests.model.rules import Facts, named, told, worked
+from tests.model.rules import Facts, Violation, named, told, worked
 from tests.model.service import NEW, Payment
 
 STORE_BEFORE, STORE_AFTER = "store before", "store after"
@@ -49,9 +49,14 @@ class ModelWorld:
             answer = question.ask(self)
             if how.fault == STORE_AFTER:
                 raise JournalError("down, and yet it was written")
+        except Violation:
+            raise
         except Exception as error:
             return Raised(error)
         return answer
+
+    def number_of(self, transaction_id: str) -> int:
+        return self._transactions[transaction_id]
 
     def _work(self, question: RunWork) -> Work:
         number = self._transactions[question.transaction_id or ""]

@@ -1,0 +1,88 @@
+"""What a simulation plays on: a clock, a journal of either kind, the service, and what can go wrong there."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from faregate.errors import JournalError
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.stored import StoredJournal
+from faregate.steps import CallAccess, CallComplete, GetStanding, LastResort, RunWork, Step
+from tests.model.books import KEY, Books, MemoryBooks, StoredBooks
+from tests.model.replies import FAULTS
+from tests.model.shelf import DictShelf
+from tests.model.weather import Weather
+from tests.model.world import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How, ModelWorld
+
+ACCESS_FAULTS = tuple(fault for fault in FAULTS if fault != "another id")
+"""Whoever is granted another id than it should cannot know."""
+WELL = How()
+
+
+class Stage:
+    def __init__(self, rng: Random, weather: Weather, others: Callable[[], None]) -> None:
+        self.now = 1_000_000.0
+        self.calm = False
+        self._rng = rng
+        self._weather = weather
+        self._others = others
+        self.proofs = _proofs(rng, weather.payments)
+        self.journal, self.books = self._stored() if weather.stored else self._in_memory()
+        self.world = ModelWorld(self.journal, self.proofs)
+
+    def _in_memory(self) -> tuple[Any, Books]:
+        journal = MemoryJournal(clock=self._clock)
+        return journal, MemoryBooks(journal)
+
+    def _stored(self) -> tuple[Any, Books]:
+        shelf = DictShelf()
+        shelf.before, shelf.after = self._before_write, self._after_write
+        journal = StoredJournal(shelf, keys=[KEY], clock=self._clock)
+        return journal, StoredBooks(journal, shelf)
+
+    def _clock(self) -> float:
+        return self.now
+
+    # What goes wrong
+
+    def how(self, question: Step[Any]) -> How:
+        """Drawn for each question."""
+        if self.calm:
+            return WELL
+        if isinstance(question, CallAccess | CallComplete | GetStanding):
+            return self._over_the_network(question)
+        if isinstance(question, RunWork):
+            return How(course=BAD_WORK) if self._happens(self._weather.course) else WELL
+        if isinstance(question, LastResort) or self._weather.stored or not self._happens(self._weather.store):
+            return WELL
+        return How(self._rng.choice((STORE_BEFORE, STORE_AFTER)))
+
+    def _over_the_network(self, question: Step[Any]) -> How:
+        faults = ACCESS_FAULTS if isinstance(question, CallAccess) else FAULTS
+        fault = self._rng.choice(faults) if self._happens(self._weather.network) else WELL.fault
+        if isinstance(question, GetStanding) or not self._happens(self._weather.course):
+            return How(fault)
+        courses = (WAITS, REFUSES) if isinstance(question, CallAccess) else (SLOWLY,)
+        return How(fault, self._rng.choice(courses))
+
+    def _before_write(self, name: str) -> None:
+        if self.calm:
+            return
+        if self._happens(self._weather.store / 2):
+            raise JournalError(f"down before {name}")
+        if name != "find" and self._happens(self._weather.between):
+            self._others()
+
+    def _after_write(self, name: str) -> None:
+        if not self.calm and self._happens(self._weather.store / 2):
+            raise JournalError(f"down after {name}")
+
+    def _happens(self, odds: float) -> bool:
+        return odds > 0 and self._rng.random() < odds
+
+
+def _proofs(rng: Random, payments: int) -> dict[str, int]:
+    """One proof for each payment, and for some a second one: the same payment, encoded anew."""
+    proofs = {f"proof{number}": number for number in range(1, payments + 1)}
+    again = {f"{proof}=": number for proof, number in proofs.items() if rng.random() < 0.25}
+    return proofs | again

@@ -1,0 +1,64 @@
+"""Thousands of seeded schedules over both kinds of journal; each rule broken once; a seed replays."""
+
+import json
+
+import pytest
+
+from tests.model import simulate
+from tests.model.planted import PLANTED, Planted
+from tests.model.rules import Violation
+from tests.model.scope import Flows
+from tests.model.simulation import Simulation
+
+SEEDS = 10_000
+ENOUGH_TO_FIND_ANY = 1_000
+
+
+def test_no_schedule_breaks_a_rule() -> None:
+    tally = simulate.simulate(range(SEEDS))
+    assert tally.broken == {}
+    for happened in ("faults", "gone", "taken", "stuck", "answered with 200", "answered with 402"):
+        assert tally.counts[happened] > 100, happened
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_a_rule_that_is_broken_is_found(planted: Planted) -> None:
+    with planted.flows() as flows, pytest.raises(Violation):
+        _search(flows)
+
+
+def _search(flows: Flows) -> None:
+    for seed in range(ENOUGH_TO_FIND_ANY):
+        Simulation(seed, flows).run()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_tells_the_same_story_every_time(seed: int) -> None:
+    def story() -> list[str]:
+        told: list[str] = []
+        Simulation(seed, say=told.append).run()
+        return told
+
+    assert story() == story()
+
+
+def test_a_seed_that_breaks_a_rule_is_named_and_can_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    planted = next(planted for planted in PLANTED if planted.name == "nothing is ever due")
+    with planted.flows():
+        assert simulate.main(["--seeds", "0..20"]) == 1
+        said = capsys.readouterr()
+        seed = next(iter(said.err.splitlines())).removeprefix("seed ").partition(":")[0]
+        assert f"broken by seeds [{seed}" in said.out
+        assert simulate.main(["--seed", seed, "--trace"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == f"seed {seed}: walks alone do not bring every row to its end"
+    assert any("request 1" in line and "ClaimProof -> Fresh" in line for line in told)
+
+
+def test_several_processes_share_the_seeds_and_count_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    counted = []
+    for workers in "1", "2":
+        assert simulate.main(["--seeds", "0..1200", "--workers", workers, "--json"]) == 0
+        counted.append(json.loads(capsys.readouterr().out))
+    assert counted[0]["seeds"] == 1200
+    assert counted[0]["counts"] == counted[1]["counts"]
