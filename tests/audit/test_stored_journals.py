@@ -28,14 +28,12 @@ def test_a_signal_at_the_start_of_a_write_leaves_no_lock_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All other processes of the shop waited for this one to write again."""
-    file = SqliteFile(tmp_path / "journal.db", patience=0.1)
-    with file.writing() as connection:
-        pass
+    file, another = (SqliteFile(tmp_path / "journal.db", patience=0.1) for _ in range(2))
+    file.write(lambda _: None)
+    connection: Any = file._writer._connection
     with monkeypatch.context() as patched:
-        patched.setattr(file, "_connection", Interrupted(connection))
+        patched.setattr(file._writer, "_connection", Interrupted(connection))
         with pytest.raises(KeyboardInterrupt):
-            file.writing().__enter__()
+            file.write(lambda _: None)
     assert not connection.in_transaction
-    another = SqliteFile(tmp_path / "journal.db", patience=0.1)
-    with another.writing() as its:
-        assert its.in_transaction
+    assert another.write(lambda its: its.in_transaction)

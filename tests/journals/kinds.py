@@ -89,9 +89,9 @@ def tamper(journal: StoredJournal, record: Record, changes: dict[str, bytes]) ->
 
 def _tamper_with_sqlite(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
     assignments = ", ".join(f"{name} = ?" for name in columns)
-    with shelf._file.writing() as connection:
-        connection.execute("DROP TRIGGER IF EXISTS journal_decided_once")
-        connection.execute(f"UPDATE journal SET {assignments} WHERE key = ?", (*columns.values(), key))
+    change = f"UPDATE journal SET {assignments} WHERE key = ?"
+    shelf._file.write(lambda file: file.execute("DROP TRIGGER IF EXISTS journal_decided_once"))
+    shelf._file.write(lambda file: file.execute(change, (*columns.values(), key)))
 
 
 def _tamper_with_django(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:

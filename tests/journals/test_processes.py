@@ -92,9 +92,10 @@ def test_who_is_killed_in_the_middle_of_a_write_has_written_nothing(tmp_path: Pa
         tmp_path,
         """
 journal.start(journal.claim("proof", HERE).ticket, TXN, ACR, WORK_SECONDS)
-with journal._shelf._file.writing() as connection:
+def forget_all_and_die(connection):
     connection.execute("DELETE FROM journal")
     os.kill(os.getpid(), signal.SIGKILL)
+journal._shelf._file.write(forget_all_and_die)
 """,
     )
     assert said(killed, -signal.SIGKILL) is None
@@ -183,11 +184,10 @@ def test_a_journal_that_is_open_can_be_forked(tmp_path: Path) -> None:
 
 
 FORKED_WHILE_WRITING = """
-def write():
-    with journal._shelf._file.writing() as connection:
-        (place / "writing").touch()
-        time.sleep(0.3)
-writer = threading.Thread(target=write)
+def write(connection):
+    (place / "writing").touch()
+    time.sleep(0.3)
+writer = threading.Thread(target=journal._shelf._file.write, args=[write])
 journal.claim("before", HERE)
 writer.start()
 wait_for("writing")
@@ -204,8 +204,8 @@ def test_a_fork_waits_for_the_write_of_another_thread(tmp_path: Path) -> None:
 
 FORKED_UNSEEN = """
 from faregate.errors import JournalError
-from faregate.journals.sqlite.file import SqliteFile
-SqliteFile.before_fork = lambda file: None
+from faregate.journals.sqlite.link import Link
+Link.before_fork = lambda link: None
 journal.claim("before", HERE)
 if (child := os.fork()) == 0:
     try:
@@ -220,6 +220,103 @@ print(json.dumps([status, journal.claim("before", HERE) == InProgress()]))
 
 def test_a_fork_that_python_did_not_see_is_refused_in_the_child(tmp_path: Path) -> None:
     assert said(run("sqlite", tmp_path, FORKED_UNSEEN)) == [0, True]
+
+
+QUEUED = """
+file = journal._shelf._file
+began, let_go = threading.Event(), threading.Event()
+def slow(connection):
+    began.set()
+    assert let_go.wait(30)
+def until(count):
+    while len(file._writer.turns._line) < count: time.sleep(0.001)
+won = []
+def claim(number):
+    claim = journal.claim(f"proof {number}", HERE)
+    won.append(isinstance(claim, Fresh))
+threads = [threading.Thread(target=file.write, args=[slow])]
+threads[0].start()
+assert began.wait(30)
+for number in range(20):
+    threads.append(threading.Thread(target=claim, args=[number]))
+    threads[-1].start()
+until(20)
+"""
+
+FORKED_WHILE_MANY_WAIT = """
+def let_go_when_the_fork_waits():
+    until(21)
+    let_go.set()
+threading.Thread(target=let_go_when_the_fork_waits).start()
+if (child := os.fork()) == 0:
+    os._exit(0 if isinstance(journal.claim("child", HERE), Fresh) else 1)
+status = os.waitpid(child, 0)[1]
+for thread in threads: thread.join()
+seen = [journal.claim(proof, HERE) == InProgress() for proof in ("child", "proof 0", "proof 19")]
+print(json.dumps([status, len(won), all(won), all(seen)]))
+"""
+
+
+def test_a_fork_lets_those_who_wait_write_first(tmp_path: Path) -> None:
+    assert said(run("sqlite", tmp_path, QUEUED + FORKED_WHILE_MANY_WAIT)) == [0, 20, True, True]
+
+
+KILLED_WITH_MANY = """
+def die(connection):
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=file.write, args=[die]).start()
+until(21)
+(place / "told before").write_text(str(len(won)))
+let_go.set()
+time.sleep(30)
+"""
+
+
+def test_who_is_killed_while_it_writes_for_many_has_written_for_none(tmp_path: Path) -> None:
+    assert said(run("sqlite", tmp_path, QUEUED + KILLED_WITH_MANY), -signal.SIGKILL) is None
+    assert (tmp_path / "told before").read_text() == "0"
+    journal = STORED["sqlite"](tmp_path, Clock())
+    for number in range(20):
+        fresh(journal.claim(f"proof {number}", HERE))
+    done_with(journal)
+
+
+SIGNALS = """
+import random
+file = journal._shelf._file
+file.write(lambda connection: connection.execute("CREATE TABLE notes (note INTEGER UNIQUE)"))
+told, stop, hits, chance = [], threading.Event(), 0, random.Random(1)
+def write(number):
+    file.write(lambda connection: connection.execute("INSERT INTO notes VALUES (?)", (number,)))
+    told.append(number)
+def write_on(number):
+    while not stop.is_set():
+        write(number)
+        number += 1
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+threads = [threading.Thread(target=write_on, args=[10**6 * place]) for place in (1, 2, 3)]
+for thread in threads: thread.start()
+for number in range(500):
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.002))
+            write(number)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        hits += 1
+stop.set()
+for thread in threads: thread.join()
+found = file.read(lambda connection: connection.execute("SELECT note FROM notes").fetchall())
+lost = set(told) - {number for (number,) in found}
+print(json.dumps([hits > 50, len(told) > 500, sorted(lost), len(file._writer.turns._line)]))
+"""
+
+
+def test_signals_at_any_moment_stop_only_whom_they_are_for(tmp_path: Path) -> None:
+    assert said(run("sqlite", tmp_path, SIGNALS)) == [True, True, [], 0]
 
 
 def test_a_file_may_be_opened_first_by_many_at_once(tmp_path: Path) -> None:

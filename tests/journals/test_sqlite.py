@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, Clock, sqlite
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
 
+ROOT = Path(__file__).resolve().parents[2]
 BIG = Succeeded(Response(200, (), b"x" * 1_000_000))
 
 
@@ -37,9 +39,13 @@ def file(tmp_path: Path) -> Path:
 
 def asked(journal: SqliteJournal, question: str) -> object:
     assert isinstance(journal._shelf, SqliteShelf)
-    with journal._shelf._file.reading() as connection:
-        [answer] = connection.execute(question).fetchone()
+    [answer] = journal._shelf._file.read(lambda connection: connection.execute(question).fetchone())
     return answer
+
+
+def written(journal: SqliteJournal, statement: str) -> None:
+    assert isinstance(journal._shelf, SqliteShelf)
+    journal._shelf._file.write(lambda connection: connection.execute(statement).fetchall())
 
 
 def test_nothing_is_opened_before_it_is_needed(journal: SqliteJournal, tmp_path: Path) -> None:
@@ -57,9 +63,9 @@ def test_it_is_for_its_owner_alone(journal: SqliteJournal, tmp_path: Path) -> No
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_every_write_is_forced_to_the_disk(journal: SqliteJournal) -> None:
+def test_the_file_has_a_log_and_the_disk_is_told_to_mean_it(journal: SqliteJournal) -> None:
     journal.claim("proof", HERE)
-    assert (asked(journal, "PRAGMA journal_mode"), asked(journal, "PRAGMA synchronous")) == ("wal", 2)
+    assert (asked(journal, "PRAGMA journal_mode"), asked(journal, "PRAGMA fullfsync")) == ("wal", 1)
 
 
 def test_the_folder_must_exist(tmp_path: Path) -> None:
@@ -89,6 +95,16 @@ def version(file: Path, number: int) -> None:
     connection = sqlite3.connect(file)
     connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
+
+
+def test_an_older_schema_is_refused_and_left_alone(journal: SqliteJournal, file: Path) -> None:
+    started(journal)
+    journal.disconnect()
+    version(file, VERSION - 1)
+    before = file.read_bytes()
+    with pytest.raises(JournalUnreadable, match=f"of version {VERSION - 1}.* then move the file away"):
+        journal.due()
+    assert file.read_bytes() == before
 
 
 def test_another_programs_database_is_refused_and_left_alone(journal: SqliteJournal, file: Path) -> None:
@@ -148,7 +164,7 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(
 
 def test_a_full_disk_is_an_error_and_what_was_written_stands(journal: SqliteJournal) -> None:
     ticket = started(journal)
-    asked(journal, "PRAGMA max_page_count = 30")
+    written(journal, "PRAGMA max_page_count = 30")
     with pytest.raises(JournalError, match="no room on the disk"):
         journal.decide(ticket, BIG)
     assert journal.claim("proof", HERE) == InProgress()
@@ -168,29 +184,37 @@ def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
     assert journal.decide(ticket, GOOD)
 
 
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from tests.journals.kinds import Clock, sqlite
+place = Path(sys.argv[1])
+journal = sqlite(place, Clock())
+journal.due()
+journal.disconnect()
+(place / "journal.db").chmod(0o444)
+place.chmod(0o555)
+os.getuid() or os.setuid(65534)
+journal.claim("proof", "GET /")
+"""
+
+
+def test_a_file_that_may_not_be_written_says_so() -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    with tempfile.TemporaryDirectory() as place:  # pytest's own are for one user alone
+        command = [sys.executable, "-c", READ_ONLY, place]
+        found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        Path(place).chmod(0o755)
+    assert "cannot be written" in found.stderr.splitlines()[-1]
+    assert "give both to the user that the app runs as" in found.stderr.splitlines()[-1]
+
+
 def test_an_outcome_stands_whatever_somebody_writes(journal: SqliteJournal) -> None:
     released(journal)
     assert isinstance(journal._shelf, SqliteShelf)
     for change in ("result = x'00'", "state = 'claimed'", "state = 'failed'"):
-        with (
-            pytest.raises(sqlite3.IntegrityError, match=r"decided once|never goes back"),
-            journal._shelf._file.writing() as connection,
-        ):
-            connection.execute(f"UPDATE journal SET {change}")
-
-
-def test_a_write_that_ends_in_the_middle_is_undone(journal: SqliteJournal) -> None:
-    started(journal)
-    with pytest.raises(KeyboardInterrupt):
-        forget_all_and_stop(journal)
-    assert journal.claim("proof", HERE) == InProgress()
-
-
-def forget_all_and_stop(journal: SqliteJournal) -> None:
-    assert isinstance(journal._shelf, SqliteShelf)
-    with journal._shelf._file.writing() as connection:
-        connection.execute("DELETE FROM journal")
-        raise KeyboardInterrupt
+        with pytest.raises(sqlite3.IntegrityError, match=r"decided once|never goes back"):
+            written(journal, f"UPDATE journal SET {change}")
 
 
 def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, tmp_path: Path) -> None:

@@ -239,8 +239,7 @@ def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, 
 def tamper(journal: StoredJournal, record: Record, changes: dict[str, Any]) -> None:
     """As somebody who can write the file, and need not obey its triggers."""
     if isinstance(journal._shelf, SqliteShelf):
-        with journal._shelf._file.writing() as connection:
-            connection.execute("DROP TRIGGER IF EXISTS journal_decided_once")
+        journal._shelf._file.write(lambda file: file.execute("DROP TRIGGER IF EXISTS journal_decided_once"))
     assert journal._shelf.replace(record["key"], record["stamp"], {**changes, "stamp": 1}, True)
 
 

@@ -6,6 +6,7 @@ CORE = ("tests/core", "tests/journals")
 SHELVES = tuple(
     f"tests/journals/test_{name}.py" for name in ("stored", "ends", "sqlite", "django_journal", "threaded")
 )
+GROUP = ("tests/journals/test_group_commit.py",)
 FORKS = ("tests/journals/test_processes.py",)
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
 
@@ -174,9 +175,7 @@ MUTANTS = (
     Mutant("opens-although-refused", GATE, "        if self.verdict is not None:\n            return False\n", "", AUDIT_TESTS),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
     Mutant("wsgi-stream-without-an-end", WSGI, "        self._gate.hurry()\n", "", AUDIT_TESTS),
-    Mutant("lock-left-by-a-signal", SQLITE + "file.py",
-           '            try:\n                connection.execute("BEGIN IMMEDIATE")\n',
-           '            connection.execute("BEGIN IMMEDIATE")\n            try:\n',
+    Mutant("lock-left-by-a-signal", SQLITE + "group.py", "            if connection.in_transaction:\n", "            if False:\n",
            ("tests/audit/test_stored_journals.py",)),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),
     # WSGI
@@ -264,13 +263,25 @@ MUTANTS = (
     Mutant("released-failure", SQLITE + "schema.py", "NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')", "0", SHELVES),
     Mutant("newer-schema-is-written", SQLITE + "schema.py", "if application == APPLICATION_ID and version == VERSION:",
            "if application == APPLICATION_ID:", SHELVES),
-    Mutant("not-forced-to-the-disk", SQLITE + "file.py", "synchronous = FULL", "synchronous = NORMAL", SHELVES),
-    Mutant("half-a-write", SQLITE + "file.py", 'connection.execute("ROLLBACK")', 'connection.execute("COMMIT")', SHELVES),
-    Mutant("readable-by-all", SQLITE + "file.py", "0o600", "0o644", SHELVES),
-    Mutant("made-anew-when-taken-away", SQLITE + "file.py", "if place is None and self._place is None:", "if place is None:", SHELVES),
-    Mutant("connection-carried-over-a-fork", SQLITE + "file.py", "if self._connection is not None and self._pid != os.getpid():",
+    Mutant("not-forced-to-the-disk", SQLITE + "link.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", GROUP),
+    Mutant("forced-to-the-disk-by-its-leader-only", SQLITE + "group.py", "own.durable or self._link.turns.any_waits(_is_durable)", "own.durable", GROUP),
+    Mutant("durable-in-a-batch-that-is-not", SQLITE + "group.py", "lambda write: full or not write.durable", "lambda write: True", GROUP),
+    Mutant("half-a-write", SQLITE + "group.py", 'connection.execute("ROLLBACK TO one")', "pass", GROUP),
+    Mutant("wrong-write-undoes-all", SQLITE + "group.py", "if faults.concerns_all(error):", "if True:", GROUP),
+    Mutant("failed-batch-is-believed", SQLITE + "group.py", "write.error = write.error or faults.told(error, self._link.path)", "pass", GROUP),
+    Mutant("batch-lost-with-its-leader", SQLITE + "turns.py", "                self._put_back()\n",
+           "                self._taken, self._whose = [], None\n", GROUP),
+    Mutant("written-after-it-gave-up", SQLITE + "turns.py", "            if caller in self._line:\n                self._line.remove(caller)\n            if self._whose",
+           "            if self._whose", GROUP),
+    Mutant("gives-up-while-it-is-written", SQLITE + "turns.py", "timeout = -1.0  #", "timeout = 0.0 if rung else 1 / 0  #", GROUP),
+    Mutant("nobody-is-called-next", SQLITE + "turns.py", "                self._line[0].ring()\n", "                pass\n", GROUP),
+    Mutant("added-to-a-log-with-a-hole", SQLITE + "faults.py", "return _code(error) == sqlite3.SQLITE_IOERR", "return False", GROUP),
+    Mutant("readable-by-all", SQLITE + "place.py", "0o600", "0o644", SHELVES),
+    Mutant("made-anew-when-taken-away", SQLITE + "place.py", "if found is None and self._known is None:", "if found is None:", SHELVES),
+    Mutant("connection-carried-over-a-fork", SQLITE + "link.py", "if self._connection is not None and self._pid != os.getpid():",
            "if False:", FORKS),
-    Mutant("open-while-forking", SQLITE + "file.py", "        if self._stopped:\n            self._close()\n", "", FORKS),
+    Mutant("open-while-forking", SQLITE + "link.py", "            self.turns.come(caller)\n            self.close()\n",
+           "            self.turns.come(caller)\n", FORKS),
     Mutant("sealed-values-move", SEAL, 'hmac.digest(key.sealing, row, "sha256")', "key.sealing", SHELVES),
     Mutant("request-in-the-clear", SEAL, 'hmac.digest(look_up, name + request.encode(), "sha256").hex()', "request", SHELVES),
     Mutant("older-keys-find-nothing", SEAL, "for key in self._keys.values())\n\n    def _name", "for key in [self._newest])\n\n    def _name", SHELVES),

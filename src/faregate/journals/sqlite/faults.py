@@ -10,10 +10,26 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
+def concerns_all(error: Exception) -> bool:
+    """Of an error in one of several writes: the file is in trouble, and not what was to be written."""
+    return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def leaves_doubt(error: sqlite3.Error) -> bool:
+    """Earlier writes that were not yet forced to the disk may be lost as well."""
+    return _code(error) == sqlite3.SQLITE_IOERR
+
+
 def told(error: sqlite3.Error, path: Path) -> JournalError:
-    if is_busy(error):
-        return busy(path)
+    told = _told(error, path)
+    told.__cause__ = error
+    return told
+
+
+def _told(error: sqlite3.Error, path: Path) -> JournalError:
     match _code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return busy(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return JournalUnreadable(
                 f"the journal {path} is damaged ({error}): put a good copy in its place, or move it away to "
@@ -21,6 +37,13 @@ def told(error: sqlite3.Error, path: Path) -> JournalError:
             )
         case sqlite3.SQLITE_FULL:
             return JournalError(f"there is no room on the disk for the journal {path}")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return JournalError(
+                f"the journal {path}, or its folder, cannot be written ({error}): give both to the user that "
+                "the app runs as, on a disk that is not read-only"
+            )
+        case sqlite3.SQLITE_IOERR:
+            return JournalError(f"the disk of the journal {path} failed ({error})")
         case _:
             return JournalError(f"the journal {path} could not be read or written: {error}")
 

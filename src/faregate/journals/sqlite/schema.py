@@ -56,8 +56,11 @@ TABLES = (
         CONSTRAINT stuck_for_a_reason CHECK ((reason <> '') = (state = 'stuck'))
     )
     """,
-    "CREATE INDEX journal_owed ON journal (namespace, lease_until) WHERE expires_at IS NULL",
-    # Covers `measure` as well.
+    """
+    CREATE INDEX journal_owed ON journal (namespace, lease_until, due_at)
+    WHERE expires_at IS NULL AND state <> 'stuck'
+    """,
+    # Covers `measure` as well, and finds the stuck ones among those that never expire.
     "CREATE INDEX journal_expiring ON journal (namespace, expires_at, size)",
     """
     CREATE TRIGGER journal_never_back BEFORE UPDATE OF state ON journal

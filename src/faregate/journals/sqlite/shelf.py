@@ -1,22 +1,24 @@
 """The rows of one namespace in a SQLite file (`faregate.journals.shelf.Shelf`)."""
 
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar, cast
 
 from faregate.errors import JournalError
 from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
 from faregate.journals.sqlite.file import SqliteFile
 
+T = TypeVar("T")
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
 _ALL = ", ".join(COLUMNS)
 _MINE = "FROM journal WHERE namespace = ?"
 _FIND = f"SELECT {_ALL} {_MINE} AND key = ?"
-_INSERT = f"INSERT INTO journal (namespace, {_ALL}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
 _FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = ?"
+_STAMP = f"SELECT stamp {_MINE} AND key = ?"
+_INSERT = f"INSERT INTO journal (namespace, {_ALL}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
 _DUE = (
     f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= ? AND due_at <= ? "
     "ORDER BY lease_until LIMIT 1"
@@ -28,82 +30,106 @@ _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
 
 
 class SqliteShelf:
-    """Each write is a transaction of its own, on the disk when the call returns."""
+    """A write that need not outlive a power cut goes to the disk with the next one that must."""
 
     def __init__(self, file: SqliteFile, namespace: str) -> None:
         self._file = file
         self._namespace = namespace
 
-    def find(self, keys: Sequence[bytes]) -> Record | None:
-        with self._file.reading() as connection:
-            return self._first(connection, keys)
+    # Reading
 
-    def _first(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> Record | None:
-        for key in keys:
-            if (row := connection.execute(_FIND, (self._namespace, key)).fetchone()) is not None:
-                return _record(row)
-        return None
+    def find(self, keys: Sequence[bytes]) -> Record | None:
+        def find(connection: sqlite3.Connection) -> Record | None:
+            for key in keys:
+                if (row := connection.execute(_FIND, (self._namespace, key)).fetchone()) is not None:
+                    return _record(row)
+            return None
+
+        return self._file.read(find)
 
     def find_transaction(self, transaction_id: str) -> Record | None:
-        with self._file.reading() as connection:
-            row = connection.execute(_FIND_TRANSACTION, (self._namespace, transaction_id)).fetchone()
-        return None if row is None else _record(row)
+        rows = self._read(_FIND_TRANSACTION, transaction_id)
+        return _record(rows[0]) if rows else None
+
+    def owed(self, limit: int) -> list[Record]:
+        return [_record(row) for row in self._read(_OWED, limit)]
+
+    def measure(self) -> tuple[int, int]:
+        [measured] = self._read(_MEASURE)
+        return cast(tuple[int, int], measured)
+
+    def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        mine = (self._namespace, *values)
+        return self._file.read(lambda connection: connection.execute(query, mine).fetchall())
+
+    # Writing
 
     def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
-        with self._checked() as connection:
-            if self._first(connection, rivals) is not None:
-                return False
+        def insert(connection: sqlite3.Connection) -> bool:
+            for rival in rivals:
+                if (stamp := self._stamp(connection, rival)) is not None:
+                    return stamp == record["stamp"]
             connection.execute(_PURGE, (self._namespace, now, PURGE))
             connection.execute(_INSERT, (self._namespace, *record.values()))
             return True
 
-    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
-        columns = ", ".join(f"{name} = ?" for name in changes)
-        change = f"UPDATE journal SET {columns} WHERE namespace = ? AND key = ? AND stamp = ?"  # noqa: S608
-        with self._checked() as connection:
-            done = connection.execute(change, (*changes.values(), self._namespace, key, stamp))
-            return done.rowcount == 1
+        return self._write(insert)
 
-    @contextmanager
-    def _checked(self) -> Generator[sqlite3.Connection]:
-        """A write that the file's own rules may refuse."""
+    def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
+        def replace(connection: sqlite3.Connection) -> bool:
+            done = self._change(connection, key, stamp, changes)
+            return done or self._stamp(connection, key) == changes["stamp"]
+
+        return self._write(replace, durable)
+
+    def delete(self, key: bytes, stamp: int) -> bool:
+        return self._forget(_DELETE, key, stamp) == 1
+
+    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+        def take(connection: sqlite3.Connection) -> Record | None:
+            row = connection.execute(_DUE, (self._namespace, now, now)).fetchone()
+            if row is None:
+                return None
+            record = _record(row)
+            self._change(connection, record["key"], record["stamp"], changes)
+            return cast(Record, {**record, **changes})
+
+        # A look first: a sweep that finds nothing holds up no writer.
+        return self._write(take) if self._read(_DUE, now, now) else None
+
+    def purge(self, now: float, limit: int) -> int:
+        return self._forget(_PURGE, now, limit)
+
+    def disconnect(self) -> None:
+        self._file.disconnect()
+
+    def _stamp(self, connection: sqlite3.Connection, key: bytes) -> int | None:
+        found = connection.execute(_STAMP, (self._namespace, key)).fetchone()
+        return None if found is None else cast(int, found[0])
+
+    def _change(
+        self, connection: sqlite3.Connection, key: bytes, stamp: int, changes: Mapping[str, Any]
+    ) -> bool:
+        values = (*changes.values(), self._namespace, key, stamp)
+        return connection.execute(_changing(tuple(changes)), values).rowcount == 1
+
+    def _forget(self, statement: str, *values: Any) -> int:
+        mine = (self._namespace, *values)
+        return self._write(lambda connection: connection.execute(statement, mine).rowcount)
+
+    def _write(self, act: Callable[[sqlite3.Connection], T], durable: bool = False) -> T:
         try:
-            with self._file.writing() as connection:
-                yield connection
+            return self._file.write(act, durable)
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
                 raise TransactionTaken from None
             raise JournalError(f"the journal refused an impossible row: {error}") from error
 
-    def delete(self, key: bytes, stamp: int) -> bool:
-        with self._file.writing() as connection:
-            return connection.execute(_DELETE, (self._namespace, key, stamp)).rowcount == 1
 
-    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
-        columns = ", ".join(f"{name} = ?" for name in changes)
-        take = f"UPDATE journal SET {columns} WHERE namespace = ? AND key = ?"  # noqa: S608
-        with self._file.writing() as connection:
-            row = connection.execute(_DUE, (self._namespace, now, now)).fetchone()
-            if row is None:
-                return None
-            record = _record(row)
-            connection.execute(take, (*changes.values(), self._namespace, record["key"]))
-        return cast(Record, {**record, **changes})
-
-    def owed(self, limit: int) -> list[Record]:
-        with self._file.reading() as connection:
-            return [_record(row) for row in connection.execute(_OWED, (self._namespace, limit))]
-
-    def purge(self, now: float, limit: int) -> int:
-        with self._file.writing() as connection:
-            return connection.execute(_PURGE, (self._namespace, now, limit)).rowcount
-
-    def measure(self) -> tuple[int, int]:
-        with self._file.reading() as connection:
-            return cast(tuple[int, int], connection.execute(_MEASURE, (self._namespace,)).fetchone())
-
-    def disconnect(self) -> None:
-        self._file.disconnect()
+@cache
+def _changing(columns: tuple[str, ...]) -> str:
+    names = ", ".join(f"{name} = ?" for name in columns)
+    return f"UPDATE journal SET {names} WHERE namespace = ? AND key = ? AND stamp = ?"  # noqa: S608
 
 
 def _record(row: Sequence[Any]) -> Record:

@@ -1,0 +1,372 @@
+"""Many threads write in one transaction: each gets its own answer, and nobody one that is not true."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.errors import JournalError
+from faregate.journals.sqlite.file import SqliteFile
+from tests.core.play import ACR, RECEIPT, TXN
+from tests.journals.failing_disk import with_failing_disk
+from tests.journals.kinds import Clock, sqlite
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh
+
+Act = Callable[[sqlite3.Connection], Any]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Generator[SqliteFile]:
+    made = opened(tmp_path, 20)
+    yield made
+    made.disconnect()
+
+
+def opened(place: Path, patience: float) -> SqliteFile:
+    file = SqliteFile(place / "journal.db", patience)
+    file.write(lambda connection: connection.execute("CREATE TABLE notes (note INTEGER UNIQUE)"))
+    return file
+
+
+def note(number: int) -> Act:
+    def act(connection: sqlite3.Connection) -> int:
+        connection.execute("INSERT INTO notes VALUES (?)", (number,))
+        return number
+
+    return act
+
+
+def notes(file: SqliteFile) -> list[int]:
+    found = file.read(
+        lambda connection: connection.execute("SELECT note FROM notes ORDER BY note").fetchall()
+    )
+    return [number for (number,) in found]
+
+
+class Writing(threading.Thread):
+    """A thread that writes once, and what came of it. It does not start before it is told to."""
+
+    def __init__(self, file: SqliteFile, act: Act, durable: bool = True) -> None:
+        super().__init__(daemon=True)
+        self.file = file
+        self.act = act
+        self.durable = durable
+        self.answer: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.answer = self.file.write(self.act, self.durable)
+        except BaseException as error:
+            self.error = error
+
+    def over(self) -> "Writing":
+        self.join(30)
+        assert not self.is_alive()
+        return self
+
+
+class Slow:
+    """An act that lasts until it is let go."""
+
+    def __init__(self, act: Act = lambda _: None) -> None:
+        self.act = act
+        self.began, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, connection: sqlite3.Connection) -> Any:
+        self.began.set()
+        assert self.let_go.wait(30)
+        return self.act(connection)
+
+
+def in_one_batch(file: SqliteFile, *writes: threading.Thread) -> None:
+    """They come while another write goes on, in this order: the first then leads them all."""
+    slow = Slow()
+    before = Writing(file, slow)
+    before.start()
+    assert slow.began.wait(30)
+    for number, write in enumerate(writes, 1):
+        write.start()
+        wait_until_there_are(file, number)
+    slow.let_go.set()
+    assert before.over().error is None
+
+
+def alone(thread: threading.Thread) -> None:
+    thread.start()
+    thread.join()
+
+
+def wait_until_there_are(file: SqliteFile, many: int) -> None:
+    end = time.monotonic() + 30
+    while len(file._writer.turns._line) != many:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: SqliteFile) -> None:
+    said: list[str] = []
+    file.write(lambda connection: connection.set_trace_callback(said.append))
+    writes = [Writing(file, note(number)) for number in range(200)]
+    in_one_batch(file, *writes)
+    assert [write.over().answer for write in writes] == list(range(200))
+    assert notes(file) == list(range(200))
+    assert said.count("COMMIT") == 3  # of who asked for this, of who kept them waiting, and theirs
+
+
+def test_what_was_written_can_be_read_at_once_by_whoever_is_told(file: SqliteFile) -> None:
+    missed: list[int] = []
+
+    def write_and_look(first: int) -> None:
+        for number in range(first, first + 50):
+            file.write(note(number), durable=False)
+            if number not in notes(file):
+                missed.append(number)
+
+    threads = [threading.Thread(target=write_and_look, args=[1000 * number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (missed, len(notes(file))) == ([], 400)
+
+
+def test_who_reads_waits_for_no_writer(file: SqliteFile) -> None:
+    slow = Slow(note(1))
+    write = Writing(file, slow)
+    write.start()
+    assert slow.began.wait(30)
+    assert notes(file) == []
+    slow.let_go.set()
+    assert write.over().error is None
+    assert notes(file) == [1]
+
+
+# What goes wrong with one
+
+
+def test_a_write_that_is_refused_touches_no_other(file: SqliteFile) -> None:
+    file.write(note(0))
+
+    def half(then: int) -> Act:
+        def act(connection: sqlite3.Connection) -> None:
+            note(100 + then)(connection)
+            note(0)(connection)
+
+        return act
+
+    def mistaken(connection: sqlite3.Connection) -> None:
+        note(200)(connection)
+        raise LookupError
+
+    writes = [Writing(file, act) for act in (half(1), note(1), mistaken, note(2), half(2))]
+    in_one_batch(file, *writes)
+    assert [type(write.over().error) for write in writes] == [
+        sqlite3.IntegrityError,
+        type(None),
+        LookupError,
+        type(None),
+        sqlite3.IntegrityError,
+    ]
+    assert notes(file) == [0, 1, 2]
+
+
+def test_a_refused_write_alone_leaves_nothing_behind(file: SqliteFile) -> None:
+    def act(connection: sqlite3.Connection) -> None:
+        note(1)(connection)
+        note(1)(connection)
+
+    with pytest.raises(sqlite3.IntegrityError):
+        file.write(act)
+    assert notes(file) == []
+
+
+# What goes wrong for all
+
+
+def test_a_sync_that_fails_is_told_to_all(file: SqliteFile) -> None:
+    """All or none of it may be there later: what was not synced need not be lost either."""
+    writes = [Writing(file, note(number), durable=number > 0) for number in range(5)]
+    unlucky: list[JournalError] = []
+
+    def lead() -> None:
+        with pytest.raises(JournalError) as raised:
+            file.write(note(10))
+        unlucky.append(raised.value)
+
+    leads = with_failing_disk(lead)
+    in_one_batch(file, leads, *writes)
+    leads.join()
+    told = [write.over().error for write in writes]
+    assert all(isinstance(error, JournalError) and "the disk of the journal" in str(error) for error in told)
+    assert len({id(error) for error in [*told, *unlucky]}) == 6
+    found = notes(file)
+    assert found in ([], [0, 1, 2, 3, 4, 10])
+    assert file.write(note(11)) == 11
+    assert notes(file) == [*found, 11]
+
+
+def test_a_log_that_may_have_a_hole_is_not_added_to(file: SqliteFile, tmp_path: Path) -> None:
+    """What was not synced when a sync failed need never be; and what comes after a hole is lost with it."""
+    log = tmp_path / "journal.db-wal"
+    file.write(lambda connection: connection.execute("CREATE TABLE bulk AS SELECT zeroblob(100000)"))
+    file.write(note(1), durable=False)
+    before = log.stat().st_size
+
+    def fail() -> None:
+        with pytest.raises(JournalError):
+            file.write(note(2))
+
+    alone(with_failing_disk(fail))
+    assert log.stat().st_size > before
+    file.write(note(3))
+    assert log.stat().st_size < before
+    assert notes(file) in ([1, 3], [1, 2, 3])
+
+
+def test_a_full_disk_is_told_to_all_it_concerns(file: SqliteFile) -> None:
+    file.write(lambda connection: connection.execute("PRAGMA max_page_count = 20").fetchone())
+    large: Act = lambda connection: connection.execute("INSERT INTO notes VALUES (zeroblob(1000000))")  # noqa: E731
+    writes = [Writing(file, act) for act in (note(1), large, note(2))]
+    in_one_batch(file, *writes)
+    assert ["no room on the disk" in str(write.over().error) for write in writes] == [True] * 3
+    assert notes(file) == []
+    file.write(note(3))
+    assert notes(file) == [3]
+
+
+def test_a_file_that_another_program_has_locked_is_told_to_each_and_written_to_later(tmp_path: Path) -> None:
+    file = opened(tmp_path, 0.3)
+    other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writes = [Writing(file, note(number)) for number in range(8)]
+    for write in writes:
+        write.start()
+    assert {str(write.over().error) for write in writes} == {
+        f"the journal {file.path} is locked by another writer for too long"
+    }
+    other.close()
+    assert notes(file) == []
+    assert file.write(note(9)) == 9
+    file.disconnect()
+
+
+# Signals
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_a_signal_stops_who_leads_and_another_serves_the_rest(
+    file: SqliteFile, signal: type[BaseException]
+) -> None:
+    def stopped(connection: sqlite3.Connection) -> None:
+        note(0)(connection)
+        raise signal
+
+    writes = [Writing(file, act) for act in (stopped, note(1), note(2))]
+    in_one_batch(file, *writes)
+    assert [write.over().answer for write in writes] == [None, 1, 2]
+    assert [type(write.error) for write in writes] == [signal, type(None), type(None)]
+    assert notes(file) == [1, 2]
+    assert not file.write(lambda connection: connection.total_changes < 0)
+
+
+def test_a_signal_in_the_write_of_another_is_not_its_fault(file: SqliteFile) -> None:
+    signals = [KeyboardInterrupt]
+
+    def unlucky_once(connection: sqlite3.Connection) -> str:
+        note(1)(connection)
+        if signals:
+            raise signals.pop()
+        return "written"
+
+    writes = [Writing(file, act) for act in (note(0), unlucky_once, note(2))]
+    in_one_batch(file, *writes)
+    assert [write.over().answer for write in writes] == [None, "written", 2]
+    assert notes(file) == [1, 2]
+
+
+# Patience
+
+
+def test_who_gave_up_is_not_written_later(tmp_path: Path) -> None:
+    file = opened(tmp_path, 0.3)
+    slow = Slow()
+    before, impatient = Writing(file, slow), Writing(file, note(1))
+    before.start()
+    assert slow.began.wait(30)
+    impatient.start()
+    assert "locked by another writer" in str(impatient.over().error)
+    slow.let_go.set()
+    assert before.over().error is None
+    file.write(note(2))
+    assert notes(file) == [2]
+    file.disconnect()
+
+
+def test_who_was_taken_along_waits_for_what_becomes_of_it(tmp_path: Path) -> None:
+    file = opened(tmp_path, 1.0)
+    slow = Slow(note(0))
+    leads, taken = Writing(file, slow), Writing(file, note(1))
+    in_one_batch(file, leads, taken)
+    assert slow.began.wait(30)
+    taken.join(1.5)
+    assert taken.is_alive()
+    slow.let_go.set()
+    assert taken.over().answer == 1
+    assert notes(file) == [0, 1]
+    file.disconnect()
+
+
+def test_who_closes_the_file_is_not_overtaken_for_ever(file: SqliteFile) -> None:
+    stop = threading.Event()
+
+    def write(first: int) -> None:
+        while not stop.is_set():
+            file.write(note(first), durable=False)
+            first += 1
+
+    threads = [threading.Thread(target=write, args=[10**6 * number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        file.disconnect()
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+# What is forced to the disk
+
+
+def test_a_sale_is_forced_to_the_disk_twice(tmp_path: Path) -> None:
+    """A thread whose disk cannot sync gets through all that need not be."""
+    journal = sqlite(tmp_path, Clock())
+    journal.claim("another", HERE)
+    answers: list[Any] = []
+
+    def unlucky(act: Callable[[], Any]) -> None:
+        alone(with_failing_disk(lambda: answers.append(said(act))))
+
+    def said(act: Callable[[], Any]) -> Any:
+        try:
+            return act()
+        except JournalError as error:
+            return str(error)
+
+    unlucky(lambda: journal.claim("proof", HERE))
+    ticket = fresh(answers.pop())
+    steps: list[Callable[[], Any]] = [
+        lambda: journal.start(ticket, TXN, ACR, WORK_SECONDS),
+        lambda: journal.decide(ticket, GOOD),
+    ]
+    for step in steps:
+        unlucky(step)
+        assert "the disk of the journal" in answers.pop()
+        assert step()
+    unlucky(lambda: journal.release(ticket, "cGFpZA==", RECEIPT, True))
+    assert answers == [None]
+    journal.disconnect()
