@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from faregate.emulator import Emulator
 from tests.hostile import bytes_wrong, codes_wrong, frames_wrong, payments_wrong, words_wrong
-from tests.hostile.faults import BASES, ONLY_AFTER, spoken, twisted
+from tests.hostile.faults import BASES, ONLY_AFTER, Twist, spoken, twisted
 from tests.hostile.frames_wrong import goes_on_after, says
 from tests.hostile.line import Line
 from tests.hostile.service import Ask, Fault, Plan
@@ -63,7 +63,9 @@ def _spoken(bases: Bases) -> Iterator[Fault]:
     for name, make in frames_wrong.NOT_HTTP.items():
         yield from spoken(name, says(make), bases=bases)
     for name, make in frames_wrong.ODD.items():
-        yield from spoken(name, goes_on_after(make) if name in frames_wrong.STAYS else says(make), bases=ONLY_AFTER)
+        yield from spoken(
+            name, goes_on_after(make) if name in frames_wrong.STAYS else says(make), bases=ONLY_AFTER
+        )
 
 
 def _stated(bases: Bases) -> Iterator[Fault]:
@@ -73,9 +75,13 @@ def _stated(bases: Bases) -> Iterator[Fault]:
 
 def _worded(bases: Bases) -> Iterator[Fault]:
     for name, words in words_wrong.WRONG.items():
-        yield from twisted(name, lambda reply, words=words: replace(reply, body=words(reply.body)), bases)
+        yield from twisted(name, _in(words), bases)
     for name, words in words_wrong.ODD.items():
-        yield from twisted(name, lambda reply, words=words: replace(reply, body=words(reply.body)), ONLY_AFTER)
+        yield from twisted(name, _in(words), ONLY_AFTER)
+
+
+def _in(words: words_wrong.Words) -> Twist:
+    return lambda reply: replace(reply, body=words(reply.body))
 
 
 def _redirected(bases: Bases) -> Iterator[Fault]:
@@ -92,18 +98,17 @@ def _redirecting(status: int, base: str) -> Callable[[Line, Ask], Awaitable[None
     return speak
 
 
-def calls() -> list[Call]:
-    """All of them."""
-    revision_id = Emulator().revision_id("daily_report")
-    unproven = {"complete": [Plan(UNANSWERED, range(3))]}
-    untold = {"complete": [Plan(UNHEARD, range(3))]}
-    return [
-        Call("rules", "rules", "/paid", lambda: payments_wrong.of_rules(revision_id), acts=False),
-        Call("access without proof", "ask", "/paid", payments_wrong.of_ask, acts=False),
-        Call("access", "access", "/paid", payments_wrong.of_access),
-        Call("complete", "complete", "/paid", payments_wrong.of_complete),
-        Call("complete as failed", "fail", "/refusing", payments_wrong.of_fail),
-        Call("look at a paid one", "look", "/paid", lambda: payments_wrong.of_look(True), before=unproven),
-        Call("look at an unpaid one", "look", "/paid", lambda: payments_wrong.of_look(False), before=untold),
-        Call("close of a free one", "execution", "/free", payments_wrong.of_execution, acts=False),
-    ]
+_REVISION = Emulator().revision_id("daily_report")
+_UNPROVEN = {"complete": [Plan(UNANSWERED, range(3))]}
+_UNTOLD = {"complete": [Plan(UNHEARD, range(3))]}
+
+CALLS = (
+    Call("rules", "rules", "/paid", lambda: payments_wrong.of_rules(_REVISION), acts=False),
+    Call("access without proof", "ask", "/paid", payments_wrong.of_ask, acts=False),
+    Call("access", "access", "/paid", payments_wrong.of_access),
+    Call("complete", "complete", "/paid", payments_wrong.of_complete),
+    Call("complete as failed", "fail", "/refusing", payments_wrong.of_fail),
+    Call("look at a paid one", "look", "/paid", lambda: payments_wrong.of_look(True), before=_UNPROVEN),
+    Call("look at an unpaid one", "look", "/paid", lambda: payments_wrong.of_look(False), before=_UNTOLD),
+    Call("close of a free one", "execution", "/free", payments_wrong.of_execution, acts=False),
+)

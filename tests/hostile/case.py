@@ -1,6 +1,6 @@
 """One case: a sale whose service misbehaves in one way, at one call, at some of its times."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faregate.emulator import Emulator, Wallet
@@ -12,11 +12,26 @@ from faregate.model import Headers
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from tests.hostile.calls import Call
-from tests.hostile.service import Fault, Plan, Service
+from tests.hostile.service import Fault, Service
 from tests.journals.kinds import Clock
 
 WINDOWS: Mapping[str, range | None] = {"first": range(1), "again": range(1, 2), "always": None}
 """Which calls go wrong: the first; the one after a first that was not answered; all, until it is healed."""
+
+
+HASTE = 0.15
+"""Seconds that a seller waits for a service that says nothing."""
+
+
+class Ear:
+    """What a paywall tells. Apart from the case: a paywall that is done with must be free to go."""
+
+    def __init__(self) -> None:
+        self.stuck: set[str] = set()
+
+    def hear(self, event: object) -> None:
+        if isinstance(event, Stuck):
+            self.stuck.add(event.transaction_id)
 
 
 @dataclass(frozen=True)
@@ -43,15 +58,22 @@ class Case:
     runs: list[str | None] = field(default_factory=list)
     wrongs: list[str] = field(default_factory=list)
     proof: str | None = None
+    visits: int = 0
     delivered: bool = False
     must_pay_anew: bool = False
-    reported: set[str] = field(default_factory=set)
-    """The transactions that the seller was told are stuck."""
+    patience: float = HASTE
+    ear: Ear = field(default_factory=Ear)
 
     def __post_init__(self) -> None:
-        self.service = Service(Emulator(expose_execution_id=True), self.call.plans(self.fault, WINDOWS[self.window]))
+        self.service = Service(
+            Emulator(expose_execution_id=True), self.call.plans(self.fault, WINDOWS[self.window])
+        )
         self.paywall: Paywall
         self.journal: MemoryJournal | StoredJournal
+
+    @property
+    def met(self) -> bool:
+        return self.service.met[self.fault.name] > 0
 
     @property
     def name(self) -> str:
@@ -60,18 +82,17 @@ class Case:
     def worked(self, payment: Payment) -> None:
         self.runs.append(payment.transaction_id)
 
-    def told(self, event: object) -> None:
-        """A listener of its paywall."""
-        if isinstance(event, Stuck):
-            self.reported.add(event.transaction_id)
-
     def owed(self) -> list[str]:
         """The states of rows that are not final, and not stuck."""
         return [held.state for held in self.journal.holdings(100) if held.state != "stuck"]
 
     def stuck(self) -> set[str]:
         """The transactions that `faregate holds` shows as stuck, and why."""
-        return {held.transaction_id for held in self.journal.holdings(100) if held.state == "stuck" and held.reason}
+        return {
+            held.transaction_id
+            for held in self.journal.holdings(100)
+            if held.state == "stuck" and held.reason
+        }
 
     def wrong(self, what: str) -> None:
         self.wrongs.append(what)
@@ -85,6 +106,3 @@ class Case:
     def status(self) -> str:
         """How the payment truly stands."""
         return "none" if self.transaction is None else self.transaction.status
-
-
-Make = Callable[[Case], None]

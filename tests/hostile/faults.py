@@ -19,7 +19,9 @@ ONLY_AFTER = ("after",)
 """For what is odd and yet right: to believe a perfect lie is no mistake."""
 
 
-def spoken(name: str, wrong: Wrong, *, mute: bool = False, bases: tuple[str, ...] = tuple(BASES)) -> Iterator[Fault]:
+def spoken(
+    name: str, wrong: Wrong, *, mute: bool = False, bases: tuple[str, ...] = tuple(BASES)
+) -> Iterator[Fault]:
     """A fault of each base: `wrong` says the reply in its own way."""
     for base in bases:
         yield Fault(f"{name}, {base}", _speaking(wrong, BASES[base]), mute)

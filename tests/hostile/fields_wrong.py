@@ -6,16 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from faregate.model import Response
-from tests.hostile.faults import ONLY_AFTER, Twist, twisted
+from tests.hostile.faults import BASES, ONLY_AFTER, Twist, twisted
 from tests.hostile.service import Fault
 from tests.merchant.samples import TAIL, changed
 
 OTHER = f"txn_{TAIL[::-1][:12]}7cde89ab{TAIL[:12]}"
 """Well formed, and nobody's."""
 GONE: Any = ...
-JUNK: tuple[Any, ...] = (GONE, None, 0, 1.5, True, [], {}, ["x"], {"x": 1}, "", "x", "\x00", "null", "9" * 999)
-NEVER: tuple[Any, ...] = (GONE, None, [])
+JUNK: tuple[Any, ...] = (GONE, None, 0, 1.5, True, [], {}, ["x"], "", "x", "\x00", "9" * 999)
+NEVER: tuple[Any, ...] = (GONE, [])
 """What no field of a receipt may be."""
+SOME: tuple[Any, ...] = (GONE, None, 0, "x", [])
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -25,11 +26,22 @@ def edited(change: Change) -> Twist:
     return lambda reply: replace(reply, body=json.dumps(change(json.loads(reply.body))).encode())
 
 
-def field(path: str, values: Iterable[Any], bases: tuple[str, ...] = ("before", "after")) -> Iterator[Fault]:
+def also(fields: dict[str, Any]) -> Twist:
+    """The reply with these fields in its body."""
+    return edited(lambda body: body | fields)
+
+
+def field(path: str, values: Iterable[Any], bases: tuple[str, ...] = tuple(BASES)) -> Iterator[Fault]:
     """The field at a dotted path is one of these instead, or gone."""
     for value in values:
-        shown = "gone" if value is GONE else f"{value!r:.24}"
+        shown = "gone" if value is GONE else brief(value)
         yield from twisted(f"{path} is {shown}", edited(_setting(path, value)), bases)
+
+
+def brief(value: object) -> str:
+    """For a name: no two of the values above are alike in it."""
+    shown = repr(value)
+    return shown if len(shown) <= 44 else f"{shown[:8]}({len(shown)})"
 
 
 def odd(path: str, values: Iterable[Any]) -> Iterator[Fault]:
@@ -63,6 +75,6 @@ def paths(body: dict[str, Any], above: str = "") -> Iterator[str]:
             yield from paths(value, f"{above}{name}.")
 
 
-def answering(name: str, reply: Response) -> Iterator[Fault]:
+def answering(name: str, reply: Response, bases: tuple[str, ...] = tuple(BASES)) -> Iterator[Fault]:
     """This, whatever was asked: before the service acted, and after."""
-    return twisted(name, lambda _: reply)
+    return twisted(name, lambda _: reply, bases)

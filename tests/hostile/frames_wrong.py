@@ -42,6 +42,18 @@ def trailing(reply: Response) -> bytes:
     return chunked(Response(reply.status, early), chunk(reply.body), b"0\r\n", trailer, b"\r\n")
 
 
+def _with_line(line: str) -> Bytes:
+    return lambda reply: sized(reply, line)
+
+
+def _with_first(first: str) -> Bytes:
+    return lambda reply: sized(reply, first=first)
+
+
+def _with_length(length: str) -> Bytes:
+    return lambda reply: head(reply, f"Content-Length: {length}") + reply.body
+
+
 LINES = {
     "a header without a colon": "X-Odd",
     "a header without a name": ": odd",
@@ -83,12 +95,9 @@ NOT_HTTP: dict[str, Bytes] = {
     "half the chunks": lambda reply: chunked(reply, chunk(reply.body[: len(reply.body) // 2])),
     "a longer chunk than said": lambda reply: chunked(reply, b"2\r\n", reply.body, b"\r\n0\r\n\r\n"),
     "an interim and no end": lambda _: b"HTTP/1.1 100 Continue\r\n\r\n",
-    **{name: lambda reply, line=line: sized(reply, line) for name, line in LINES.items()},
-    **{name: lambda reply, first=first: sized(reply, first=first) for name, first in FIRST.items()},
-    **{
-        f"length {length!r}": lambda reply, line=f"Content-Length: {length}": head(reply, line) + reply.body
-        for length in LENGTHS
-    },
+    **{name: _with_line(line) for name, line in LINES.items()},
+    **{name: _with_first(first) for name, first in FIRST.items()},
+    **{f"length {length!r}": _with_length(length) for length in LENGTHS},
 }
 
 ODD: dict[str, Bytes] = {

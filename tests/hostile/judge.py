@@ -67,13 +67,17 @@ def _is_ours(seen: Seen) -> bool:
         body = json.loads(seen.body)
     except ValueError:
         return False
-    return isinstance(body, dict) and {"code", "message"} <= set(body) <= {"code", "message", "transaction_id"}
+    return isinstance(body, dict) and {"code", "message"} <= set(body) <= {
+        "code",
+        "message",
+        "transaction_id",
+    }
 
 
 def look_back(case: Case) -> None:
     """When the service was well for long enough."""
     case.wrongs += case.service.mistakes
-    if not case.service.met[case.fault.name]:
+    if not case.met:
         case.wrong("the fault was never met")
     paid = [run for run in case.runs if run is not None]
     if case.call.path != "/free" and len(paid) > 1:
@@ -83,7 +87,7 @@ def look_back(case: Case) -> None:
         case.wrong("two outcomes were told of one payment")
     if open_ones := case.owed():
         case.wrong(f"NOT FINAL: {open_ones}")
-    if (stuck := case.stuck()) - case.reported:
+    if (stuck := case.stuck()) - case.ear.stuck:
         case.wrong(f"STUCK AND NOT REPORTED: {stuck}")
     if case.status == "succeeded" and not case.delivered:
         case.wrong("PAID AND NOT DELIVERED")

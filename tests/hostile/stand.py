@@ -23,8 +23,8 @@ from tests.hostile.shops import Shop
 from tests.journals.kinds import KEY
 from tests.servers import serving, serving_wsgi
 
-HASTE, PATIENCE = 0.15, 5.0
-"""Seconds that a seller waits for a service: one that says nothing, and one that says something."""
+PATIENCE = 5.0
+"""Seconds that a seller waits for a service that says something."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,20 @@ class House:
         """Give a case its seller; gives the name under which it is known."""
         name = self.street.opened(case.service)
         case.journal = self._journal(name, case, stand)
-        case.paywall = self._paywall(name, case, stand, HASTE if case.fault.mute else PATIENCE)
+        case.paywall = self._paywall(name, case, stand, case.patience if case.fault.mute else PATIENCE)
         self.shop.customers[name] = case
         return name
 
-    def mend(self, name: str, case: Case, stand: Stand) -> None:
+    async def mend(self, name: str, case: Case, stand: Stand) -> None:
         """The service is as it should be, and its seller waits for it long enough."""
         case.service.healed = True
         if case.fault.mute:
+            await case.paywall.aclose()
             case.paywall = self._paywall(name, case, stand, PATIENCE)
 
-    def close(self, name: str) -> None:
+    async def close(self, name: str, case: Case) -> None:
+        await case.paywall.aclose()
+        del case.paywall
         del self.shop.customers[name]
         self.street.closed(name)
 
@@ -88,7 +91,7 @@ class House:
             public_url="https://seller.example",
             journal=case.journal,
             environ={},
-            on_event=case.told,
+            on_event=case.ear.hear,
             transport=stand.transport,
             timeout=timeout,
         )

@@ -1,11 +1,12 @@
 """What happens in a case: the payer pays, comes back, the seller sweeps; then the service is well again."""
 
+import json
+
+from faregate.emulator import TEST_KEY
 from faregate.model import WireRequest
 from tests.hostile import judge
 from tests.hostile.case import Case
 from tests.hostile.stand import House, Payers, Stand, swept
-from faregate.emulator import TEST_KEY
-import json
 
 LATER = 400.0
 """Seconds of the journal's clock: longer than any lease, shorter than a redelivery window."""
@@ -23,21 +24,18 @@ class Story:
     async def play(self) -> None:
         case = self.case
         try:
-            if case.call.path == "/free" or case.call.operation == "ask":
+            if case.call.path == "/free" or not case.call.acts:
                 await self._without_paying()
-            else:
-                case.proof = self._proof()
             if case.call.path != "/free":
+                case.proof = self._proof()
                 await self._pay()
             judge.look_back(case)
         finally:
-            self.house.close(self.name)
+            await self.house.close(self.name, case)
 
     async def _without_paying(self) -> None:
         for _ in range(2):
             await self._visit()
-        if self.case.call.operation == "ask":
-            self.case.proof = self._proof()
 
     async def _pay(self) -> None:
         case = self.case
@@ -45,7 +43,7 @@ class Story:
             await self._visit()
         await self._sweep()
         await self._visit()
-        self.house.mend(self.name, case, self.stand)
+        await self.house.mend(self.name, case, self.stand)
         for number in range(ROUNDS):
             if self._is_over():
                 break
@@ -62,6 +60,7 @@ class Story:
             return
         if case.call.operation == "rules":
             case.paywall._catalog._read_at = case.paywall._catalog._asked_at = float("-inf")
+        case.visits += 1
         seen = await self.payers.ask(self.stand, self.name, case.call.path, case.proof)
         judge.look_at(case, seen, case.proof is not None)
 
@@ -78,7 +77,11 @@ class Story:
         emulator = self.case.service.emulator
         headers = (("authorization", f"Bearer {TEST_KEY}"), ("content-type", "application/json"))
         resource = {"url": f"https://seller.example{self.case.call.path}", "mime_type": "application/json"}
-        body = {"revision_id": emulator.revision_id("daily_report"), "resource": resource, "settlement_asset": "USDC"}
+        body = {
+            "revision_id": emulator.revision_id("daily_report"),
+            "resource": resource,
+            "settlement_asset": "USDC",
+        }
         call = WireRequest("POST", "/merchant/v1/access", headers, json.dumps(body).encode())
         asked = emulator.respond(call).first("payment-required")
         assert asked is not None

@@ -1,0 +1,33 @@
+"""Every fault at every call, its first time and when it is repeated, through real front doors.
+
+Nothing leaves unpaid, nobody is asked to pay anew for what is open, nothing runs twice, no payer sees an
+exception or anything of the inside; and when the service is well again, each sale comes to its end.
+"""
+
+import asyncio
+import os
+
+import pytest
+
+from tests.hostile.calls import CALLS, Call
+from tests.hostile.conftest import EVERYTHING, Exceptions
+from tests.hostile.matrix import Tally, every_case, play, some_cases
+from tests.hostile.stand import STANDS, House, Stand
+
+
+@pytest.mark.parametrize("stand", STANDS, ids=str)
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_a_service_that_misbehaves(
+    call: Call, stand: Stand, houses: House, tally: Tally, exceptions: Exceptions
+) -> None:
+    cases = every_case(call) if os.environ.get(EVERYTHING) else some_cases(call, stand)
+    asyncio.run(play(cases, stand, houses))
+    tally.count(cases)
+    assert not [f"{case.name}: {case.wrongs}" for case in cases if case.wrongs]
+    assert not houses.street.strayed
+    assert not exceptions.seen
+
+
+def test_each_case_has_a_name_of_its_own() -> None:
+    names = [f"{call.name}: {fault.name}" for call in CALLS for fault in call.faults()]
+    assert len(names) == len(set(names))
