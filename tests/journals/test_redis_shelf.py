@@ -136,6 +136,9 @@ def test_what_is_forgotten_leaves_nothing_behind(house: RedisHouse, shelf: Redis
         assert shelf.delete(row["key"], row["stamp"])
     assert kept(house) == {"schema": "string", "bytes": "string"}
     assert shelf.measure() == (0, 0)
+    owed = put(shelf, RUNNING)
+    assert shelf.delete(owed["key"], owed["stamp"])
+    assert kept(house) == {"schema": "string", "bytes": "string"}
     assert put(shelf, RUNNING)["transaction_id"] == "txn_1"
 
 
@@ -232,7 +235,8 @@ def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(shelf: RedisShel
         shelf.replace(twin["key"], twin["stamp"], {"stamp": 1, **RUNNING}, True)
     assert found(shelf, "b") == twin
     shelf.purge(LATER, 1)
-    moved(shelf, twin, RUNNING)
+    twin = moved(shelf, twin, RUNNING)
+    moved(shelf, twin, {"transaction_id": "txn_1"})
 
 
 def test_who_has_an_older_stamp_writes_nothing(shelf: RedisShelf) -> None:

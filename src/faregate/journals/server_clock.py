@@ -11,19 +11,13 @@ from typing import NamedTuple
 from faregate.errors import JournalError
 
 EVERY = 60.0
-DRIFT = 1e-4
-"""How much two clocks may come apart: seconds per second."""
 
 
 class _Sample(NamedTuple):
-    """What the server's clock is ahead of ours, within `error`, as it was found `at`."""
+    """What the server's clock is ahead of ours, within `error`."""
 
     ahead: float
     error: float
-    at: float
-
-    def error_at(self, now: float) -> float:
-        return self.error + (now - self.at) * DRIFT
 
 
 class ServerClock:
@@ -55,15 +49,14 @@ class ServerClock:
                 raise
             return known
         after = self._monotonic()
-        found = _Sample(there - (before + after) / 2, (after - before) / 2, after)
+        found = _Sample(there - (before + after) / 2, (after - before) / 2)
         self._sample = _better(known, found)
         return self._sample
 
 
 def _better(known: _Sample | None, found: _Sample) -> _Sample:
-    """The surer of the two, unless they contradict each other: then the server's clock was set."""
+    """The surer of the two, unless they contradict each other: then a clock was set, or drifted away."""
     if known is None:
         return found
-    error = known.error_at(found.at)
-    agree = abs(known.ahead - found.ahead) <= error + found.error
-    return known if agree and error < found.error else found
+    agree = abs(known.ahead - found.ahead) <= known.error + found.error
+    return known if agree and known.error < found.error else found

@@ -32,7 +32,7 @@ class RedisShelf:
 
     def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
         names = [rival.hex() for rival in rivals]
-        columns = {name: value for name, value in record.items() if name != "key" and value is not None}
+        columns = {name: value for name, value in record.items() if name != "key"}
         return self._written(
             scripts.INSERT,
             record["key"].hex(),
