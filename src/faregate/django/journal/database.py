@@ -5,27 +5,45 @@ after the service was told, so it is refused there; the block of a `TestCase` is
 `atomic(durable=True)`.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.db import DatabaseError, Error, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from faregate.errors import JournalError
 
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
 
 @contextmanager
 def reading(using: str) -> Generator[None]:
     """Outside of any transaction, where what others wrote is seen; each statement is one of its own."""
-    if _is_open(connections[using]):
-        raise _inside()
     try:
+        if _is_open(connections[using]):
+            raise _inside()
         yield
     except IntegrityError:
         raise
     except Error as error:
-        raise _told(error) from error
+        raise (_Broken if _is_broken(using) else JournalError)(_told(error)) from error
+
+
+def once_more(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """If the session broke, again in a new one: a write can tell that it was done already."""
+
+    @wraps(method)
+    def tried(shelf: S, /, *args: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(shelf, *args, **named)
+        except _Broken:
+            return method(shelf, *args, **named)
+
+    return tried
 
 
 @contextmanager
@@ -44,6 +62,21 @@ def refresh(using: str) -> None:
     """Django does this between requests; a sweep may run where there are none."""
     if not connections[using].in_atomic_block:
         connections[using].close_if_unusable_or_obsolete()
+
+
+class _Broken(JournalError):
+    """The session ended. What was asked may have been done or not."""
+
+
+def _is_broken(using: str) -> bool:
+    """Then it is closed, and the next call opens another one; Django would do so at the next request."""
+    connection = connections[using]
+    if connection.in_atomic_block:
+        return False
+    if connection.connection is not None and connection.is_usable():
+        return False
+    connection.close()
+    return True
 
 
 def impossible(why: str | DatabaseError) -> JournalError:
@@ -65,8 +98,8 @@ def _inside() -> JournalError:
     )
 
 
-def _told(error: Error) -> JournalError:
-    return JournalError(
+def _told(error: Error) -> str:
+    return (
         f"the journal's database could not be read or written: {_first_line(error)} "
         "(if it says that a table is missing: python manage.py migrate)"
     )

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import IntegrityError, connections
 from django.db.models import Count, Q, QuerySet, Sum
 
-from faregate.django.journal.database import impossible, reading, refresh, writing
+from faregate.django.journal.database import impossible, once_more, reading, refresh, writing
 from faregate.django.journal.models import JournalRow
 from faregate.errors import Misconfigured
 from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
@@ -53,17 +53,20 @@ class DjangoShelf:
     def _rows(self) -> QuerySet[JournalRow]:
         return JournalRow.objects.using(self._using).filter(namespace=self._namespace)
 
+    @once_more
     def find(self, keys: Sequence[bytes]) -> Record | None:
         names = [key.hex() for key in keys]
         with reading(self._using):
             found = {row["key"]: row for row in self._rows().filter(key__in=names).values(*COLUMNS)}
         return next((_record(found[name]) for name in names if name in found), None)
 
+    @once_more
     def find_transaction(self, transaction_id: str) -> Record | None:
         with reading(self._using):
             row = self._rows().filter(transaction_id=transaction_id).values(*COLUMNS).first()
         return None if row is None else _record(row)
 
+    @once_more
     def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
         """Two processes whose newest keys differ can both insert; then one transaction id decides."""
         if (rival := self.find(rivals)) is not None:
@@ -80,6 +83,7 @@ class DjangoShelf:
             return False
         return True
 
+    @once_more
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
         row = self._rows().filter(key=key.hex())
         try:
@@ -99,10 +103,12 @@ class DjangoShelf:
     def _is_taken(self, transaction_id: str | None) -> bool:
         return transaction_id is not None and self.find_transaction(transaction_id) is not None
 
+    @once_more
     def delete(self, key: bytes, stamp: int) -> bool:
         with writing(self._using):
             return self._forget(key.hex(), "stamp =", stamp) == 1
 
+    @once_more
     def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
         """Rows that others are taking are passed over where the database can; else who is quicker has it."""
         refresh(self._using)
@@ -118,10 +124,12 @@ class DjangoShelf:
     def _owed(self) -> QuerySet[JournalRow]:
         return self._rows().filter(expires_at__isnull=True)
 
+    @once_more
     def owed(self, limit: int) -> list[Record]:
         with reading(self._using):
             return [_record(row) for row in self._owed().order_by("since").values(*COLUMNS)[:limit]]
 
+    @once_more
     def purge(self, now: float, limit: int) -> int:
         with reading(self._using):
             expired = self._expired(now, limit)
@@ -146,6 +154,7 @@ class DjangoShelf:
             cursor.execute(f"DELETE FROM {table} WHERE {name} = %s AND {condition} %s", [key, value])  # noqa: S608
             return int(cursor.rowcount)
 
+    @once_more
     def measure(self) -> tuple[int, int]:
         with reading(self._using):
             found = self._rows().aggregate(rows=Count("key"), bytes=Sum("size"))
