@@ -12,10 +12,13 @@ from tests.model.replies import WELL
 _FENCE = re.compile(r"#\d+")
 
 
+Say = Callable[[str], None]
+
+
 class Retold:
     """Fences as they first come up, 1, 2, 3: a stored journal draws them at random."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
         self._fences: dict[str, int] = {}
 

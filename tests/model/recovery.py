@@ -1,9 +1,7 @@
 """After bad weather: walks alone bring every row to its end or report it, and who paid gets the result."""
 
-from collections.abc import Callable
-
 from tests.model.actor import Actor
-from tests.model.brief import brief, in_brief
+from tests.model.brief import Say, brief, in_brief
 from tests.model.replies import transaction
 from tests.model.rules import Violation
 from tests.model.scope import Flows
@@ -19,7 +17,7 @@ REDELIVERIES = 3
 
 
 class Recovery:
-    def __init__(self, stage: Stage, watch: Watch, flows: Flows, say: Callable[[str], None] | None) -> None:
+    def __init__(self, stage: Stage, watch: Watch, flows: Flows, say: Say | None) -> None:
         self._stage = stage
         self._watch = watch
         self._flows = flows

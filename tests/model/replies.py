@@ -13,10 +13,11 @@ from tests.model.service import AUTHORIZED, CONFLICT, FAILED, NEW, SETTLING, SUC
 
 WELL = "well"
 LOST = ("lost before", "lost after")
+LATE = "lost before, and it acts later"
 ERRORS = ("500 before", "500 after")
 DAMAGE = ("garbage", "another id", "no header", "no receipt", "202")
-FAULTS = (*LOST, *ERRORS, *DAMAGE)
-"""How a call may go; the service has acted, unless the word is `before`."""
+FAULTS = (*LOST, LATE, *ERRORS, *DAMAGE)
+"""How a call may go; the service has acted, unless it says `before`."""
 
 INSTRUCTIONS = "aW5zdHI="
 PAYMENT_RESPONSE = "cGFpZA=="
@@ -52,7 +53,7 @@ def transaction(number: int) -> str:
 @cache
 def meaning(call: str, said: str, number: int, how: str) -> Any:
     """What the flow is told: `said` by the service to this call, and `how` it came through."""
-    if how in LOST:
+    if how in (*LOST, LATE):
         return Raised(NoAnswer("the answer was lost"))
     txn = transaction(number)
     reply = _error() if how in ERRORS else _damaged(_reply(call, said, txn), how)

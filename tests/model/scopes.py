@@ -6,7 +6,7 @@ from tests.model.world import BAD_WORK, REFUSES, SLOWLY, WAITS
 SUITE = (
     Scope("two requests with one proof"),
     Scope("two encodings of one payment", proofs=(FIRST, ANEW), crashes=1, courses=()),
-    Scope("a payment that settles without us", crashes=1, courses=(WAITS,)),
+    Scope("a payment that settles without us", crashes=0, courses=(WAITS,), far=True),
     Scope("a proof that is refused at first", crashes=1, courses=(REFUSES,)),
     Scope("a store that fails once", crashes=0, courses=(), store_faults=1),
 )

@@ -20,12 +20,12 @@ WELL = How()
 
 
 class Stage:
-    def __init__(self, rng: Random, weather: Weather, others: Callable[[], None]) -> None:
+    def __init__(self, rng: Random, weather: Weather) -> None:
         self.now = 1_000_000.0
         self.calm = False
         self._rng = rng
         self._weather = weather
-        self._others = others
+        self.between: Callable[[], None] = lambda: None
         self.proofs = _proofs(rng, weather.payments)
         self.journal, self.books = self._stored() if weather.stored else self._in_memory()
         self.world = ModelWorld(self.journal, self.proofs)
@@ -57,6 +57,10 @@ class Stage:
             return WELL
         return How(self._rng.choice((STORE_BEFORE, STORE_AFTER)))
 
+    def dies(self) -> bool:
+        """With an answer in hand that it never looked at."""
+        return not self.calm and self._happens(self._weather.gone / 4)
+
     def _over_the_network(self, question: Step[Any]) -> How:
         faults = ACCESS_FAULTS if isinstance(question, CallAccess) else FAULTS
         fault = self._rng.choice(faults) if self._happens(self._weather.network) else WELL.fault
@@ -71,7 +75,7 @@ class Stage:
         if self._happens(self._weather.store / 2):
             raise JournalError(f"down before {name}")
         if name != "find" and self._happens(self._weather.between):
-            self._others()
+            self.between()
 
     def _after_write(self, name: str) -> None:
         if not self.calm and self._happens(self._weather.store / 2):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.model import simulate
 from tests.model.planted import PLANTED, Planted
+from tests.model.planted_stores import STORES
 from tests.model.rules import Violation
 from tests.model.scope import Flows
 from tests.model.simulation import Simulation
@@ -21,7 +22,7 @@ def test_no_schedule_breaks_a_rule() -> None:
         assert tally.counts[happened] > 100, happened
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+@pytest.mark.parametrize("planted", [*PLANTED, *STORES], ids=lambda planted: planted.name)
 def test_a_rule_that_is_broken_is_found(planted: Planted) -> None:
     with planted.flows() as flows, pytest.raises(Violation):
         _search(flows)

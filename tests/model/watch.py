@@ -1,9 +1,11 @@
 """The rules, asked of every step in a larger world."""
 
 from collections import Counter
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from faregate.steps import ClaimProof, TakeDue
+from faregate.records import Entry, Fresh, Owed
+from faregate.steps import Await, Close, Drop, Hold, Release, Stick
 from tests.model.actor import Actor
 from tests.model.books import Books, standing
 from tests.model.replies import transaction
@@ -19,47 +21,48 @@ from tests.model.rules import (
 )
 from tests.model.world import ModelWorld
 
-
-class Before(NamedTuple):
-    """What has to be remembered of the journal until a question is answered."""
-
-    leases: dict[bytes, int]
-    owed: bool
-    learned: str
+SHORTEST_LEASE = 30.0
+GIVES_BACK = Await | Close | Drop | Hold | Release | Stick
 
 
 class Watch:
-    """`given`: the payments whose result left."""
+    """`given`: the payments whose result left. `now` is the time in the world."""
 
-    def __init__(self, world: ModelWorld, books: Books) -> None:
+    def __init__(self, world: ModelWorld, books: Books, now: Callable[[], float]) -> None:
         self.counts: Counter[str] = Counter()
         self.given: set[int] = set()
         self._known: set[int] = set()
+        self._owed: set[int] = set()
+        self._holders: dict[bytes, tuple[Actor, float]] = {}
         self._world = world
         self._books = books
+        self._now = now
 
-    def before(self, actor: Actor, now: float) -> Before:
-        leases = {}
-        if isinstance(actor.question, ClaimProof | TakeDue):
-            leases = {line.key: line.fence for line in self._books.lines() if line.lease_until > now}
+    def answered(self, actor: Actor, answer: Any) -> None:
+        """What the journal then has, of the payment that this flow is about."""
         line = self._books.line(transaction(actor.number))
-        return Before(leases, line is not None and line.owed, actor.mind.learned)
-
-    def answered(self, actor: Actor, before: Before, *, alone: bool) -> None:
-        """`alone`: nobody else came in between."""
-        there = self._books.line(transaction(actor.number)) is not None
-        check_kept(before.owed, there)
-        if alone and before.leases:
-            lines = self._books.lines()
-            check_lease(any(before.leases.get(line.key, line.fence) != line.fence for line in lines))
-        if there:
+        check_kept(actor.number in self._owed, line is not None)
+        if line is not None:
             self._known.add(actor.number)
+            self._owed.add(actor.number) if line.owed else self._owed.discard(actor.number)
+        match answer:
+            case Fresh(ticket) | Owed(Entry(ticket)) | Entry(ticket):
+                self._took(actor, ticket.key)
+            case _ if isinstance(actor.question, GIVES_BACK):
+                self._holders = {key: held for key, held in self._holders.items() if held[0] is not actor}
 
-    def went_on(self, actor: Actor, before: Before) -> None:
-        """An id that it learned before is written now, unless the journal failed."""
-        if before.learned and not actor.mind.learned:
+    def _took(self, actor: Actor, key: bytes) -> None:
+        """Who is gone holds what it took until the lease is over."""
+        now = self._now()
+        holder, until = self._holders.get(key, (actor, now))
+        check_lease(holder is not actor and now < until)
+        self._holders[key] = actor, now + SHORTEST_LEASE
+
+    def went_on(self, actor: Actor, learned: str) -> None:
+        """An id that it had learned is written now, unless the journal failed."""
+        if learned and not actor.mind.learned:
             kept = actor.number in self._known or self._world.facts[actor.number].last_resort
-            check_known(before.learned, kept)
+            check_known(learned, kept)
 
     def ended(self, actor: Actor, value: Any, error: Exception | None) -> None:
         check_raised(error)

@@ -26,7 +26,7 @@ def weather(rng: Random) -> Weather:
     large = rng.random() < 0.02
     payments = rng.randint(5, 25) if large else rng.choice((1, 1, 1, 2, 3))
     return Weather(
-        stored=rng.random() < 0.25,
+        stored=rng.random() < 0.3,
         payments=payments,
         crowd=rng.randint(10, 50) if large else payments + rng.randint(1, 8),
         network=rng.choice((0.0, 0.05, 0.2, 0.5)),
@@ -34,5 +34,5 @@ def weather(rng: Random) -> Weather:
         course=rng.choice((0.0, 0.1, 0.3)),
         gone=rng.choice((0.0, 0.05, 0.1)),
         jump=rng.choice((0.0, 0.05, 0.15)),
-        between=rng.choice((0.0, 0.1)),
+        between=rng.choice((0.0, 0.3, 0.9)),
     )

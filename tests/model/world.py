@@ -9,7 +9,7 @@ from faregate.records import Entry
 from faregate.steps import RunWork, Step
 from tests.core.play import RULES
 from tests.model import service
-from tests.model.replies import WELL, Raised, meaning, transaction
+from tests.model.replies import LATE, LOST, WELL, Raised, meaning, transaction
 from tests.model.rules import Facts, Violation, named, told, worked
 from tests.model.service import NEW, Payment
 
@@ -35,10 +35,13 @@ class ModelWorld:
         self._numbers = numbers
         self._transactions = {transaction(number): number for number in self.payments}
         self._how = How()
+        self.under_way: list[Step[Any]] = []
 
     def asked(self, question: Step[Any] | None, how: How) -> Any:
         """The answer; a `Raised` if it is an exception."""
         self._how = how
+        if how.fault == LATE and question is not None:
+            self.under_way.append(question)
         if isinstance(question, RunWork):
             return self._work(question)
         if question is None:
@@ -98,7 +101,12 @@ class ModelWorld:
         self.facts[number] = self.facts[number]._replace(last_resort=True)
 
     def _acts(self) -> bool:
-        return not self._how.fault.endswith("before")
+        return "before" not in self._how.fault
+
+    def arrives(self, question: Step[Any]) -> None:
+        """What was under way for long: nobody waits for its answer any more."""
+        self.under_way.remove(question)
+        self.asked(question, How(LOST[1]))
 
     def rules(self, offer: Offer) -> Rules:
         return RULES
