@@ -49,6 +49,7 @@ class Cast:
 
     def _asked(self, actor: Actor) -> Any:
         how = self._stage.how(actor.question)
+        self._watch.asks(actor)
         self._asking.append(actor)
         self._others_came = False
         answer = self._stage.world.asked(actor.question, how)

@@ -44,6 +44,7 @@ class Recovery:
     def _walk(self, actor: Actor) -> None:
         while True:
             question = actor.question
+            self._watch.asks(actor)
             answer = self._stage.world.asked(question, WELL)
             if self._say is not None:
                 self._say(f"{actor.name}: {in_brief(question, WELL)} -> {brief(answer)}")
@@ -61,7 +62,7 @@ class Recovery:
         self._watch.counts["stuck"] += len(owed)
 
     def _check_end(self, number: int) -> None:
-        payment, facts = self._stage.world.payments[number], self._watch.facts(number)
+        payment, facts = self._stage.world.payments[number], self._stage.world.facts[number]
         line = self._stage.books.line(transaction(number))
         if payment.status not in FINAL:
             raise Violation(f"the payer came back, and the payment is {payment.status}")

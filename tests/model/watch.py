@@ -10,7 +10,6 @@ from tests.model.actor import Actor
 from tests.model.books import Books, standing
 from tests.model.replies import transaction
 from tests.model.rules import (
-    Facts,
     Violation,
     check_answer,
     check_kept,
@@ -37,6 +36,12 @@ class Watch:
         self._world = world
         self._books = books
         self._now = now
+
+    def asks(self, actor: Actor) -> None:
+        """Whether the row of its payment was forgotten since, in its time."""
+        number = actor.number
+        if number in self._known and self._books.line(transaction(number)) is None:
+            self._world.facts[number] = self._world.facts[number]._replace(over=True)
 
     def answered(self, actor: Actor, answer: Any) -> None:
         """What the journal then has, of the payment that this flow is about."""
@@ -68,16 +73,14 @@ class Watch:
         check_raised(error)
         if not actor.proof:
             return
+        self.asks(actor)
         number = actor.number
         whose = standing(self._books, transaction(number), actor.proof)
-        check_known(actor.mind.learned, number in self._known or self.facts(number).last_resort)
-        check_answer(value or error, self._world.payments[number], self.facts(number), whose)
+        payment, facts = self._world.payments[number], self._world.facts[number]
+        check_known(actor.mind.learned, number in self._known or facts.last_resort)
+        check_answer(value or error, payment, facts, whose)
         self.counts[f"answered with {value.status}"] += 1
         if is_content(value):
             self.given.add(number)
             if value.body != b"the paid result %d" % number:
                 raise Violation(f"the payer of {number} was given {value.body!r}")
-
-    def facts(self, number: int) -> Facts:
-        gone = number in self._known and self._books.line(transaction(number)) is None
-        return self._world.facts[number]._replace(over=gone)

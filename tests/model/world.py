@@ -73,7 +73,7 @@ class ModelWorld:
             return meaning("access", NEW, 0, self._how.fault)
         number = self._numbers[proof]
         said = NEW
-        if self._how.course == REFUSES:
+        if self._how.course == REFUSES and self.payments[number].status == NEW:
             self.facts[number] = self.facts[number]._replace(refused=True)
         elif self._acts():
             waits = self._how.course == WAITS
