@@ -49,3 +49,9 @@ def asked_inside(journal: PostgresJournal, statement: str) -> Any:
     rows: list[Any] = shelf_of(journal)._pool.run(lambda it, _: it.execute(statement.encode()).fetchall())
     [[value]] = rows
     return value
+
+
+def stamp_of(journal: PostgresJournal, transaction_id: str) -> int:
+    record = shelf_of(journal).find_transaction(transaction_id)
+    assert record is not None
+    return record["stamp"]

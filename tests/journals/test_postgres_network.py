@@ -1,0 +1,132 @@
+"""What gets lost on the way to a PostgreSQL server and back: a call that is made again says the same."""
+
+import os
+import signal
+from collections.abc import Callable, Generator
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from faregate.errors import JournalError
+from faregate.journals.postgres import PostgresJournal
+from faregate.journals.shelf import Record
+from tests.houses.network import Network, lossy_network
+from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of
+from tests.journals.test_contract import GOOD, HERE, started
+from tests.journals.test_impossible import BEGUN, CLAIMED
+
+MY_PID = "SELECT pg_backend_pid()"
+TAKING = {"fence": 9, "lease_until": 1e9, "stamp": 99}
+
+
+@pytest.fixture
+def url() -> Generator[str]:
+    with own_schema() as url:
+        yield url
+
+
+@pytest.fixture
+def journal(url: str) -> Generator[PostgresJournal]:
+    made = postgres(url, patience=0.4)
+    yield made
+    made.disconnect()
+
+
+def record(number: int, state: str = "claimed") -> Record:
+    bound = {**BEGUN, "transaction_id": f"txn{number}", "state": state} if state != "claimed" else {}
+    return cast(Record, {"key": bytes([number]) * 32, **CLAIMED, "stamp": number, **bound})
+
+
+Shelf = Any
+WRITES: dict[str, tuple[Callable[[Shelf], Any], Any]] = {
+    "insert": (lambda shelf: shelf.insert(record(2), [record(2)["key"]], 0.0), True),
+    "replace": (
+        lambda shelf: shelf.replace(
+            record(1)["key"], 1, {**BEGUN, "state": "running", "result": None, "stamp": 50}, True
+        ),
+        True,
+    ),
+    "delete": (lambda shelf: shelf.delete(record(1)["key"], 1), True),
+    "take_due": (lambda shelf: shelf.take_due(100.0, TAKING)["transaction_id"], "txn3"),
+    "find": (lambda shelf: shelf.find([record(1)["key"]])["stamp"], 1),
+    "measure": (lambda shelf: shelf.measure(), (3, 0)),
+}
+
+
+@pytest.fixture
+def network(url: str) -> Generator[Network]:
+    with lossy_network(port_of(url)) as network:
+        yield network
+
+
+@pytest.fixture
+def distant(url: str, network: Network) -> Generator[PostgresJournal]:
+    """A journal on the other side of a network that loses things, with a claimed row and two that are due."""
+    made = postgres(url.replace(f":{port_of(url)}/", f":{network.port}/"), patience=5)
+    for row in (record(1), record(3, "open"), record(4, "open")):
+        assert shelf_of(made).insert(row, [row["key"]], 0.0)
+    yield made
+    made.disconnect()
+
+
+def port_of(url: str) -> int:
+    return int(psycopg.conninfo.conninfo_to_dict(url)["port"] or 0)
+
+
+@pytest.mark.parametrize("what", ["answer", "request"])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_call_whose_answer_is_lost_says_the_same_as_if_it_were_not(
+    distant: PostgresJournal, network: Network, name: str, what: str
+) -> None:
+    call, expected = WRITES[name]
+    network.lose(what)
+    assert call(shelf_of(distant)) == expected
+    assert network.lost == 1
+
+
+@pytest.mark.parametrize("what", ["answer", "request"])
+def test_a_row_whose_taking_was_lost_is_taken_once(
+    distant: PostgresJournal, network: Network, url: str, what: str
+) -> None:
+    network.lose(what)
+    shelf_of(distant).take_due(100.0, TAKING)
+    assert asked(url, "SELECT transaction_id FROM faregate_journal WHERE stamp = 99") == [("txn3",)]
+
+
+def test_who_asked_in_vain_twice_is_told(distant: PostgresJournal, network: Network) -> None:
+    network.lose("answer")
+    network.close()
+    with pytest.raises(JournalError, match="gives no connection"):
+        distant.claim("proof", HERE)
+
+
+def test_another_stamp_is_not_taken_for_ours(distant: PostgresJournal) -> None:
+    shelf, key = shelf_of(distant), record(1)["key"]
+    assert not shelf.insert(cast(Record, {**record(1), "stamp": 7}), [key], 0.0)
+    assert not shelf.replace(key, 7, {"stamp": 8}, False)
+    assert not shelf.delete(key, 7)
+    assert not shelf.delete(record(2)["key"], 2)
+    assert shelf.replace(key, 1, {"stamp": 8}, False)
+    assert shelf.replace(key, 1, {"stamp": 8}, False)
+
+
+def test_a_server_that_never_answers_is_asked_once_more_and_then_does_nothing(
+    journal: PostgresJournal, url: str
+) -> None:
+    ticket = started(journal)
+    frozen: int = asked_inside(journal, MY_PID)
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        assert journal.decide(ticket, GOOD)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    assert journal.decide(ticket, GOOD) is False
+    assert asked(url, "SELECT state FROM faregate_journal") == [("ok",)]
+
+
+def test_a_server_that_ended_our_sessions_is_asked_anew(journal: PostgresJournal, url: str) -> None:
+    ticket = started(journal)
+    for _ in range(2):
+        asked(url, "SELECT pg_terminate_backend(%s, 5000)", asked_inside(journal, MY_PID))
+    assert journal.decide(ticket, GOOD)

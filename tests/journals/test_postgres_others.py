@@ -1,0 +1,188 @@
+"""A PostgreSQL journal among others who use its rows, and what the server says then."""
+
+import threading
+from collections.abc import Generator
+
+import psycopg
+import pytest
+
+from faregate.errors import JournalError, JournalUnreadable
+from faregate.journals.postgres import PostgresJournal
+from faregate.records import InProgress
+from tests.core.play import OTHER_TXN, TXN
+from tests.journals.kinds import Clock
+from tests.journals.postgres_at import (
+    asked,
+    asked_inside,
+    own_schema,
+    postgres,
+    shelf_of,
+    stamp_of,
+    with_setting,
+)
+from tests.journals.test_contract import GOOD, HERE, LEASE, started
+
+
+@pytest.fixture
+def url() -> Generator[str]:
+    with own_schema() as url:
+        yield url
+
+
+@pytest.fixture
+def journal(url: str) -> Generator[PostgresJournal]:
+    made = postgres(url, patience=0.4)
+    yield made
+    made.disconnect()
+
+
+def test_a_row_that_somebody_else_keeps_locked_is_an_error_and_then_works_again(
+    journal: PostgresJournal, url: str
+) -> None:
+    ticket = started(journal)
+    with psycopg.connect(url) as other:
+        other.execute("SELECT FROM faregate_journal FOR UPDATE")
+        with pytest.raises(JournalError, match="locked for another writer for too long"):
+            journal.decide(ticket, GOOD)
+        assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
+    assert journal.decide(ticket, GOOD)
+
+
+def test_who_waited_for_another_writer_sees_what_that_one_wrote(url: str) -> None:
+    """The other one was quicker, by whatever isolation the server has by default."""
+    journal = postgres(with_setting(url, "default_transaction_isolation=repeatable read"))
+    started(journal)
+    stamp, found = stamp_of(journal, TXN), shelf_of(journal).find_transaction(TXN)
+    assert found is not None
+    answers: list[bool] = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(shelf_of(journal).replace(found["key"], stamp, {"stamp": 2}, True))
+    )
+    with psycopg.connect(url) as other:
+        other.execute("UPDATE faregate_journal SET stamp = 1")
+        waiting.start()
+        while asked(url, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [(0,)]:
+            assert waiting.is_alive()
+        other.commit()
+    waiting.join()
+    assert answers == [False]
+    assert stamp_of(journal, TXN) == 1
+    journal.disconnect()
+
+
+def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(url: str) -> None:
+    clock = Clock()
+    journal = postgres(url, clock=clock, patience=30)
+    started(journal)
+    clock.now += 1
+    started(journal, "another", OTHER_TXN)
+    clock.now += LEASE
+    with psycopg.connect(url) as other:
+        other.execute("SELECT FROM faregate_journal WHERE transaction_id = %s FOR UPDATE", [TXN])
+        entry = journal.due()
+        assert entry is not None
+        assert entry.transaction_id == OTHER_TXN
+        assert journal.due() is None
+    entry = journal.due()
+    assert entry is not None
+    assert entry.transaction_id == TXN
+    journal.disconnect()
+
+
+def test_rows_that_are_being_looked_at_are_forgotten_another_time(url: str) -> None:
+    clock = Clock()
+    journal = postgres(url, clock=clock)
+    journal.claim("first", HERE)
+    clock.now += 1e6
+    with psycopg.connect(url) as other:
+        other.execute("SELECT FROM faregate_journal FOR UPDATE")
+        journal.claim("second", HERE)
+        assert shelf_of(journal).measure() == (2, 0)
+    journal.claim("third", HERE)
+    assert shelf_of(journal).measure() == (2, 0)
+    journal.disconnect()
+
+
+def test_of_eight_threads_each_takes_rows_of_its_own(url: str) -> None:
+    clock = Clock()
+    journal = postgres(url, clock=clock, connections=8, patience=30)
+    names = [f"txn_{number:03}" for number in range(64)]
+    for name in names:
+        started(journal, name, name)
+    clock.now += LEASE
+    taken: list[str] = []
+
+    def sweep() -> None:
+        while (entry := journal.due()) is not None:
+            taken.append(entry.transaction_id)
+
+    threads = [threading.Thread(target=sweep) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == names
+    journal.disconnect()
+
+
+def test_a_server_that_takes_no_writes_is_told_of(journal: PostgresJournal, url: str) -> None:
+    started(journal)
+    standby = postgres(with_setting(url, "default_transaction_read_only=on"))
+    with pytest.raises(JournalError, match="read-only, a standby perhaps: name the server that takes writes"):
+        standby.claim("another", HERE)
+    assert standby.claim("proof", HERE) == InProgress()
+    standby.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        ("53100", JournalError, "has no room left on its disk"),
+        ("53200", JournalError, "has no memory left"),
+        ("57014", JournalError, "did not finish in the time"),
+        ("XX001", JournalUnreadable, "is damaged"),
+        ("0A000", JournalError, "could not be read or written"),
+        ("23000", JournalError, "refused an impossible row"),
+    ],
+)
+def test_what_a_server_says_is_told_plainly_and_what_was_written_stands(
+    journal: PostgresJournal, url: str, code: str, kind: type[JournalError], says: str
+) -> None:
+    ticket = started(journal)
+    asked(
+        url,
+        f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING "
+        f"ERRCODE = '{code}', MESSAGE = 'as it is', DETAIL = 'a secret'; END $$",
+    )
+    asked(url, "CREATE TRIGGER fail BEFORE UPDATE ON faregate_journal EXECUTE FUNCTION fail()")
+    with pytest.raises(kind, match=f"{says}.*as it is") as told:
+        journal.decide(ticket, GOOD)
+    assert "secret" not in str(told.value)
+    asked(url, "DROP TRIGGER fail ON faregate_journal")
+    assert journal.claim("proof", HERE) == InProgress()
+    assert journal.decide(ticket, GOOD)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("no_such_database", 'gives no connection.*database "no_such_database" does not exist'),
+        ("postgres?port=1", "gives no connection"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_told_of(url: str, name: str, says: str) -> None:
+    with pytest.raises(JournalError, match=says):
+        postgres(f"{url.partition('?')[0].rpartition('/')[0]}/{name}").claim("proof", HERE)
+
+
+def test_a_pooler_that_forgets_prepared_statements_is_got_along_with(journal: PostgresJournal) -> None:
+    shelf = shelf_of(journal)
+    for _ in range(10):
+        assert shelf.measure() == (0, 0)
+    assert asked_inside(journal, "SELECT count(*) FROM pg_prepared_statements") > 0
+    shelf._pool.run(
+        lambda connection, _: connection.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$").rowcount
+    )
+    for _ in range(20):
+        assert shelf.measure() == (0, 0)
+    assert asked_inside(journal, "SELECT count(*) FROM pg_prepared_statements") == 0

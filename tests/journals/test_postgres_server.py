@@ -1,0 +1,144 @@
+"""PostgreSQL servers that stop, crash, are careless or read-only; and what can be read from their disks."""
+
+import logging
+from collections.abc import Generator
+
+import pytest
+
+from faregate.errors import JournalError
+from faregate.model import Response, Succeeded
+from faregate.records import Again
+from tests.core.play import ACR, OTHER_TXN, TXN
+from tests.houses import POSTGRES_MISSING, PostgresHouse
+from tests.houses.shared import need
+from tests.journals.postgres_at import (
+    asked,
+    postgres,
+    shelf_of,
+    stamp_of,
+)
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
+
+
+@pytest.fixture(scope="module")
+def house() -> Generator[PostgresHouse]:
+    """A server that tests may stop and kill. Left alone, it forces nothing to the disk for ten seconds."""
+    need("postgres", POSTGRES_MISSING)
+    settings = {"synchronous_commit": "off", "wal_writer_delay": "10000", "autovacuum": "off"}
+    made = PostgresHouse(settings, password="right-horse")
+    try:
+        made.open()
+        yield made
+    finally:
+        made.leave()
+
+
+def test_a_server_may_be_stopped_and_started(house: PostgresHouse) -> None:
+    journal = postgres(house.url, namespace="stopped")
+    ticket = started(journal)
+    house.stop()
+    for _ in range(2):
+        with pytest.raises(
+            JournalError, match=r"the journal in PostgreSQL 127\.0\.0\.1.* gives no connection"
+        ):
+            journal.decide(ticket, GOOD)
+    house.start()
+    assert journal.decide(ticket, GOOD)
+    journal.disconnect()
+
+
+def test_what_must_be_on_the_disk_is_there_when_a_server_crashes(house: PostgresHouse) -> None:
+    """However careless the server is by default."""
+    assert asked(house.url, "SHOW synchronous_commit") == [("off",)]
+    for what, state in ((started, "running"), (decided, "ok")):
+        journal = postgres(house.url, namespace=f"crashed {state}")
+        what(journal)
+        house.kill()
+        house.start()
+        [holding] = journal.holdings(10)
+        assert holding.state == state
+        journal.disconnect()
+
+
+def test_what_need_not_be_on_the_disk_waits_for_no_disk(house: PostgresHouse) -> None:
+    journal = postgres(house.url, namespace="quick")
+    ticket = started(journal)
+    [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
+    journal.decide(ticket, GOOD)
+    assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(True,)]
+    [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
+    journal.hold(ticket)
+    journal.claim("another", HERE)
+    assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(False,)]
+    journal.disconnect()
+
+
+def test_a_server_that_forces_nothing_to_the_disk_is_told_of(
+    house: PostgresHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.stop()
+    careful = house.settings
+    house.settings = {**careful, "fsync": "off", "full_page_writes": "off"}
+    house.start()
+    try:
+        with caplog.at_level(logging.WARNING, "faregate"):
+            journal = postgres(house.url)
+            journal.due()
+            journal.disconnect()
+            journal.due()
+    finally:
+        journal.disconnect()
+        house.stop()
+        house.settings = careful
+        house.start()
+    first, second = (message.getMessage() for message in caplog.records)
+    assert "fsync = off: when its machine loses power, payments may be forgotten" in first
+    assert "full_page_writes = off" in second
+
+
+def test_no_error_holds_the_password(house: PostgresHouse) -> None:
+    journal = postgres(house.url.replace("right-horse", "wrong-horse"))
+    with pytest.raises(JournalError, match="password authentication failed") as told:
+        journal.claim("proof", HERE)
+    error: BaseException | None = told.value
+    while error is not None:
+        assert "wrong-horse" not in repr(error)
+        error = error.__cause__ or error.__context__
+    assert "right-horse" not in repr(vars(postgres(house.url)))
+
+
+def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresHouse) -> None:
+    """Through every state: not in its tables, its log of changes, or what it tells of itself."""
+    canaries = [
+        f"{name}-canary" for name in ("proof", "url", "header", "body", "value", "response", "receipt")
+    ]
+    proof, url, header, body, value, response, receipt = canaries
+    journal = postgres(house.url, namespace="canaries")
+    good = Succeeded(Response(200, ((header, header),), body.encode() * 1000), ((value, value),))
+    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    journal.decide(ticket, good)
+    journal.release(ticket, response, receipt, True)
+    assert isinstance(journal.claim(proof, f"GET /{url}"), Again)
+    journal.wait(fresh(journal.claim(f"{proof}-2", f"GET /{url}")), OTHER_TXN, ACR)
+    with pytest.raises(JournalError, match="impossible row"):
+        shelf_of(journal).replace(
+            ticket.key, stamp_of(journal, TXN), {"proof": proof.encode(), "stamp": 1}, True
+        )
+    journal.disconnect()
+    house.stop()
+    seen = b"".join(path.read_bytes() for path in house.folder.rglob("*") if path.is_file())
+    house.start()
+    assert TXN.encode() in seen
+    assert [canary for canary in (*canaries[1:], f"{proof}-2", "GET /") if canary.encode() in seen] == []
+
+
+def test_a_session_that_is_read_only_is_left_for_one_that_is_not(house: PostgresHouse) -> None:
+    """After a fail-over the old sessions stay where they were."""
+    postgres(house.url).due()
+    asked(house.url, "ALTER DATABASE postgres SET default_transaction_read_only = on")
+    journal = postgres(house.url, namespace="failed over")
+    assert journal.holdings(1) == []
+    asked(house.url, "BEGIN READ WRITE; ALTER DATABASE postgres RESET default_transaction_read_only; COMMIT")
+    fresh(journal.claim("proof", HERE))
+    journal.disconnect()
