@@ -10,13 +10,12 @@ import pytest
 from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
 from faregate.journals.row import Row, State
 from faregate.journals.shelf import Record
-from faregate.journals.sqlite.shelf import SqliteShelf
 from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import Terms
 from faregate.model import Failed, Response, Succeeded
 from faregate.records import Again, Fresh, InProgress, Spent
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with
+from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, tamper
 from tests.journals.test_contract import (
     GOOD,
     HERE,
@@ -96,11 +95,13 @@ def together(count: int, act: Callable[[], Any]) -> list[Any]:
     barrier = threading.Barrier(count)
 
     def run() -> None:
+        from django.conf import settings
         from django.db import connections
 
         barrier.wait()
         answers.append(act())
-        connections.close_all()
+        if settings.configured:
+            connections.close_all()
 
     threads = [threading.Thread(target=run) for _ in range(count)]
     for thread in threads:
@@ -234,13 +235,6 @@ def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, 
     tamper(journal, victim, {there: record[here]})
     with pytest.raises(JournalUnreadable, match=f"the {there} of a journal row was changed, or moved"):
         journal.claim("another" if here == there else "proof", HERE)
-
-
-def tamper(journal: StoredJournal, record: Record, changes: dict[str, Any]) -> None:
-    """As somebody who can write the file, and need not obey its triggers."""
-    if isinstance(journal._shelf, SqliteShelf):
-        journal._shelf._file.write(lambda file: file.execute("DROP TRIGGER IF EXISTS journal_decided_once"))
-    assert journal._shelf.replace(record["key"], record["stamp"], {**changes, "stamp": 1}, True)
 
 
 def test_a_result_that_was_changed_does_not_open(open_one: Open) -> None:

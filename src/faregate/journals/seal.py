@@ -19,7 +19,8 @@ try:
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "A stored journal needs cryptography: pip install 'faregate[sqlite]'", name=error.name
+        "A stored journal needs cryptography: pip install 'faregate[sqlite]', or [redis], or [postgres]",
+        name=error.name,
     ) from error
 
 KEY_BYTES = 32
