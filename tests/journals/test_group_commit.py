@@ -4,6 +4,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def in_one_batch(file: SqliteFile, *writes: threading.Thread) -> None:
     assert slow.began.wait(30)
     for number, write in enumerate(writes, 1):
         write.start()
-        wait_until_there_are(file, number)
+        wait_until(partial(waiting, file, number))
     slow.let_go.set()
     assert before.over().error is None
 
@@ -101,9 +102,13 @@ def alone(thread: threading.Thread) -> None:
     thread.join()
 
 
-def wait_until_there_are(file: SqliteFile, many: int) -> None:
+def waiting(file: SqliteFile, many: int) -> bool:
+    return len(file._writer.turns._line) == many
+
+
+def wait_until(it_is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
-    while len(file._writer.turns._line) != many:
+    while not it_is_so():
         assert time.monotonic() < end
         time.sleep(0.001)
 
@@ -190,24 +195,19 @@ def test_a_refused_write_alone_leaves_nothing_behind(file: SqliteFile) -> None:
 
 def test_a_sync_that_fails_is_told_to_all(file: SqliteFile) -> None:
     """All or none of it may be there later: what was not synced need not be lost either."""
-    writes = [Writing(file, note(number), durable=number > 0) for number in range(5)]
-    unlucky: list[JournalError] = []
-
-    def lead() -> None:
-        with pytest.raises(JournalError) as raised:
-            file.write(note(10))
-        unlucky.append(raised.value)
-
-    leads = with_failing_disk(lead)
+    refused: list[str] = []
+    leads = with_failing_disk(lambda: refused.append(refusal(file, note(0))))
+    writes = [Writing(file, note(number), durable=number > 2) for number in range(1, 6)]
     in_one_batch(file, leads, *writes)
     leads.join()
-    told = [write.over().error for write in writes]
-    assert all(isinstance(error, JournalError) and "the disk of the journal" in str(error) for error in told)
-    assert len({id(error) for error in [*told, *unlucky]}) == 6
+    errors = [write.over().error for write in writes]
+    assert "the disk of the journal" in refused[0]
+    assert [str(error) for error in errors] == refused * 5
+    assert len(set(map(id, errors))) == 5
     found = notes(file)
-    assert found in ([], [0, 1, 2, 3, 4, 10])
-    assert file.write(note(11)) == 11
-    assert notes(file) == [*found, 11]
+    assert found in ([], list(range(6)))
+    assert file.write(note(6)) == 6
+    assert notes(file) == [*found, 6]
 
 
 def test_a_log_that_may_have_a_hole_is_not_added_to(file: SqliteFile, tmp_path: Path) -> None:
@@ -217,11 +217,7 @@ def test_a_log_that_may_have_a_hole_is_not_added_to(file: SqliteFile, tmp_path: 
     file.write(note(1), durable=False)
     before = log.stat().st_size
 
-    def fail() -> None:
-        with pytest.raises(JournalError):
-            file.write(note(2))
-
-    alone(with_failing_disk(fail))
+    alone(with_failing_disk(lambda: refusal(file, note(2))))
     assert log.stat().st_size > before
     file.write(note(3))
     assert log.stat().st_size < before
@@ -340,6 +336,40 @@ def test_who_closes_the_file_is_not_overtaken_for_ever(file: SqliteFile) -> None
 
 
 # What is forced to the disk
+
+
+def test_one_who_must_be_forced_to_the_disk_takes_all_along(file: SqliteFile) -> None:
+    refused: list[str] = []
+    leads = with_failing_disk(lambda: refused.append(refusal(file, note(1), durable=False)))
+    durable, other = Writing(file, note(2)), Writing(file, note(3), durable=False)
+    in_one_batch(file, leads, other, durable)
+    leads.join()
+    assert "the disk of the journal" in refused[0]
+    assert [str(write.over().error) for write in (other, durable)] == refused * 2
+
+
+def test_nobody_is_taken_along_by_who_will_not_force_it_to_the_disk(file: SqliteFile, tmp_path: Path) -> None:
+    """It came when that one waited for another process already."""
+    file.write(note(1))
+    another = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    another.execute("BEGIN IMMEDIATE")
+    leads = Writing(file, note(2), durable=False)
+    leads.start()
+    wait_until(lambda: not file._writer._syncs)
+    refused: list[str] = []
+    durable = with_failing_disk(lambda: refused.append(refusal(file, note(3))))
+    durable.start()
+    wait_until(partial(waiting, file, 1))
+    another.close()
+    durable.join()
+    assert leads.over().answer == 2
+    assert "the disk of the journal" in refused[0]
+
+
+def refusal(file: SqliteFile, act: Act, durable: bool = True) -> str:
+    with pytest.raises(JournalError) as raised:
+        file.write(act, durable)
+    return str(raised.value)
 
 
 def test_a_sale_is_forced_to_the_disk_twice(tmp_path: Path) -> None:

@@ -49,7 +49,11 @@ class Turns:
         try:
             return act() if self.come(caller) else None
         finally:
-            self.leave(caller)
+            try:
+                self.leave(caller)
+            except BaseException:  # a signal, which came before it was done
+                self.leave(caller)
+                raise
 
     def come(self, caller: Caller) -> bool:
         """Wait; False if served. `leave` must follow in any case."""
@@ -67,7 +71,7 @@ class Turns:
         return self._whose is None and (not line or line[0] is caller or not line[0].firm)
 
     def _wait(self, caller: Caller, bell: threading.Lock, end: float) -> bool:
-        timeout = end - time.monotonic()
+        timeout = self._patience
         while True:
             rung = bell.acquire(timeout=timeout)
             with self._door:
@@ -85,14 +89,7 @@ class Turns:
                     timeout = max(0.0, end - time.monotonic())
 
     def leave(self, caller: Caller) -> None:
-        """Whether it had the turn, waited or was served. A signal that comes here is too early to stop it."""
-        try:
-            self._leave(caller)
-        except BaseException:
-            self._leave(caller)
-            raise
-
-    def _leave(self, caller: Caller) -> None:
+        """Whether it had the turn, waited or was served. May be done again."""
         with self._door:
             caller.gone = True
             if caller in self._line:
