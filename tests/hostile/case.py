@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from faregate.emulator import Emulator, Wallet
+from faregate.emulator import Emulator, ManualClock, Wallet
 from faregate.emulator.state import TransactionRecord
 from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
@@ -54,7 +54,8 @@ class Case:
     fault: Fault
     window: str
     clock: Clock = field(default_factory=Clock)
-    wallet: Wallet = field(default_factory=Wallet)
+    world_clock: ManualClock = field(default_factory=ManualClock)
+    """The service's and the payer's. It stands still, so that no payment is too late."""
     runs: list[str | None] = field(default_factory=list)
     wrongs: list[str] = field(default_factory=list)
     proof: str | None = None
@@ -65,8 +66,10 @@ class Case:
     ear: Ear = field(default_factory=Ear)
 
     def __post_init__(self) -> None:
+        self.wallet = Wallet(clock=self.world_clock)
         self.service = Service(
-            Emulator(expose_execution_id=True), self.call.plans(self.fault, WINDOWS[self.window])
+            Emulator(clock=self.world_clock, expose_execution_id=True),
+            self.call.plans(self.fault, WINDOWS[self.window]),
         )
         self.paywall: Paywall
         self.journal: MemoryJournal | StoredJournal

@@ -79,6 +79,8 @@ def of_complete() -> Iterator[Fault]:
     yield from odd("payment_response", [value for value in JUNK if isinstance(value, str | None)])
     yield from field("transaction_hash", [value for value in JUNK if value is not None])
     yield from odd("transaction_hash", [None])
+    elsewhere = {"transaction_id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}}
+    yield from twisted("of another payment, all of it", also(elsewhere))
     for signs in SIGNS:
         change = {"status": "failed", **signs}
         yield from twisted(f"failed, and {sorted(signs)} gone", also(change))
@@ -101,6 +103,8 @@ def of_look(paid: bool) -> Iterator[Fault]:
     yield from field("status", STATUSES)
     yield from field("receipt", [value for value in JUNK if value is not GONE])
     yield from field("receipt.transaction_id", IDS, with_signs)
+    elsewhere = {"id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}, "status": "succeeded"}
+    yield from twisted("of another payment, all of it", also(elsewhere))
     for name in ("payer", "payment_request_id", "created_at"):
         yield from field(name, NEVER)
     for name in ("settled_at", "settled_atomic", "transaction_hash"):

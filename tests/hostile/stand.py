@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from faregate.journals.sqlite.file import SqliteFile
 from faregate.journals.sqlite.shelf import SqliteShelf
 from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import Terms
+from faregate.merchant.transports.over_pyreqwest import PyreqwestTransport
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
 from tests.hostile.line import serving_by_hand
@@ -55,6 +56,8 @@ class House:
     shop: Shop
     urls: dict[str, str]
     file: SqliteFile
+    pyreqwest: PyreqwestTransport = field(default_factory=PyreqwestTransport)
+    """One for all: it is dear to make, and never uses a connection again on which too much was said."""
 
     def open(self, case: Case, stand: Stand) -> str:
         """Give a case its seller; gives the name under which it is known."""
@@ -68,14 +71,18 @@ class House:
         """The service is as it should be, and its seller waits for it long enough."""
         case.service.healed = True
         if case.fault.mute:
-            await case.paywall.aclose()
+            await self._dismiss(case, stand)
             case.paywall = self._paywall(name, case, stand, PATIENCE)
 
-    async def close(self, name: str, case: Case) -> None:
-        await case.paywall.aclose()
+    async def close(self, name: str, case: Case, stand: Stand) -> None:
+        await self._dismiss(case, stand)
         del case.paywall
         del self.shop.customers[name]
         self.street.closed(name)
+
+    async def _dismiss(self, case: Case, stand: Stand) -> None:
+        if stand.transport != "pyreqwest":
+            await case.paywall.aclose()
 
     def _journal(self, name: str, case: Case, stand: Stand) -> MemoryJournal | StoredJournal:
         terms = Terms.for_calls_of(PATIENCE)
@@ -92,7 +99,7 @@ class House:
             journal=case.journal,
             environ={},
             on_event=case.ear.hear,
-            transport=stand.transport,
+            transport=self.pyreqwest if stand.transport == "pyreqwest" else stand.transport,
             timeout=timeout,
         )
 

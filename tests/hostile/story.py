@@ -27,32 +27,32 @@ class Story:
             if case.call.path == "/free" or not case.call.acts:
                 await self._without_paying()
             if case.call.path != "/free":
-                case.proof = self._proof()
+                case.proof = self.proof()
                 await self._pay()
             judge.look_back(case)
         finally:
-            await self.house.close(self.name, case)
+            await self.house.close(self.name, case, self.stand)
 
     async def _without_paying(self) -> None:
         for _ in range(2):
-            await self._visit()
+            await self.visit()
 
     async def _pay(self) -> None:
         case = self.case
         for _ in range(2):
-            await self._visit()
+            await self.visit()
         await self._sweep()
-        await self._visit()
+        await self.visit()
         await self.house.mend(self.name, case, self.stand)
         for number in range(ROUNDS):
             if self._is_over():
                 break
             if (number + len(case.fault.name)) % 2:
-                await self._visit()
+                await self.visit()
             else:
                 await self._sweep()
 
-    async def _visit(self) -> None:
+    async def visit(self) -> None:
         case = self.case
         if case.delivered and case.call.path != "/free":
             return
@@ -72,7 +72,7 @@ class Story:
         case = self.case
         return not case.owed() and (case.delivered or case.must_pay_anew)
 
-    def _proof(self) -> str:
+    def proof(self) -> str:
         """A payment for what the service asks, whoever says so."""
         emulator = self.case.service.emulator
         headers = (("authorization", f"Bearer {TEST_KEY}"), ("content-type", "application/json"))

@@ -1,0 +1,105 @@
+"""The rules of money, each weakened in one way, as a hurried hand might write them."""
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faregate import redeem, relay, world
+from faregate.answers import Completion, Denied, NotPaid, Proven, Unproven
+from faregate.errors import BadAnswer
+from faregate.merchant import verdict
+from faregate.merchant.answers import CompletionResult
+from faregate.merchant.wire import PAYMENT_RESPONSE
+from faregate.model import Response, header_values
+from faregate.records import Entry
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+Read = Callable[[Response, str], Completion]
+
+
+def _reading(change: Callable[[Read, Response, str], Completion]) -> Patch:
+    """Completions are read so."""
+    honest = verdict.read_completion
+    return lambda patch: patch.setattr(world, "read_completion", lambda *asked: change(honest, *asked))
+
+
+def _result(reply: Response) -> CompletionResult | None:
+    try:
+        return CompletionResult.model_validate_json(reply.body)
+    except ValueError:
+        return None
+
+
+def _without_a_look_at_the_id(honest: Read, reply: Response, transaction_id: str) -> Completion:
+    result = _result(reply)
+    return honest(reply, transaction_id if result is None else result.transaction_id)
+
+
+def _202_is_as_good(honest: Read, reply: Response, transaction_id: str) -> Completion:
+    return honest(replace(reply, status=200) if reply.status == 202 else reply, transaction_id)
+
+
+def _any_2xx_is_good(honest: Read, reply: Response, transaction_id: str) -> Completion:
+    return Proven("bm8=", "{}") if 200 <= reply.status < 300 else honest(reply, transaction_id)
+
+
+def _402_means_not_paid(honest: Read, reply: Response, transaction_id: str) -> Completion:
+    return NotPaid() if reply.status == 402 else honest(reply, transaction_id)
+
+
+def _a_refusal_means_not_paid(honest: Read, reply: Response, transaction_id: str) -> Completion:
+    read = honest(reply, transaction_id)
+    return NotPaid() if isinstance(read, Denied) else read
+
+
+def _nonsense_means_not_paid(honest: Read, reply: Response, transaction_id: str) -> Completion:
+    try:
+        return honest(reply, transaction_id)
+    except BadAnswer:
+        return NotPaid()
+
+
+def _no_receipt_asked_for(patch: pytest.MonkeyPatch) -> None:
+    def lax(reply: Response, result: CompletionResult) -> Proven | Unproven:
+        header = reply.first(PAYMENT_RESPONSE)
+        return Unproven("no header") if header is None else Proven(header, "{}")
+
+    patch.setattr(verdict, "_proof_of_payment", lax)
+
+
+def _any_header_will_do(patch: pytest.MonkeyPatch) -> None:
+    def lax(reply: Response, name: str) -> str | None:
+        return next(iter(header_values(reply.headers, name)), None)
+
+    patch.setattr(verdict, "_one_sane", lax)
+
+
+def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(verdict, "_not_paid", lambda _reply, _result: NotPaid())
+
+
+def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:
+    def released(entry: Entry, outcome: Any, **_: Any) -> Generator[Any, Any, Response]:
+        yield from ()
+        return relay.release(outcome.result, "bm8=")
+
+    patch.setattr(redeem, "settle", released)
+
+
+UNPAID, AGAIN = "UNPAID RELEASE", "FRESH 402"
+
+BROKEN: dict[str, tuple[Patch, str, str, str]] = {
+    "no receipt asked for": (_no_receipt_asked_for, "complete", "receipt is", UNPAID),
+    "any header will do": (_any_header_will_do, "complete", "proof", UNPAID),
+    "any id will do": (_reading(_without_a_look_at_the_id), "complete", "another payment", UNPAID),
+    "202 is as good as 200": (_reading(_202_is_as_good), "complete", "all is well", UNPAID),
+    "any 2xx is good": (_reading(_any_2xx_is_good), "complete", "status 2", UNPAID),
+    "402 means not paid": (_reading(_402_means_not_paid), "complete", "402", AGAIN),
+    "a refusal means not paid": (_reading(_a_refusal_means_not_paid), "complete", "status 4", AGAIN),
+    "nonsense means not paid": (_reading(_nonsense_means_not_paid), "complete", "receipt is", AGAIN),
+    "failed is failed, whatever else is said": (_failed_is_failed, "complete", "failed, and", AGAIN),
+    "a look is enough to release": (_a_look_is_enough, "look at an unpaid one", "a perfect lie", UNPAID),
+}
+"""How; at which call and with which faults the matrix must see it; and what it must see."""
