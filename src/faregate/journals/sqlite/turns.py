@@ -107,9 +107,14 @@ class Turns:
 
     def take(self, kind: type[C], wanted: Callable[[C], bool]) -> list[C]:
         """Take along all who wait and are wanted. Who is not served then is put back when the turn ends."""
+        taken: list[C] = []
+        rest: deque[Caller] = deque()
         with self._door:
-            taken = [caller for caller in self._line if isinstance(caller, kind) and wanted(caller)]
-            rest = deque(caller for caller in self._line if caller not in taken)
+            for caller in self._line:
+                if isinstance(caller, kind) and wanted(caller):
+                    taken.append(caller)
+                else:
+                    rest.append(caller)
             self._line, self._taken = rest, [*taken]
         return taken
 
