@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from faregate.emulator import TEST_KEY, Emulator, Settlement, Wallet
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.terms import Terms
 from faregate.merchant.client import MerchantClient
+from faregate.merchant.requests import SucceededCompleteRequest
 from faregate.model import Response
 from faregate.paywall import Paywall
-from tests.doors.service import Service, answers
+from tests.doors.service import Service, answers, changes
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import header
 from tests.servers import serving
@@ -65,17 +66,19 @@ class Seller:
 
         return Paywall(journal=journal, environ=self.environ, **options)
 
-    def held(self, *, ago: float = MINUTE, sells: str = "slow_settlement") -> Sale:
+    def held(self, *, ago: float = MINUTE) -> Sale:
         """A result whose payment still settles. The next look at it finds it settled."""
-        plain = Plain()
+        return self._left_open(ago=ago, sells="slow_settlement")
+
+    def _left_open(self, ago: float, sells: str) -> Sale:
+        plain, known = Plain(), {sale.id for sale in self.sales}
         app = PaywallMiddleware(plain, self.paywall(ago=ago), offers={"/": sells})
-        proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+        instructions = header(ask(app, "/"), b"payment-required")
+        proof = Wallet().pay(instructions)
         assert ask(app, "/", proof)[0]["status"] == 202
-        known = {sale.id for sale in self.sales}
         [new] = [one.transaction_id for one in self.holdings() if one.transaction_id not in known]
-        self.sales.append(
-            Sale(PaywallMiddleware(plain, self.paywall(), offers={"/": sells}), plain, proof, new)
-        )
+        again = PaywallMiddleware(plain, self.paywall(), offers={"/": sells})
+        self.sales.append(Sale(again, plain, proof, new))
         return self.sales[-1]
 
     def stuck(self, *, ago: float = MINUTE) -> Sale:
@@ -86,6 +89,19 @@ class Seller:
         assert sale.paywall.sweep() == 1
         assert self.state(sale) == "stuck"
         return sale
+
+    def waiting(self) -> Sale:
+        """Access said that the payment still settles: nothing was done for it."""
+        unpaid = changes(lambda reply: reply)
+        self.service.fails("access", unpaid, changes(lambda reply: replace(reply, status=202)))
+        return self._left_open(ago=0, sells="daily_report")
+
+    def settles(self, sale: Sale) -> None:
+        """Another seller's process had it completed, and its journal is lost."""
+        revision = next(one.revision_id for one in self.holdings() if one.transaction_id == sale.id)
+        done = SucceededCompleteRequest(revision_id=revision, values={})
+        with MerchantClient(TEST_KEY, self.environ["FAREGATE_BASE_URL"]) as client:
+            assert client.complete_transaction(sale.id, done, sale.proof).result.status == "succeeded"
 
     def holdings(self) -> list[Any]:
         journal: Any = self.paywall().journal

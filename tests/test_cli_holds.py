@@ -199,6 +199,21 @@ def test_a_payment_that_failed_is_closed(seller: Seller, holds: Run) -> None:
     assert served(sale)[0] == 402
 
 
+def test_a_payment_that_is_open_after_all_is_its_payers_to_use(seller: Seller, holds: Run) -> None:
+    sale = seller.waiting()
+    assert holds("release", sale.id)[1].startswith("Kept: the payment is open after all")
+    assert served(sale) == (200, CONTENT.encode())
+    assert seller.statuses() == {sale.id: "succeeded"}
+
+
+def test_a_payment_that_settled_without_us_is_closed_as_paid(seller: Seller, holds: Run) -> None:
+    sale = seller.waiting()
+    seller.settles(sale)
+    assert holds("release", sale.id) == (0, "Closed: it was paid, and there is no result to hand out.\n")
+    assert served(sale)[0] == 409
+    assert sale.plain.runs == 0
+
+
 def test_one_that_somebody_works_on_is_left_to_them(seller: Seller, holds: Run) -> None:
     sale = seller.held()
     journal: Any = seller.paywall().journal

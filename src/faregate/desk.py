@@ -75,28 +75,37 @@ def release(paywall: Paywall, transaction_id: str) -> tuple[str, bool]:
     known(desk, transaction_id)
     flow, heard = redeem(_taken(desk, transaction_id), awaited=False), list[Event]()
     answer = drive(flow, overheard(paywall.world, heard.append), started(flow))
-    is_final = desk.holding(transaction_id) is None
+    left = desk.holding(transaction_id)
+    event = heard[-1] if heard else None
+    if left is None:
+        return _ended_by(event), True
     status = answer.status if isinstance(answer, Response) else 0
-    return _came_of(heard[-1] if heard else None, status, is_final), is_final
+    return _left_by(event, status, left.state), False
 
 
-def _came_of(event: Event | None, status: int, is_final: bool) -> str:
-    """The last that was heard of it; `status` is what its payer would have got."""
+def _ended_by(event: Event | None) -> str:
     match event:
-        case Settled() if is_final:
+        case Settled():
             return "Settled: its payer gets the result with the same payment."
-        case Failed(_, code) if is_final:
+        case Failed(_, code):
             return f"Closed: nothing was charged ({code})."
-        case None if is_final:
+        case _:
             return "Closed: it was paid, and there is no result to hand out."
+
+
+def _left_by(event: Event | None, status: int, state: str) -> str:
+    """`status` is what its payer would have got, `state` that of the row."""
+    match event:
         case Settled() | Failed():
             return "It has ended at the service, but the journal could not write so: do this again later."
         case Held() | Stuck() if status == 202:
             return "Kept: the payment is still settling."
         case Held(_, reason) | Stuck(_, reason):
             return f"Kept: {reason}."
+        case _ if state == "open":
+            return "Kept: the payment is open after all, with nothing done for it. Its payer may come back."
         case _:
-            return "Kept: the payment is open, and nothing was sold for it. Its payer may come back."
+            return "Kept as it was."
 
 
 def give_up(desk: Desk, transaction_id: str, paid: bool) -> None:
