@@ -14,7 +14,8 @@ def number_of_schedules(edges: "array[int]") -> int:
         for target in edges[start + 1 : start + 1 + edges[start]]:
             arrivals[target] += 1
     ways = [0] * len(starts)
-    ways[0], ready, done, total = 1, [0], 0, 0
+    ways[0], done, total = 1, 0, 0
+    ready = [] if arrivals[0] else [0]
     while ready:
         state = ready.pop()
         done += 1
