@@ -36,6 +36,17 @@ def test_one_payment_in_eight_encodings_at_once_runs_once(shop: Shop) -> None:
     assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
 
 
+def test_one_proof_for_eight_requests_at_once_buys_one(shop: Shop) -> None:
+    path = "/do?what=sleep-0.3&number="
+    proof = shop.proof_for(path)
+    with ThreadPoolExecutor(8) as pool:
+        responses = list(pool.map(lambda number: shop.get(f"{path}{number}", proof), range(8)))
+    assert (len(shop.runs()), shop.outcome(), shop.count("complete")) == (1, "succeeded", 1)
+    assert sorted(response.status_code for response in responses) == [200] + [409] * 7
+    refused = [response.json()["code"] for response in responses if response.status_code == 409]
+    assert set(refused) == {"proof_already_used"}
+
+
 def test_many_proofs_at_once_are_not_mixed_up(shop: Shop) -> None:
     path = "/do?what=sleep-0.05"
     proofs = [shop.proof_for(path) for _ in range(16)]

@@ -1,0 +1,115 @@
+"""One payment, used by a crowd at once, over all processes that share a journal: one execution."""
+
+import asyncio
+import base64
+import json
+import sys
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from faregate.emulator import Wallet
+from faregate.journals.terms import DEFAULT_TERMS
+from tests.contract import stacks
+from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, running
+from tests.contract.work import CONTENT
+from tests.doors.service import Service
+from tests.houses.shared import shared
+from tests.journals.crowd import Given, ask_together
+from tests.servers import serving
+
+CROWD = 1000
+SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
+"""Blanks after a comma, after a colon, and at the end: as many spellings of one payment."""
+PROCESSES = {"memory": 1, "sqlite": 4, "redis": 4, "postgres": 4}
+PATH = "/do?what=sleep-0.5"
+
+
+class Raced(Stack):
+    """A seller who says which of his processes answered."""
+
+    def command_line(self, port: int) -> list[str]:
+        filled = self.command.format(port=port, app="tests.journals.race_shop:app")
+        return [sys.executable, "-m", *filled.split()]
+
+
+@dataclass
+class Market:
+    """A seller in several processes, one journal, one service, one payer."""
+
+    server: Server
+    service: Service
+    log: Path
+    processes: int
+    wallet: Wallet = field(default_factory=Wallet)
+
+    def proof(self) -> str:
+        unpaid = httpx.get(self.server.url + PATH, trust_env=False, timeout=30)
+        return self.wallet.pay(unpaid.headers["payment-required"])
+
+    def executions(self) -> list[str]:
+        """The transactions for which a handler ran, in whichever process."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [json.loads(line)["transaction"] for line in lines]
+
+    def standings(self) -> list[str]:
+        """How this payer's transactions truly stand."""
+        books = self.service.emulator._books("daily_report", "test").transactions.values()
+        mine = self.wallet.address.lower()
+        return [record.status for record in books if record.payment.payer.lower() == mine]
+
+
+@pytest.fixture(scope="module", params=PROCESSES)
+def market(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Market]:
+    kind: str = request.param
+    places = {"memory": MEMORY, "sqlite": SQLITE}
+    place = places.get(kind) or shared(kind)
+    command = f"{UVICORN} --backlog 2048 --workers {PROCESSES[kind]}"
+    folder, service = tmp_path_factory.mktemp(kind), Service()
+    patch = pytest.MonkeyPatch()
+    patch.setattr(stacks, "TIMEOUT", 20.0)  # who is slow in a crowd is not silent
+    with (
+        serving(service, lifespan="off", timeout_graceful_shutdown=0) as url,
+        running(Raced(f"race-{kind}", command, "", "asgi", place), url, folder) as server,
+    ):
+        yield Market(server, service, folder / "executions", PROCESSES[kind])
+    patch.undo()
+
+
+def asked(market: Market, proofs: list[str]) -> list[Given]:
+    return asyncio.run(ask_together(market.server.port, PATH, proofs))
+
+
+def test_a_crowd_with_one_proof_gets_one_execution(market: Market) -> None:
+    proof, before = market.proof(), len(market.executions())
+    market.service.asked.clear()
+    given = asked(market, [proof] * CROWD)
+    counted = Counter(one.status for one in given)
+    assert (len(market.executions()) - before, market.standings()) == (1, ["succeeded"])
+    assert (market.service.count("access"), market.service.count("complete")) == (1, 1)
+    assert set(counted) <= {200, 409, 503}
+    assert 1 <= counted[200] <= 1 + DEFAULT_TERMS.redeliveries
+    assert all(CONTENT.encode() in one.body for one in given if one.status == 200)
+    assert not [one for one in given if one.status != 200 and CONTENT.encode() in one.body]
+    assert len({one.process for one in given}) >= market.processes / 2
+
+
+def test_one_payment_in_many_spellings_gets_one_execution(market: Market) -> None:
+    market.wallet, before = Wallet(), len(market.executions())
+    payment = json.loads(base64.b64decode(market.proof()))
+    spelt = [spelling(payment, *spaces) for spaces in SPACES]
+    assert len(set(spelt)) == len(SPACES)
+    given = asked(market, spelt)
+    assert (len(market.executions()) - before, market.standings()) == (1, ["succeeded"])
+    assert Counter(one.status for one in given)[200] == 1
+    assert {one.status for one in given} <= {200, 402, 409, 503}
+    assert not [one for one in given if one.status != 200 and CONTENT.encode() in one.body]
+
+
+def spelling(payment: object, after: int, before: int, behind: int) -> str:
+    text = json.dumps(payment, separators=("," + after * " ", ":" + before * " "))
+    return base64.b64encode((text + behind * " ").encode()).decode()
