@@ -1,6 +1,7 @@
 """What is the SQLite file's own: where it is, what is in it, and what can go wrong with it."""
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -215,6 +216,41 @@ def test_an_outcome_stands_whatever_somebody_writes(journal: SqliteJournal) -> N
     for change in ("result = x'00'", "state = 'claimed'", "state = 'failed'"):
         with pytest.raises(sqlite3.IntegrityError, match=r"decided once|never goes back"):
             written(journal, f"UPDATE journal SET {change}")
+
+
+def test_a_power_cut_takes_no_more_than_what_was_not_yet_on_the_disk(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    """Wherever in the log it struck: what came before is there, and nothing is there by half."""
+    log = tmp_path / "journal.db-wal"
+    ends: list[int] = []
+    ticket = fresh(journal.claim("proof", HERE))
+    ends.append(log.stat().st_size)
+    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    ends.append(log.stat().st_size)
+    journal.decide(ticket, Succeeded(Response(200, (), os.urandom(9000))))
+    ends.append(log.stat().st_size)
+    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    ends.append(log.stat().st_size)
+    states = ("claimed", "running", "ok", "settled")
+    for cut in range(ends[0], ends[-1] + 1, 1024):
+        for tail in (b"", os.urandom(512)):
+            found = state_after(tmp_path, log.read_bytes()[:cut] + tail)
+            assert found == states[sum(end <= cut for end in ends) - 1]
+
+
+def state_after(place: Path, log: bytes) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(place / "journal.db", folder)
+        (Path(folder) / "journal.db-wal").write_bytes(log)
+        left = sqlite(Path(folder), Clock())
+        assert (asked(left, "PRAGMA integrity_check"), asked(left, "SELECT count(*) FROM journal")) == (
+            "ok",
+            1,
+        )
+        state = str(asked(left, "SELECT state FROM journal"))
+        left.disconnect()
+    return state
 
 
 def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from faregate.errors import JournalError, JournalUnreadable
 
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+
 
 def is_busy(error: sqlite3.Error) -> bool:
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _code(error) in _BUSY
 
 
 def concerns_all(error: Exception) -> bool:
@@ -27,9 +29,9 @@ def told(error: sqlite3.Error, path: Path) -> JournalError:
 
 
 def _told(error: sqlite3.Error, path: Path) -> JournalError:
+    if is_busy(error):
+        return busy(path)
     match _code(error):
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return busy(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return JournalUnreadable(
                 f"the journal {path} is damaged ({error}): put a good copy in its place, or move it away to "
