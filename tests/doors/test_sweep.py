@@ -11,6 +11,7 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
+from faregate.walk import Tally, awalk, walk
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header
 from tests.journals.test_contract import Clock
@@ -18,7 +19,15 @@ from tests.journals.test_contract import Clock
 SWEEPS: dict[str, Callable[[Paywall], int]] = {
     "blocking": lambda paywall: paywall.sweep(),
     "async": lambda paywall: asyncio.run(paywall.asweep()),
+    "walk": lambda paywall: counted(walk(paywall)),
+    "async walk": lambda paywall: counted(asyncio.run(awalk(paywall))),
 }
+
+
+def counted(tally: Tally) -> int:
+    """The rows looked at; each of them came to something that was counted."""
+    assert tally.looked_at == tally.settled + tally.failed + tally.held + len(tally.stuck)
+    return tally.looked_at
 
 
 @pytest.mark.parametrize("colour", SWEEPS)
