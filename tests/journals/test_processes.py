@@ -298,7 +298,9 @@ def interrupt(*_):
 signal.signal(signal.SIGALRM, interrupt)
 threads = [threading.Thread(target=write_on, args=[10**6 * place]) for place in (1, 2, 3)]
 for thread in threads: thread.start()
-for number in range(500):
+number = 0
+while hits < 200:
+    number += 1
     try:
         try:
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.002))
@@ -311,12 +313,13 @@ stop.set()
 for thread in threads: thread.join()
 found = file.read(lambda connection: connection.execute("SELECT note FROM notes").fetchall())
 lost = set(told) - {number for (number,) in found}
-print(json.dumps([hits > 50, len(told) > 500, sorted(lost), len(file._writer.turns._line)]))
+writers = {number // 10**6 for number in told}
+print(json.dumps([sorted(lost), len(writers - {0}), len(file._writer.turns._line)]))
 """
 
 
 def test_signals_at_any_moment_stop_only_whom_they_are_for(tmp_path: Path) -> None:
-    assert said(run("sqlite", tmp_path, SIGNALS)) == [True, True, [], 0]
+    assert said(run("sqlite", tmp_path, SIGNALS)) == [[], 3, 0]
 
 
 def test_a_file_may_be_opened_first_by_many_at_once(tmp_path: Path) -> None:
