@@ -273,7 +273,7 @@ MUTANTS = (
            "                self._taken, self._whose = [], None\n", GROUP),
     Mutant("written-after-it-gave-up", SQLITE + "turns.py", "            if caller in self._line:\n                self._line.remove(caller)\n            if self._whose",
            "            if self._whose", GROUP),
-    Mutant("gives-up-while-it-is-written", SQLITE + "turns.py", "timeout = -1.0  #", "timeout = 0.0 if rung else 1 / 0  #", GROUP),
+    Mutant("gives-up-while-it-is-written", SQLITE + "turns.py", "timeout = -1.0  #", "raise TimeoutError  #", GROUP),
     Mutant("nobody-is-called-next", SQLITE + "turns.py", "                self._line[0].ring()\n", "                pass\n", GROUP),
     Mutant("added-to-a-log-with-a-hole", SQLITE + "faults.py", "return _code(error) == sqlite3.SQLITE_IOERR", "return False", GROUP),
     Mutant("readable-by-all", SQLITE + "place.py", "0o600", "0o644", SHELVES),
