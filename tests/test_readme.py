@@ -24,7 +24,7 @@ from tests.servers import serving, serving_wsgi
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "journals", "payers"]),
+    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "journals", "holds", "payers"]),
     *(f"docs/adapters/{page.name}" for page in sorted((ROOT / "docs/adapters").glob("*.md"))),
 )
 SELLER = "http://127.0.0.1:8000"

@@ -77,15 +77,16 @@ def release(paywall: Paywall, transaction_id: str) -> tuple[str, bool]:
     answer = drive(flow, overheard(paywall.world, heard.append), started(flow))
     left = desk.holding(transaction_id)
     event = heard[-1] if heard else None
-    if left is None:
-        return _ended_by(event), True
     status = answer.status if isinstance(answer, Response) else 0
+    if left is None:
+        return _ended_by(event, status), True
     return _left_by(event, status, left.state), False
 
 
-def _ended_by(event: Event | None) -> str:
+def _ended_by(event: Event | None, status: int) -> str:
+    """`status` is what its payer would have got."""
     match event:
-        case Settled():
+        case Settled() if status != 409:
             return "Settled: its payer gets the result with the same payment."
         case Failed(_, code):
             return f"Closed: nothing was charged ({code})."
@@ -94,7 +95,7 @@ def _ended_by(event: Event | None) -> str:
 
 
 def _left_by(event: Event | None, status: int, state: str) -> str:
-    """`status` is what its payer would have got, `state` that of the row."""
+    """`state` is that of the row."""
     match event:
         case Settled() | Failed():
             return "It has ended at the service, but the journal could not write so: do this again later."

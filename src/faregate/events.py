@@ -33,7 +33,7 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A completion proved the payment."""
+    """A completion proved the payment; or it was taken for what is not here to hand out."""
 
     transaction_id: str
 

@@ -9,8 +9,8 @@ from faregate.answers import Standing
 from faregate.errors import ServiceError, TransactionNotFound
 from faregate.model import Failed, Response, Succeeded
 from faregate.records import Entry
-from faregate.settle import close, fail, hold, settle, stick, tell_failed, written
-from faregate.steps import Close, Drop, Flow, GetStanding, Hold, Note, TakeDue
+from faregate.settle import close, close_as_paid, fail, hold, settle, stick, tell_failed, written
+from faregate.steps import Drop, Flow, GetStanding, Hold, Note, TakeDue
 
 BATCH = 1000
 """Rows looked at in one walk, so that a walk has an end."""
@@ -74,7 +74,7 @@ def _watch(entry: Entry) -> Flow[Response | None]:
         case Standing.SUCCEEDED:
             # It was paid and its result is not here, so a new payment would be worse.
             yield from Note("a payment settled whose result is not here", entry.transaction_id)
-            yield from written(Close(entry.ticket, paid=True))
+            yield from close_as_paid(entry)
             return relay.already_used(entry.transaction_id)
         case Standing.AUTHORIZED:
             # Open after all: nothing of ours was started, so its payer may begin anew.

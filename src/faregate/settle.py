@@ -92,7 +92,7 @@ def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Respon
             return None
         case Proven():
             yield from Note("the service settled a payment that was reported as failed", entry.transaction_id)
-            yield from written(Close(entry.ticket, paid=True))
+            yield from close_as_paid(entry)
         case Denied(status, code) if not (doubtful or completion.may_settle_later):
             yield from Note(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
             yield from close(entry, outcome.code)
@@ -142,7 +142,7 @@ def hold(entry: Entry, reason: str) -> Flow[None]:
     if kept:
         yield from Tell(Held(entry.transaction_id, reason))
     else:
-        yield from _tell_stuck(entry, "open for too long")
+        yield from _tell_stuck(entry, f"still open: {reason}")
 
 
 def _hold_or_stick(entry: Entry, refusal: Denied, repeated: bool) -> Flow[None]:
@@ -169,6 +169,12 @@ def close(entry: Entry, code: str) -> Flow[None]:
     """Nothing was charged, for certain."""
     yield from written(Close(entry.ticket))
     yield from Tell(PaymentFailed(entry.transaction_id, code))
+
+
+def close_as_paid(entry: Entry) -> Flow[None]:
+    """It was charged, and there is nothing to hand out: whoever paid must not be asked to pay again."""
+    yield from written(Close(entry.ticket, paid=True))
+    yield from Tell(Settled(entry.transaction_id))
 
 
 def written(step: Drop | Release | Stick | Close) -> Flow[None]:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,12 @@ def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
 def test_a_payment_that_failed_and_the_402_after_it() -> None:
     events = told(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *FRESH_402)
     assert events == [*BEGUN, Failed(TXN, "payment_failed"), Refused(402, "payment_required")]
+
+
+def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:
+    waiting = replace(ENTRY, waiting=True)
+    found = ((TakeDue(), waiting), (STANDING, Standing.SUCCEEDED), NOTE, (Close(TICKET, paid=True), None))
+    assert told(sweep(), *found, (TakeDue(), None)) == [Settled(TXN)]
 
 
 def test_a_row_that_is_left_to_people() -> None:

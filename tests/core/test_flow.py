@@ -814,7 +814,9 @@ def test_the_sweep_looks_at_so_many_rows_at_most() -> None:
 
 def test_what_is_open_beyond_the_horizon_is_told_as_stuck() -> None:
     beyond = ((STANDING, Standing.PENDING), (Hold(TICKET), False), NOTE)
-    assert told(sweep(), (TakeDue(), HELD), *beyond, (TakeDue(), None)) == [Stuck(TXN, "open for too long")]
+    assert told(sweep(), (TakeDue(), HELD), *beyond, (TakeDue(), None)) == [
+        Stuck(TXN, "still open: settling")
+    ]
 
 
 def test_the_sweep_ends_when_the_first_rows_are_due_again() -> None:

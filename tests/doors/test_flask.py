@@ -821,9 +821,9 @@ def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyP
     journal = shop.app.extensions["faregate"].paywall.journal
     assert shop.buy("/late").status_code == 202
     assert run(shop, "sweep") == (0, "Looked at 0 sales.\n")  # it was held a moment ago
-    for later in (5, 20):
+    for later, came_to in ((7, "held"), (27, "settled")):
         monkeypatch.setattr(journal, "_clock", lambda later=later: time.monotonic() + later)
-        assert run(shop, "sweep") == (0, "Looked at 1 sale.\n")
+        assert run(shop, "sweep") == (0, f"Looked at 1 sale: 1 {came_to}.\n")
     assert shop.statuses == ["succeeded"]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from faregate.errors import JournalError
+from faregate.journals.shelf import SEALED
+from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import Terms
 from faregate.model import Failed
 from faregate.records import Again, Entry, Fresh, InProgress, Spent, Void
@@ -170,6 +172,38 @@ def test_what_waits_for_a_payment_can_be_stuck(journal: AnyJournal, clock: Clock
     assert (entry.outcome, entry.waiting) == (None, True)
     journal.release(entry.ticket, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
+
+
+def test_what_was_stuck_without_an_outcome_and_is_open_after_all_is_begun_anew(
+    journal: AnyJournal, clock: Clock
+) -> None:
+    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.stick(owed(journal.claim("proof", HERE)).ticket, "unknown")
+    assert journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+
+
+def test_a_stuck_outcome_is_not_dropped(journal: AnyJournal) -> None:
+    stuck(journal)
+    ticket = owed(journal.claim("proof", HERE)).ticket
+    assert not journal.drop(ticket)
+    assert journal.hold(ticket) is False
+    assert owed(journal.claim("proof", HERE)).outcome == GOOD
+
+
+def test_who_paid_for_nothing_is_remembered_for_a_month(journal: AnyJournal, clock: Clock) -> None:
+    journal.close(decided(journal), True)
+    clock.now += 2_592_000 - 1
+    assert journal.claim("proof", HERE) == Spent(TXN)
+
+
+def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
+    """Nor read: it may be large."""
+    decided(journal)
+    if isinstance(journal, StoredJournal):
+        [record] = journal._shelf.owed(10)
+        assert {record[name] for name in SEALED} == {None}
+        assert record["size"] > 0
 
 
 def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock: Clock) -> None:

@@ -227,7 +227,7 @@ class Row:
             return False
         self._end(State.PAID if paid else State.CLOSED)
         self.outcome = None
-        self.expires_at = now + terms.failed_retention
+        self.expires_at = now + (terms.paid_retention if paid else terms.failed_retention)
         return True
 
     def may_be_forgotten(self, ticket: Ticket) -> bool:
@@ -236,11 +236,13 @@ class Row:
 
     def drop(self, ticket: Ticket, now: float, terms: Terms) -> bool:
         """Give up a claim that may not be forgotten: its payer may come at once, the sweep later."""
-        if not self._is_held(ticket, State.CLAIMED, State.OPEN, State.WAITING):
+        undecided = (State.STUCK,) if self.outcome is None else ()
+        if not self._is_held(ticket, State.CLAIMED, State.OPEN, State.WAITING, *undecided):
             return False
         self.lease_until = now
         if self.state is not State.CLAIMED:
             self.state = State.OPEN
+            self.reason = ""
             self.due_at = now + terms.claim_lease
         return True
 

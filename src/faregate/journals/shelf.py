@@ -39,6 +39,7 @@ class Record(TypedDict):
 
 
 COLUMNS = tuple(Record.__annotations__)
+SEALED = ("proof", "payment_response", "receipt", "result")
 
 
 class TransactionTaken(Exception):
@@ -86,7 +87,7 @@ class Shelf(Protocol):
         ...
 
     def owed(self, limit: int) -> list[Record]:
-        """Rows that owe something, stuck ones among them, from the oldest on."""
+        """Rows that owe something, stuck ones among them, from the oldest on; without what is sealed."""
         ...
 
     def purge(self, now: float, limit: int) -> int:

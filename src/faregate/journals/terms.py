@@ -8,8 +8,10 @@ class Terms:
     """The times of a journal.
 
     `completion_lease` bounds the telling of an outcome; it is added to the time the work may take.
-    A result that a sweep got paid is kept for `undelivered_retention` until its payer comes. What is still
-    open after `horizon` is left to people. `redeliveries` 0 hands a result out once.
+    A result that a sweep got paid is kept for `undelivered_retention` until its payer comes. That a
+    payment was taken without a result to hand out is remembered for `paid_retention`: its payer must not be
+    asked to pay again. What is still open after `horizon` is left to people. `redeliveries` 0 hands a result
+    out once.
     """
 
     claim_lease: float = 30.0
@@ -20,6 +22,7 @@ class Terms:
     redelivery_window: float = 600.0
     redeliveries: int = 3
     failed_retention: float = 3600.0
+    paid_retention: float = 2_592_000.0
     horizon: float = 259_200.0
 
     @classmethod

@@ -12,12 +12,14 @@ from django.db.models import Count, Q, QuerySet, Sum
 from faregate.django.journal.database import impossible, once_more, reading, refresh, writing
 from faregate.django.journal.models import JournalRow
 from faregate.errors import Misconfigured
-from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
 
 T = TypeVar("T")
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
+_PLAIN = tuple(name for name in COLUMNS if name not in SEALED)
+_NOTHING_SEALED = dict.fromkeys(SEALED)
 _UNDECIDED = ("claimed", "open", "waiting", "running", "stuck")
 _FROM: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("closed", "paid", "stuck"), (*_UNDECIDED, "ok", "failed")),
@@ -127,7 +129,10 @@ class DjangoShelf:
     @once_more
     def owed(self, limit: int) -> list[Record]:
         with reading(self._using):
-            return [_record(row) for row in self._owed().order_by("since").values(*COLUMNS)[:limit]]
+            return [
+                _record({**_NOTHING_SEALED, **row})
+                for row in self._owed().order_by("since").values(*_PLAIN)[:limit]
+            ]
 
     @once_more
     def purge(self, now: float, limit: int) -> int:
@@ -173,7 +178,7 @@ def _may_become(changes: Mapping[str, Any]) -> Q:
 
 def _record(row: Mapping[str, Any]) -> Record:
     record: dict[str, Any] = {**row, "key": bytes.fromhex(row["key"])}
-    for sealed in ("proof", "payment_response", "receipt", "result"):
+    for sealed in SEALED:
         # Some databases give a view of their own memory.
         record[sealed] = None if record[sealed] is None else bytes(record[sealed])
     return cast(Record, record)

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import faults
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
 
 T = TypeVar("T")
 PURGE = 8
@@ -21,6 +21,7 @@ PURGE = 8
 ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"
 
 _ALL = ", ".join(COLUMNS)
+_PLAIN = ", ".join("NULL" if name in SEALED else name for name in COLUMNS)
 _TYPES = {bytes: "bytea", int: "bigint", str: "text", float: "float8", bool: "boolean"}
 _VALUES = ", ".join(
     f"%s::{_TYPES[(get_args(kind) or (kind,))[0]]}" for kind in get_type_hints(Record).values()
@@ -29,7 +30,7 @@ _MINE = "FROM faregate_journal WHERE namespace = %s"
 _HOW = "set_config('synchronous_commit', %s, true) <> '' AND set_config('lock_timeout', %s, true) <> ''"
 _FIND = f"SELECT {_ALL} {_MINE} AND key = ANY(%s) ORDER BY array_position(%s, key) LIMIT 1"
 _FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = %s"
-_OWED = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT %s"
+_OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT %s"
 _TAKEN = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND stamp = %s"
 _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0)::bigint {_MINE}"

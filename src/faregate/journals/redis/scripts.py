@@ -80,8 +80,14 @@ write(chosen, set, cleared)
 return read(chosen)
 """
 
+# Without what is sealed, which may be large: the names of the other columns follow the limit.
 OWED = f"""{HEAD}
-return {{'ok', redis.call('ZRANGEBYSCORE', owed, '-inf', '+inf', 'LIMIT', 0, ARGV[3])}}
+local columns, rows = {{}}, {{}}
+for at = 4, #ARGV do table.insert(columns, ARGV[at]) end
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', owed, '-inf', '+inf', 'LIMIT', 0, ARGV[3])) do
+  table.insert(rows, {{key, redis.call('HMGET', row_at(key), unpack(columns))}})
+end
+return {{'ok', rows}}
 """
 
 PURGE = f"""{HEAD}{FORGET}

@@ -8,7 +8,7 @@ from faregate.errors import JournalUnreadable
 from faregate.journals.redis import faults, scripts
 from faregate.journals.redis.connections import Word
 from faregate.journals.redis.server import RedisServer
-from faregate.journals.shelf import Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
 
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
@@ -16,6 +16,9 @@ LOOKED_AT = 32
 """Of the rows that are due longest, so many are compared."""
 APART = 64 * 1024
 """A result of more bytes has a key of its own."""
+
+
+_PLAIN = tuple(name for name in COLUMNS if name not in ("key", *SEALED))
 
 
 class RedisShelf:
@@ -64,10 +67,8 @@ class RedisShelf:
         return _record(self._server.run(scripts.TAKE_DUE, now, LOOKED_AT, *_sent(changes)))
 
     def owed(self, limit: int) -> list[Record]:
-        """One by one: together they may be large."""
-        _, keys = self._server.run(scripts.OWED, limit)
-        found = (self.find([bytes.fromhex(key.decode())]) for key in keys)
-        return [record for record in found if record is not None]
+        _, rows = self._server.run(scripts.OWED, limit, *_PLAIN)
+        return [_row(key, dict(zip(_PLAIN, words, strict=True))) for key, words in rows]
 
     def purge(self, now: float, limit: int) -> int:
         return int(self._server.run(scripts.PURGE, now, limit)[1])
@@ -119,12 +120,20 @@ def _record(answer: list[Any]) -> Record | None:
     if answer[0] == b"no":
         return None
     _, key, flat, apart = answer
-    words: dict[str, bytes] = {name.decode(): word for name, word in zip(flat[::2], flat[1::2], strict=True)}
-    words["key"] = bytes.fromhex(key.decode())
+    words: dict[str, bytes | None] = {
+        name.decode(): word for name, word in zip(flat[::2], flat[1::2], strict=True)
+    }
     if apart is not None:
         words["result"] = apart
+    return _row(key, words)
+
+
+def _row(key: bytes, words: Mapping[str, bytes | None]) -> Record:
+    """A column that is missing has no word, or None."""
+    there = {name: word for name, word in words.items() if word is not None}
+    there["key"] = bytes.fromhex(key.decode())
     try:
-        return cast(Record, {name: _column(words, name) for name in _COLUMNS})
+        return cast(Record, {name: _column(there, name) for name in _COLUMNS})
     except (KeyError, ValueError):
         raise JournalUnreadable("a row in the journal was written by another version of faregate") from None
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from faregate.errors import JournalError
-from faregate.journals.shelf import COLUMNS, Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
 from faregate.journals.sqlite.file import SqliteFile
 
 T = TypeVar("T")
@@ -14,6 +14,7 @@ PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
 _ALL = ", ".join(COLUMNS)
+_PLAIN = ", ".join("NULL" if name in SEALED else name for name in COLUMNS)
 _MINE = "FROM journal WHERE namespace = ?"
 _FIND = f"SELECT {_ALL} {_MINE} AND key = ?"
 _FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = ?"
@@ -23,7 +24,7 @@ _DUE = (
     f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= ? AND due_at <= ? "
     "ORDER BY lease_until LIMIT 1"
 )
-_OWED = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
+_OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN (SELECT rowid {_MINE} AND expires_at <= ? LIMIT ?)"  # noqa: S608
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
