@@ -42,6 +42,8 @@ class Call:
     acts: bool = True
     before: Plans = field(default_factory=dict)
     """What goes wrong besides, so that the sale comes to this call."""
+    twin: bool = False
+    """The same operation as another call's, so that only its own faults are always worth their time."""
 
     def plans(self, fault: Fault, numbers: range | None) -> dict[str, list[Plan]]:
         """What the service has in mind."""
@@ -109,6 +111,13 @@ CALLS = (
     Call("complete", "complete", "/paid", payments_wrong.of_complete),
     Call("complete as failed", "fail", "/refusing", payments_wrong.of_fail),
     Call("look at a paid one", "look", "/paid", lambda: payments_wrong.of_look(True), before=_UNPROVEN),
-    Call("look at an unpaid one", "look", "/paid", lambda: payments_wrong.of_look(False), before=_UNTOLD),
+    Call(
+        "look at an unpaid one",
+        "look",
+        "/paid",
+        lambda: payments_wrong.of_look(False),
+        before=_UNTOLD,
+        twin=True,
+    ),
     Call("close of a free one", "execution", "/free", payments_wrong.of_execution, acts=False),
 )

@@ -67,7 +67,7 @@ def some_cases(call: Call, stand: Stand) -> list[Case]:
     """Each fault meets the first call on one stand, and a repeated one on a stand unlike it."""
     number = STANDS.index(stand)
     found = []
-    for place, fault in enumerate(call.faults()):
+    for place, fault in enumerate(call.own() if call.twin else call.faults()):
         if place % len(STANDS) == number:
             found.append(Case(call, fault, "first"))
         elif place % len(STANDS) == number ^ 1:

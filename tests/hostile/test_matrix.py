@@ -23,7 +23,7 @@ def test_a_service_that_misbehaves(
     cases = every_case(call) if os.environ.get(EVERYTHING) else some_cases(call, stand)
     asyncio.run(play(cases, stand, houses))
     tally.count(cases)
-    assert not [f"{case.name}: {case.wrongs}" for case in cases if case.wrongs]
+    assert "\n".join(f"{case.name}: {case.wrongs}" for case in cases if case.wrongs) == ""
     assert not houses.street.strayed
     assert not exceptions.seen
 
