@@ -1,8 +1,42 @@
-"""What holds for all tests: what could not be run on this machine is said at the end."""
+"""What holds for all tests: which of them keep together, and what could not be run on this machine."""
 
 import pytest
 
 from tests.houses.shared import not_run
+
+NOT_RUN = "not run"
+"""What a worker tells of it at its end."""
+ALONE = ("running", "kind", "stand")
+"""Parameters that have servers, or a long time, of their own."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n`: the tests of a file run in one process, and those of one server, of which ever file."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    place = item.nodeid.partition("::")[0]
+    called = getattr(item, "callspec", None)
+    given = {} if called is None else called.params
+    if "running" in given:
+        return f"stack {given['running'].name}"
+    return " ".join((place, *(str(given[name]) for name in ALONE if name in given)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """A worker of pytest-xdist is done."""
+    output: dict[str, dict[str, int]] = getattr(node, "workeroutput", {})
+    not_run.update(output.get(NOT_RUN, {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[NOT_RUN] = dict(not_run)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -865,7 +865,8 @@ def test_a_listener_of_the_settings_is_told(listener: Any) -> None:
     TOLD.clear()
     with served("wsgi", path("paid", SOLD(content)), FAREGATE={"ON_EVENT": listener}) as site:
         assert site.ask("/paid").status_code == 402
-    assert TOLD == [Refused(402, "payment_required")]
+    (told,) = TOLD
+    assert told == Refused(402, "payment_required")
 
 
 def test_a_listener_that_is_not_there_fails_the_start() -> None:
