@@ -67,8 +67,9 @@ class Journal(Protocol):
         ...
 
     def drop(self, ticket: Ticket) -> Answer[bool]:
-        """Give up a claim for which no work was started; False if somebody else has it by now.
+        """Give up a claim for which no work was started.
 
+        False if somebody else has it by now, or its row knows of a transaction.
         It is forgotten, unless a transaction may hang on it.
         """
         ...

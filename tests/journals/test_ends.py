@@ -127,6 +127,9 @@ def test_who_drops_a_claim_learns_whether_it_was_his(journal: AnyJournal, clock:
     quick = fresh(journal.claim("proof", HERE))
     assert not journal.drop(slow)
     assert journal.drop(quick)
+    again = fresh(journal.claim("proof", HERE))
+    assert not journal.start(quick, TXN, ACR, WORK_SECONDS)
+    assert not journal.drop(again)  # a transaction is known by now, and its payer is not asked to pay again
     alone = fresh(journal.claim("another", HERE))
     assert journal.drop(alone)
     assert not journal.drop(alone)
@@ -179,7 +182,7 @@ def test_what_was_stuck_without_an_outcome_and_is_open_after_all_is_begun_anew(
 ) -> None:
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.stick(owed(journal.claim("proof", HERE)).ticket, "unknown")
-    assert journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    assert not journal.drop(owed(journal.claim("proof", HERE)).ticket)
     assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 

@@ -126,6 +126,8 @@ MUTANTS = (
     Mutant("people-take-what-is-leased", STORED, 'record["lease_until"] > now:\n            return None', "False:\n            return None", SHELVES),
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if ours:\n", "    if True:\n"),
+    Mutant("402-for-a-transaction-that-was-learned", STORED, "                return unknown\n", "                return True\n", SHELVES),
+    Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is State.CLAIMED", "", ("tests/core", "tests/journals/test_ends.py")),
     Mutant("402-while-unknown", FLOW,
            "            return again if again is not None else (yield from _fresh_instructions(sale))",
            "            return (yield from _fresh_instructions(sale))"),

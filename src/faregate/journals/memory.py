@@ -145,7 +145,7 @@ class MemoryJournal:
         if row.may_be_forgotten(ticket):
             self._forget(row)
             return True
-        return row.drop(ticket, self._clock(), self._terms)
+        return row.drop(ticket, self._clock(), self._terms) and row.state is State.CLAIMED
 
     # What is owed
 

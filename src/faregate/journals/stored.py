@@ -194,6 +194,7 @@ class StoredJournal:
             if record is None:
                 return False
             row = self._codec.open(record)
+            unknown = row.state is State.CLAIMED
             if row.may_be_forgotten(ticket):
                 done = self._shelf.delete(record["key"], record["stamp"])
             elif row.drop(ticket, now, self._terms):
@@ -201,7 +202,7 @@ class StoredJournal:
             else:
                 return False
             if done:
-                return True
+                return unknown
         raise _crowded()
 
     def _change(
