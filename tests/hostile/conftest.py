@@ -1,22 +1,15 @@
-"""The servers of a session, and the figures at its end."""
+"""The servers of a session, and what holds for each of its tests."""
 
-import json
 import logging
-import os
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
-from tests.hostile.matrix import Tally
+from tests.hostile import figures
 from tests.hostile.stand import House, house
 
-FIGURES = "FAREGATE_HOSTILE_FIGURES"
-"""Names a file for the figures, as JSON."""
 EVERYTHING = "FAREGATE_HOSTILE_EVERYTHING"
 """Set: each fault at each call, in each window, on each stand."""
-
-_tally = Tally()
 
 
 @pytest.fixture(scope="session", name="houses")
@@ -25,9 +18,11 @@ def _house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
         yield opened
 
 
-@pytest.fixture
-def tally() -> Tally:
-    return _tally
+@pytest.fixture(scope="session", autouse=True)
+def _figures(pytestconfig: pytest.Config) -> None:
+    """Unless the run has them already."""
+    if not pytestconfig.pluginmanager.has_plugin(figures.__name__):
+        pytestconfig.pluginmanager.register(figures, figures.__name__)
 
 
 @pytest.fixture(autouse=True)
@@ -54,20 +49,3 @@ def exceptions() -> Generator[Exceptions]:
     logging.getLogger().addHandler(handler)
     yield handler
     logging.getLogger().removeHandler(handler)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not _tally.cases:
-        return
-    terminalreporter.write_line(
-        f"hostile service: {_tally.cases} cases of {len(_tally.pairs)} faults at calls, "
-        f"{_tally.visits} answers to payers, {sum(_tally.wrongs.values())} wrong"
-    )
-    if path := os.environ.get(FIGURES):
-        figures = {
-            "cases": _tally.cases,
-            "faults": len(_tally.pairs),
-            "visits": _tally.visits,
-            "wrongs": dict(_tally.wrongs),
-        }
-        Path(path).write_text(json.dumps(figures) + "\n")

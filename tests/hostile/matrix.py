@@ -1,8 +1,6 @@
-"""All cases of a call on one stand, played many at a time, and what came of them."""
+"""All cases of a call on one stand, played many at a time."""
 
 import asyncio
-from collections import Counter
-from dataclasses import dataclass, field
 
 from tests.hostile.calls import Call
 from tests.hostile.case import WINDOWS, Case
@@ -16,45 +14,24 @@ LONGEST = 10.0
 """Seconds."""
 
 
-@dataclass
-class Tally:
-    """The figures of a run."""
-
-    cases: int = 0
-    visits: int = 0
-    pairs: set[str] = field(default_factory=set)
-    wrongs: Counter[str] = field(default_factory=Counter)
-
-    def count(self, cases: list[Case]) -> None:
-        self.cases += len(cases)
-        self.visits += sum(case.visits for case in cases)
-        self.pairs |= {f"{case.call.name}: {case.fault.name}" for case in cases}
-        self.wrongs.update(wrong.partition(" (")[0] for case in cases for wrong in case.wrongs)
-
-
 async def play(cases: list[Case], stand: Stand, house: House) -> None:
     """All of them, each to its end."""
     limits = {mute: asyncio.Semaphore(number) for mute, number in AT_ONCE.items()}
 
     async def one(number: int, clients: Payers) -> None:
         async with limits[cases[number].fault.mute]:
-            while True:
-                await Story(cases[number], stand, house, clients).play()
-                if not _was_too_hasty(cases[number]):
-                    break
+            await Story(cases[number], stand, house, clients).play()
+            while not cases[number].met and cases[number].patience < LONGEST:
                 cases[number] = _slower(cases[number])
+                await Story(cases[number], stand, house, clients).play()
 
     async with payers(house.urls) as clients, asyncio.TaskGroup() as group:
         for number in range(len(cases)):
             group.create_task(one(number, clients))
 
 
-def _was_too_hasty(case: Case) -> bool:
-    """On a busy machine a seller may give up on a call before the one that was to be met."""
-    return case.fault.mute and not case.met and case.patience < LONGEST
-
-
 def _slower(case: Case) -> Case:
+    """On a busy machine a call may be lost before the one that was to go wrong."""
     return Case(case.call, case.fault, case.window, patience=4 * case.patience)
 
 

@@ -11,15 +11,14 @@ import pytest
 
 from tests.hostile.calls import CALLS, Call
 from tests.hostile.conftest import EVERYTHING, Exceptions
-from tests.hostile.matrix import Tally, every_case, play, some_cases
+from tests.hostile.figures import tally
+from tests.hostile.matrix import every_case, play, some_cases
 from tests.hostile.stand import STANDS, House, Stand
 
 
 @pytest.mark.parametrize("stand", STANDS, ids=str)
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_a_service_that_misbehaves(
-    call: Call, stand: Stand, houses: House, tally: Tally, exceptions: Exceptions
-) -> None:
+def test_a_service_that_misbehaves(call: Call, stand: Stand, houses: House, exceptions: Exceptions) -> None:
     cases = every_case(call) if os.environ.get(EVERYTHING) else some_cases(call, stand)
     asyncio.run(play(cases, stand, houses))
     tally.count(cases)
