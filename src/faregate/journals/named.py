@@ -1,6 +1,7 @@
 """Journals by name, as `FAREGATE_JOURNAL` names them. Each is imported when it is named, and no other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TypedDict
 
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
@@ -14,6 +15,14 @@ POSTGRES = ("postgresql:", "postgres:")
 NAMES = "'memory:', 'sqlite:///absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
 
 
+class Options(TypedDict):
+    """What every stored journal is told."""
+
+    keys: Sequence[bytes]
+    namespace: str
+    terms: Terms
+
+
 def named_journal(name: str, keys: Sequence[bytes], namespace: str, terms: Terms) -> Journal:
     """The journal called so; nothing is opened yet. Raises `Misconfigured`."""
     check(name)
@@ -21,9 +30,9 @@ def named_journal(name: str, keys: Sequence[bytes], namespace: str, terms: Terms
         return MemoryJournal(namespace=namespace, terms=terms)
     scheme = name.partition(":")[0]
     extra = "sqlite" if scheme == "sqlite" else "redis" if scheme.startswith("redis") else "postgres"
-    make: dict[str, Callable[..., Journal]] = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}
+    make = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}[extra]
     try:
-        return make[extra](name, keys=keys, namespace=namespace, terms=terms)
+        return make(name, Options(keys=keys, namespace=namespace, terms=terms))
     except ModuleNotFoundError as error:
         needs = f"FAREGATE_JOURNAL={scheme}: needs packages of its own: pip install 'faregate[{extra}]'"
         raise Misconfigured(needs) from error
@@ -49,22 +58,19 @@ def _sqlite_path(rest: str) -> str:
     return "" if path.startswith("//") or not path.strip("/") or path == ":memory:" else path
 
 
-def _sqlite(name: str, **options: object) -> Journal:
+def _sqlite(name: str, options: Options) -> Journal:
     from faregate.journals.sqlite import SqliteJournal
 
-    make: Callable[..., Journal] = SqliteJournal
-    return make(_sqlite_path(name.partition(":")[2]), **options)
+    return SqliteJournal(_sqlite_path(name.partition(":")[2]), **options)
 
 
-def _redis(name: str, **options: object) -> Journal:
+def _redis(name: str, options: Options) -> Journal:
     from faregate.journals.redis import RedisJournal
 
-    make: Callable[..., Journal] = RedisJournal
-    return make(name, **options)
+    return RedisJournal(name, **options)
 
 
-def _postgres(name: str, **options: object) -> Journal:
+def _postgres(name: str, options: Options) -> Journal:
     from faregate.journals.postgres import PostgresJournal
 
-    make: Callable[..., Journal] = PostgresJournal
-    return make(name, **options)
+    return PostgresJournal(name, **options)
