@@ -9,6 +9,7 @@ from tests.hostile.forgery import LIE
 from tests.hostile.shops import CONTENT
 
 SECRETS = (TEST_KEY, INNER, LIE, "Traceback", "127.0.0.1", "faregate", "httpx", "pydantic", "_error")
+NEVER_MET = "the fault was never met"
 OPEN = ("authorized", "settling", "reconciling", "succeeded")
 
 
@@ -78,7 +79,7 @@ def look_back(case: Case) -> None:
     """When the service was well for long enough."""
     case.wrongs += case.service.mistakes
     if not case.met:
-        case.wrong("the fault was never met")
+        case.wrong(NEVER_MET)
     paid = [run for run in case.runs if run is not None]
     if case.call.path != "/free" and len(paid) > 1:
         case.wrong(f"EXECUTED {len(paid)} TIMES")
