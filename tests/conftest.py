@@ -4,6 +4,7 @@ import pytest
 
 from tests.houses.shared import not_run
 
+pytest_plugins = ("tests.hostile.figures",)
 NOT_RUN = "not run"
 """What a worker tells of it at its end."""
 ALONE = ("running", "kind", "stand")

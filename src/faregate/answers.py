@@ -90,11 +90,6 @@ class Denied:
     retry_after: str | None = None
 
     @property
-    def may_settle_later(self) -> bool:
-        """Whether the refusal may be about the call, or the moment, rather than the transaction."""
-        return self.status >= 500 or self.status in (401, 403, 408, 409, 423, 425, 429)
-
-    @property
     def is_about_the_transaction(self) -> bool:
         """Whether asking again would be answered in the same way: unknown there, or in conflict."""
         return self.status in (400, 404, 409, 410, 422)

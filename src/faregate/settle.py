@@ -55,7 +55,7 @@ def _decided(entry: Entry, outcome: Outcome) -> Flow[bool]:
 
 def settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -> Flow[Response | None]:
     """Complete; what the payer gets is decided here and nowhere else."""
-    completion, doubtful = yield from _complete(entry, outcome)
+    completion = yield from _complete(entry, outcome)
     match completion:
         case Proven(payment_response, receipt):
             # The payment is proven, whatever the journal says now.
@@ -72,10 +72,7 @@ def settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -
             return None
         case Denied(status, code, retry_after):
             yield from Note(f"completion was refused: {status} {code}", entry.transaction_id)
-            if repeated or doubtful or completion.may_settle_later:
-                yield from _hold_or_stick(entry, completion, repeated)
-            else:
-                yield from close(entry, code)
+            yield from _hold_or_stick(entry, completion, repeated)
             return relay.denied(status, entry.transaction_id, retry_after)
         case Unproven(reason):
             yield from Note(f"the payment is not proven: {reason}", entry.transaction_id)
@@ -85,7 +82,7 @@ def settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -
 
 def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Response | None]:
     """Report that the work gave nothing to sell."""
-    completion, doubtful = yield from _complete(entry, outcome)
+    completion = yield from _complete(entry, outcome)
     match completion:
         case NotPaid():
             yield from close(entry, outcome.code)
@@ -93,9 +90,6 @@ def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Respon
         case Proven():
             yield from Note("the service settled a payment that was reported as failed", entry.transaction_id)
             yield from close_as_paid(entry)
-        case Denied(status, code) if not (doubtful or completion.may_settle_later):
-            yield from Note(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
-            yield from close(entry, outcome.code)
         case Denied(status, code):
             yield from Note(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
             yield from _hold_or_stick(entry, completion, repeated)
@@ -105,17 +99,15 @@ def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Respon
     return relay.unconfirmed(entry.transaction_id)
 
 
-def _complete(entry: Entry, outcome: Outcome) -> Flow[tuple[Completion, bool]]:
-    """The first clear answer within the bound, and whether an earlier attempt was not clear."""
+def _complete(entry: Entry, outcome: Outcome) -> Flow[Completion]:
+    """The first clear answer within the bound."""
     completion = yield from _complete_once(entry, outcome)
-    doubtful = False
     for pause in COMPLETE_PAUSES:
         if not _worth_repeating(completion):
             break
-        doubtful = True
         yield from Wait(pause)
         completion = yield from _complete_once(entry, outcome)
-    return completion, doubtful
+    return completion
 
 
 def _complete_once(entry: Entry, outcome: Outcome) -> Flow[Completion]:

@@ -177,26 +177,34 @@ def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "later"),
+    ("status", "final"),
     [
-        (400, False),
-        (401, True),
-        (403, True),
-        (404, False),
-        (408, True),
+        (400, True),
+        (401, False),
+        (403, False),
+        (404, True),
+        (408, False),
         (409, True),
-        (423, True),
-        (425, True),
-        (422, False),
-        (429, True),
-        (500, True),
+        (422, True),
+        (429, False),
     ],
 )
-def test_a_refusal_and_whether_it_may_pass(status: int, later: bool) -> None:
+def test_a_refusal_and_what_it_is_about(status: int, final: bool) -> None:
     refusal = read_completion(answer(status, ERROR, ("Retry-After", "5")), SOLD)
     assert refusal == Denied(status, "c", "5")
     assert isinstance(refusal, Denied)
-    assert refusal.may_settle_later is later
+    assert refusal.is_about_the_transaction is final
+
+
+@pytest.mark.parametrize("status", [100, 201, 302, 402, 600, 999])
+def test_a_status_that_cannot_be_relayed_proves_nothing(status: int) -> None:
+    assert isinstance(read_completion(answer(status, ERROR), SOLD), Unproven)
+
+
+def test_a_name_that_is_said_twice_is_nothing_said() -> None:
+    """Readers differ in which of two values they take: one of them says that it is free."""
+    with pytest.raises(BadAnswer, match="two values"):
+        read_access(answer(200, b'{"transaction_id":"%s","transaction_id":null}' % TXN.encode()))
 
 
 @pytest.mark.parametrize(
@@ -240,8 +248,12 @@ def test_standing() -> None:
     assert read_standing(DETAIL, SOLD) is Standing.SUCCEEDED
     assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.PENDING
     assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.PENDING
-    failed = changed(DETAIL, lambda body: (body.update(status="failed"), body.pop("receipt")))
-    assert read_standing(failed, SOLD) is Standing.FAILED
+    signs = ("receipt", "settled_at", "settled_atomic", "transaction_hash")
+    clean = changed(DETAIL, lambda body: (body.update(status="failed"), [body.pop(sign) for sign in signs]))
+    assert read_standing(clean, SOLD) is Standing.FAILED
+    for sign in signs:
+        told = json.loads(DETAIL.body)[sign]
+        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is Standing.PENDING
     for status, standing in [
         ("authorized", Standing.AUTHORIZED),
         ("settling", Standing.PENDING),

@@ -129,8 +129,8 @@ def _proof_of_payment(reply: Response, result: CompletionResult) -> Proven | Unp
 
 
 def _refusal(reply: Response) -> Denied | Unproven:
-    # A 402 here must not reach the payer, who would sign a new payment for it.
-    if reply.status < 400 or reply.status == 402:
+    # A 402 here must not reach the payer, who would sign a new payment for it. Above 599 no server relays it.
+    if not 400 <= reply.status < 600 or reply.status == 402:
         return Unproven(f"complete was answered with {reply.status}")
     error = error_of(reply)
     code = error.code if isinstance(error, ApiError) else "unreadable"
@@ -147,12 +147,17 @@ def read_standing(reply: Response, transaction_id: str) -> Standing:
     match detail.status:
         case "succeeded" if detail.receipt is not None:
             return Standing.SUCCEEDED
-        case "failed" if detail.receipt is None:
+        case "failed" if not _looks_settled(detail):
             return Standing.FAILED
         case "authorized":
             return Standing.AUTHORIZED
         case _:
             return Standing.PENDING
+
+
+def _looks_settled(detail: TransactionDetail) -> bool:
+    signs = (detail.receipt, detail.settled_at, detail.settled_atomic, detail.transaction_hash)
+    return any(sign is not None for sign in signs)
 
 
 def _one_sane(reply: Response, name: str) -> str | None:

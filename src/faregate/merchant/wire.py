@@ -4,6 +4,7 @@
 socket, colour or key is used is not known here.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -161,16 +162,24 @@ def _read_complete(reply: Response) -> Completed:
 def parse(model: type[M], reply: Response) -> M:
     """The body as `model`, or `BadAnswer` naming the first thing wrong (never the body itself)."""
     try:
-        return model.model_validate_json(reply.body)
-    except (ValidationError, RecursionError) as error:
+        answer = model.model_validate_json(reply.body)
+        json.loads(reply.body, object_pairs_hook=_said_once)
+        return answer
+    except (ValueError, RecursionError) as error:
         raise BadAnswer(f"HTTP {reply.status}: not a {model.__name__}: {_first_fault(error)}") from None
+
+
+def _said_once(pairs: list[tuple[str, object]]) -> None:
+    """Of two values of one name some readers take the first, some the last: nothing is said then."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("one name has two values")
 
 
 def _first_fault(error: Exception) -> str:
     if isinstance(error, ValidationError):
         fault = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}"
-    return "nested too deeply"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 class _Pending(AccessDecision):

@@ -8,6 +8,7 @@ not happen: redirects, cookies, proxies, netrc.
 import ssl
 from functools import cache
 from time import monotonic
+from typing import Any
 
 import httpcore
 
@@ -92,6 +93,8 @@ class HttpcoreTransport:
                 came += chunk
                 if len(came) > MAX_REPLY_BYTES:
                     break
+            if (connection := _spoilt(response)) is not None:
+                connection.close()
         return response.status, _pairs(response), bytes(came)
 
     async def asend(
@@ -123,6 +126,8 @@ class HttpcoreTransport:
             except httpcore.NetworkError:
                 if len(came) <= MAX_REPLY_BYTES:
                     raise
+            if (connection := _spoilt(response)) is not None:
+                await connection.aclose()
         return response.status, _pairs(response), bytes(came)
 
     def close(self) -> None:
@@ -130,6 +135,13 @@ class HttpcoreTransport:
 
     async def aclose(self) -> None:
         await self._async_pools.close()
+
+
+def _spoilt(response: httpcore.Response) -> Any:
+    """The connection, if more came on it than this reply: httpcore would read the rest as the next one's."""
+    connection = getattr(getattr(response.stream, "_stream", None), "_connection", None)
+    state = getattr(connection, "_h11_state", None)
+    return connection if state is not None and state.trailing_data[0] else None
 
 
 def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
