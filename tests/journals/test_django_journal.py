@@ -193,7 +193,9 @@ def test_nothing_of_a_payment_can_be_read_from_the_table(journal: StoredJournal)
 
 @pytest.fixture
 def admin() -> Generator[Client]:
+    """Of a table without the rows of other tests."""
     User.objects.filter(username="root").delete()
+    JournalRow.objects.all().delete()
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     yield client

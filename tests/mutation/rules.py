@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-CORE = ("tests/core", "tests/journals")
+CORE = (
+    "tests/core",
+    *(f"tests/journals/test_{name}.py" for name in ("contract", "ends", "memory", "stored")),
+)
 SHELVES = tuple(
     f"tests/journals/test_{name}.py" for name in ("stored", "ends", "sqlite", "django_journal", "threaded")
 )
