@@ -18,6 +18,7 @@ from faregate.journals.sqlite import SqliteJournal
 from tests.doors.service import answers, with_body
 from tests.doors.test_starlette import CONTENT
 from tests.left_open import DAY, UNKNOWN, Sale, Seller, selling
+from tests.merchant.samples import SETTLEMENT
 
 Run = Callable[..., tuple[int, str]]
 REFUSED = "completion was refused: 404 transaction_not_found"
@@ -194,7 +195,7 @@ def test_a_service_that_does_not_answer_changes_nothing(seller: Seller, holds: R
 
 def test_a_payment_that_failed_is_closed(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
-    seller.service.fails("transaction", with_body(status="failed", receipt=None))
+    seller.service.fails("transaction", with_body(status="failed", receipt=None, **dict.fromkeys(SETTLEMENT)))
     assert holds("release", sale.id) == (0, "Closed: nothing was charged (payment_failed).\n")
     assert served(sale)[0] == 402
 

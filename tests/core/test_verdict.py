@@ -29,6 +29,7 @@ from faregate.merchant.verdict import read_access, read_completion, read_standin
 from faregate.merchant.wire import Call, access, complete_transaction, get_transaction
 from faregate.model import Response, WireRequest
 from tests.core.play import OTHER_TXN, TXN
+from tests.merchant.samples import SETTLEMENT
 
 ERROR = {"code": "c", "message": "m"}
 UNAUTHENTICATED = {"code": "unauthenticated", "message": "m"}
@@ -248,7 +249,7 @@ def test_standing() -> None:
     assert read_standing(DETAIL, SOLD) is Standing.SUCCEEDED
     assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.PENDING
     assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.PENDING
-    signs = ("receipt", "settled_at", "settled_atomic", "transaction_hash")
+    signs = ("receipt", *SETTLEMENT)
     clean = changed(DETAIL, lambda body: (body.update(status="failed"), [body.pop(sign) for sign in signs]))
     assert read_standing(clean, SOLD) is Standing.FAILED
     for sign in signs:

@@ -21,7 +21,7 @@ from tests.hostile.fields_wrong import (
 from tests.hostile.forgery import JSON, LIE, said
 from tests.hostile.frames_wrong import says, trailing
 from tests.hostile.service import Fault
-from tests.merchant.samples import RECEIPT, TAIL
+from tests.merchant.samples import RECEIPT, SETTLEMENT, TAIL
 
 IDS = (*JUNK, OTHER, f"rex_{TAIL}", f"TXN_{TAIL}", f" {OTHER}", f"{OTHER}\n", f"{OTHER}0", [OTHER])
 STATUSES = (
@@ -107,7 +107,7 @@ def of_look(paid: bool) -> Iterator[Fault]:
     yield from twisted("of another payment, all of it", also(elsewhere))
     for name in ("payer", "payment_request_id", "created_at"):
         yield from field(name, NEVER)
-    for name in ("settled_at", "settled_atomic", "transaction_hash"):
+    for name in SETTLEMENT:
         yield from field(name, (0, [], {}, "x"))
     for change in ({"status": "failed"}, {"status": "failed", "receipt": None}):
         twist = also(change)

@@ -62,6 +62,8 @@ TRANSACTION: dict[str, Any] = {
     "settled_atomic": "10000",
     "transaction_hash": HASH,
 }
+SETTLEMENT = ("settled_at", "settled_atomic", "transaction_hash")
+"""What a transaction has only if it was paid for."""
 COMPLETED: dict[str, Any] = {
     "transaction_id": TXN,
     "status": "succeeded",

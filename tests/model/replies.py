@@ -8,7 +8,7 @@ from typing import Any
 from faregate.errors import FaregateError, NoAnswer
 from faregate.merchant.verdict import read_access, read_completion, read_standing
 from faregate.model import Header, Response
-from tests.merchant.samples import COMPLETED, TRANSACTION
+from tests.merchant.samples import COMPLETED, SETTLEMENT, TRANSACTION
 from tests.model.service import AUTHORIZED, CONFLICT, FAILED, NEW, SETTLING, SUCCEEDED, UNKNOWN
 
 WELL = "well"
@@ -93,8 +93,10 @@ def _completion(said: str, txn: str) -> Response:
 
 
 def _detail(said: str, txn: str) -> Response:
-    receipt = {"receipt": _about(COMPLETED, "transaction_id", txn)["receipt"]} if said == SUCCEEDED else {}
-    return _answer(200, _about(TRANSACTION, "id", txn) | {"status": said} | receipt)
+    body = _about(TRANSACTION, "id", txn) | {"status": said}
+    if said == SUCCEEDED:
+        return _answer(200, body | {"receipt": _about(COMPLETED, "transaction_id", txn)["receipt"]})
+    return _answer(200, {name: value for name, value in body.items() if name not in SETTLEMENT})
 
 
 def _about(sample: dict[str, Any], name: str, txn: str) -> dict[str, Any]:
