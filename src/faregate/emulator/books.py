@@ -8,7 +8,8 @@ from faregate.emulator.goods import Settlement
 from faregate.emulator.holds import Holds
 from faregate.emulator.identifiers import Ids
 from faregate.emulator.payments import Payment, Payments
-from faregate.emulator.state import ExecutionRecord, PayerRecord, Sale, TransactionRecord
+from faregate.emulator.register import Register
+from faregate.emulator.state import FINAL, ExecutionRecord, PayerRecord, Sale, TransactionRecord
 from faregate.emulator.timeline import Timeline
 from faregate.emulator.world import Seller
 from faregate.merchant.types import Environment
@@ -28,6 +29,8 @@ class Books:
     ids: Ids
     payments: Payments
     expose_execution_id: bool = False
+    settlement: Settlement | None = None
+    """How payments end of which no payer, resource or transaction says more."""
     payer_settlements: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
     holds: Holds = field(default_factory=Holds)
     payers: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
@@ -35,6 +38,11 @@ class Books:
     executions: dict[str, ExecutionRecord] = field(default_factory=dict[str, ExecutionRecord])
     due: list[Due] = field(default_factory=list[Due])
     """A heap of payments that settle by the clock."""
+    register: Register[TransactionRecord] = field(default_factory=Register[TransactionRecord])
+    """All transactions, to be listed as of any moment; each payer has one of its own."""
+    observed: list[PayerRecord] = field(default_factory=list[PayerRecord])
+    """The payers in the order they were observed."""
+    _payers_by_id: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
     _uses: dict[tuple[str, str, str], TransactionRecord] = field(
         default_factory=dict[tuple[str, str, str], TransactionRecord]
     )
@@ -46,21 +54,38 @@ class Books:
     def authorize(self, sale: Sale, payment: Payment, payer: str) -> TransactionRecord:
         """A new open transaction; from here on the authorization is used."""
         now = self.timeline.stamp()
+        known = self.payers.get(payer.lower())
         record = TransactionRecord(
             id=self.ids("txn", now),
             number=len(self.transactions) + 1,
             payment_request_id=self.ids("prq", now),
-            payer=self._payer(payer, now),
+            payer=known or PayerRecord(self.ids("pyr", now), payer, now),
             sale=sale,
             payment=payment,
             created_at=now,
             history=[(now, "authorized")],
         )
-        record.payer.transactions.append(record)
-        self.transactions[record.id] = record
-        self._uses[_use(sale, payment)] = record
-        self.holds.add(record)
+        self.adopt(record)
         return record
+
+    def adopt(self, record: TransactionRecord) -> None:
+        """Takes a transaction into the books, with its payer and all that has happened to it by now.
+
+        New or from elsewhere, but in the order of `number`; `ValueError` otherwise. A payment that is to
+        settle by the clock goes to `due` besides.
+        """
+        self.register.add(record)
+        record.payer.transactions.add(record)
+        record.registers = (self.register, record.payer.transactions)
+        self.transactions[record.id] = record
+        self._uses[_use(record.sale, record.payment)] = record
+        if record.payer.id not in self._payers_by_id:
+            self._observe(record.payer)
+        if record.status not in FINAL:
+            self.holds.add(record)
+
+    def payer(self, payer_id: str) -> PayerRecord | None:
+        return self._payers_by_id.get(payer_id)
 
     def begin_execution(self, sale: Sale) -> ExecutionRecord:
         """A free execution of this revision."""
@@ -68,11 +93,10 @@ class Books:
         self.executions[record.id] = record
         return record
 
-    def _payer(self, identifier: str, now: datetime) -> PayerRecord:
-        key = identifier.lower()
-        if key not in self.payers:
-            self.payers[key] = PayerRecord(self.ids("pyr", now), identifier, now)
-        return self.payers[key]
+    def _observe(self, payer: PayerRecord) -> None:
+        self.payers[payer.identifier.lower()] = payer
+        self._payers_by_id[payer.id] = payer
+        self.observed.append(payer)
 
 
 def _use(sale: Sale, payment: Payment) -> tuple[str, str, str]:

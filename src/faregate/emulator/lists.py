@@ -1,7 +1,8 @@
 """The list envelope and the lists of transactions, payers and resources (spec: List envelope). Pure."""
 
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 from urllib.parse import urlencode
 
@@ -12,8 +13,10 @@ from faregate.emulator.calls import Call
 from faregate.emulator.catalog import Listing
 from faregate.emulator.queries import ListQuery, flag, list_query, one_of
 from faregate.emulator.receipts import item
+from faregate.emulator.register import Register
 from faregate.emulator.replies import answer_value, invalid
-from faregate.emulator.state import STATUSES
+from faregate.emulator.settling import advance
+from faregate.emulator.state import STATUSES, TransactionRecord
 from faregate.merchant.answers import Page, Payer, Resource
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import ROOT
@@ -25,23 +28,41 @@ _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 def list_transactions(books: Books, call: Call) -> Response:
     query = list_query(call, books.timeline, ("status", "payer_id"))
-    found = (record for record in books.transactions.values() if record.created_at <= query.as_of)
+    # What fell due while this call was on its way belongs into its snapshot.
+    advance(books, query.as_of)
+    register, status = _register(books, query), _status(query)
+    count = register.count(query.as_of, status)
+    return _page(
+        count,
+        lambda start, stop: register.between(start, stop, query.as_of, status),
+        query,
+        "/transactions",
+        lambda record: item(record, query.as_of),
+    )
+
+
+def _register(books: Books, query: ListQuery) -> Register[TransactionRecord]:
+    """All transactions, or those of one payer."""
     payer_id = query.filters.get("payer_id")
-    if payer_id is not None:
-        if not _PAYER_ID.fullmatch(payer_id):
-            raise invalid("payer_id is not a payer id")
-        found = (record for record in found if record.payer.id == payer_id)
-    if "status" in query.filters:
-        status = one_of("status", query.filters["status"], STATUSES)
-        found = (record for record in found if record.status_at(query.as_of) == status)
-    return _page(found, query, "/transactions", lambda record: item(record, query.as_of))
+    if payer_id is None:
+        return books.register
+    if not _PAYER_ID.fullmatch(payer_id):
+        raise invalid("payer_id is not a payer id")
+    payer = books.payer(payer_id)
+    return Register[TransactionRecord]() if payer is None else payer.transactions
+
+
+def _status(query: ListQuery) -> str | None:
+    status = query.filters.get("status")
+    return None if status is None else one_of("status", status, STATUSES)
 
 
 def list_payers(books: Books, call: Call) -> Response:
     query = list_query(call, books.timeline)
-    found = (payer for payer in books.payers.values() if payer.created_at <= query.as_of)
+    count = bisect_right(books.observed, query.as_of, key=lambda payer: payer.created_at)
     return _page(
-        found,
+        count,
+        lambda start, stop: books.observed[start:stop],
         query,
         "/payers",
         lambda payer: Payer(
@@ -58,7 +79,10 @@ def list_resources(books: Books, call: Call) -> Response:
     archived = flag("archived", query.filters.get("archived", "false"))
     made = (listing for listing in books.catalog.listings.values() if listing.created_at <= query.as_of)
     found = (listing for listing in made if listing.archived(query.as_of) == archived)
-    return _page(sorted(found, key=lambda listing: listing.created_at), query, "/resources", _resource)
+    oldest_first = sorted(found, key=lambda listing: listing.created_at)
+    return _page(
+        len(oldest_first), lambda start, stop: oldest_first[start:stop], query, "/resources", _resource
+    )
 
 
 def _resource(listing: Listing) -> Resource:
@@ -72,17 +96,21 @@ def _resource(listing: Listing) -> Resource:
     )
 
 
-def _page(oldest_first: Iterable[T], query: ListQuery, path: str, show: Callable[[T], BaseModel]) -> Response:
-    """One page of what the snapshot holds; `count` is all of it."""
-    records = list(oldest_first)
-    if query.newest_first:
-        records.reverse()
-    start = (query.page - 1) * query.page_size
-    end = start + query.page_size
-    envelope = Page[BaseModel](items=[], count=len(records), as_of=query.as_of, next=None)
+def _page(
+    count: int,
+    between: Callable[[int, int], Sequence[T]],
+    query: ListQuery,
+    path: str,
+    show: Callable[[T], BaseModel],
+) -> Response:
+    """One page of a snapshot of `count` records; `between` gives those of two places, oldest first."""
+    start = min((query.page - 1) * query.page_size, count)
+    end = min(start + query.page_size, count)
+    records = between(count - end, count - start)[::-1] if query.newest_first else between(start, end)
+    envelope = Page[BaseModel](items=[], count=count, as_of=query.as_of, next=None)
     shown = envelope.model_dump(mode="json")
-    shown["items"] = [show(one).model_dump(mode="json", exclude_none=True) for one in records[start:end]]
-    if end < len(records):
+    shown["items"] = [show(one).model_dump(mode="json", exclude_none=True) for one in records]
+    if end < count:
         shown["next"] = _address(path, query, shown["as_of"])
     return answer_value(shown)
 

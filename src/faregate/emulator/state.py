@@ -7,6 +7,7 @@ from typing import Final, Literal
 from faregate.emulator.catalog import Listing, Published
 from faregate.emulator.goods import Settlement
 from faregate.emulator.payments import Payment, Terms
+from faregate.emulator.register import Register
 from faregate.merchant.answers import ReceiptDocument
 from faregate.merchant.requests import (
     AccessRequest,
@@ -18,6 +19,7 @@ from faregate.merchant.requests import (
 Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
 STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "reconciling", "failed", "succeeded")
 PENDING: Final = ("settling", "reconciling")
+FINAL: Final = ("failed", "succeeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ class PayerRecord:
     id: str
     identifier: str
     created_at: datetime
-    transactions: list["TransactionRecord"] = field(default_factory=list["TransactionRecord"])
+    transactions: "Register[TransactionRecord]" = field(default_factory=lambda: Register[TransactionRecord]())
 
     def last_transaction_at(self, moment: datetime) -> datetime | None:
-        """The newest transaction that existed at this moment."""
-        made = (record.created_at for record in reversed(self.transactions))
-        return next((at for at in made if at <= moment), None)
+        """When the newest transaction that existed at this moment was made."""
+        newest = self.transactions.newest(moment)
+        return newest.created_at if newest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class TransactionRecord:
     plan: Settlement | None = None
     reads: int = 0
     settled: Settled | None = None
+    registers: tuple["Register[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
+    """Where it is listed; `Books.adopt` puts it there."""
 
     @property
     def status(self) -> Status:
@@ -80,7 +84,10 @@ class TransactionRecord:
         return next(status for began, status in reversed(self.history) if began <= moment)
 
     def move(self, status: Status, at: datetime) -> None:
+        """The only place where a status changes: lists learn of it here."""
         if status != self.status:
+            for register in self.registers:
+                register.moved(self, self.status, status, at)
             self.history.append((at, status))
 
 

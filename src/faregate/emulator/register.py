@@ -1,0 +1,129 @@
+"""Transactions in the order they were made, counted and paged as they stood at any moment. Pure.
+
+A list must show the present and every past moment alike, at a cost that does not grow with what
+there is. So the register is divided into blocks, large ones into smaller ones. Each block keeps the
+moments at which its records took on a status and lost it: two sorted lists, whose difference up to a
+moment is how many had the status then. A page is found by passing over whole blocks.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Final, Generic, Protocol, TypeVar
+
+BLOCKS: Final = (32_768, 1_024, 32)
+"""Records in a block, from the largest kind to the smallest."""
+SMALL: Final = BLOCKS[-1]
+"""A register of up to so many records is read through: most payers pay a few times."""
+
+
+class Dated(Protocol):
+    """What a register asks of its records. `number` and `created_at` never go down from one to the next."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def created_at(self) -> datetime: ...
+    @property
+    def history(self) -> Sequence[tuple[datetime, str]]: ...
+    def status_at(self, moment: datetime, /) -> str: ...
+
+
+R = TypeVar("R", bound=Dated)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """When the records of one block took on one status, and when they lost it; both sorted."""
+
+    taken: list[datetime] = field(default_factory=list[datetime])
+    lost: list[datetime] = field(default_factory=list[datetime])
+
+    def at(self, moment: datetime) -> int:
+        return bisect_right(self.taken, moment) - bisect_right(self.lost, moment)
+
+
+class Register(Generic[R]):
+    """Told of every new record (`add`) and every change of a status (`moved`), it answers for any moment."""
+
+    def __init__(self) -> None:
+        self._records: list[R] = []
+        self._tallies: defaultdict[tuple[int, int, str], _Tally] = defaultdict(_Tally)
+
+    def add(self, record: R) -> None:
+        """The newest record, with all that has happened to it; `ValueError` if it is not the newest."""
+        if self._records and record.number <= self._records[-1].number:
+            raise ValueError(f"transaction number {record.number} comes after {self._records[-1].number}")
+        self._records.append(record)
+        size = len(self._records)
+        if size > SMALL:
+            first = size - 1 if self._tallies else 0
+            for position in range(first, size):
+                self._count(position)
+
+    def moved(self, record: R, before: str, after: str, at: datetime) -> None:
+        """This record of the register changed its status."""
+        if len(self._records) > SMALL:
+            position = bisect_left(self._records, record.number, key=lambda one: one.number)
+            self._change(position, before, after, at)
+
+    def newest(self, moment: datetime) -> R | None:
+        """The last record made by this moment."""
+        made = self._made_by(moment)
+        return self._records[made - 1] if made else None
+
+    def count(self, moment: datetime, status: str | None = None) -> int:
+        """How many there were at this moment, of this status if one is given."""
+        made = self._made_by(moment)
+        if status is None:
+            return made
+        if len(self._records) <= SMALL:
+            return sum(record.status_at(moment) == status for record in self._records[:made])
+        blocks = range(-(-made // BLOCKS[0]))
+        return sum(self._held(BLOCKS[0], block, status, moment) for block in blocks)
+
+    def between(self, start: int, stop: int, moment: datetime, status: str | None = None) -> list[R]:
+        """Those that `count` counts, oldest first, from place `start` (the first is 0) to before `stop`."""
+        made = self._made_by(moment)
+        if status is None:
+            return self._records[start : min(stop, made)]
+        sizes = BLOCKS if len(self._records) > SMALL else ()
+        return list(islice(self._found(sizes, 0, made, start, status, moment), stop - start))
+
+    def _found(
+        self, sizes: tuple[int, ...], first: int, end: int, skip: int, status: str, moment: datetime
+    ) -> Iterator[R]:
+        """Those of this status among the positions from `first` up to before `end`, less the first `skip`."""
+        if not sizes:
+            fitting = (record for record in self._records[first:end] if record.status_at(moment) == status)
+            yield from islice(fitting, skip, None)
+            return
+        for begin in range(first, end, sizes[0]):
+            held = self._held(sizes[0], begin // sizes[0], status, moment)
+            if held > skip:
+                inside = min(begin + sizes[0], end)
+                yield from self._found(sizes[1:], begin, inside, skip, status, moment)
+            skip = max(0, skip - held)
+
+    def _made_by(self, moment: datetime) -> int:
+        return bisect_right(self._records, moment, key=lambda one: one.created_at)
+
+    def _held(self, size: int, block: int, status: str, moment: datetime) -> int:
+        tally = self._tallies.get((size, block, status))
+        return 0 if tally is None else tally.at(moment)
+
+    def _count(self, position: int) -> None:
+        before = None
+        for at, status in self._records[position].history:
+            self._change(position, before, status, at)
+            before = status
+
+    def _change(self, position: int, before: str | None, after: str, at: datetime) -> None:
+        for size in BLOCKS:
+            block = position // size
+            insort(self._tallies[size, block, after].taken, at)
+            if before is not None:
+                insort(self._tallies[size, block, before].lost, at)
