@@ -1,7 +1,7 @@
 """What is sold: resources, revisions, values, and how a payment ends. Plain frozen data."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic import StringConstraints as Text
@@ -26,17 +26,36 @@ class Part(BaseModel):
 
 
 class Settlement(Part):
-    """When and how a payment ends. Zero is at once; reads are GETs and repeated completes."""
+    """When and how a payment ends: one measure of time, `via` until then, and `to` in the end.
+
+    Zero is at once; reads are GETs and repeated completes. `until_expiry` waits until `validBefore` of
+    the authorization has passed, and then always fails. `manual` waits to be told.
+    """
 
     after_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
     after_reads: Annotated[int, Field(strict=True, ge=0)] | None = None
+    until_expiry: Annotated[bool, Field(strict=True)] = False
+    manual: Annotated[bool, Field(strict=True)] = False
     via: Literal["settling", "reconciling"] = "settling"
     to: Literal["succeeded", "failed"] = "succeeded"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _what_expires_fails(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        told = cast("dict[str, Any]", given)
+        return {"to": "failed", **told} if told.get("until_expiry") else told
+
     @model_validator(mode="after")
     def _one_measure(self) -> Self:
-        if (self.after_seconds is None) == (self.after_reads is None):
-            raise ValueError("give either after_seconds or after_reads")
+        counted = (self.after_seconds is not None, self.after_reads is not None)
+        if sum((*counted, self.until_expiry, self.manual)) != 1:
+            raise ValueError("give exactly one of after_seconds, after_reads, until_expiry and manual")
+        if self.until_expiry and self.to == "succeeded":
+            raise ValueError("what waits until_expiry fails: leave `to` out")
+        if self.manual and self.to == "failed":
+            raise ValueError("what is manual ends as it is told: leave `to` out")
         return self
 
 

@@ -3,15 +3,17 @@
 import base64
 import json
 import secrets
-from typing import Any
+from typing import Any, Self
 
 from eth_account import Account
 
 from faregate.emulator.edge import system_clock
+from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.payments import X402_VERSION, Payment
 from faregate.emulator.signatures import signable
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS, Token
+from faregate.errors import Misconfigured
 
 
 class Wallet:
@@ -20,6 +22,14 @@ class Wallet:
     def __init__(self, private_key: str | None = None, *, clock: Clock = system_clock) -> None:
         self._account = Account.from_key(private_key or "0x" + secrets.token_hex(32))
         self._clock = clock
+
+    @classmethod
+    def test(cls, name: str, *, clock: Clock = system_clock) -> Self:
+        """The wallet of a test payer, such as `slow`; `Misconfigured` if there is none of this name."""
+        payer = TEST_PAYERS.get(name)
+        if payer is None:
+            raise Misconfigured(f"there is no test payer {name!r}; there are {', '.join(TEST_PAYERS)}")
+        return cls(payer.private_key, clock=clock)
 
     @property
     def address(self) -> str:

@@ -64,13 +64,18 @@ class PayerSetup(Part):
 
 
 class World(Part):
-    """The whole account. A payer nobody named starts with `default_balance` atomic units of each asset."""
+    """The whole account. A payer nobody named starts with `default_balance` atomic units of each asset.
+
+    Payments end as `settlement` says where neither their resource nor their payer says more: without it
+    at once.
+    """
 
     resources: Annotated[tuple[Resource, ...], Field(min_length=1)]
     keys: Annotated[tuple[Key, ...], Field(min_length=1)]
     seller: Seller = Seller()
     payers: tuple[PayerSetup, ...] = ()
     default_balance: AtomicAmount = 1_000_000_000
+    settlement: Settlement | None = None
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
