@@ -12,6 +12,7 @@ from faregate.emulator.edge import random_id, system_clock
 from faregate.emulator.goods import Revision, Settlement
 from faregate.emulator.identifiers import Ids
 from faregate.emulator.ledger import SimulatedLedger
+from faregate.emulator.payers import payers_of
 from faregate.emulator.payments import Payments
 from faregate.emulator.service import Answered, Service
 from faregate.emulator.timeline import Clock
@@ -148,8 +149,8 @@ def funded_ledger(world: World) -> SimulatedLedger:
     ledger = SimulatedLedger(world.default_balance)
     for token in TOKENS.values():
         ledger.fund(token, world.seller.pay_to, 0)
-    for payer in world.payers:
-        for environment in BOTH:
+    for environment in BOTH:
+        for payer in payers_of(world, environment):
             for asset, balance in payer.balances.items():
                 ledger.fund(TOKENS[environment, asset], payer.address, balance)
     return ledger

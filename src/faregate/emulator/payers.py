@@ -52,6 +52,15 @@ def payers_of(world: World, environment: Environment) -> tuple[PayerSetup, ...]:
     return (*world.payers, *(one.setup() for one in TEST_PAYERS.values() if one.address not in named))
 
 
+def settlements_of(world: World, environment: Environment) -> dict[str, Settlement]:
+    """How the payments of such payers end, by address in lower case."""
+    return {
+        payer.address.lower(): payer.settlement
+        for payer in payers_of(world, environment)
+        if payer.settlement is not None
+    }
+
+
 _ALL: Final = (
     TestPayer(
         name="good",

@@ -14,6 +14,7 @@ from faregate.emulator.catalog import build_catalog
 from faregate.emulator.goods import BEGINNING
 from faregate.emulator.identifiers import Ids, derived_id
 from faregate.emulator.keys import demand, key_of
+from faregate.emulator.payers import settlements_of
 from faregate.emulator.payments import Payments
 from faregate.emulator.replies import Refusal
 from faregate.emulator.routes import find_route
@@ -52,7 +53,6 @@ class Service:
         self._keys = {key.key: key for key in world.keys}
         self._allow_live = allow_live
         timeline = Timeline(clock)
-        settlements = {p.address.lower(): p.settlement for p in world.payers if p.settlement}
         environments: tuple[Environment, ...] = ("test", "live")
         self.books = {
             name: Books(
@@ -64,7 +64,8 @@ class Service:
                 ids=ids,
                 payments=payments,
                 expose_execution_id=expose_execution_id,
-                payer_settlements=dict(settlements),
+                settlement=world.settlement,
+                payer_settlements=settlements_of(world, name),
             )
             for name in environments
         }
