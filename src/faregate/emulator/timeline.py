@@ -36,3 +36,8 @@ class Timeline:
             return None
         self._fence = max(self._fence, moment)
         return moment
+
+    def rewind(self, to: datetime) -> None:
+        """Time stands at `to` again, unless it was earlier: what came later never happened."""
+        self._latest = min(self._latest, to)
+        self._fence = min(self._fence, to)
