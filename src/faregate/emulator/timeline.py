@@ -38,6 +38,6 @@ class Timeline:
         return moment
 
     def rewind(self, to: datetime) -> None:
-        """Time stands at `to` again, unless it was earlier: what came later never happened."""
-        self._latest = min(self._latest, to)
+        """Another state comes back, last changed at `to`: what was stamped or shown later never happened."""
+        self._latest = to
         self._fence = min(self._fence, to)
