@@ -1,26 +1,24 @@
 """What the state machine may not have by itself: the real clock, and chance."""
 
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from typing import Final
 
+from faregate.emulator.clock import WorldClock
 from faregate.emulator.identifiers import shaped_id
+
+FIRST_MORNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
-class ManualClock:
+class ManualClock(WorldClock):
     """A clock that stands still until it is told to go: for tests."""
 
-    def __init__(self, start: datetime | None = None) -> None:
-        self._now = start or datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        self._now += timedelta(seconds=seconds)
+    def __init__(self, start: datetime = FIRST_MORNING) -> None:
+        super().__init__(system_clock, frozen_at=start)
 
 
 def random_id(prefix: str, moment: datetime, /) -> str:

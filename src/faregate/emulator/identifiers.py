@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from faregate.errors import Misconfigured
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -11,6 +13,14 @@ class Ids(Protocol):
     """The id source: a new id of this prefix, made at this moment."""
 
     def __call__(self, prefix: str, moment: datetime, /) -> str: ...
+
+
+@runtime_checkable
+class RewindableIds(Ids, Protocol):
+    """An id source that a snapshot can take back to where it was."""
+
+    def state(self) -> int: ...
+    def restore(self, state: int) -> None: ...
 
 
 def shaped_id(prefix: str, moment: datetime, entropy: int) -> str:
@@ -24,8 +34,7 @@ def shaped_id(prefix: str, moment: datetime, entropy: int) -> str:
 
 def derived_id(prefix: str, moment: datetime, *parts: str) -> str:
     """The same id for the same parts, every time: for what the seller set up, not what happens."""
-    digest = sha256("\0".join((prefix, *parts)).encode()).digest()
-    return shaped_id(prefix, moment, int.from_bytes(digest[:10], "big"))
+    return shaped_id(prefix, moment, _entropy_of(prefix, *parts))
 
 
 class CountedIds:
@@ -36,4 +45,35 @@ class CountedIds:
 
     def __call__(self, prefix: str, moment: datetime, /) -> str:
         self._count += 1
-        return shaped_id(prefix, moment, self._count)
+        return shaped_id(prefix, moment, self._entropy(prefix))
+
+    def state(self) -> int:
+        """How many ids it has given."""
+        return self._count
+
+    def restore(self, state: int) -> None:
+        """The ids after this many come again. `Misconfigured` if this cannot be a state."""
+        if type(state) is not int or state < 0:
+            raise Misconfigured(f"the state of an id source is a number of ids, not {state!r}")
+        self._count = state
+
+    def _entropy(self, prefix: str) -> int:
+        return self._count
+
+
+class SeededIds(CountedIds):
+    """An id source that looks like chance: the same seed and the same story give the same ids.
+
+    The seed may be a number or a text; `7` and `"7"` are one.
+    """
+
+    def __init__(self, seed: int | str) -> None:
+        super().__init__()
+        self._seed = str(seed)
+
+    def _entropy(self, prefix: str) -> int:
+        return _entropy_of(self._seed, str(self._count), prefix)
+
+
+def _entropy_of(*parts: str) -> int:
+    return int.from_bytes(sha256("\0".join(parts).encode()).digest()[:10], "big")

@@ -1,0 +1,124 @@
+"""The clock of a world: it stands still, runs with the real one, or faster or slower. Pure.
+
+It never runs backwards, whatever the clock behind it does: only `restore` brings an earlier moment back.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AwareDatetime, Field, ValidationError
+
+from faregate.emulator.goods import Part
+from faregate.emulator.timeline import Clock
+from faregate.errors import Misconfigured
+
+FASTEST: Final = 86_400.0
+"""A day in a second."""
+Mode = Literal["frozen", "real", "scaled"]
+
+
+class ClockState(Part):
+    """At the moment `real` of the clock behind it was `world` here; since then it runs at `rate`."""
+
+    world: AwareDatetime
+    real: AwareDatetime
+    rate: Annotated[float, Field(strict=True, ge=0, le=FASTEST)]
+
+
+@dataclass(slots=True)
+class _Course:
+    """A stretch of time at one rate. Replaced as a whole, so that nobody reads half a change."""
+
+    latest: datetime
+    world: datetime
+    real: datetime
+    rate: float
+
+    def at(self, real: datetime) -> datetime:
+        self.latest = max(self.latest, self.world + (real - self.real) * self.rate)
+        return self.latest
+
+
+class WorldClock:
+    """Gives the present of a world, in UTC. Runs with `source` until it is told otherwise.
+
+    `frozen_at` lets it begin at any moment, past or future, standing still.
+    """
+
+    def __init__(self, source: Clock, *, frozen_at: datetime | None = None) -> None:
+        self._source = source
+        real = self._real()
+        self._course = _course(real, real, 1.0) if frozen_at is None else _course(_utc(frozen_at), real, 0.0)
+
+    def __call__(self) -> datetime:
+        return self._course.at(self._real())
+
+    @property
+    def rate(self) -> float:
+        """Seconds here for one second of the clock behind it; 0 is frozen."""
+        return self._course.rate
+
+    @property
+    def mode(self) -> Mode:
+        return "frozen" if self.rate == 0 else "real" if self.rate == 1 else "scaled"
+
+    def freeze(self, at: datetime | None = None) -> None:
+        """Stands still, now or at a moment to come. `Misconfigured` for one that has passed."""
+        real = self._real()
+        now = self._course.at(real)
+        moment = now if at is None else _utc(at)
+        if moment < now:
+            raise Misconfigured(f"time does not run backwards from {now.isoformat()}: restore a snapshot")
+        self._course = _course(moment, real, 0.0)
+
+    def run(self, rate: float = 1.0) -> None:
+        """Runs on from where it is, `rate` times as fast as the clock behind it: 1 keeps step with it."""
+        if not 0 < rate <= FASTEST:
+            raise Misconfigured(f"the rate of a clock is above 0 and at most {FASTEST:g}, not {rate}")
+        real = self._real()
+        self._course = _course(self._course.at(real), real, float(rate))
+
+    def advance(self, seconds: float) -> None:
+        """Goes forward by so many seconds at once, to the microsecond, and then on as before."""
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise Misconfigured(f"time advances by 0 seconds or more, not by {seconds}")
+        real = self._real()
+        try:
+            later = self._course.at(real) + timedelta(seconds=seconds)
+        except OverflowError:
+            raise Misconfigured(f"{seconds} seconds from now there is no date any more") from None
+        self._course = _course(later, real, self.rate)
+
+    def state(self) -> dict[str, Any]:
+        """Everything about it, for JSON; how far it is from the clock behind it, rather than its moment."""
+        real = self._real()
+        return ClockState(world=self._course.at(real), real=real, rate=self.rate).model_dump(mode="json")
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As if it had run on since `state` was taken; `Misconfigured` if that is no such state.
+
+        So a frozen clock shows the same moment again, and a running one is as far ahead as it was.
+        """
+        try:
+            found = ClockState.model_validate(dict(state))
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(step) for step in fault["loc"])
+            raise Misconfigured(f"this is no state of a clock: {place}: {fault['msg']}") from None
+        self._course = _course(_utc(found.world), _utc(found.real), found.rate)
+
+    def _real(self) -> datetime:
+        return self._source().astimezone(UTC)
+
+
+def _course(world: datetime, real: datetime, rate: float) -> _Course:
+    return _Course(world, world, real, rate)
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise Misconfigured(f"a moment needs a timezone: {moment.isoformat()}")
+    return moment.astimezone(UTC)
