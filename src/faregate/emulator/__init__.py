@@ -10,12 +10,14 @@ else:
     del _eth_account
 
 from faregate.emulator.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.emulator.clock import WorldClock
 from faregate.emulator.edge import ManualClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.goods import Resource, Revision, Settlement, Value
-from faregate.emulator.identifiers import CountedIds
+from faregate.emulator.identifiers import CountedIds, SeededIds
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.mounts import EmulatorTransport, app, transport
+from faregate.emulator.payers import TEST_PAYERS, TestPayer
 from faregate.emulator.wallet import Wallet
 from faregate.emulator.world import Key, PayerSetup, Seller, World
 
@@ -23,6 +25,7 @@ __all__ = [
     "LIVE_KEY",
     "READ_ONLY_TEST_KEY",
     "TEST_KEY",
+    "TEST_PAYERS",
     "CountedIds",
     "Emulator",
     "EmulatorTransport",
@@ -31,12 +34,15 @@ __all__ = [
     "PayerSetup",
     "Resource",
     "Revision",
+    "SeededIds",
     "Seller",
     "Settlement",
     "SimulatedLedger",
+    "TestPayer",
     "Value",
     "Wallet",
     "World",
+    "WorldClock",
     "app",
     "transport",
 ]
