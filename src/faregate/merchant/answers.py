@@ -1,14 +1,17 @@
 """What the service says: decisions, results, receipts, list items (spec: Resources and their fields)."""
 
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Final, Generic, TypeVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
-from faregate.merchant.base import AnswerModel
+from faregate.merchant.base import CLOSED, AnswerModel
 from faregate.merchant.types import (
     AtomicAmount,
+    CompletionStatus,
     Currency,
     EvmAddress,
+    IssuedAt,
     Moment,
     NetworkIdentifier,
     NextPageUrl,
@@ -16,15 +19,33 @@ from faregate.merchant.types import (
     PayerId,
     PayerIdentifier,
     PaymentRequestId,
+    PaymentResponse,
     PriceId,
     ReceiptId,
     ResourceExecutionId,
     ResourceId,
     TransactionHash,
     TransactionId,
+    TransactionStatus,
+    Url,
 )
 
 T = TypeVar("T")
+
+_PROOFS: Final = ("payment_response", "receipt", "transaction_hash")
+_SUCCEEDED: Final[JsonDict] = {"properties": {"status": {"const": "succeeded"}}}
+_PROVEN: Final[JsonDict] = {
+    "if": _SUCCEEDED,
+    "then": {"properties": {name: {"not": {"type": "null"}} for name in _PROOFS}},
+    "else": {"properties": {name: {"type": "null"} for name in _PROOFS}},
+}
+"""Null until the payment succeeds, and there from then on (spec: Completion result)."""
+_RECEIPTED: Final[JsonDict] = {
+    "if": _SUCCEEDED,
+    "then": {"required": ["receipt"], "properties": {"receipt": {"not": {"type": "null"}}}},
+    "else": {"properties": {"receipt": {"type": "null"}}},
+}
+"""A receipt once the payment succeeded, and only then (spec: What the service does, rule 5)."""
 
 
 class AccessDecision(AnswerModel):
@@ -57,7 +78,7 @@ class ReceiptPrice(AnswerModel):
 class ReceiptResource(AnswerModel):
     id: ResourceId
     name: str
-    url: str
+    url: Url
 
 
 class ReceiptSeller(AnswerModel):
@@ -72,7 +93,7 @@ class ReceiptDocument(AnswerModel):
     transaction_id: TransactionId
     environment: str
     environment_key: str
-    issued_at: Moment
+    issued_at: IssuedAt
     schema_version: int
     payment: ReceiptPayment
     price: ReceiptPrice
@@ -81,11 +102,13 @@ class ReceiptDocument(AnswerModel):
 
 
 class CompletionResult(AnswerModel):
-    """Answer of complete, 200 or 202. `status` is an open set; all five fields are always there."""
+    """Answer of complete, 200 or 202. All five fields are always there; to the client `status` is open."""
+
+    model_config = ConfigDict(json_schema_extra=_PROVEN)
 
     transaction_id: TransactionId
-    status: str
-    payment_response: str | None
+    status: CompletionStatus
+    payment_response: PaymentResponse | None
     receipt: ReceiptDocument | None
     transaction_hash: TransactionHash | None
 
@@ -100,7 +123,7 @@ class Transaction(AnswerModel):
     id: TransactionId
     payer: EvmAddress
     payment_request_id: PaymentRequestId
-    status: str
+    status: TransactionStatus
     created_at: Moment
     authorized_at: Moment | None = None
     authorized_atomic: AtomicAmount | None = None
@@ -111,6 +134,8 @@ class Transaction(AnswerModel):
 
 class TransactionDetail(Transaction):
     """A transaction and, only after its payment finished, the receipt."""
+
+    model_config = ConfigDict(json_schema_extra=_RECEIPTED)
 
     receipt: ReceiptDocument | None = None
 
@@ -126,7 +151,7 @@ class Resource(AnswerModel):
     id: ResourceId
     name: str
     description: str = ""
-    image_url: str | None = None
+    image_url: Url | None = None
     created_at: Moment
     updated_at: Moment | None = None
 
@@ -142,6 +167,8 @@ class Page(AnswerModel, Generic[T]):
 
 class ErrorBody(AnswerModel):
     """Every error of the service: a stable `code` for machines, a `message` for people."""
+
+    model_config = CLOSED
 
     code: str
     message: str

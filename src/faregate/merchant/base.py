@@ -4,7 +4,12 @@ A *request* refuses properties the spec does not name. An *answer* tolerates the
 does not know, because the service may grow: an unknown status is pending, never succeeded.
 """
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict
+
+CLOSED: Final = ConfigDict(json_schema_extra={"additionalProperties": False})
+"""For an answer that the spec says has no other properties: described so, but tolerated by the client."""
 
 
 class RequestModel(BaseModel):

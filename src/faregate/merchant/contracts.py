@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from faregate.merchant.base import AnswerModel
+from faregate.merchant.base import CLOSED, AnswerModel
 from faregate.merchant.types import (
     DECIMAL_PATTERN,
     IntegrationKey,
@@ -60,6 +60,8 @@ class BearerScheme(AnswerModel):
 
 
 class SecuritySchemes(AnswerModel):
+    model_config = CLOSED
+
     merchant_api_key: Annotated[BearerScheme, Field(alias="merchantApiKey")] = BearerScheme()
 
 
@@ -70,6 +72,8 @@ class Components(AnswerModel):
 
 class EmptyPath(AnswerModel):
     """A path of the contracts document; it carries no routes."""
+
+    model_config = CLOSED
 
 
 Scope = Annotated[str, StringConstraints(min_length=1)]

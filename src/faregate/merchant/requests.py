@@ -1,19 +1,24 @@
 """What may be sent: bodies and queries of the eight operations (spec: Endpoints)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter, WithJsonSchema
 
 from faregate.merchant.base import RequestModel
 from faregate.merchant.types import (
     DecimalValue,
     Description,
     FailureCode,
+    ListOrder,
     MimeType,
+    PageNumber,
+    PageSize,
     PayerId,
     ResourceUrl,
     RevisionId,
     SettlementAsset,
+    SnapshotTimestamp,
+    TransactionStatus,
     ValueName,
 )
 
@@ -72,19 +77,30 @@ class ResourceExecutionCompleteRequest(RequestModel):
     resource_execution: ResourceExecutionMetadata
 
 
+def _said(kind: Any, **default: object) -> WithJsonSchema:
+    """What the document says of a parameter whose rule and default the service keeps, not the client."""
+    return WithJsonSchema({**TypeAdapter(kind).json_schema(), **default})
+
+
 class ListQuery(RequestModel):
     """Query of a list; `None` is left out and the service's default holds."""
 
-    as_of: AwareDatetime | None = None
-    order: Literal["newest", "oldest"] | None = None
-    page: int | None = None
-    page_size: int | None = None
+    as_of: SnapshotTimestamp | None = None
+    order: Annotated[ListOrder | None, _said(ListOrder, default="newest")] = None
+    page: Annotated[int | None, _said(PageNumber, default=1)] = None
+    page_size: Annotated[int | None, _said(PageSize, default=50)] = None
 
 
 class TransactionQuery(ListQuery):
-    status: str | None = None
+    status: TransactionStatus | None = None
     payer_id: PayerId | None = None
 
 
 class ResourceQuery(ListQuery):
-    archived: bool | None = None
+    archived: Annotated[bool | None, _said(bool, default=False)] = None
+
+
+class ContractsQuery(RequestModel):
+    """Query of the contracts; `None` is left out and the service's default holds."""
+
+    include_integration_key: Annotated[bool | None, _said(bool, default=False)] = None

@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     StringConstraints,
+    WithJsonSchema,
 )
 
 ID_TAIL: Final = "[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}"
@@ -56,6 +57,7 @@ AtomicAmount = Annotated[
     BeforeValidator(_read_atomic),
     Field(strict=True, ge=0, le=MAX_ATOMIC),
     PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^(?:0|[1-9][0-9]{0,29})$"}),
 ]
 """A non-negative `int` of atomic units (10,000 is 0.01 of a six-decimal asset); a string on the wire."""
 
@@ -71,10 +73,32 @@ Environment = Literal["test", "live"]
 Currency = Literal["EUR", "USD"]
 SettlementAsset = Literal["EURC", "USDC"]
 ListOrder = Literal["newest", "oldest"]
+ErrorCode = Literal["forbidden", "internal_error", "invalid_request", "unauthenticated"]
+"""The generic error codes; some endpoints have codes of their own (spec: Errors)."""
 PageNumber = Annotated[int, Field(ge=1)]
 PageSize = Annotated[int, Field(ge=1, le=100)]
 SnapshotTimestamp = AwareDatetime
-NextPageUrl = Annotated[str, StringConstraints(strict=True, pattern=r"^/")]
+NextPageUrl = Annotated[
+    str,
+    StringConstraints(strict=True, pattern=r"^/"),
+    WithJsonSchema({"type": "string", "format": "uri-reference", "pattern": "^/"}),
+]
+PaymentResponse = Annotated[
+    str,
+    WithJsonSchema({"type": "string", "contentEncoding": "base64", "contentMediaType": "application/json"}),
+]
+Url = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
+
+# For the client a status is an open set (an unknown one is pending); the service says one of these.
+CompletionStatus = Annotated[
+    str, WithJsonSchema({"type": "string", "enum": ["settling", "reconciling", "failed", "succeeded"]})
+]
+TransactionStatus = Annotated[
+    str,
+    WithJsonSchema(
+        {"type": "string", "enum": ["authorized", "settling", "reconciling", "failed", "succeeded"]}
+    ),
+]
 
 
 def _write_moment(moment: datetime) -> str:
@@ -82,8 +106,19 @@ def _write_moment(moment: datetime) -> str:
     return moment.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
-Moment = Annotated[AwareDatetime, PlainSerializer(_write_moment, return_type=str, when_used="json")]
+_MOMENT: Final = {"type": "string", "format": "date-time"}
+Moment = Annotated[
+    AwareDatetime,
+    PlainSerializer(_write_moment, return_type=str, when_used="json"),
+    WithJsonSchema(_MOMENT),
+]
 """A `datetime` with a zone; ISO 8601 on the wire, with milliseconds, or microseconds where it has them."""
+IssuedAt = Annotated[
+    AwareDatetime,
+    PlainSerializer(_write_moment, return_type=str, when_used="json"),
+    WithJsonSchema({**_MOMENT, "pattern": r"\.[0-9]{3}(?:Z|[+-][0-9]{2}:[0-9]{2})$"}),
+]
+"""The moment of a receipt: the service writes milliseconds."""
 
 _TOP_LEVEL: Final = (
     "(?:application|audio|font|image|message|model|multipart|text|video|x-[a-z0-9][a-z0-9!#$&^_.+-]*)"
@@ -117,6 +152,15 @@ ResourceUrl = Annotated[
     str,
     StringConstraints(strict=True, min_length=1, max_length=2048),
     AfterValidator(_resource_url),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "format": "uri",
+            "minLength": 1,
+            "maxLength": 2048,
+            "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#@]+(?:/[^\s?#]*)?$",
+        }
+    ),
 ]
 Description = Annotated[str, StringConstraints(strict=True, max_length=500)]
 FailureCode = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,100}\z")]

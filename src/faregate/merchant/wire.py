@@ -27,6 +27,7 @@ from faregate.merchant.answers import (
 from faregate.merchant.contracts import ContractsDocument
 from faregate.merchant.requests import (
     AccessRequest,
+    ContractsQuery,
     FailedCompleteRequest,
     ListQuery,
     ResourceExecutionCompleteRequest,
@@ -98,8 +99,8 @@ def list_resources(query: ResourceQuery) -> Call[Page[Resource]]:
 
 def list_contracts(include_integration_key: bool = False) -> Call[ContractsDocument]:
     """`GET /contracts`."""
-    path = "/contracts?include_integration_key=true" if include_integration_key else "/contracts"
-    return Call(_get(path), _reader(ContractsDocument))
+    query = ContractsQuery(include_integration_key=include_integration_key or None)
+    return Call(_get("/contracts", query), _reader(ContractsDocument))
 
 
 def complete_resource_execution(

@@ -1,0 +1,48 @@
+"""The whole document. The same models give the same bytes: no date, no version of faregate. Pure."""
+
+import json
+from typing import Final
+
+from faregate.merchant.description.operations import paths
+from faregate.merchant.description.replies import HEADERS, problems
+from faregate.merchant.description.schemas import Json, schemas
+
+SECURITY: Final = "OrganizationApiKeyAuth"
+
+_ABOUT: Final = (
+    "A seller's server authorizes access to a paid resource before the work, and completes the transaction "
+    "after it. Amounts are in atomic units of the asset. The API key selects test or live data."
+)
+_KEY: Final = "The seller's private API key, `svc_test_...` or `svc_live_...`; sent from servers only."
+
+
+def describe() -> Json:
+    """The service as an OpenAPI 3.1 document, JSON-able; yours to change."""
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Paid-Access Merchant API", "version": "1.0.0", "description": _ABOUT},
+        "servers": [
+            {
+                "url": "{base_url}",
+                "variables": {
+                    "base_url": {
+                        "default": "http://127.0.0.1:8402",
+                        "description": "Where the service is; paths are relative to it.",
+                    }
+                },
+            }
+        ],
+        "security": [{SECURITY: []}],
+        "paths": paths(),
+        "components": {
+            "schemas": schemas(),
+            "responses": problems(),
+            "headers": dict(HEADERS),
+            "securitySchemes": {SECURITY: {"type": "http", "scheme": "bearer", "description": _KEY}},
+        },
+    }
+
+
+def as_text() -> str:
+    """The document as it is shipped: indented JSON with a newline at its end."""
+    return json.dumps(describe(), indent=2, ensure_ascii=False) + "\n"

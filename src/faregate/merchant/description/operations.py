@@ -1,0 +1,155 @@
+"""The eight operations: what is sent to each, and what comes back (spec: Endpoints). Pure.
+
+Each is named as in `faregate.merchant.client`.
+"""
+
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter
+
+from faregate.merchant.description.replies import narrowed, problem, reply
+from faregate.merchant.description.schemas import Generator, Json, parameters, ref
+from faregate.merchant.requests import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
+from faregate.merchant.types import ResourceExecutionId, TransactionId
+from faregate.merchant.wire import PROOF, ROOT
+
+_MEANINGS: Final = {
+    "as_of": "A stable snapshot for a sequence of pages; not in the future, and with a timezone.",
+    "order": "Sort direction.",
+    "page": "Page number; the first is 1.",
+    "page_size": "Items per page.",
+    "status": "Only transactions with this status.",
+    "payer_id": "Only transactions of this payer.",
+    "archived": "True gives the archived resources instead of the active ones.",
+    "include_integration_key": "True adds the resource's integration key and the revision key.",
+}
+_ANYBODY: Final = {
+    "401": problem("Unauthenticated"),
+    "403": problem("Forbidden"),
+    "500": problem("InternalError"),
+}
+_INVALID: Final = {"422": problem("Invalid")}
+_REFUSED: Final = {"400": problem("Malformed"), **_INVALID}
+_PENDING: Final = {"status": {"enum": ["settling", "reconciling"]}}
+
+
+def paths() -> Json:
+    """The paths of the document."""
+    transaction = f"{ROOT}/transactions/{{transaction_id}}"
+    execution = f"{ROOT}/resource-executions/{{resource_execution_id}}/complete"
+    return {
+        f"{ROOT}/access": {"post": _access()},
+        f"{ROOT}/contracts": {"get": _contracts()},
+        f"{ROOT}/payers": {"get": _list("list_payers", "List payers", "PayerList", ListQuery)},
+        execution: {"post": _complete_execution()},
+        f"{ROOT}/resources": {
+            "get": _list("list_resources", "List resources", "ResourceList", ResourceQuery)
+        },
+        f"{ROOT}/transactions": {
+            "get": _list("list_transactions", "List transactions", "TransactionList", TransactionQuery)
+        },
+        transaction: {"get": _get_transaction()},
+        f"{transaction}/complete": {"post": _complete_transaction()},
+    }
+
+
+def _access() -> Json:
+    waiting = narrowed("AccessDecision", {"transaction_id": {"type": "string"}})
+    return _operation(
+        "access",
+        "Authorize resource access",
+        {
+            "200": reply("The app may return the resource.", ref("AccessDecision")),
+            "202": reply("The payment is settling or reconciling.", waiting, "Retry-After"),
+            "402": problem("PaymentRequired"),
+            **_REFUSED,
+        },
+        parameters=[_proof(required=False)],
+        body="AccessRequest",
+    )
+
+
+def _complete_transaction() -> Json:
+    waiting = narrowed("CompletionResult", _PENDING)
+    return _operation(
+        "complete_transaction",
+        "Complete a transaction",
+        {
+            "200": reply("How the payment ended.", ref("CompletionResult"), "PAYMENT-RESPONSE"),
+            "202": reply("The payment is settling or reconciling.", waiting, "Retry-After"),
+            "404": problem("TransactionNotFound"),
+            "409": problem("TransactionConflict"),
+            **_REFUSED,
+        },
+        parameters=[_identifier("transaction_id", TransactionId), _proof(required=True)],
+        body="CompleteRequest",
+    )
+
+
+def _complete_execution() -> Json:
+    return _operation(
+        "complete_resource_execution",
+        "Complete a free resource execution",
+        {
+            "200": reply("The metadata is retained.", ref("ResourceExecutionCompleted")),
+            "404": problem("ExecutionNotFound"),
+            "409": problem("ExecutionConflict"),
+            **_REFUSED,
+        },
+        parameters=[_identifier("resource_execution_id", ResourceExecutionId)],
+        body="ResourceExecutionCompleteRequest",
+    )
+
+
+def _get_transaction() -> Json:
+    return _operation(
+        "get_transaction",
+        "Get a transaction",
+        {
+            "200": reply("The transaction as it stands.", ref("TransactionDetailSchema")),
+            "404": problem("TransactionNotFound"),
+        },
+        parameters=[_identifier("transaction_id", TransactionId)],
+    )
+
+
+def _contracts() -> Json:
+    found = reply("The active contract revisions.", ref("ContractsDocumentSchema"))
+    asked = _asked(ContractsQuery)
+    return _operation("list_contracts", "List access contracts", {"200": found, **_INVALID}, parameters=asked)
+
+
+def _list(name: str, summary: str, schema: str, query: type[BaseModel]) -> Json:
+    answers = {"200": reply("One page.", ref(schema)), **_INVALID}
+    return _operation(name, summary, answers, parameters=_asked(query))
+
+
+def _operation(
+    name: str, summary: str, answers: Json, *, parameters: list[Json], body: str | None = None
+) -> Json:
+    content = {"application/json": {"schema": ref(body)}} if body else None
+    sent = {"requestBody": {"required": True, "content": content}} if content else {}
+    responses = dict(sorted({**answers, **_ANYBODY}.items()))
+    return {"operationId": name, "summary": summary, "parameters": parameters, **sent, "responses": responses}
+
+
+def _asked(query: type[BaseModel]) -> list[Json]:
+    return [
+        {"name": name, "in": "query", "description": _MEANINGS[name], "schema": schema}
+        for name, schema in parameters(query).items()
+    ]
+
+
+def _identifier(name: str, kind: Any) -> Json:
+    schema = TypeAdapter(kind).json_schema(schema_generator=Generator)
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _proof(*, required: bool) -> Json:
+    return {
+        "name": PROOF,
+        "in": "header",
+        "required": required,
+        "description": "The payer's proof of payment, forwarded unchanged.",
+        "schema": {"type": "string", "contentEncoding": "base64", "contentMediaType": "application/json"},
+    }

@@ -1,0 +1,139 @@
+"""The contract's models as JSON Schema 2020-12, under the names the spec gives them. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from faregate.merchant.answers import (
+    AccessDecision,
+    CompletionResult,
+    ErrorBody,
+    Page,
+    Payer,
+    Resource,
+    ResourceExecutionCompleted,
+    Transaction,
+    TransactionDetail,
+)
+from faregate.merchant.contracts import ContractRevision, ContractsDocument, ContractValue
+from faregate.merchant.requests import (
+    AccessRequest,
+    CompleteRequest,
+    ResourceExecutionCompleteRequest,
+)
+from faregate.merchant.types import ErrorCode
+
+Json = dict[str, Any]
+REF: Final = "#/components/schemas/"
+
+_REQUESTS: Final[Mapping[str, Any]] = {
+    "AccessRequest": AccessRequest,
+    "CompleteRequest": CompleteRequest,
+    "ResourceExecutionCompleteRequest": ResourceExecutionCompleteRequest,
+}
+_ANSWERS: Final[Mapping[str, Any]] = {
+    "AccessDecision": AccessDecision,
+    "ApiErrorCode": ErrorCode,
+    "ApiErrorSchema": ErrorBody,
+    "CompletionResult": CompletionResult,
+    "ContractRevisionSchema": ContractRevision,
+    "ContractValueSchema": ContractValue,
+    "ContractsDocumentSchema": ContractsDocument,
+    "PayerList": Page[Payer],
+    "PayerSchema": Payer,
+    "ResourceExecutionCompleted": ResourceExecutionCompleted,
+    "ResourceList": Page[Resource],
+    "ResourceSchema": Resource,
+    "TransactionDetailSchema": TransactionDetail,
+    "TransactionList": Page[Transaction],
+    "TransactionSchema": Transaction,
+}
+
+
+def ref(name: str) -> Json:
+    """A reference to the schema of this name."""
+    return {"$ref": REF + name}
+
+
+def schemas() -> Json:
+    """Every schema of the contract by its name in the spec: requests as taken, answers as given."""
+    kinds: list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]] = [
+        *((name, "validation", TypeAdapter(kind)) for name, kind in _REQUESTS.items()),
+        *((name, "serialization", TypeAdapter(kind)) for name, kind in _ANSWERS.items()),
+    ]
+    found, rest = TypeAdapter.json_schemas(kinds, ref_template=REF + "{model}", schema_generator=Generator)
+    written: Json = dict(rest["$defs"])
+    names = {schema["$ref"]: name for (name, _), schema in found.items() if "$ref" in schema}
+    for (name, _), schema in found.items():
+        inner = schema.get("$ref", "").removeprefix(REF)
+        written[name] = written.pop(inner) if inner else schema
+    return {name: _renamed(schema, names) for name, schema in sorted(written.items())}
+
+
+def parameters(query: type[BaseModel]) -> Json:
+    """The parameters of a query by name. What is not given is left out, so none of them is ever null."""
+    asked = TypeAdapter(query).json_schema(schema_generator=Generator)["properties"]
+    return {name: _given(schema) for name, schema in asked.items()}
+
+
+def _given(schema: Json) -> Json:
+    options = schema.get("anyOf", [schema])
+    return next(one for one in options if one != {"type": "null"})
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """The same, each reference in `names` changed to the schema's name in the spec."""
+    if isinstance(value, list):
+        items: list[Any] = value
+        return [_renamed(one, names) for one in items]
+    if isinstance(value, dict):
+        members: Json = value
+        return {key: _renamed(one, names) for key, one in members.items()}
+    return REF + names[value] if value in names else value
+
+
+class Generator(GenerateJsonSchema):
+    """Pydantic's generator with the house's rules.
+
+    A pattern ends with `$`, which in ECMA-262 is the end. What is constant is always sent, and so is, in an
+    answer, what is never null. A map whose names follow a pattern has no other names.
+    """
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        schema = field["schema"]
+        if schema["type"] != "default":
+            return True
+        always = self.mode == "serialization" and schema.get("default") is not None
+        return always or _is_constant(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        unsaid = self.mode == "serialization" or _is_constant(schema["schema"])
+        if unsaid or schema.get("default") is None:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        found = super().str_schema(schema)
+        if "pattern" in found:
+            found["pattern"] = re.sub(r"\\z\Z", "$", found["pattern"])
+        return found
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        found = super().dict_schema(schema)
+        return {**found, "additionalProperties": False} if "patternProperties" in found else found
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        found = super().model_schema(schema)
+        found.pop("title", None)
+        return found
+
+
+def _is_constant(schema: Any) -> bool:
+    return schema["type"] == "literal" and len(schema["expected"]) == 1
