@@ -1,5 +1,6 @@
 """The contract's models as JSON Schema 2020-12, under the names the spec gives them. Pure."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -71,7 +72,7 @@ def schemas() -> Json:
     for (name, _), schema in found.items():
         inner = schema.get("$ref", "").removeprefix(REF)
         written[name] = written.pop(inner) if inner else schema
-    return {name: _renamed(schema, names) for name, schema in sorted(written.items())}
+    return _renamed(dict(sorted(written.items())), names)
 
 
 def parameters(query: type[BaseModel]) -> Json:
@@ -85,15 +86,13 @@ def _given(schema: Json) -> Json:
     return next(one for one in options if one != {"type": "null"})
 
 
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+def _renamed(written: Json, names: Mapping[str, str]) -> Json:
     """The same, each reference in `names` changed to the schema's name in the spec."""
-    if isinstance(value, list):
-        items: list[Any] = value
-        return [_renamed(one, names) for one in items]
-    if isinstance(value, dict):
-        members: Json = value
-        return {key: _renamed(one, names) for key, one in members.items()}
-    return REF + names[value] if value in names else value
+    text = json.dumps(written)
+    for reference, name in names.items():
+        text = text.replace(f'"{reference}"', f'"{REF}{name}"')
+    renamed: Json = json.loads(text)
+    return renamed
 
 
 class Generator(GenerateJsonSchema):
