@@ -1,0 +1,204 @@
+"""Test payers: known keys whose payments end in a known way, in every world, with nothing set up."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from eth_account import Account
+from flask import Flask
+
+from faregate.emulator import LIVE_KEY, TEST_KEY, TEST_PAYERS, Emulator, PayerSetup, Settlement, Wallet, World
+from faregate.errors import Misconfigured
+from faregate.flask import Faregate
+from faregate.paywall import Paywall
+
+from .shop import Shop, assert_error, decoded
+
+PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
+STORIES: dict[str, list[tuple[str | float, str]]] = {
+    "good": [("complete", "succeeded"), ("read", "succeeded")],
+    "slow": [("complete", "settling"), ("read", "settling"), (1.9, "settling"), (0.1, "succeeded")],
+    "reads": [("complete", "settling"), (3600, "settling"), ("read", "settling"), ("read", "succeeded")],
+    "reconciles": [("complete", "reconciling"), ("complete", "reconciling"), ("complete", "succeeded")],
+    "reconciles-fails": [
+        ("complete", "reconciling"),
+        (3600, "reconciling"),
+        ("read", "reconciling"),
+        ("read", "failed"),
+    ],
+    "rejected": [("complete", "failed"), ("read", "failed")],
+    "expires": [("complete", "settling"), ("read", "settling"), (59, "settling"), (1, "failed")],
+}
+"""What happens: a complete, a read or so many seconds; and how the payment stands then."""
+
+
+def test_the_keys_are_no_secrets() -> None:
+    assert set(TEST_PAYERS) == {*STORIES, "poor"}
+    for name, payer in TEST_PAYERS.items():
+        assert payer.name == name
+        assert payer.private_key == "0x" + sha256(f"faregate test payer {name}".encode()).hexdigest()
+        assert payer.address == Account.from_key(payer.private_key).address == Wallet.test(name).address
+        assert payer.address == Wallet(payer.private_key).address
+
+
+def test_the_page_knows_them_all() -> None:
+    for name, payer in TEST_PAYERS.items():
+        assert f"| `{name}` | {payer.about} | `{payer.address}` |" in PAGE
+
+
+def test_an_unknown_name_is_told_which_there_are() -> None:
+    with pytest.raises(Misconfigured, match="no test payer 'quick'; there are good, slow, reads"):
+        Wallet.test("quick")
+
+
+@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("world", ["built in", "other"])
+def test_the_whole_story_of(shop: Shop, name: str, world: str) -> None:
+    if world == "other":
+        shop.use(Emulator(unlike_the_built_in(), clock=shop.clock))
+    shop.wallet = Wallet.test(name, clock=shop.clock)
+    before = shop.emulator.balance(shop.wallet.address)
+    bought = shop.buy()
+    for step, status in STORIES[name]:
+        assert happens(shop, bought, step) == status, step
+    final = shop.complete(bought)
+    paid = status == "succeeded"
+    assert (final.status_code, "payment-response" in final.headers) == (200, paid)
+    assert before - shop.emulator.balance(shop.wallet.address) == (10_000 if paid else 0)
+    assert_error(shop.access(proof=bought.proof), 402, "payment_required")
+
+
+def unlike_the_built_in() -> World:
+    """Payments fail where nobody says otherwise, and a payer nobody named has nothing."""
+    sold = tuple(one for one in World.builtin().resources if one.key == "text_summary")
+    never = Settlement(after_reads=9, to="failed")
+    return World(
+        keys=World.builtin().keys,
+        resources=(sold[0].model_copy(update={"settlement": never}),),
+        default_balance=0,
+        settlement=never,
+    )
+
+
+def happens(shop: Shop, bought: Any, step: str | float) -> str:
+    """The status after one step of a story; time passes without a read."""
+    if step == "complete":
+        return str(shop.complete(bought).json()["status"])
+    if step == "read":
+        return str(shop.transaction(bought)["status"])
+    shop.clock.advance(float(step))
+    return str(shop.listed("/transactions")["items"][0]["status"])
+
+
+@pytest.mark.parametrize("resource", ["text_summary", "euro_report"])
+def test_the_poor_payer_is_asked_to_pay(shop: Shop, resource: str) -> None:
+    shop.wallet = Wallet.test("poor", clock=shop.clock)
+    refused = shop.access(resource, shop.proof(resource))
+    assert "not enough" in assert_error(refused, 402, "payment_required")
+    assert decoded(refused.headers["payment-required"])["accepts"]
+    assert shop.listed("/transactions")["count"] == 0
+
+
+def test_a_world_that_names_a_test_payer_decides_for_itself(shop: Shop) -> None:
+    named = tuple(
+        PayerSetup(address=TEST_PAYERS[name].address.lower(), balances={"USDC": 10_000})
+        for name in ("poor", "slow")
+    )
+    shop.use(Emulator(World.builtin().model_copy(update={"payers": named}), clock=shop.clock))
+    for name in ("poor", "slow"):
+        shop.wallet = Wallet.test(name, clock=shop.clock)
+        assert shop.complete(shop.buy()).json()["status"] == "succeeded"
+        assert shop.access(proof=shop.proof()).status_code == 402
+
+
+@pytest.mark.parametrize("name", ["poor", "slow", "rejected"])
+def test_in_live_they_are_like_anybody(shop: Shop, name: str) -> None:
+    shop.use(Emulator(clock=shop.clock, allow_live=True))
+    shop.key = LIVE_KEY
+    shop.wallet = Wallet.test(name, clock=shop.clock)
+    before = shop.emulator.balance(shop.wallet.address, environment="live")
+    assert before == shop.emulator.world.default_balance
+    assert shop.complete(shop.buy()).json()["status"] == "succeeded"
+
+
+# Through a paywall: what their seller and they themselves get to see
+
+
+class Stall:
+    """A Flask app that sells one report, over the service that the tests share."""
+
+    def __init__(self, shop: Shop, name: str) -> None:
+        self.runs = 0
+        app, selling = Flask(__name__), Faregate()
+        self._paywall = Paywall(
+            api_key=TEST_KEY, base_url=str(shop.http.base_url), public_url="https://s.example", environ={}
+        )
+        selling.init_app(app, self._paywall)
+
+        @app.get("/report")
+        @selling.require("daily_report")
+        def report() -> dict[str, str]:
+            self.runs += 1
+            return {"report": "Sunny."}
+
+        self._http = httpx.Client(transport=httpx.WSGITransport(app), base_url="http://stall")
+        self.proof = Wallet.test(name, clock=shop.clock).pay(self._get({}).headers["payment-required"])
+
+    def visit(self) -> httpx.Response:
+        """The payer, always with the same payment."""
+        return self._get({"PAYMENT-SIGNATURE": self.proof})
+
+    def _get(self, headers: dict[str, str]) -> httpx.Response:
+        return self._http.get("/report", headers=headers)
+
+    def close(self) -> None:
+        self._http.close()
+        self._paywall.close()
+
+
+@pytest.fixture
+def stall(shop: Shop, request: pytest.FixtureRequest) -> Iterator[Stall]:
+    stall = Stall(shop, request.param)
+    yield stall
+    stall.close()
+
+
+@pytest.mark.parametrize("stall", ["poor"], indirect=True)
+def test_for_a_poor_payer_no_work_is_done(stall: Stall) -> None:
+    refused = stall.visit()
+    assert refused.status_code == 402
+    assert "payment-required" in refused.headers
+    assert stall.runs == 0
+
+
+@pytest.mark.parametrize("stall", ["slow"], indirect=True)
+def test_a_slow_payer_comes_back_for_the_result(shop: Shop, stall: Stall) -> None:
+    for _ in range(2):
+        waiting = stall.visit()
+        assert (waiting.status_code, "payment-response" in waiting.headers) == (202, False)
+        assert "Sunny" not in waiting.text
+    shop.clock.advance(2)
+    served = stall.visit()
+    assert (served.status_code, served.json()) == (200, {"report": "Sunny."})
+    assert "payment-response" in served.headers
+    assert stall.runs == 1
+
+
+@pytest.mark.parametrize("stall", ["reconciles-fails"], indirect=True)
+def test_a_payer_whose_payment_fails_in_the_end_is_not_charged(shop: Shop, stall: Stall) -> None:
+    address = TEST_PAYERS["reconciles-fails"].address
+    before = shop.emulator.balance(address)
+    seen = [stall.visit() for _ in range(4)]
+    assert [one.status_code for one in seen] == [202, 202, 402, 402]
+    assert not [one for one in seen if "Sunny" in one.text or "payment-response" in one.headers]
+    assert shop.emulator.balance(address) == before
+    assert stall.runs == 1
+
+
+@pytest.mark.parametrize("stall", ["rejected"], indirect=True)
+def test_a_payer_who_is_rejected_after_the_work_gets_nothing(stall: Stall) -> None:
+    assert [stall.visit().status_code for _ in range(2)] == [402, 402]
+    assert stall.runs == 1
