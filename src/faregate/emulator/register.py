@@ -15,9 +15,7 @@ from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 BLOCKS: Final = (32_768, 1_024, 32)
-"""Records in a block, from the largest kind to the smallest."""
-SMALL: Final = BLOCKS[-1]
-"""A register of up to so many records is read through: most payers pay a few times."""
+"""Records in a block, from the largest kind to the smallest. Each is a multiple of the next."""
 
 
 class Dated(Protocol):
@@ -47,9 +45,13 @@ class _Tally:
 
 
 class Register(Generic[R]):
-    """Told of every new record (`add`) and every change of a status (`moved`), it answers for any moment."""
+    """Told of every new record (`add`) and every change of a status (`moved`), it answers for any moment.
 
-    def __init__(self) -> None:
+    As long as the records fit into one smallest block they are read through: most payers pay a few times.
+    """
+
+    def __init__(self, blocks: tuple[int, ...] = BLOCKS) -> None:
+        self._blocks = blocks
         self._records: list[R] = []
         self._tallies: defaultdict[tuple[int, int, str], _Tally] = defaultdict(_Tally)
 
@@ -58,15 +60,14 @@ class Register(Generic[R]):
         if self._records and record.number <= self._records[-1].number:
             raise ValueError(f"transaction number {record.number} comes after {self._records[-1].number}")
         self._records.append(record)
-        size = len(self._records)
-        if size > SMALL:
-            first = size - 1 if self._tallies else 0
-            for position in range(first, size):
-                self._count(position)
+        if self._large:
+            first = len(self._records) - 1 if self._tallies else 0
+            for position in range(first, len(self._records)):
+                self._tell(position)
 
     def moved(self, record: R, before: str, after: str, at: datetime) -> None:
         """This record of the register changed its status."""
-        if len(self._records) > SMALL:
+        if self._large:
             position = bisect_left(self._records, record.number, key=lambda one: one.number)
             self._change(position, before, after, at)
 
@@ -80,17 +81,17 @@ class Register(Generic[R]):
         made = self._made_by(moment)
         if status is None:
             return made
-        if len(self._records) <= SMALL:
+        if not self._large:
             return sum(record.status_at(moment) == status for record in self._records[:made])
-        blocks = range(-(-made // BLOCKS[0]))
-        return sum(self._held(BLOCKS[0], block, status, moment) for block in blocks)
+        size = self._blocks[0]
+        return sum(self._held(size, block, status, moment) for block in range(-(-made // size)))
 
     def between(self, start: int, stop: int, moment: datetime, status: str | None = None) -> list[R]:
         """Those that `count` counts, oldest first, from place `start` (the first is 0) to before `stop`."""
         made = self._made_by(moment)
         if status is None:
             return self._records[start : min(stop, made)]
-        sizes = BLOCKS if len(self._records) > SMALL else ()
+        sizes = self._blocks if self._large else ()
         return list(islice(self._found(sizes, 0, made, start, status, moment), stop - start))
 
     def _found(
@@ -108,6 +109,10 @@ class Register(Generic[R]):
                 yield from self._found(sizes[1:], begin, inside, skip, status, moment)
             skip = max(0, skip - held)
 
+    @property
+    def _large(self) -> bool:
+        return len(self._records) > self._blocks[-1]
+
     def _made_by(self, moment: datetime) -> int:
         return bisect_right(self._records, moment, key=lambda one: one.created_at)
 
@@ -115,14 +120,14 @@ class Register(Generic[R]):
         tally = self._tallies.get((size, block, status))
         return 0 if tally is None else tally.at(moment)
 
-    def _count(self, position: int) -> None:
+    def _tell(self, position: int) -> None:
         before = None
         for at, status in self._records[position].history:
             self._change(position, before, status, at)
             before = status
 
     def _change(self, position: int, before: str | None, after: str, at: datetime) -> None:
-        for size in BLOCKS:
+        for size in self._blocks:
             block = position // size
             insort(self._tallies[size, block, after].taken, at)
             if before is not None:
