@@ -1,0 +1,1 @@
+"""`faregate pay`: a payer on the command line, with the official x402 client (extra `pay`)."""

@@ -1,0 +1,122 @@
+"""`faregate pay`: reads what was asked for, runs the errand, hands out the result."""
+
+import json
+import os
+import sys
+import time
+from argparse import Namespace
+from contextlib import closing
+from datetime import UTC, datetime
+from http.client import responses
+from pathlib import Path
+
+from faregate.errors import Misconfigured
+from faregate.loading import WrongCall
+from faregate.model import Header, Response
+from faregate.pay.shop import Purchase, Shop
+from faregate.pay.steps import Step
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def run_pay(arguments: Namespace) -> int:
+    """The exit code (docs/pay.md). Raises `FaregateError`, `WrongCall` and `ImportError`."""
+    from faregate.pay.errand import Errand, Exit
+    from faregate.pay.kept import Keeper
+    from faregate.pay.keys import payer_key
+    from faregate.pay.purse import Purse
+
+    purchase = _purchase(arguments)
+    key = payer_key(arguments.payer, arguments.key_file, os.environ)
+    purse = Purse(key, arguments.max, live=arguments.live)
+    _check_output(arguments.output)
+    keeper = Keeper(purchase, arguments.proof)
+    tell = _as_json if arguments.json else _as_text
+    with closing(Shop(purchase, arguments.timeout)) as shop:
+        errand = Errand(shop, purse, keeper, SystemClock(), arguments.wait, tell)
+        outcome = errand.price() if arguments.dry_run else errand.buy()
+        if outcome.answer is not None and outcome.exit in (Exit.RESULT, Exit.ERROR):
+            _hand_out(outcome.answer, arguments)
+        if outcome.exit == 0 and not arguments.dry_run:
+            keeper.drop()
+    return int(outcome.exit)
+
+
+def _purchase(arguments: Namespace) -> Purchase:
+    body = None if arguments.data is None else _data(arguments.data)
+    headers = tuple(_header(line) for line in arguments.header)
+    if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
+        headers = (*headers, ("Content-Type", _content_type(body)))
+    method = arguments.method or ("GET" if body is None else "POST")
+    return Purchase(method.upper(), arguments.url, headers, body)
+
+
+def _data(text: str) -> bytes:
+    if text == "@-":
+        return sys.stdin.buffer.read()
+    if not text.startswith("@"):
+        return text.encode()
+    try:
+        return Path(text[1:]).read_bytes()
+    except OSError as error:
+        raise WrongCall(f"the data cannot be read: {error}") from None
+
+
+def _content_type(body: bytes) -> str:
+    """JSON if it is JSON, else what curl says."""
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return "application/x-www-form-urlencoded"
+    return "application/json"
+
+
+def _header(line: str) -> Header:
+    name, colon, value = line.partition(":")
+    sane = name.isascii() and name.isprintable() and value.isprintable() and value.isascii()
+    if not colon or not name or " " in name or not sane:
+        raise WrongCall(f"{line!r} is no header: say 'Name: value'.")
+    return name, value.strip()
+
+
+def _check_output(path: str | None) -> None:
+    """Before anything is paid for."""
+    if path is not None:
+        try:
+            Path(path).open("ab").close()
+        except OSError as error:
+            raise Misconfigured(f"the result could not be written, so nothing was asked: {error}") from None
+
+
+def _hand_out(answer: Response, arguments: Namespace) -> None:
+    content = (_head(answer) if arguments.include else b"") + answer.body
+    if arguments.output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        Path(arguments.output).write_bytes(content)
+
+
+def _head(answer: Response) -> bytes:
+    lines = [f"HTTP {answer.status} {responses.get(answer.status, '')}".rstrip()]
+    lines += [f"{name}: {value}" for name, value in answer.headers]
+    return "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
+
+
+def _as_text(step: Step) -> None:
+    print(step.text(), file=sys.stderr, flush=True)
+
+
+def _as_json(step: Step) -> None:
+    print(json.dumps({"step": step.name, **step.fields()}), file=sys.stderr, flush=True)
