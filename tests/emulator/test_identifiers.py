@@ -1,15 +1,18 @@
 """spec: Identifier format; and the same ids at every start for what the seller set up."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faregate.emulator import CountedIds, Emulator, ManualClock, Wallet
+from faregate.emulator import CountedIds, Emulator, ManualClock, SeededIds, Wallet
 from faregate.emulator.edge import random_id
-from faregate.emulator.identifiers import derived_id, shaped_id
+from faregate.emulator.identifiers import Ids, RewindableIds, derived_id, shaped_id
+from faregate.errors import Misconfigured
 
-from .shop import Json, Shop, is_id
+from .shop import Json, Purchase, Shop, is_id
 
 PREFIXES = ("txn", "acr", "res", "pyr", "rex", "prq", "rct", "prc", "org", "rvk")
 
@@ -75,12 +78,55 @@ def strings(value: object) -> list[str]:
     return []
 
 
+def story(shop: Shop, ids: Ids) -> list[str]:
+    """Every id that one sale gives, on a still clock with a payment that is always the same."""
+    shop.use(Emulator(clock=ManualClock(), ids=ids))
+    proof = Wallet("0x" + "11" * 32, clock=shop.clock).pay(shop.instructions(), nonce="0x" + "22" * 32)
+    bought = Purchase(
+        shop.access(proof=proof).json()["transaction_id"], proof, shop.emulator.revision_id("text_summary")
+    )
+    receipt = shop.complete(bought).json()["receipt"]["id"]
+    (payer,) = shop.listed("/payers")["items"]
+    found = [bought.id, shop.transaction(bought)["payment_request_id"], payer["id"], receipt]
+    assert all(map(is_id, ("txn", "prq", "pyr", "rct"), found))
+    return found
+
+
 def test_counted_ids_and_a_still_clock_repeat_a_story(shop: Shop) -> None:
-    stories = []
-    wallet = Wallet("0x" + "11" * 32, clock=shop.clock)
-    for _ in range(2):
-        shop.use(Emulator(clock=ManualClock(), ids=CountedIds()))
-        proof = wallet.pay(shop.instructions(), nonce="0x" + "22" * 32)
-        stories.append(shop.access(proof=proof).json())
-    assert stories[0] == stories[1]
-    assert is_id("txn", stories[0]["transaction_id"])
+    assert story(shop, CountedIds()) == story(shop, CountedIds())
+
+
+def test_the_same_seed_repeats_a_story_and_another_does_not(shop: Shop) -> None:
+    assert story(shop, SeededIds(7)) == story(shop, SeededIds("7"))
+    assert not set(story(shop, SeededIds(7))) & set(story(shop, SeededIds(8)))
+
+
+def test_seeded_ids_look_like_chance() -> None:
+    ids, moment = SeededIds("seed"), datetime(2026, 1, 1, tzinfo=UTC)
+    found = [ids("txn", moment) for _ in range(1000)]
+    assert len({one[-15:] for one in found}) == 1000
+    assert len({one[:16] for one in found}) == 1
+    assert all(is_id("txn", one) for one in found)
+    ones = sum(int(one[-15:], 16).bit_count() for one in found)
+    assert 0.49 < ones / (1000 * 60) < 0.51
+
+
+@pytest.mark.parametrize("make", [CountedIds, lambda: SeededIds(7)])
+def test_ids_go_back_to_where_a_snapshot_was(make: Callable[[], RewindableIds]) -> None:
+    ids, moment = make(), datetime(2026, 1, 1, tzinfo=UTC)
+    ids("txn", moment)
+    kept = ids.state()
+    first = [ids("txn", moment), ids("rct", moment)]
+    ids.restore(kept)
+    again = [ids("txn", moment), ids("rct", moment)]
+    after_a_restart = make()
+    after_a_restart.restore(kept)
+    assert first == again == [after_a_restart("txn", moment), after_a_restart("rct", moment)]
+    assert isinstance(ids, RewindableIds)
+    assert not isinstance(random_id, RewindableIds)
+
+
+@pytest.mark.parametrize("state", [-1, "1", True, None])
+def test_what_is_no_state_of_an_id_source_is_told(state: int) -> None:
+    with pytest.raises(Misconfigured, match="is a number of ids, not"):
+        SeededIds(7).restore(state)

@@ -17,6 +17,8 @@ from faregate.errors import Misconfigured
 
 FASTEST: Final = 86_400.0
 """A day in a second."""
+END: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""Where time stops: there are dates left for what is planned by then."""
 Mode = Literal["frozen", "real", "scaled"]
 
 
@@ -38,8 +40,16 @@ class _Course:
     rate: float
 
     def at(self, real: datetime) -> datetime:
-        self.latest = max(self.latest, self.world + (real - self.real) * self.rate)
+        self.latest = max(self.latest, self._reached(real))
         return self.latest
+
+    def _reached(self, real: datetime) -> datetime:
+        if real <= self.real:
+            return self.world
+        try:
+            return min(self.world + (real - self.real) * self.rate, END)
+        except OverflowError:
+            return END
 
 
 class WorldClock:
@@ -72,6 +82,7 @@ class WorldClock:
         moment = now if at is None else _utc(at)
         if moment < now:
             raise Misconfigured(f"time does not run backwards from {now.isoformat()}: restore a snapshot")
+        _within_time(moment)
         self._course = _course(moment, real, 0.0)
 
     def run(self, rate: float = 1.0) -> None:
@@ -89,7 +100,8 @@ class WorldClock:
         try:
             later = self._course.at(real) + timedelta(seconds=seconds)
         except OverflowError:
-            raise Misconfigured(f"{seconds} seconds from now there is no date any more") from None
+            raise Misconfigured(f"time ends before {seconds} seconds from now") from None
+        _within_time(later)
         self._course = _course(later, real, self.rate)
 
     def state(self) -> dict[str, Any]:
@@ -108,6 +120,7 @@ class WorldClock:
             fault = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(step) for step in fault["loc"])
             raise Misconfigured(f"this is no state of a clock: {place}: {fault['msg']}") from None
+        _within_time(_utc(found.world))
         self._course = _course(_utc(found.world), _utc(found.real), found.rate)
 
     def _real(self) -> datetime:
@@ -116,6 +129,11 @@ class WorldClock:
 
 def _course(world: datetime, real: datetime, rate: float) -> _Course:
     return _Course(world, world, real, rate)
+
+
+def _within_time(moment: datetime) -> None:
+    if moment > END:
+        raise Misconfigured(f"time ends at {END.isoformat()}, before {moment.isoformat()}")
 
 
 def _utc(moment: datetime) -> datetime:
