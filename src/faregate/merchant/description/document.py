@@ -1,6 +1,7 @@
 """The whole document. The same models give the same bytes: no date, no version of faregate. Pure."""
 
 import json
+from copy import deepcopy
 from typing import Final
 
 from faregate.merchant.description.operations import paths
@@ -18,7 +19,7 @@ _KEY: Final = "The seller's private API key, `svc_test_...` or `svc_live_...`; s
 
 def describe() -> Json:
     """The service as an OpenAPI 3.1 document, JSON-able; yours to change."""
-    return {
+    document: Json = {
         "openapi": "3.1.0",
         "info": {"title": "Paid-Access Merchant API", "version": "1.0.0", "description": _ABOUT},
         "servers": [
@@ -41,6 +42,7 @@ def describe() -> Json:
             "securitySchemes": {SECURITY: {"type": "http", "scheme": "bearer", "description": _KEY}},
         },
     }
+    return deepcopy(document)
 
 
 def as_text() -> str:
