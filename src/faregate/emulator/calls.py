@@ -1,18 +1,19 @@
 """One incoming call, read strictly: headers once, bodies by the contract's models. Pure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import TypeAdapter, ValidationError
 
-from faregate.emulator.replies import invalid
+from faregate.emulator.replies import Refusal, invalid
 from faregate.model import Headers, header_values
 
 T = TypeVar("T")
 MAX_BODY: Final = 64 * 1024
 _MAX_PARAMETERS: Final = 50
+_REMEMBERED_BODIES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +45,24 @@ class Call:
 
     def body_as(self, adapter: TypeAdapter[T]) -> T:
         """The body by this model: 400 if it is not JSON, 422 if it breaks a rule."""
-        return _read(lambda: adapter.validate_json(self._whole_body()))
-
-    def _whole_body(self) -> bytes:
         if len(self.body) > MAX_BODY:
             raise invalid(f"the body is longer than {MAX_BODY} bytes", 400)
-        return self.body
+        try:
+            found: T = _parsed(adapter, self.body)
+        except ValidationError as error:
+            raise _refusal(error) from None
+        return found
 
 
-def _read(read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        if fault["type"] == "json_invalid":
-            raise invalid("the body is not JSON", 400) from None
-        place = ".".join(map(str, fault["loc"])) or "body"
-        raise invalid(f"{place}: {fault['msg'].removeprefix('Value error, ')}") from None
+@lru_cache(maxsize=_REMEMBERED_BODIES)
+def _parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
+    """A seller sends few different bodies. What they say is frozen, so that all may share it."""
+    return adapter.validate_json(body)
+
+
+def _refusal(error: ValidationError) -> Refusal:
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    if fault["type"] == "json_invalid":
+        return invalid("the body is not JSON", 400)
+    place = ".".join(map(str, fault["loc"])) or "body"
+    return invalid(f"{place}: {fault['msg'].removeprefix('Value error, ')}")

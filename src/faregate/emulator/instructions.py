@@ -2,10 +2,14 @@
 
 import base64
 import json
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from faregate.emulator.payments import SCHEME, X402_VERSION, Terms
 from faregate.merchant.requests import AccessResource
+
+_REMEMBERED: Final = 256
+"""Instructions that are kept: they are the same for the same resource, price and reason."""
 
 
 def accepts(terms: Terms) -> dict[str, Any]:
@@ -21,6 +25,7 @@ def accepts(terms: Terms) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def payment_required(terms: Terms, resource: AccessResource, reason: str) -> str:
     """The header that says how to pay, and why the last try (if there was one) was not accepted."""
     return _encoded(

@@ -60,9 +60,14 @@ ROUTES: Final = (
     ),
 )
 
+_WHOLE: Final = {(route.method, route.before): route for route in ROUTES if route.after is None}
+
 
 def find_route(method: str, path: str) -> tuple[Route, str]:
     """The operation and the id in the path; 404 for an unknown path, 405 for another method."""
+    whole = _WHOLE.get((method, path))
+    if whole is not None:
+        return whole, ""
     matches = [(route, found) for route in ROUTES if (found := route.identifier(path)) is not None]
     if not matches:
         raise Refusal(404, "invalid_request", "there is no such endpoint")
