@@ -1,0 +1,92 @@
+"""Who signed: the same answer as eth-account's, for good signatures and for bad ones."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from eth_account import Account
+
+from faregate.emulator.payments import Payment
+from faregate.emulator.signatures import signable, signer_of
+from faregate.emulator.tokens import TOKENS, Token
+
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+FIELD = 2**256 - 2**32 - 977
+EDGES = (0, 1, ORDER // 2, ORDER // 2 + 1, ORDER - 1, ORDER, FIELD - 1, FIELD, 2**256 - 1)
+
+
+def payment(chance: Random, signature: str = "") -> Payment:
+    return Payment(
+        payer=f"0x{chance.getrandbits(160):040x}",
+        to=f"0x{chance.getrandbits(160):040x}",
+        value=chance.getrandbits(80),
+        valid_after=0,
+        valid_before=chance.getrandbits(40),
+        nonce=f"0x{chance.getrandbits(256):064x}",
+        signature=signature,
+        proof={},
+    )
+
+
+def signed(one: Payment, signature: str) -> Payment:
+    return Payment(
+        one.payer, one.to, one.value, one.valid_after, one.valid_before, one.nonce, signature, one.proof
+    )
+
+
+def by_eth_account(one: Payment, token: Token) -> str | None:
+    try:
+        return str(Account.recover_message(signable(one, token), signature=one.signature))
+    except Exception:
+        return None
+
+
+def plain(r: int, s: int, v: int) -> str:
+    return f"0x{r:064x}{s:064x}{v:02x}"
+
+
+@pytest.mark.parametrize("token", TOKENS.values(), ids=lambda token: f"{token.symbol}-{token.chain}")
+def test_who_really_signed_is_found(token: Token) -> None:
+    chance = Random(1)
+    for _ in range(25):
+        account = Account.from_key(chance.randbytes(32))
+        bare = payment(chance)
+        made = account.sign_message(signable(bare, token))
+        one = signed(bare, "0x" + bytes(made.signature).hex())
+        assert signer_of(one, token) == account.address == by_eth_account(one, token)
+
+
+def bad_signatures() -> Iterator[str]:
+    """Numbers from nowhere, about half of them on no curve; and the edges of what can be one."""
+    chance = Random(2)
+    for _ in range(150):
+        yield plain(chance.getrandbits(256), chance.randrange(1, ORDER // 2), chance.choice((27, 28)))
+    for r in EDGES:
+        for s in EDGES[:3]:
+            yield from (plain(r, s, 27), plain(r, s, 28))
+
+
+def test_a_signature_of_nobody_names_whom_eth_account_names() -> None:
+    chance, token = Random(3), TOKENS["test", "USDC"]
+    found = list[str | None]()
+    for signature in bad_signatures():
+        one = payment(chance, signature)
+        found.append(signer_of(one, token))
+        assert found[-1] == by_eth_account(one, token), signature
+    assert None in found
+    assert any(found)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        plain(5, ORDER // 2 + 1, 27),
+        plain(5, 5, 0),
+        plain(5, 5, 1),
+        plain(5, 5, 29),
+        plain(5, 5, 27)[:-2],
+        "0x",
+    ],
+)
+def test_what_no_token_takes_has_no_signer(signature: str) -> None:
+    assert signer_of(payment(Random(4), signature), TOKENS["test", "USDC"]) is None
