@@ -54,6 +54,18 @@ def _holds(arguments: argparse.Namespace) -> int:
     return run_holds(arguments)
 
 
+def _pay(arguments: argparse.Namespace) -> int:
+    from faregate.pay.command import run_pay
+
+    return run_pay(arguments)
+
+
+def _probe(arguments: argparse.Namespace) -> int:
+    from faregate.probe.command import run_probe
+
+    return run_probe(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -98,6 +110,8 @@ def _parser() -> argparse.ArgumentParser:
             "only people can do about it.",
         )
     )
+    _add_pay(commands.add_parser("pay", help="buy what is at a URL, and see each step"))
+    _add_probe(commands.add_parser("probe", help="find out what a merchant service decides"))
     return parser
 
 
@@ -105,7 +119,9 @@ def _add_emulator(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=_emulator)
     add = command.add_argument
     add("--port", type=int, default=0, help="port to listen on; 0, the default, is any free one")
-    add("--host", default="127.0.0.1", help="a loopback address; others are refused")
+    add("--host", default="127.0.0.1", help="a loopback address; others need --allow-remote")
+    add("--allow-remote", action="store_true", help="let other machines in, to the service's API only")
+    add("--no-control", action="store_true", help="no control plane and no console, only the service's API")
     add("--world", metavar="FILE", help="a TOML file with keys and resources; otherwise the built-in world")
     add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
     add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
@@ -124,6 +140,20 @@ def _add_holds(command: argparse.ArgumentParser) -> None:
 
     command.set_defaults(run=_holds)
     add_holds(command)
+
+
+def _add_pay(command: argparse.ArgumentParser) -> None:
+    from faregate.pay.arguments import add_pay
+
+    command.set_defaults(run=_pay)
+    add_pay(command)
+
+
+def _add_probe(command: argparse.ArgumentParser) -> None:
+    from faregate.probe.arguments import add_probe
+
+    command.set_defaults(run=_probe)
+    add_probe(command)
 
 
 def _add_app(command: argparse.ArgumentParser, run: Run) -> None:

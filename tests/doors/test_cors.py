@@ -60,7 +60,7 @@ def test_a_preflight_passes_and_asks_nobody(kind: str) -> None:
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "https://shop.example"
     assert "payment-signature" in answer.headers["access-control-allow-headers"].lower()
-    assert [call.path for call in emulator.calls] == []
+    assert [call.path for call in emulator.calls()] == []
 
 
 def test_a_browser_may_not_send_a_payment_unless_the_seller_allows_the_header(kind: str) -> None:

@@ -90,7 +90,7 @@ class Site:
 
     @property
     def completions(self) -> int:
-        return sum(call.path.endswith("/complete") for call in self.emulator.calls)
+        return sum(call.path.endswith("/complete") for call in self.emulator.calls())
 
 
 def project(*patterns: Any, emulator: Emulator | None = None, **settings: Any) -> Any:
@@ -308,7 +308,7 @@ def test_what_is_not_sold_is_free_and_untouched(serve: Any) -> None:
         assert "content-length" not in response.headers
         assert site.ask("/method", method="POST").text == "free to post"
         assert site.ask("/rest-set", method="POST").json() == {"free": True}
-        assert [call for call in site.emulator.calls if call.path.endswith("/access")] == []
+        assert [call for call in site.emulator.calls() if call.path.endswith("/access")] == []
 
 
 def test_the_view_finds_its_payment_and_reports(serve: Any) -> None:
@@ -333,7 +333,7 @@ def test_a_price_below_a_login_asks_for_the_login_first(serve: Any) -> None:
         for place in ("/below", "/class"):
             response = site.ask(place, "cHJvb2Y=")
             assert (response.status_code, "login" in response.headers["location"]) == (302, True)
-        assert site.emulator.calls == []
+        assert site.emulator.calls() == []
 
 
 def test_prefixes_are_sold_and_refused(serve: Any) -> None:
@@ -649,7 +649,7 @@ def test_a_missing_csrf_token_is_not_charged(serve: Any) -> None:
     csrf = "django.middleware.csrf.CsrfViewMiddleware"
     with serve(path("form", SOLD(content)), MIDDLEWARE=[csrf, PAYWALL]) as site:
         assert site.ask("/form", "cHJvb2Y=", "POST").status_code == 403
-        assert site.emulator.calls == []
+        assert site.emulator.calls() == []
 
 
 def test_odd_proofs(serve: Any) -> None:

@@ -91,7 +91,7 @@ def test_a_dependency_that_yields_ends_before_the_result_or_after_it_and_nothing
 
 
 def completed(emulator: Emulator) -> list[Any]:
-    return [call for call in emulator.calls if call.path.endswith("/complete")]
+    return [call for call in emulator.calls() if call.path.endswith("/complete")]
 
 
 def test_a_function_dependency_that_fails_afterwards_is_not_charged() -> None:
@@ -142,7 +142,7 @@ def test_dependencies_before_the_offer_come_first() -> None:
     app.add_api_route("/", lambda: CONTENT, dependencies=[Depends(members_only), Depends(SOLD)])
     with calling(app) as http:
         assert http.get("/", headers={"PAYMENT-SIGNATURE": "YQ=="}).status_code == 401
-    assert [call.path for call in emulator.calls] == []
+    assert [call.path for call in emulator.calls()] == []
 
 
 def test_a_response_model_that_does_not_fit_is_not_charged() -> None:

@@ -264,7 +264,7 @@ def test_a_server_that_cancels_the_request_does_not_cancel_the_sale() -> None:
         assert finished == [True]
 
     asyncio.run(main())
-    assert [call.status for call in emulator.calls if call.path.endswith("/complete")] == [200]
+    assert [call.status for call in emulator.calls() if call.path.endswith("/complete")] == [200]
 
 
 def http_scope(path: str, proof: str | None = None, **changes: Any) -> dict[str, Any]:
@@ -412,7 +412,7 @@ def test_the_same_offer_twice_is_one_payment_and_two_offers_are_an_error() -> No
     with calling(app) as http:
         assert buy(http, "/same").json() == CONTENT
         assert buy(http, "/two").status_code == 500
-    completed = [call for call in emulator.calls if call.path.endswith("/complete")]
+    completed = [call for call in emulator.calls() if call.path.endswith("/complete")]
     assert len(completed) == 2
 
 

@@ -47,8 +47,8 @@ def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(colour: str) -
     assert SWEEPS[colour](paywall) == 1  # settled and proven
     clock.now += 3600
     assert SWEEPS[colour](paywall) == 0
-    calls = len(emulator.calls)
+    calls = len(emulator.calls())
     sent = ask(app, "/", proof)
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
     assert header(sent, b"payment-response")
-    assert (plain.runs, len(emulator.calls)) == (1, calls)
+    assert (plain.runs, len(emulator.calls())) == (1, calls)

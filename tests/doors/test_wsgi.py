@@ -53,7 +53,7 @@ class Shop:
 
     @property
     def completions(self) -> int:
-        return sum(call.path.endswith("/complete") for call in self.emulator.calls)
+        return sum(call.path.endswith("/complete") for call in self.emulator.calls())
 
 
 def selling(handler: Callable[[Any, Start], Iterable[bytes]], sold: Offer = SOLD) -> Any:

@@ -26,7 +26,7 @@ def test_two_settings_are_enough() -> None:
     assert (unpaid.status_code, paid.status_code) == (402, 200)
     assert health["worked"] == {"report": 1}
     assert ("POST", 200) in [
-        (method, status) for method, path, status in emulator.calls if "complete" in path
+        (call.method, call.status) for call in emulator.calls() if "complete" in call.path
     ]
 
 

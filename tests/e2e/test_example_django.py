@@ -63,7 +63,7 @@ def test_each_kind_of_offer_is_paid_for(
     assert (note.status_code, note.content) == (200, b"Sunny.")
     assert all("PAYMENT-RESPONSE" in answer.headers for answer in (report, summary, note))
     assert (missing.status_code, "PAYMENT-RESPONSE" in missing.headers) == (404, False)
-    assert [status for _, path, status in emulator.calls if path.endswith("/complete")] == [200] * 4
+    assert [call.status for call in emulator.calls() if call.path.endswith("/complete")] == [200] * 4
 
 
 def test_the_commands_of_the_readme(environ: dict[str, str]) -> None:

@@ -56,7 +56,7 @@ def test_a_report_and_a_summary_are_paid_for(
     assert (missing.status_code, "PAYMENT-RESPONSE" in missing.headers) == (404, False)
     assert all("PAYMENT-RESPONSE" in answer.headers for answer in (report, summary))
     assert free == [["today", "tomorrow"], {"status": "ok"}]
-    assert [status for _, path, status in emulator.calls if path.endswith("/complete")] == [200, 200, 200]
+    assert [call.status for call in emulator.calls() if call.path.endswith("/complete")] == [200, 200, 200]
 
 
 def test_the_embedded_emulator_is_enough() -> None:

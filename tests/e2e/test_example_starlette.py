@@ -50,7 +50,7 @@ def test_each_way_to_sell_is_paid_for(seller: str, emulator: Emulator, library: 
     assert summary.json() == {"summary": '"one two three four five'}
     assert story.content == b"Once upon a time a server answered 402.\n"
     assert all("PAYMENT-RESPONSE" in answer.headers for answer in (report, summary, story))
-    completed = [status for _, path, status in emulator.calls if path.endswith("/complete")]
+    completed = [call.status for call in emulator.calls() if call.path.endswith("/complete")]
     assert completed == [200, 200, 200]
 
 

@@ -42,7 +42,7 @@ def test_a_report_and_a_summary_are_paid_for(seller: str, emulator: Emulator, li
     assert (report.status_code, report.content) == (200, b"Sunny, with a chance of receipts.")
     assert (summary.status_code, summary.content) == (200, b'"one two three four five')
     assert all("PAYMENT-RESPONSE" in answer.headers for answer in (report, summary))
-    completed = [status for _, path, status in emulator.calls if path.endswith("/complete")]
+    completed = [call.status for call in emulator.calls() if call.path.endswith("/complete")]
     assert completed == [200, 200]
 
 

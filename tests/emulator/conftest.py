@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from faregate.emulator import Emulator, ManualClock
+from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
-from faregate.model import Response, WireRequest
+from faregate.model import WireRequest
 
 from .shop import Shop
 
@@ -20,9 +20,9 @@ class Switch(Emulator):
     def plug(self, emulator: Emulator) -> None:
         self.plugged = emulator
 
-    def respond(self, request: WireRequest) -> Response:
+    def deliver(self, request: WireRequest) -> Delivery:
         assert self.plugged is not None
-        return self.plugged.respond(request)
+        return self.plugged.deliver(request)
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def emulator(clock: ManualClock) -> Emulator:
-    return Emulator(clock=clock)
+    return Emulator(clock=clock, allow_live=True)
 
 
 @pytest.fixture

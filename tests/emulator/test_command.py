@@ -123,7 +123,7 @@ def test_what_cannot_begin_is_told_in_a_sentence(
     assert words in told.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["emulator", "--port", "x"], ["emulator", "--no"]])
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["emulator", "--port", "x"], ["emulator", "--nothing"]])
 def test_a_wrong_call_is_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(arguments)

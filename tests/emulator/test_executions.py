@@ -18,7 +18,7 @@ METADATA = {
 
 @pytest.fixture
 def emulator(clock: Any) -> Emulator:
-    return Emulator(clock=clock, expose_execution_id=True)
+    return Emulator(clock=clock, expose_execution_id=True, allow_live=True)
 
 
 @pytest.fixture

@@ -11,7 +11,10 @@ FORBIDDEN = {
     *("anyio", "asyncio", "httpx", "os", "pathlib", "random", "secrets", "socket", "starlette"),
     *("subprocess", "sys", "threading", "time", "uvicorn"),
 }
-EDGE = {"__init__", "command", "edge", "embedded", "emulator", "mounts", "server", "wallet"}
+EDGE = {
+    *("__init__", "asgi", "command", "edge", "embedded", "emulator", "mounts", "server", "transport"),
+    *("wallet", "worlds"),
+}
 HERE = Path(service.__file__).parent
 PURE = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in EDGE)
 

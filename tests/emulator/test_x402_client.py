@@ -21,7 +21,7 @@ from .shop import Purchase, Shop
 @pytest.fixture
 def emulator() -> Emulator:
     """By the real clock, as the client is."""
-    return Emulator()
+    return Emulator(allow_live=True)
 
 
 @pytest.mark.parametrize("key", [TEST_KEY, LIVE_KEY])

@@ -177,13 +177,13 @@ def test_an_iterator_is_lazy_and_shows_one_snapshot() -> None:
     emulator = Emulator()
     seller = Seller(emulator, None, "http://emulator.invalid", transport(emulator))
     before = [seller.buy()[0] for _ in range(3)]
-    asked = len(emulator.calls)
+    asked = len(emulator.calls())
     found = MerchantClient(
         TEST_KEY, "http://emulator.invalid", transport=transport(emulator)
     ).iter_transactions(page_size=1)
-    assert len(emulator.calls) == asked
+    assert len(emulator.calls()) == asked
     seen = [next(found).id]
-    assert len(emulator.calls) == asked + 1
+    assert len(emulator.calls()) == asked + 1
     seller.buy()
     assert seen + [one.id for one in found] == before[::-1]
 

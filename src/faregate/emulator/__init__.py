@@ -11,15 +11,19 @@ else:
 
 from faregate.emulator.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.emulator.clock import WorldClock
+from faregate.emulator.delivery import Delivery
+from faregate.emulator.diary import RecordedCall
 from faregate.emulator.edge import ManualClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.goods import Resource, Revision, Settlement, Value
 from faregate.emulator.identifiers import CountedIds, SeededIds
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.mounts import EmulatorTransport, app, transport
+from faregate.emulator.mounts import app
 from faregate.emulator.payers import TEST_PAYERS, TestPayer
+from faregate.emulator.transport import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
 from faregate.emulator.world import Key, PayerSetup, Seller, World
+from faregate.emulator.worlds import Worlds
 
 __all__ = [
     "LIVE_KEY",
@@ -27,11 +31,13 @@ __all__ = [
     "TEST_KEY",
     "TEST_PAYERS",
     "CountedIds",
+    "Delivery",
     "Emulator",
     "EmulatorTransport",
     "Key",
     "ManualClock",
     "PayerSetup",
+    "RecordedCall",
     "Resource",
     "Revision",
     "SeededIds",
@@ -43,6 +49,7 @@ __all__ = [
     "Wallet",
     "World",
     "WorldClock",
+    "Worlds",
     "app",
     "transport",
 ]

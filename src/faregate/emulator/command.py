@@ -21,11 +21,11 @@ def run_emulator(arguments: Namespace) -> int:
         allow_live=arguments.allow_live,
         expose_execution_id=arguments.expose_execution_id,
     )
-    listener = listen(arguments.host, arguments.port)
+    listener = listen(arguments.host, arguments.port, allow_remote=arguments.allow_remote)
     describe = _as_json if arguments.json else _as_text
     with suppress(KeyboardInterrupt):
         print(describe(emulator, url_of(listener), allow_live=arguments.allow_live), flush=True)
-        run(emulator, listener)
+        run(emulator, listener, control=not arguments.no_control)
     return 0
 
 

@@ -8,16 +8,21 @@ from threading import Lock
 
 from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing
+from faregate.emulator.clock import WorldClock
+from faregate.emulator.delivery import Delivery
+from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.edge import random_id, system_clock
 from faregate.emulator.goods import Revision, Settlement
 from faregate.emulator.identifiers import Ids
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payers import payers_of
 from faregate.emulator.payments import Payments
-from faregate.emulator.service import Answered, Service
+from faregate.emulator.service import Service
+from faregate.emulator.signs import signed
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS
 from faregate.emulator.world import World
+from faregate.emulator.worldkeys import named
 from faregate.errors import Misconfigured
 from faregate.merchant.types import Environment, SettlementAsset
 from faregate.model import Response, WireRequest
@@ -26,7 +31,7 @@ BOTH: tuple[Environment, ...] = ("test", "live")
 
 
 class Emulator:
-    """The merchant service in this process. Every mount of one emulator shows the same state.
+    """The merchant service in this process: one world. Every mount of one emulator shows the same state.
 
     `payments` replaces the simulated ledger; `expose_execution_id` adds `resource_execution_id` to a free
     access; without `allow_live` live keys are 401.
@@ -36,35 +41,54 @@ class Emulator:
         self,
         world: World | None = None,
         *,
-        clock: Clock = system_clock,
+        clock: Clock | None = None,
         ids: Ids = random_id,
         payments: Payments | None = None,
         expose_execution_id: bool = False,
-        allow_live: bool = True,
+        allow_live: bool = False,
     ) -> None:
         self.world = world or World.builtin()
-        self.clock = clock
+        self.clock = clock if isinstance(clock, WorldClock) else WorldClock(clock or system_clock)
         self.payments: Payments = payments or funded_ledger(self.world)
+        self._like = partial(
+            Emulator,
+            ids=ids,
+            payments=payments,
+            expose_execution_id=expose_execution_id,
+            allow_live=allow_live,
+        )
         self._lock = Lock()
+        self._diary = Diary()
         self._service = Service(
             self.world,
-            clock=clock,
+            clock=self.clock,
             ids=ids,
             payments=self.payments,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
         )
 
-    def respond(self, request: WireRequest) -> Response:
-        """One call to the service, one at a time. Never raises."""
-        with self._lock:
-            return self._service.respond(request)
+    def like(self, name: str) -> "Emulator":
+        """A new world with the same settings, resources and payers, for the keys of this name."""
+        clock = WorldClock(system_clock)
+        clock.restore(self.clock.state())
+        return self._like(named(self.world, name), clock=clock)
 
-    @property
-    def calls(self) -> list[Answered]:
-        """The last 10,000 calls as (method, path, status), oldest first."""
+    def deliver(self, request: WireRequest) -> Delivery:
+        """One call to the service, one at a time, and how its answer travels. Never raises."""
         with self._lock:
-            return list(self._service.calls)
+            call = self._diary.received(request, self.clock())
+            call.delivery = Delivery(signed(self._service.respond(request)))
+            return call.delivery
+
+    def respond(self, request: WireRequest) -> Response:
+        """What the service says to this call, however it travels. Never raises."""
+        return self.deliver(request).response
+
+    def calls(self) -> list[RecordedCall]:
+        """The last 10,000 calls, oldest first."""
+        with self._lock:
+            return list(self._diary)
 
     def revision_id(self, key: str, environment: Environment = "test") -> str:
         """The active revision of the resource `key`."""

@@ -9,6 +9,7 @@ from threading import Thread
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.extra import extra_missing
 from faregate.emulator.mounts import app
+from faregate.emulator.worlds import Worlds
 from faregate.errors import Misconfigured
 
 try:
@@ -17,11 +18,15 @@ except ModuleNotFoundError as error:
     raise extra_missing(error) from None
 
 
-def listen(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
-    """A listening socket; port 0 is any free one. `Misconfigured` for a host that others can reach."""
+def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:
+    """A listening socket; port 0 is any free one. `Misconfigured` for a host that others can reach,
+    unless that is allowed.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    if not _loopback(host):
-        raise Misconfigured(f"the emulator serves only this machine: {host!r} is not a loopback address")
+    if not allow_remote and not _loopback(host):
+        raise Misconfigured(
+            f"the emulator serves only this machine: {host!r} is not a loopback address (see --allow-remote)"
+        )
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,17 +44,17 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(emulator: Emulator, listener: socket.socket) -> None:
+def run(emulator: Emulator | Worlds, listener: socket.socket, *, control: bool = True) -> None:
     """Serves until interrupted."""
     with listener:
-        _server(emulator).run(sockets=[listener])
+        _server(emulator, control).run(sockets=[listener])
 
 
 @contextmanager
-def serve(emulator: Emulator, port: int = 0) -> Generator[str]:
+def serve(emulator: Emulator | Worlds, port: int = 0, *, control: bool = True) -> Generator[str]:
     """The emulator on a port of this machine while the block runs; gives its URL. One thread, joined."""
     with listen(port=port) as listener:
-        server = _server(emulator)
+        server = _server(emulator, control)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="faregate-emulator")
         thread.start()
         try:
@@ -66,12 +71,13 @@ def _loopback(host: str) -> bool:
         return False
 
 
-def _server(emulator: Emulator) -> uvicorn.Server:
+def _server(emulator: Emulator | Worlds, control: bool) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
-            app(emulator),
-            lifespan="off",
+            app(emulator, control=control),
+            lifespan="on",
             ws="none",
+            timeout_graceful_shutdown=1,
             access_log=False,
             log_level="warning",
             server_header=False,

@@ -5,8 +5,6 @@ emulator itself is 500 `internal_error` and is logged.
 """
 
 import logging
-from collections import deque
-from typing import Final, NamedTuple
 
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
@@ -25,15 +23,6 @@ from faregate.merchant.types import Environment
 from faregate.model import Response, WireRequest
 
 _log = logging.getLogger("faregate.emulator")
-REMEMBERED_CALLS: Final = 10_000
-
-
-class Answered(NamedTuple):
-    """One call as it was answered; the path without its query."""
-
-    method: str
-    path: str
-    status: int
 
 
 class Service:
@@ -49,7 +38,6 @@ class Service:
         expose_execution_id: bool,
         allow_live: bool,
     ) -> None:
-        self.calls: deque[Answered] = deque(maxlen=REMEMBERED_CALLS)
         self._keys = {key.key: key for key in world.keys}
         self._allow_live = allow_live
         timeline = Timeline(clock)
@@ -74,14 +62,12 @@ class Service:
         """The service's answer. Never raises."""
         path, _, query = request.path.partition("?")
         try:
-            response = self._answer(request, path, query)
+            return self._answer(request, path, query)
         except Refusal as refusal:
-            response = refusal.response()
+            return refusal.response()
         except Exception:
             _log.exception("%s %s failed", request.method, path)
-            response = Refusal(500, "internal_error", "the emulator failed; its log says why").response()
-        self.calls.append(Answered(request.method, path, response.status))
-        return response
+            return Refusal(500, "internal_error", "the emulator failed; its log says why").response()
 
     def _answer(self, request: WireRequest, path: str, query: str) -> Response:
         route, identifier = find_route(request.method, path)

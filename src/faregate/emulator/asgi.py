@@ -1,0 +1,118 @@
+"""The service as an ASGI app: requests come in, answers go out; what they say is decided elsewhere."""
+
+import socket
+import struct
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import anyio
+
+from faregate.emulator.calls import MAX_BODY
+from faregate.emulator.delivery import Delivery
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.worlds import Worlds
+from faregate.model import Headers, Response, WireRequest
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+SILENCE_SECONDS: Final = 600
+_RESET: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER on, zero seconds: closing sends a reset."""
+
+
+class BrokenOff(Exception):
+    """Raised into a server whose connections cannot be reset from here, so that it drops this one."""
+
+
+def api(emulator: Emulator | Worlds) -> App:
+    """The service's own paths, to be served or mounted under any path."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _body(receive)
+        if body is not None:
+            request = WireRequest(scope["method"], _path(scope), _text(scope["headers"]), body)
+            await _act(emulator.deliver(request), receive, send)
+
+    return serve
+
+
+async def _act(delivery: Delivery, receive: Receive, send: Send) -> None:
+    if delivery.delay:
+        await anyio.sleep(delivery.delay)
+    match delivery.ending:
+        case "whole":
+            await send_whole(delivery.response, send)
+        case "cut":
+            await _send_half(delivery.response, send)
+            await _reset(receive, send)
+        case "silence":
+            with anyio.move_on_after(SILENCE_SECONDS):
+                await _gone(receive)
+            await _reset(receive, send)
+        case "reset":
+            await _reset(receive, send)
+
+
+async def send_whole(response: Response, send: Send) -> None:
+    await send(_start(response))
+    await send({"type": "http.response.body", "body": response.body})
+
+
+async def _send_half(response: Response, send: Send) -> None:
+    await send(_start(response))
+    half = response.body[: len(response.body) // 2]
+    await send({"type": "http.response.body", "body": half, "more_body": True})
+
+
+async def _reset(receive: Receive, send: Send) -> None:
+    """Breaks the connection, if the server is uvicorn; any other is told by an exception."""
+    transport = getattr(getattr(send, "__self__", None), "transport", None)
+    if transport is None:
+        raise BrokenOff
+    peer: socket.socket = transport.get_extra_info("socket")
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    transport.abort()
+    await _gone(receive)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _start(response: Response) -> MutableMapping[str, Any]:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
+    length = (b"content-length", str(len(response.body)).encode("ascii"))
+    return {"type": "http.response.start", "status": response.status, "headers": [*headers, length]}
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The body, read no further than the service would; None if the client went away."""
+    parts: list[bytes] = []
+    size = 0
+    while size <= MAX_BODY:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part: bytes = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if not message.get("more_body", False):
+            break
+    return b"".join(parts)
+
+
+def _path(scope: Scope) -> str:
+    """The path below the mount, still percent-encoded, with its query."""
+    raw: bytes | None = scope.get("raw_path")
+    path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
+    path = path.removeprefix(quote(scope.get("root_path", "")))
+    query = scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+def _text(headers: list[tuple[bytes, bytes]]) -> Headers:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

@@ -1,0 +1,22 @@
+"""The control plane: what a test, a person or another language does to the emulator, as JSON over HTTP.
+
+Everything is below `/_emulator`, never below the service's own API. `/` is the console.
+"""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+
+from faregate.emulator.asgi import App
+from faregate.emulator.control.guard import guarded
+from faregate.emulator.control.told import error_as_json
+from faregate.emulator.control.worlds import routes_of_worlds
+from faregate.emulator.worlds import Worlds
+
+__all__ = ["control_plane"]
+
+
+def control_plane(worlds: Worlds) -> App:
+    """An ASGI app for `/` and all of `/_emulator`."""
+    app = Starlette(routes=[*routes_of_worlds()], exception_handlers={HTTPException: error_as_json})
+    app.state.worlds = worlds
+    return guarded(app)

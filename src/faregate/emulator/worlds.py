@@ -1,0 +1,68 @@
+"""Many worlds behind one server: each key has its own, so that parallel tests share nothing but a port.
+
+Keys of the form `svc_test_world_<name>` (and `svc_live_world_<name>`, where live keys are let in) open the
+world of that name at their first use; `svc_test_world_<name>.readonly` is a key of the same world that may
+only read. All other keys belong to the main world.
+"""
+
+from threading import Lock
+from typing import Final
+
+from faregate.emulator.delivery import Delivery
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.replies import Refusal
+from faregate.emulator.signs import signed
+from faregate.emulator.worldkeys import is_name, world_name
+from faregate.errors import Misconfigured
+from faregate.model import WireRequest, header_values
+
+MAIN: Final = "main"
+MAX_WORLDS: Final = 1_000
+
+
+class Worlds:
+    """The main emulator and the others by name, which are `Emulator.like` it."""
+
+    def __init__(self, main: Emulator) -> None:
+        self.main = main
+        self._lock = Lock()
+        self._others: dict[str, Emulator] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """All that there are now, the main one first."""
+        with self._lock:
+            return [MAIN, *self._others]
+
+    def find(self, name: str) -> Emulator | None:
+        return self.main if name == MAIN else self._others.get(name)
+
+    def open(self, name: str) -> Emulator:
+        """The world of this name, made if it is new. `Misconfigured` if it cannot be."""
+        if name == MAIN:
+            return self.main
+        if not is_name(name):
+            raise Misconfigured("the name of a world has 1 to 100 letters, digits, _ and -")
+        with self._lock:
+            if name not in self._others:
+                if len(self._others) >= MAX_WORLDS:
+                    raise Misconfigured(f"there are {MAX_WORLDS} worlds already: drop what is done with")
+                self._others[name] = self.main.like(name)
+            return self._others[name]
+
+    def drop(self, name: str) -> bool:
+        """Forgets a world, with all that happened in it; the main one stays."""
+        with self._lock:
+            return self._others.pop(name, None) is not None
+
+    def deliver(self, request: WireRequest) -> Delivery:
+        """One call, answered by the world of its key. Never raises."""
+        try:
+            return self._of(request).deliver(request)
+        except Misconfigured as error:
+            return Delivery(signed(Refusal(401, "unauthenticated", str(error)).response()))
+
+    def _of(self, request: WireRequest) -> Emulator:
+        values = header_values(request.headers, "authorization")
+        name = world_name(values[0].partition(" ")[2].strip(" ")) if len(values) == 1 else None
+        return self.main if name is None else self.open(name)
