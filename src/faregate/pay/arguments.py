@@ -10,6 +10,7 @@ still open, 6 if the seller answered with an error."""
 
 
 def add_pay(command: ArgumentParser) -> None:
+    command.description = DESCRIPTION
     add = command.add_argument
     add("url", metavar="URL", help="what to buy")
     add("-X", "--method", metavar="METHOD", help="GET, or POST if there is data")

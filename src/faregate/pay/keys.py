@@ -29,15 +29,16 @@ def payer_key(name: str | None, key_file: str | None, environ: Mapping[str, str]
     Raises `WrongCall` for a payer that there is not, and `Misconfigured` for what is no key.
     """
     if name is not None:
-        return _test_payer(name)
+        return test_payer(name)
     if key_file is not None:
         return PayerKey("your key", _checked(_read(key_file), key_file), own=True)
     if environ.get(KEY_VARIABLE):
         return PayerKey("your key", _checked(environ[KEY_VARIABLE], KEY_VARIABLE), own=True)
-    return _test_payer(DEFAULT_PAYER)
+    return test_payer(DEFAULT_PAYER)
 
 
-def _test_payer(name: str) -> PayerKey:
+def test_payer(name: str) -> PayerKey:
+    """The test payer of this name, or `WrongCall`."""
     if name not in TEST_PAYERS:
         raise WrongCall(f"There is no test payer {name!r}. There are: {', '.join(TEST_PAYERS)}.")
     return PayerKey(name, TEST_PAYERS[name].private_key, own=False)

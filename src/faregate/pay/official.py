@@ -11,9 +11,7 @@ try:
     from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
     from x402.schemas import PaymentRequired, PaymentRequirements, SettleResponse
 except ModuleNotFoundError as error:
-    raise ImportError(
-        f"faregate pay needs {error.name}: pip install 'faregate[pay]'", name=error.name
-    ) from None
+    raise ImportError(f"paying needs {error.name}: pip install 'faregate[pay]'", name=error.name) from None
 
 __all__ = [
     "Account",

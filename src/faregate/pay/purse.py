@@ -53,7 +53,7 @@ class Purse:
         self._networks = (_TEST, _LIVE) if live else (_TEST,)
         self._most = int(limit * 10**DECIMALS)
         account = Account.from_key(key.private_key)
-        self._address = str(account.address)
+        self.address = str(account.address)
         self._x402 = _client(account, self._networks, self._most)
 
     def fitting(self, required: PaymentRequired) -> PaymentRequirements:
@@ -77,7 +77,7 @@ class Purse:
             raise Unsigned(f"the x402 client refuses: {error}") from None
         signed = Signed(
             self._key.name,
-            self._address,
+            self.address,
             _amount(fitting),
             fitting.network,
             _valid_until(payload.payload),

@@ -1,0 +1,71 @@
+"""Access: the price, the transaction, and what is refused (spec: POST /merchant/v1/access)."""
+
+from typing import Any
+
+from faregate.model import Response
+from faregate.pay.purse import Unsigned, read_required
+from faregate.probe.bench import unknown_id
+from faregate.probe.market import access_body
+from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
+from faregate.probe.visit import Visit
+
+
+def _unpaid(visit: Visit) -> Seen:
+    reply = visit.bench.access(visit.bench.ware, None)
+    try:
+        read_required(reply.first("payment-required") or "")
+    except Unsigned:
+        return Seen("differs", f"{shown(reply)}, without readable instructions")
+    return refused(reply, 402, "payment_required")
+
+
+def _paid(visit: Visit) -> Seen:
+    bought, reply = visit.bench.enter(visit.bench.ware)
+    return judged(bought is not None, f"{shown(reply)}, {'a' if bought else 'no'} transaction")
+
+
+def _not_json(visit: Visit) -> Seen:
+    return refused(visit.bench.line.post("/access", b"{"), 400, "invalid_request")
+
+
+def _missing_field(visit: Visit) -> Seen:
+    body = access_body(visit.bench.ware.revision)
+    del body["settlement_asset"]
+    return refused(visit.bench.line.post("/access", body), 422, "invalid_request")
+
+
+def _unknown_property(visit: Visit) -> Seen:
+    return _with(visit, surprise="1")
+
+
+def _unknown_revision(visit: Visit) -> Seen:
+    return _with(visit, revision_id=unknown_id("acr"))
+
+
+def _foreign_revision(visit: Visit) -> Seen:
+    foreign = visit.bench.foreign_revision
+    if foreign is None:
+        raise CannotSee("no revision of the other environment is known: say --foreign-revision")
+    return _with(visit, revision_id=foreign)
+
+
+def _with(visit: Visit, **changes: Any) -> Seen:
+    reply: Response = visit.bench.line.post("/access", {**access_body(visit.bench.ware.revision), **changes})
+    return refused(reply, 422, "invalid_request")
+
+
+def _authorized(visit: Visit) -> Seen:
+    status = visit.transaction(visit.bench.still_open()).status
+    return judged(status == "authorized", status)
+
+
+CHECKS = (
+    Check("access-unpaid", "contract", "402 payment_required, with instructions", _unpaid),
+    Check("access-paid", "contract", "200 with a transaction id", _paid),
+    Check("access-not-json", "decision", "400 invalid_request", _not_json),
+    Check("access-missing-field", "decision", "422 invalid_request", _missing_field),
+    Check("access-unknown-property", "decision", "422 invalid_request", _unknown_property),
+    Check("access-unknown-revision", "decision", "422 invalid_request", _unknown_revision),
+    Check("access-foreign-revision", "decision", "422 invalid_request", _foreign_revision),
+    Check("status-before-completion", "decision", "the status authorized", _authorized),
+)

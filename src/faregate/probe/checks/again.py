@@ -1,0 +1,43 @@
+"""Access again with a proof that was sent before: the same purchase, or none (decision)."""
+
+from faregate.probe.bench import transaction_id
+from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
+from faregate.probe.visit import PENDING, Visit
+
+
+def _while_open(visit: Visit) -> Seen:
+    bought = visit.bench.still_open()
+    reply = visit.bench.access(bought.ware, bought.proof)
+    same = transaction_id(reply) == bought.id
+    return judged(reply.status == 200 and same, f"{shown(reply)}, {_whose(same)}")
+
+
+def _while_settling(visit: Visit) -> Seen:
+    late = visit.late
+    same = transaction_id(late.accessed) == late.bought.id
+    if late.accessed.status == 402 and visit.transaction(late.bought).status not in PENDING:
+        raise CannotSee("the payment was final before access was asked again")
+    return judged(late.accessed.status == 202 and same, f"{shown(late.accessed)}, {_whose(same)}")
+
+
+def _once_final(visit: Visit) -> Seen:
+    bought = visit.final
+    return refused(visit.bench.access(bought.ware, bought.proof), 402, "payment_required")
+
+
+def _for_another_resource(visit: Visit) -> Seen:
+    bought = visit.bench.still_open()
+    reply = visit.bench.access(bought.ware, bought.proof, path="another")
+    return refused(reply, 402, "payment_required")
+
+
+def _whose(same: bool) -> str:
+    return "the same transaction" if same else "not the same transaction"
+
+
+CHECKS = (
+    Check("access-again-open", "decision", "200, the same transaction", _while_open),
+    Check("access-again-settling", "decision", "202, the same transaction", _while_settling),
+    Check("access-again-final", "decision", "402 payment_required", _once_final),
+    Check("access-used-elsewhere", "decision", "402 payment_required", _for_another_resource),
+)

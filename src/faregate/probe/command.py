@@ -1,0 +1,28 @@
+"""`faregate probe`: finds out whom to ask and who pays, says what it may cost, makes the checks."""
+
+import os
+import sys
+from argparse import Namespace
+from contextlib import closing
+
+from faregate.errors import FaregateError
+from faregate.loading import WrongCall
+
+
+def run_probe(arguments: Namespace) -> int:
+    """0 if nothing differs, 1 if something does. Raises `WrongCall` if it could not run."""
+    from faregate.probe.report import as_json, as_table
+    from faregate.probe.run import run_checks
+    from faregate.probe.setting import Setting
+    from faregate.probe.visit import Visit
+
+    try:
+        setting = Setting.of(arguments, os.environ)
+        with closing(setting.line):
+            bench = setting.bench()
+            print(setting.cost(bench), file=sys.stderr, flush=True)
+            findings = list(run_checks(Visit(bench)))
+    except FaregateError as error:
+        raise WrongCall(str(error)) from None
+    print(as_json(setting.base_url, findings) if arguments.json else as_table(findings))
+    return 1 if any(one.verdict == "differs" for one in findings) else 0

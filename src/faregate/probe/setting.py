@@ -1,0 +1,104 @@
+"""Whom a probe asks, who pays, and what it may cost. An emulator's own world needs nothing named."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from faregate.emulator.builtin import READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.emulator.catalog import build_catalog
+from faregate.emulator.tokens import price_label
+from faregate.emulator.world import World
+from faregate.emulator.worldkeys import world_name
+from faregate.loading import WrongCall
+from faregate.merchant.secret import ApiKey
+from faregate.merchant.transports import Transport
+from faregate.merchant.types import Environment
+from faregate.pay.keys import payer_key, test_payer
+from faregate.pay.purse import Purse
+from faregate.probe.bench import Bench
+from faregate.probe.line import Line
+from faregate.probe.market import Market, Wanted, look_around
+from faregate.probe.run import TAKEN, TAKEN_AT_MOST
+
+READER_VARIABLE = "FAREGATE_READ_ONLY_KEY"
+_LATE_PAYER = "reads"
+_BOTH: tuple[Environment, ...] = ("test", "live")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    base_url: str
+    line: Line
+    purse: Purse
+    slow_purse: Purse | None
+    wanted: Wanted
+    reader: ApiKey | None
+    foreign_revision: str | None
+
+    @classmethod
+    def of(cls, arguments: Namespace, environ: Mapping[str, str], transport: Transport | None = None) -> Self:
+        """From the command's arguments and the environment. Raises `WrongCall` and `Misconfigured`."""
+        key = _api_key(environ, allow_live=arguments.allow_live)
+        base_url = arguments.base_url or environ.get("FAREGATE_BASE_URL") or ""
+        if not base_url:
+            raise WrongCall("Which service? Say --base-url, or set FAREGATE_BASE_URL.")
+        payer = payer_key(arguments.payer, arguments.key_file, environ)
+        live = key.environment == "live"
+        if live and not payer.own:
+            raise WrongCall("Live payments need a key of your own: --key-file FILE, or FAREGATE_PAYER_KEY.")
+        late = None if payer.own else test_payer(_LATE_PAYER)
+        return cls(
+            base_url,
+            Line(key, base_url, timeout=arguments.timeout, transport=transport),
+            Purse(payer, arguments.max, live=live),
+            None if late is None else Purse(late, arguments.max, live=False),
+            Wanted(arguments.resource, arguments.revision, arguments.free_resource, arguments.slow_resource),
+            _reader(environ),
+            arguments.foreign_revision,
+        )
+
+    def bench(self) -> Bench:
+        """After a look around. Raises `WrongCall` if there is nothing to look at."""
+        market = look_around(self.line, self.purse, self.wanted)
+        foreign = self.foreign_revision or _foreign(market)
+        return Bench(self.line, market, self.purse, self.slow_purse, self.reader, foreign)
+
+    def cost(self, bench: Bench) -> str:
+        """What this may take, before anything is paid."""
+        ware = bench.market.ware
+        if ware is None:
+            return "Nothing was found that this payer may buy; nothing is spent."
+        asset, name = ware.revision.settlement_asset, ware.revision.resource_name
+        each, most = price_label(ware.atomic, asset), price_label(ware.atomic * TAKEN_AT_MOST, asset)
+        return (
+            f"This buys {name!r} at {each} with {self.purse.address}, {self.line.environment}: "
+            f"{TAKEN} payments are taken, at most {TAKEN_AT_MOST} ({most}); "
+            "the others are reported as failed."
+        )
+
+
+def _api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:
+    key = ApiKey(environ.get("FAREGATE_API_KEY", ""))
+    if key.environment == "live" and not allow_live:
+        raise WrongCall(
+            f"A live key spends real money: up to {TAKEN_AT_MOST} payments of what is bought. "
+            "Use a test key, or say --allow-live."
+        )
+    return key
+
+
+def _reader(environ: Mapping[str, str]) -> ApiKey | None:
+    """The key that may only read; each world of an emulator has one."""
+    own = environ.get("FAREGATE_API_KEY", "")
+    usual = READ_ONLY_TEST_KEY if own == TEST_KEY else f"{own}.readonly" if world_name(own) else None
+    given = environ.get(READER_VARIABLE) or usual
+    return None if given is None else ApiKey(given)
+
+
+def _foreign(market: Market) -> str | None:
+    """A live revision of the built-in world, if this is that world in test."""
+    here, there = (build_catalog(World.builtin(), environment) for environment in _BOTH)
+    ids = {one.revision_id for one in market.revisions}
+    own = {listing.active.id for listing in here.listings.values()}
+    return next((one.active.id for one in there.listings.values()), None) if ids <= own else None
