@@ -245,6 +245,25 @@ def test_what_is_no_state_is_told(clock: WorldClock, changes: dict[str, object],
     assert (passed(clock), clock.mode) == (0, "real")
 
 
+def test_while_the_clock_behind_it_is_set_back_it_stands_still(clock: WorldClock, source: Source) -> None:
+    clock.run(FASTEST)
+    source.pass_(-(10**6))
+    assert passed(clock) == 0
+    source.pass_(10**6)
+    assert passed(clock) == 0
+
+
+def test_worlds_behind_one_server_have_clocks_of_their_own(clock: WorldClock, source: Source) -> None:
+    clock.run(60)
+    source.pass_(1)
+    main = Emulator(clock=clock)
+    other = main.like("a")
+    assert (passed(other.clock), other.clock.rate) == (60, 60)
+    other.clock.advance(10)
+    source.pass_(1)
+    assert (passed(main.clock), passed(other.clock)) == (120, 130)
+
+
 def test_a_payment_settles_by_the_clock_of_its_world(shop: Shop, source: Source) -> None:
     clock = WorldClock(source)
     shop.use(Emulator(clock=clock))

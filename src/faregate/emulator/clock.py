@@ -104,6 +104,12 @@ class WorldClock:
         _within_time(later)
         self._course = _course(later, real, self.rate)
 
+    def twin(self) -> "WorldClock":
+        """Another clock that shows the same, and from now on goes its own way."""
+        twin = WorldClock(self._source)
+        twin.restore(self.state())
+        return twin
+
     def state(self) -> dict[str, Any]:
         """Everything about it, for JSON; how far it is from the clock behind it, rather than its moment."""
         real = self._real()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from threading import Lock
 
+from faregate.emulator import transitions
 from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import WorldClock
@@ -70,9 +71,7 @@ class Emulator:
 
     def like(self, name: str) -> "Emulator":
         """A new world with the same settings, resources and payers, for the keys of this name."""
-        clock = WorldClock(system_clock)
-        clock.restore(self.clock.state())
-        return self._like(named(self.world, name), clock=clock)
+        return self._like(named(self.world, name), clock=self.clock.twin())
 
     def deliver(self, request: WireRequest) -> Delivery:
         """One call to the service, one at a time, and how its answer travels. Never raises."""
@@ -98,15 +97,25 @@ class Emulator:
         return self._books(key, environment).catalog.listings[key].id
 
     def settle_after(self, target: str, settlement: Settlement | None) -> None:
-        """How payments end from now on: of a resource (its key) or of a payer (an address, which wins)."""
-        if target.startswith("0x"):
-            with self._lock:
-                for books in self._service.books.values():
-                    books.payer_settlements.pop(target.lower(), None)
-                    if settlement is not None:
-                        books.payer_settlements[target.lower()] = settlement
-        else:
-            self._edit(target, lambda listing: replace(listing, settlement=settlement))
+        """How payments end from now on: of a transaction, a payer, a resource (its key), or of all (`*`).
+
+        The most special rule wins; None takes one back. See `transitions.settle_after`.
+        """
+        with self._lock:
+            for books in self._environments_of(target):
+                transitions.settle_after(books, target, settlement)
+
+    def settle(self, transaction_id: str) -> None:
+        """Takes the payment of a pending transaction now; `Misconfigured` if it is not pending."""
+        with self._lock:
+            for books in self._environments_of(transaction_id):
+                transitions.settle(books, transaction_id)
+
+    def fail(self, transaction_id: str) -> None:
+        """The payment will never be taken; `Misconfigured` if the transaction is final."""
+        with self._lock:
+            for books in self._environments_of(transaction_id):
+                transitions.fail(books, transaction_id)
 
     def require_payment(self, key: str, required: bool = True) -> None:
         """The seller's require-payment setting: False makes the resource free."""
@@ -152,6 +161,11 @@ class Emulator:
         if key not in books.catalog.listings:
             raise Misconfigured(f"there is no resource {key!r} in {environment}")
         return books
+
+    def _environments_of(self, target: str) -> list[Books]:
+        """Those that know the target; if none does, one that will say so."""
+        found = [books for books in self._service.books.values() if transitions.knows(books, target)]
+        return found or [self._service.books["test"]]
 
     def _edit(self, key: str, change: Callable[[Listing], Listing]) -> None:
         with self._changing(key) as found:

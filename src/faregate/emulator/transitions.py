@@ -83,7 +83,7 @@ def _catch_up(books: Books) -> None:
 def _open(books: Books, transaction_id: str) -> TransactionRecord:
     record = books.transactions.get(transaction_id)
     if record is None:
-        raise Misconfigured(f"there is no transaction {transaction_id!r} in {books.environment}")
+        raise Misconfigured(f"there is no transaction {transaction_id!r}")
     if record.status not in ("authorized", *PENDING):
         raise Misconfigured(f"{transaction_id} has already {record.status}")
     return record
