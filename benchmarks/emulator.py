@@ -10,7 +10,7 @@ They take turns within each round; medians, and ratios taken within a round. A p
 and complete, verified and settled; the client signs the proofs beforehand, outside of the measured time.
 
 The growth: one world in this process, without HTTP. Its payments are believed unseen, so that only the
-emulator's own memory grows. Medians of single calls, in microseconds.
+emulator's own memory grows. Medians of single calls, in microseconds; pages of ten.
 """
 
 import argparse
@@ -257,10 +257,10 @@ def calls(seller: Seller) -> dict[str, Callable[[], object]]:
     }
     found: dict[str, Callable[[], object]] = {}
     for name, query in lists.items():
-        pages = -(-seller.listed(f"/transactions?{query}")["count"] // 50)
-        for place, page in (("first", 1), ("middle", pages // 2), ("last", pages - 1)):
-            path = f"/transactions?{query}&page={max(1, page)}"
-            found[f"list {name}: {place} page"] = lambda path=path: seller.listed(path)
+        pages = -(-seller.listed(f"/transactions?{query}")["count"] // 10)
+        for place, page in (("first", 1), ("middle", pages // 2), ("last", pages)):
+            path = f"/transactions?{query}&page_size=10&page={max(1, page)}"
+            found[f"list {name}, {place} page"] = lambda path=path: seller.listed(path)
     found["list payers at a past moment"] = lambda: seller.listed(f"/payers?as_of={past}")
     found["access and complete"] = seller.sell
     return found
