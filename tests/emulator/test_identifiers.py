@@ -1,13 +1,24 @@
 """spec: Identifier format; and the same ids at every start for what the seller set up."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faregate.emulator import CountedIds, Emulator, ManualClock, SeededIds, Wallet
+from faregate.emulator import (
+    TEST_KEY,
+    CountedIds,
+    Emulator,
+    ManualClock,
+    SeededIds,
+    Wallet,
+    Worlds,
+    transport,
+)
 from faregate.emulator.edge import random_id
 from faregate.emulator.identifiers import Ids, RewindableIds, derived_id, shaped_id
 from faregate.errors import Misconfigured
@@ -78,9 +89,15 @@ def strings(value: object) -> list[str]:
     return []
 
 
-def story(shop: Shop, ids: Ids) -> list[str]:
-    """Every id that one sale gives, on a still clock with a payment that is always the same."""
-    shop.use(Emulator(clock=ManualClock(), ids=ids))
+def story(shop: Shop, ids: Ids, *keys: str) -> list[list[str]]:
+    """Every id that one sale gives in the world of each of these keys, on a still clock."""
+    main = Emulator(clock=ManualClock(), ids=ids)
+    with httpx.Client(transport=transport(Worlds(main)), base_url="http://emulator") as http:
+        return [sale(replace(shop, http=http, emulator=main, key=key)) for key in keys or (TEST_KEY,)]
+
+
+def sale(shop: Shop) -> list[str]:
+    """The ids that a sale with always the same payment gives."""
     proof = Wallet("0x" + "11" * 32, clock=shop.clock).pay(shop.instructions(), nonce="0x" + "22" * 32)
     bought = Purchase(
         shop.access(proof=proof).json()["transaction_id"], proof, shop.emulator.revision_id("text_summary")
@@ -98,7 +115,7 @@ def test_counted_ids_and_a_still_clock_repeat_a_story(shop: Shop) -> None:
 
 def test_the_same_seed_repeats_a_story_and_another_does_not(shop: Shop) -> None:
     assert story(shop, SeededIds(7)) == story(shop, SeededIds("7"))
-    assert not set(story(shop, SeededIds(7))) & set(story(shop, SeededIds(8)))
+    assert not set(story(shop, SeededIds(7))[0]) & set(story(shop, SeededIds(8))[0])
 
 
 def test_seeded_ids_look_like_chance() -> None:
@@ -109,6 +126,18 @@ def test_seeded_ids_look_like_chance() -> None:
     assert all(is_id("txn", one) for one in found)
     ones = sum(int(one[-15:], 16).bit_count() for one in found)
     assert 0.49 < ones / (1000 * 60) < 0.51
+
+
+@pytest.mark.parametrize("make", [CountedIds, lambda: SeededIds(7)])
+def test_what_one_world_does_moves_no_ids_of_another(shop: Shop, make: Callable[[], Ids]) -> None:
+    a, b = "svc_test_world_a", "svc_test_world_b"
+    assert story(shop, make(), a, b) == story(shop, make(), b, a)[::-1]
+
+
+def test_worlds_of_one_seed_have_different_ids() -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    sources: list[Ids] = [SeededIds(7), SeededIds(7).like("a"), SeededIds(7).like("b")]
+    assert len({ids("txn", moment) for ids in sources}) == 3
 
 
 @pytest.mark.parametrize("make", [CountedIds, lambda: SeededIds(7)])

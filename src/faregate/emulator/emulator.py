@@ -14,7 +14,7 @@ from faregate.emulator.delivery import Delivery
 from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.edge import random_id, system_clock
 from faregate.emulator.goods import Revision, Settlement
-from faregate.emulator.identifiers import Ids
+from faregate.emulator.identifiers import Ids, RewindableIds
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payers import payers_of
 from faregate.emulator.payments import Payments
@@ -51,9 +51,9 @@ class Emulator:
         self.world = world or World.builtin()
         self.clock = clock if isinstance(clock, WorldClock) else WorldClock(clock or system_clock)
         self.payments: Payments = payments or funded_ledger(self.world)
+        self._ids = ids
         self._like = partial(
             Emulator,
-            ids=ids,
             payments=payments,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
@@ -71,7 +71,8 @@ class Emulator:
 
     def like(self, name: str) -> "Emulator":
         """A new world with the same settings, resources and payers, for the keys of this name."""
-        return self._like(named(self.world, name), clock=self.clock.twin())
+        ids = self._ids.like(name) if isinstance(self._ids, RewindableIds) else self._ids
+        return self._like(named(self.world, name), clock=self.clock.twin(), ids=ids)
 
     def deliver(self, request: WireRequest) -> Delivery:
         """One call to the service, one at a time, and how its answer travels. Never raises."""

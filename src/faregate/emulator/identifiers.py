@@ -19,6 +19,7 @@ class Ids(Protocol):
 class RewindableIds(Ids, Protocol):
     """An id source that a snapshot can take back to where it was."""
 
+    def like(self, name: str) -> "RewindableIds": ...
     def state(self) -> int: ...
     def restore(self, state: int) -> None: ...
 
@@ -47,6 +48,10 @@ class CountedIds:
         self._count += 1
         return shaped_id(prefix, moment, self._entropy(prefix))
 
+    def like(self, name: str) -> "CountedIds":
+        """The source of another world, which counts for itself."""
+        return CountedIds()
+
     def state(self) -> int:
         """How many ids it has given."""
         return self._count
@@ -70,6 +75,10 @@ class SeededIds(CountedIds):
     def __init__(self, seed: int | str) -> None:
         super().__init__()
         self._seed = str(seed)
+
+    def like(self, name: str) -> "SeededIds":
+        """The source of another world: other ids, and always the same for its name."""
+        return SeededIds(f"{self._seed}/{name}")
 
     def _entropy(self, prefix: str) -> int:
         return _entropy_of(self._seed, str(self._count), prefix)
