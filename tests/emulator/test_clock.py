@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from faregate.emulator import Emulator, ManualClock, Settlement, Wallet, WorldClock
 from faregate.emulator.clock import END, FASTEST
+from faregate.emulator.timeline import Timeline
 from faregate.errors import Misconfigured
 
 from .shop import Shop
@@ -262,6 +263,21 @@ def test_worlds_behind_one_server_have_clocks_of_their_own(clock: WorldClock, so
     other.clock.advance(10)
     source.pass_(1)
     assert (passed(main.clock), passed(other.clock)) == (120, 130)
+
+
+def test_the_moments_of_a_world_go_back_with_its_clock(source: Source) -> None:
+    timeline = Timeline(source)
+    kept = timeline.stamp()
+    source.pass_(100)
+    assert timeline.stamp() == timeline.snapshot(None) == source.now
+    source.pass_(-90)
+    assert timeline.stamp() > NOON + timedelta(seconds=100)
+    timeline.rewind(kept)
+    assert timeline.stamp() == timeline.snapshot(None) == NOON + timedelta(seconds=10)
+    assert timeline.stamp() > NOON + timedelta(seconds=10)
+    later = Timeline(source)
+    later.rewind(NOON + timedelta(days=1))
+    assert later.stamp() == NOON + timedelta(days=1)
 
 
 def test_a_payment_settles_by_the_clock_of_its_world(shop: Shop, source: Source) -> None:
