@@ -81,7 +81,7 @@ def look_around(line: Line, purse: Purse, wanted: Wanted) -> Market:
         ware=_chosen(wares, wanted),
         metered=next((ware for ware in wares if ware.revision.required), None),
         slow=_keyed(wares, wanted.slow or SLOW),
-        free=next((one for one in free if wanted.free in (None, one.integration_key)), None),
+        free=_free(revisions, free, wanted.free),
     )
 
 
@@ -132,6 +132,15 @@ def _chosen(wares: Sequence[Ware], wanted: Wanted) -> Ware | None:
         return _keyed(wares, wanted.resource)
     usual = (one for one in wares if one.revision.integration_key != SLOW)
     return min(usual, key=lambda ware: (bool(ware.revision.required), ware.atomic), default=None)
+
+
+def _free(
+    revisions: Sequence[ContractRevision], found: Sequence[ContractRevision], named: str | None
+) -> ContractRevision | None:
+    """What was named as free is taken at its word: whether it is, is for a check to see."""
+    if named is None:
+        return found[0] if found else None
+    return next((one for one in revisions if one.integration_key == named), None)
 
 
 def _keyed(wares: Sequence[Ware], key: str) -> Ware | None:

@@ -23,7 +23,7 @@ from faregate.probe.run import TAKEN, TAKEN_AT_MOST
 
 READER_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _LATE_PAYER = "reads"
-_BOTH: tuple[Environment, ...] = ("test", "live")
+_OTHER: dict[Environment, Environment] = {"test": "live", "live": "test"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Setting:
     def bench(self) -> Bench:
         """After a look around. Raises `WrongCall` if there is nothing to look at."""
         market = look_around(self.line, self.purse, self.wanted)
-        foreign = self.foreign_revision or _foreign(market)
+        foreign = self.foreign_revision or _foreign(market, self.line.environment)
         return Bench(self.line, market, self.purse, self.slow_purse, self.reader, foreign)
 
     def cost(self, bench: Bench) -> str:
@@ -96,9 +96,10 @@ def _reader(environ: Mapping[str, str]) -> ApiKey | None:
     return None if given is None else ApiKey(given)
 
 
-def _foreign(market: Market) -> str | None:
-    """A live revision of the built-in world, if this is that world in test."""
-    here, there = (build_catalog(World.builtin(), environment) for environment in _BOTH)
+def _foreign(market: Market, environment: Environment) -> str | None:
+    """A revision of the other environment, if this is an emulator's built-in world."""
+    world, other = World.builtin(), _OTHER[environment]
     ids = {one.revision_id for one in market.revisions}
-    own = {listing.active.id for listing in here.listings.values()}
-    return next((one.active.id for one in there.listings.values()), None) if ids <= own else None
+    own = {one.active.id for one in build_catalog(world, environment).listings.values()}
+    there = build_catalog(world, other).listings.values()
+    return next((one.active.id for one in there), None) if ids <= own else None

@@ -1,7 +1,7 @@
 """The stories that several checks look at, each played once, when the first of them asks."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -22,11 +22,15 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Sold:
-    """`minimal` answers a completion without metadata; `proving` is the first one that may prove payment."""
+    """`told` is the least that was taken as a report; `proving` the first answer that may prove payment."""
 
     bought: Bought
-    minimal: Response
+    told: Mapping[str, Any]
     proving: Response
+
+    @property
+    def taken(self) -> bool:
+        return self.proving.status < 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,15 @@ class Visit:
         """A payment that is taken, as far as it can be. Raises `CannotSee`."""
         bench = self.bench
         bought = bench.buy(bench.ware)
-        minimal = reply = bench.complete(bought, bought.succeeded())
-        if reply.status >= 300:
-            reply = bench.complete(bought, bought.succeeded(resource_execution=METADATA))
+        told, reply = {}, bench.complete(bought, bought.succeeded())
+        for more in _more_and_more(bought):
+            if reply.status < 300:
+                break
+            told, reply = more, bench.complete(bought, bought.succeeded(**more))
         if reply.status == 202:
             self._until_final(bought)
-            reply = bench.complete(bought, bought.succeeded())
-        return Sold(bought, minimal, reply)
+            reply = bench.complete(bought, bought.succeeded(**told))
+        return Sold(bought, told, reply)
 
     @story
     def final(self) -> Bought:
@@ -100,12 +106,16 @@ class Visit:
         ware = bench.market.slow or (bench.ware if bench.slow_purse else None)
         if ware is None:
             raise CannotSee("no payment settles late here: name a resource with --slow-resource")
+        metadata = {name: told for name, told in self.sold.told.items() if name != "values"}
         bought = bench.buy(ware, bench.slow_purse)
-        completed = bench.complete(bought, bought.succeeded())
+        report = bought.succeeded(**metadata)
+        completed = bench.complete(bought, report)
         if completed.status == 200 and said(completed, "status") not in PENDING:
             raise CannotSee("the payment was settled at once: name another resource with --slow-resource")
         accessed = bench.access(ware, bought.proof)
-        return Late(bought, completed, accessed, bench.complete(bought, bought.succeeded()))
+        again = bench.complete(bought, report)
+        bench.line.get(f"/transactions/{bought.id}")  # some payments settle by being read
+        return Late(bought, completed, accessed, again)
 
     @story
     def freed(self) -> Response:
@@ -137,3 +147,10 @@ class Visit:
             if self.transaction(bought).status not in PENDING:
                 return
             self._sleep(1.0)
+
+
+def _more_and_more(bought: Bought) -> list[dict[str, Any]]:
+    """What a service may want told beyond the least: metadata, values that need not be reported, or both."""
+    every = {"values": dict.fromkeys(bought.ware.revision.properties, "1")}
+    metadata = {"resource_execution": METADATA}
+    return [metadata, every, {**metadata, **every}]

@@ -21,7 +21,18 @@ def _unpaid(visit: Visit) -> Seen:
 
 def _paid(visit: Visit) -> Seen:
     bought, reply = visit.bench.enter(visit.bench.ware)
+    if reply.status == 402:
+        raise CannotSee(f"the payment was not accepted; is there money? It says: {_why(reply)}")
     return judged(bought is not None, f"{shown(reply)}, {'a' if bought else 'no'} transaction")
+
+
+def _why(reply: Response) -> str:
+    """What the instructions of a 402 say, in one line."""
+    try:
+        error = read_required(reply.first("payment-required") or "").error or "nothing"
+    except Unsigned as unread:
+        error = str(unread)
+    return "".join(char for char in error[:200] if char.isprintable())
 
 
 def _not_json(visit: Visit) -> Seen:

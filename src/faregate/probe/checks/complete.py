@@ -26,20 +26,26 @@ def _failed(visit: Visit) -> Seen:
 
 
 def _no_metadata(visit: Visit) -> Seen:
-    minimal = visit.sold.minimal
-    return judged(minimal.status in (200, 202), shown(minimal))
+    return _left_out(visit, "resource_execution")
 
 
 def _no_required_value(visit: Visit) -> Seen:
-    sold = visit.sold
-    if sold.bought.ware.values:
+    if visit.sold.bought.ware.values:
         raise CannotSee("the revision that is bought requires a value")
-    return judged(sold.proving.status in (200, 202), shown(sold.proving))
+    return _left_out(visit, "values")
+
+
+def _left_out(visit: Visit, name: str) -> Seen:
+    """Whether a report without it was taken."""
+    sold = visit.sold
+    if not sold.taken:
+        raise CannotSee(f"no report of success was taken: {shown(sold.proving)}")
+    return judged(name not in sold.told, "taken only with it" if name in sold.told else "taken without it")
 
 
 def _again(visit: Visit) -> Seen:
     bought, first = visit.final, visit.sold.proving
-    reply = visit.bench.complete(bought, bought.succeeded())
+    reply = visit.bench.complete(bought, bought.succeeded(**visit.sold.told))
     same = (reply.status, reply.body) == (first.status, first.body) or _same(first, reply)
     told = reply.first("payment-response") == said(reply, "payment_response")
     return judged(same and told, f"{_status(reply)}, {'the same' if same and told else 'not the same'}")

@@ -1,0 +1,140 @@
+"""Services that decide one thing otherwise: the emulator with one lie for each check of the probe."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from faregate.emulator import Emulator
+from faregate.errors import NoAnswer
+from faregate.model import Headers, Response, WireRequest
+
+Truth = Callable[[], Response]
+"""Really asks the service."""
+
+
+@dataclass
+class Call:
+    """One call as a lie looks at it. `memory` lasts as long as the service."""
+
+    request: WireRequest
+    memory: set[str]
+    operation: str = ""
+    identifier: str = ""
+    query: str = ""
+    said: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        path, _, self.query = self.request.path.removeprefix("/merchant/v1/").partition("?")
+        parts = path.split("/")
+        self.operation = {1: parts[0], 2: "transaction", 3: f"complete {parts[0]}"}[len(parts)]
+        self.identifier = parts[1] if len(parts) > 1 else ""
+        try:
+            self.said = json.loads(self.request.body or b"{}")
+        except ValueError:
+            self.said = {"not": "json"}
+
+    def header(self, name: str) -> str | None:
+        return Response(0, self.request.headers).first(name)
+
+    @property
+    def proof(self) -> str | None:
+        return self.header("payment-signature")
+
+    @property
+    def key(self) -> str | None:
+        return self.header("authorization")
+
+    def again(self) -> bool:
+        """Whether a call with this operation, id and proof was made before."""
+        known = f"{self.operation} {self.identifier} {self.proof}"
+        before = known in self.memory
+        self.memory.add(known)
+        return before
+
+
+Lie = Callable[[Call, Truth], Response]
+
+
+def error(status: int, code: str = "invalid_request", *headers: tuple[str, str]) -> Response:
+    return _json(status, {"code": code, "message": "as this service decides"}, *headers)
+
+
+def told(**fields: object) -> Response:
+    return _json(200, fields)
+
+
+def changing(**fields: object) -> Callable[[Response], Response]:
+    """The reply with other fields in its body."""
+    return lambda reply: replace(reply, body=json.dumps({**json.loads(reply.body), **fields}).encode())
+
+
+def answering(status: int) -> Callable[[Response], Response]:
+    """The reply under another status."""
+    return lambda reply: replace(reply, status=status)
+
+
+def _json(status: int, body: object, *headers: tuple[str, str]) -> Response:
+    return Response(status, (("content-type", "application/json"), *headers), json.dumps(body).encode())
+
+
+EMPTY_LIST = {"items": [], "count": 0, "as_of": "2026-01-01T00:00:00Z", "next": None}
+
+
+@dataclass
+class Liar:
+    """A transport to a service in this process that lies where its lie says so."""
+
+    lie: Lie
+    emulator: Emulator = field(default_factory=lambda: Emulator(expose_execution_id=True))
+    memory: set[str] = field(default_factory=set)
+
+    def respond(self, request: WireRequest) -> Response:
+        return self.lie(Call(request, self.memory), lambda: self.emulator.respond(request))
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        parts = urlsplit(url)
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        return self.respond(WireRequest(method, path, tuple(headers), body))
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def honest(call: Call, truth: Truth) -> Response:
+    return truth()
+
+
+def silent_on_complete(call: Call, truth: Truth) -> Response:
+    if call.operation == "complete transactions":
+        raise NoAnswer("nobody answers")
+    return truth()
+
+
+def instead(when: Callable[[Call], bool], reply: Response) -> Lie:
+    """This reply to such calls, without asking the service."""
+    return lambda call, truth: reply if when(call) else truth()
+
+
+def of_status(status: int, when: Callable[[Call], bool], reply: Response) -> Lie:
+    """This reply where the service's own has this status."""
+
+    def lie(call: Call, truth: Truth) -> Response:
+        real = truth()
+        return reply if real.status == status and when(call) else real
+
+    return lie
+
+
+def turned(
+    status: int, when: Callable[[Call], bool], turn: Callable[[Response], Response], *words: str
+) -> Lie:
+    """The service's own reply, turned where it has this status and these words in its body."""
+
+    def lie(call: Call, truth: Truth) -> Response:
+        real = truth()
+        such = real.status == status and all(word.encode() in real.body for word in words)
+        return turn(real) if such and when(call) else real
+
+    return lie

@@ -1,0 +1,217 @@
+"""`faregate probe` as it is called, against services behind real sockets."""
+
+import json
+from collections.abc import Generator
+
+import pytest
+
+from faregate.cli import main
+from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Wallet, World
+from faregate.emulator.payers import TEST_PAYERS
+from faregate.emulator.server import serve
+from faregate.merchant.client import MerchantClient
+from faregate.probe.run import CHECKS, TAKEN
+
+PRIVATE_KEY = "0x" + "5a" * 32
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FAREGATE_BASE_URL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FAREGATE_API_KEY", TEST_KEY)
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Emulator:
+    return Emulator(expose_execution_id=True, allow_live=True)
+
+
+@pytest.fixture(scope="module")
+def url(emulator: Emulator) -> Generator[str]:
+    with serve(emulator) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def small() -> Generator[str]:
+    """A service that sells one thing, at once, and nothing else."""
+    sold = Resource(key="story", name="A story", revisions=(Revision(amount=2_000_000),))
+    with serve(Emulator(World(keys=(Key(key="svc_test_small"),), resources=(sold,)))) as served:
+        yield served
+
+
+def verdicts(text: str) -> dict[str, str]:
+    return {one["id"]: one["verdict"] for one in json.loads(text)["checks"]}
+
+
+def test_every_decision_holds_at_a_served_emulator(
+    url: str, emulator: Emulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    payers = [TEST_PAYERS[name].address for name in ("good", "reads")]
+    before = [emulator.balance(address) for address in payers]
+
+    code = main(["probe", "--base-url", url])
+
+    table, note = capsys.readouterr()
+    assert f"{len(CHECKS)} hold, 0 differ, 0 not seen" in table, table
+    assert code == 0
+    assert "at 0.01 USDC" in note
+    assert TEST_KEY not in table + note
+    spent = [was - emulator.balance(address) for was, address in zip(before, payers, strict=True)]
+    assert spent == [10_000] * TAKEN
+
+
+def test_nothing_is_left_open(url: str) -> None:
+    with MerchantClient(TEST_KEY, url) as client:
+        before = client.list_transactions().count
+        assert main(["probe", "--base-url", url]) == 0
+        assert client.list_transactions().count > before
+        assert [one for one in client.iter_transactions() if one.status == "authorized"] == []
+
+
+def test_json_is_for_machines(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAREGATE_BASE_URL", url)
+
+    assert main(["probe", "--json", "--resource", "euro_report"]) == 0
+
+    output, note = capsys.readouterr()
+    told = json.loads(output)
+    assert (told["base_url"], told["counts"]) == (url, {"holds": len(CHECKS)})
+    assert set(told["checks"][0]) == {"id", "source", "expected", "seen", "verdict"}
+    assert "'Euro report' at 0.01 EURC" in note
+
+
+def test_a_world_of_its_own_has_all_of_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_world_probed")
+
+    assert main(["probe", "--base-url", url]) == 0
+
+
+def test_what_a_service_does_not_have_is_not_seen(
+    small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_small")
+    monkeypatch.setenv("FAREGATE_PAYER_KEY", PRIVATE_KEY)
+
+    assert main(["probe", "--base-url", small, "--json", "--max", "2"]) == 0
+
+    seen = verdicts(capsys.readouterr().out)
+    assert {id for id, verdict in seen.items() if verdict == "not seen"} == {
+        *("access-forbidden", "complete-forbidden", "access-foreign-revision", "complete-other-revision"),
+        *("complete-required-value", "access-again-settling", "complete-settling"),
+        *("complete-again-settling", "free-access", "free-execution-id", "execution-closed"),
+        *("execution-conflict", "execution-other-revision"),
+    }
+
+
+def test_nothing_is_signed_above_the_limit(
+    small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_small")
+
+    assert main(["probe", "--base-url", small, "--json", "--max", "1.999999"]) == 0
+
+    output, note = capsys.readouterr()
+    assert "nothing is spent" in note
+    assert verdicts(output)["access-paid"] == "not seen"
+    with MerchantClient("svc_test_small", small) as client:
+        assert TEST_PAYERS["good"].address not in [one.identifier for one in client.iter_payers()]
+
+
+def test_a_payer_without_money_sees_no_payment(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "--base-url", url, "--json", "--payer", "poor"]) == 0
+
+    output = capsys.readouterr().out
+    seen = verdicts(output)
+    assert "differs" not in seen.values()
+    assert seen["access-paid"] == seen["complete-succeeded"] == seen["access-again-final"] == "not seen"
+    assert "the payer has not enough USDC" in output
+
+
+def test_a_live_key_is_refused_before_anything_is_asked(
+    url: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAREGATE_API_KEY", LIVE_KEY)
+    monkeypatch.setenv("FAREGATE_PAYER_KEY", PRIVATE_KEY)
+    before = len(emulator.calls())
+
+    assert main(["probe", "--base-url", url]) == 2
+
+    assert "up to 4 payments" in capsys.readouterr().err
+    assert len(emulator.calls()) == before
+
+
+def test_a_live_key_that_is_allowed_says_first_what_it_spends(
+    url: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAREGATE_API_KEY", LIVE_KEY)
+    monkeypatch.setenv("FAREGATE_PAYER_KEY", PRIVATE_KEY)
+    address = Wallet(PRIVATE_KEY).address
+    before = emulator.balance(address, environment="live")
+
+    assert main(["probe", "--base-url", url, "--allow-live", "--json"]) == 0
+
+    output, note = capsys.readouterr()
+    assert f"with {address}, live: 2 payments are taken, at most 4 (0.04 USDC)" in note
+    assert before - emulator.balance(address, environment="live") == 20_000
+    assert {id for id, one in verdicts(output).items() if one != "holds"} == {
+        "access-forbidden",
+        "complete-forbidden",
+    }
+    assert PRIVATE_KEY[2:] not in output + note
+
+
+@pytest.mark.parametrize("words", [[], ["--payer", "good"]])
+def test_a_test_payer_never_pays_live(
+    url: str, emulator: Emulator, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAREGATE_API_KEY", LIVE_KEY)
+    before = len(emulator.calls())
+
+    assert main(["probe", "--base-url", url, "--allow-live", *words]) == 2
+    assert len(emulator.calls()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "said"),
+    [
+        ([], TEST_KEY, "--base-url"),
+        (["--base-url", "http://127.0.0.1:1"], TEST_KEY, "no answer"),
+        (["--base-url", "URL"], "svc_test_of_nobody", "401 unauthenticated"),
+        (["--base-url", "URL"], "", "no API key"),
+        (["--base-url", "URL", "--resource", "nothing"], TEST_KEY, "integration key 'nothing'"),
+        (["--base-url", "URL", "--free-resource", "nothing"], TEST_KEY, "integration key 'nothing'"),
+        (["--base-url", "URL", "--revision", "acr_1"], TEST_KEY, "no active revision"),
+        (["--base-url", "URL", "--payer", "nobody"], TEST_KEY, "no test payer 'nobody'"),
+    ],
+)
+def test_what_cannot_run_is_2_and_says_why(
+    url: str,
+    words: list[str],
+    key: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FAREGATE_API_KEY", key)
+
+    assert main(["probe", *[url if word == "URL" else word for word in words]]) == 2
+
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert said in error
+
+
+def test_a_named_revision_is_bought(url: str, emulator: Emulator, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "--base-url", url, "--revision", emulator.revision_id("daily_report")]) == 0
+    assert "'Daily report' at 0.05 USDC" in capsys.readouterr().err
+
+
+def test_the_limit_is_an_amount(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["probe", "--max", "-1"])
+    assert ended.value.code == 2
+    assert "-1" in capsys.readouterr().err

@@ -1,0 +1,54 @@
+"""The probe against services that decide one thing otherwise: it sees that, and nothing else."""
+
+from argparse import ArgumentParser, Namespace
+
+import pytest
+
+from faregate.emulator import TEST_KEY
+from faregate.probe.arguments import add_probe
+from faregate.probe.run import CHECKS, run_checks
+from faregate.probe.setting import Setting
+from faregate.probe.verdicts import Finding
+from faregate.probe.visit import Visit
+from tests.probe.liars import Liar, honest, silent_on_complete
+from tests.probe.lies import LIES
+
+
+def arguments(*words: str) -> Namespace:
+    parser = ArgumentParser()
+    add_probe(parser)
+    return parser.parse_args(["--base-url", "http://service.invalid", *words])
+
+
+def found(service: Liar, *words: str) -> list[Finding]:
+    setting = Setting.of(arguments(*words), {"FAREGATE_API_KEY": TEST_KEY}, transport=service)
+    return list(run_checks(Visit(setting.bench(), sleep=lambda _seconds: None)))
+
+
+def ids(findings: list[Finding], verdict: str) -> list[str]:
+    return [one.id for one in findings if one.verdict == verdict]
+
+
+def test_everything_holds_at_the_emulator() -> None:
+    findings = found(Liar(honest))
+
+    assert [(one.id, one.seen) for one in findings if one.verdict != "holds"] == []
+    assert len(findings) == len(CHECKS) == len({one.id for one in findings})
+
+
+def test_there_is_a_wrong_service_for_each_check() -> None:
+    assert [check.id for check in CHECKS] == list(LIES)
+
+
+@pytest.mark.parametrize("check", LIES)
+def test_the_one_thing_that_differs_is_seen(check: str) -> None:
+    findings = found(Liar(LIES[check]), "--free-resource", "free_notes")
+
+    assert ids(findings, "differs") == [check]
+
+
+def test_what_is_not_answered_is_not_seen() -> None:
+    findings = found(Liar(silent_on_complete))
+
+    assert ids(findings, "differs") == []
+    assert [one.id for one in findings if one.verdict == "holds" and one.id.startswith("complete-")] == []
