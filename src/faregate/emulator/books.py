@@ -11,6 +11,7 @@ from faregate.emulator.payments import Payment, Payments
 from faregate.emulator.register import Register
 from faregate.emulator.state import FINAL, ExecutionRecord, PayerRecord, Sale, TransactionRecord
 from faregate.emulator.timeline import Timeline
+from faregate.emulator.tokens import Token
 from faregate.emulator.world import Seller
 from faregate.merchant.types import Environment
 
@@ -49,7 +50,11 @@ class Books:
 
     def user_of(self, sale: Sale, payment: Payment) -> TransactionRecord | None:
         """The transaction that already took this authorization's nonce."""
-        return self._uses.get(_use(sale, payment))
+        return self.user_of_token(sale.terms.token, payment)
+
+    def user_of_token(self, token: Token, payment: Payment) -> TransactionRecord | None:
+        """The same, whatever is sold."""
+        return self._uses.get(_use(token, payment))
 
     def authorize(self, sale: Sale, payment: Payment, payer: str) -> TransactionRecord:
         """A new open transaction; from here on the authorization is used."""
@@ -78,7 +83,7 @@ class Books:
         record.payer.transactions.add(record)
         record.registers = (self.register, record.payer.transactions)
         self.transactions[record.id] = record
-        self._uses[_use(record.sale, record.payment)] = record
+        self._uses[_use(record.sale.terms.token, record.payment)] = record
         if record.payer.id not in self._payers_by_id:
             self._observe(record.payer)
         if record.status not in FINAL:
@@ -99,5 +104,5 @@ class Books:
         self.observed.append(payer)
 
 
-def _use(sale: Sale, payment: Payment) -> tuple[str, str, str]:
-    return sale.terms.token.address, payment.payer, payment.nonce
+def _use(token: Token, payment: Payment) -> tuple[str, str, str]:
+    return token.address, payment.payer, payment.nonce

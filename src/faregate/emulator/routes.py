@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from faregate.emulator.access import access
 from faregate.emulator.books import Books
@@ -16,11 +16,23 @@ from faregate.emulator.world import Capability
 from faregate.merchant.wire import ROOT
 from faregate.model import Response
 
+Operation = Literal[
+    "access",
+    "complete",
+    "transaction",
+    "transactions",
+    "payers",
+    "resources",
+    "contracts",
+    "execution",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """`before` and `after` enclose the id of the path; without an id `before` is the whole path."""
 
+    operation: Operation
     method: str
     before: str
     after: str | None
@@ -38,20 +50,22 @@ class Route:
 
 
 ROUTES: Final = (
-    Route("POST", f"{ROOT}/access", None, "access", access),
+    Route("access", "POST", f"{ROOT}/access", None, "access", access),
     Route(
+        "complete",
         "POST",
         f"{ROOT}/transactions/",
         "/complete",
         "transactions:complete",
         complete,
     ),
-    Route("GET", f"{ROOT}/transactions/", "", "transactions:read", get_transaction),
-    Route("GET", f"{ROOT}/transactions", None, "transactions:read", list_transactions),
-    Route("GET", f"{ROOT}/payers", None, "payers:read", list_payers),
-    Route("GET", f"{ROOT}/resources", None, "resources:read", list_resources),
-    Route("GET", f"{ROOT}/contracts", None, "contracts:read", list_contracts),
+    Route("transaction", "GET", f"{ROOT}/transactions/", "", "transactions:read", get_transaction),
+    Route("transactions", "GET", f"{ROOT}/transactions", None, "transactions:read", list_transactions),
+    Route("payers", "GET", f"{ROOT}/payers", None, "payers:read", list_payers),
+    Route("resources", "GET", f"{ROOT}/resources", None, "resources:read", list_resources),
+    Route("contracts", "GET", f"{ROOT}/contracts", None, "contracts:read", list_contracts),
     Route(
+        "execution",
         "POST",
         f"{ROOT}/resource-executions/",
         "/complete",

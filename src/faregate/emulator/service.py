@@ -38,8 +38,8 @@ class Service:
         expose_execution_id: bool,
         allow_live: bool,
     ) -> None:
-        self._keys = {key.key: key for key in world.keys}
-        self._allow_live = allow_live
+        self.keys = {key.key: key for key in world.keys}
+        self.allow_live = allow_live
         timeline = Timeline(clock)
         environments: tuple[Environment, ...] = ("test", "live")
         self.books = {
@@ -71,7 +71,7 @@ class Service:
 
     def _answer(self, request: WireRequest, path: str, query: str) -> Response:
         route, identifier = find_route(request.method, path)
-        key = key_of(request.headers, self._keys, self._allow_live)
+        key = key_of(request.headers, self.keys, self.allow_live)
         demand(key, route.capability)
         books = self.books[key.environment]
         advance(books, books.timeline.now())
