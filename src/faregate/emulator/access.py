@@ -44,7 +44,7 @@ def _sale(books: Books, request: AccessRequest) -> Sale:
     listing = books.catalog.selling(request.revision_id)
     if listing is None:
         raise invalid("revision_id is not known in this environment")
-    if listing.archived(books.timeline.now()):
+    if listing.archived_at and listing.archived(books.timeline.now()):
         raise invalid("the resource is archived")
     revision = listing.active
     if revision.id != request.revision_id:

@@ -25,18 +25,18 @@ def accepts(terms: Terms) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def payment_required(terms: Terms, resource: AccessResource, reason: str) -> str:
     """The header that says how to pay, and why the last try (if there was one) was not accepted."""
+    return _required(terms, resource.url, resource.description, resource.mime_type, reason)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _required(terms: Terms, url: str, description: str, mime_type: str, reason: str) -> str:
     return _encoded(
         {
             "x402Version": X402_VERSION,
             "error": reason,
-            "resource": {
-                "url": resource.url,
-                "description": resource.description,
-                "mimeType": resource.mime_type,
-            },
+            "resource": {"url": url, "description": description, "mimeType": mime_type},
             "accepts": [accepts(terms)],
         }
     )

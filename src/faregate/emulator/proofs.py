@@ -7,11 +7,14 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from faregate.emulator.payments import X402_VERSION, Payment
 
 MAX_PROOF: Final = 16 * 1024
+_REMEMBERED: Final = 256
+"""Payments that are kept as they were read: complete sends the proof of access once more."""
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _NONCE: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
@@ -23,6 +26,7 @@ class BadProof(Exception):
     """The proof cannot be read; the text says why."""
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def read_payment(proof: str) -> Payment:
     """The payment in this header value, or `BadProof`."""
     payload = _decoded(proof)
