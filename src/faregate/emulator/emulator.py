@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Lock
+from typing import TypeVar
 
 from faregate.emulator import transitions
 from faregate.emulator.books import Books
@@ -19,6 +20,7 @@ from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payers import payers_of
 from faregate.emulator.payments import Payments
 from faregate.emulator.service import Service
+from faregate.emulator.settling import advance
 from faregate.emulator.signs import signed
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS
@@ -28,6 +30,7 @@ from faregate.errors import Misconfigured
 from faregate.merchant.types import Environment, SettlementAsset
 from faregate.model import Response, WireRequest
 
+T = TypeVar("T")
 BOTH: tuple[Environment, ...] = ("test", "live")
 
 
@@ -89,6 +92,13 @@ class Emulator:
         """The last 10,000 calls, oldest first."""
         with self._lock:
             return list(self._diary)
+
+    def look(self, see: Callable[[Service, Diary], T]) -> T:
+        """What `see` makes of the world as it is now, all that has fallen due included. It changes nothing."""
+        with self._lock:
+            for books in self._service.books.values():
+                advance(books, books.timeline.now())
+            return see(self._service, self._diary)
 
     def revision_id(self, key: str, environment: Environment = "test") -> str:
         """The active revision of the resource `key`."""
