@@ -2,24 +2,29 @@
 
 A seller puts `faregate.fastapi`, `faregate.starlette` or `faregate.asgi` in front of a handler; tools
 talk to the service with `MerchantClient` or `AsyncMerchantClient`; `faregate.emulator` is the whole
-service on one machine. Importing this package loads no framework.
+service on one machine. Importing this package loads no framework, and each name only when it is asked
+for: pytest imports it at every start, for its plugin.
 """
 
-from faregate.errors import (
-    ApiError,
-    BadAnswer,
-    FaregateError,
-    JournalError,
-    Misconfigured,
-    NoAnswer,
-    ServiceError,
-    UsageError,
-)
-from faregate.journals.memory import MemoryJournal
-from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.model import Offer
-from faregate.payment import Payment
-from faregate.paywall import Paywall
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from faregate.errors import (
+        ApiError,
+        BadAnswer,
+        FaregateError,
+        JournalError,
+        Misconfigured,
+        NoAnswer,
+        ServiceError,
+        UsageError,
+    )
+    from faregate.journals.memory import MemoryJournal
+    from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+    from faregate.model import Offer
+    from faregate.payment import Payment
+    from faregate.paywall import Paywall
 
 __all__ = [
     "ApiError",
@@ -37,3 +42,25 @@ __all__ = [
     "ServiceError",
     "UsageError",
 ]
+
+_ELSEWHERE = {
+    "AsyncMerchantClient": "merchant.client",
+    "MemoryJournal": "journals.memory",
+    "MerchantClient": "merchant.client",
+    "Offer": "model",
+    "Payment": "payment",
+    "Paywall": "paywall",
+}
+"""Where names are; the others are errors."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'errors')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
