@@ -93,7 +93,7 @@ def test_the_manual_clock_stands_still_and_can_be_told_to_run() -> None:
     assert (ManualClock()(), ManualClock().mode) == (datetime(2026, 1, 1, tzinfo=UTC), "frozen")
     clock = ManualClock(NOON)
     clock.run(FASTEST)
-    assert clock() < clock()
+    assert any(clock() > NOON for _ in range(10_000))
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.000001, float("nan"), float("inf"), 1e300, 10**12, 10**11 * 2.4])
@@ -267,16 +267,17 @@ def test_worlds_behind_one_server_have_clocks_of_their_own(clock: WorldClock, so
 
 def test_the_moments_of_a_world_go_back_with_its_clock(source: Source) -> None:
     timeline = Timeline(source)
-    kept = timeline.stamp()
+    timeline.stamp()
+    kept = timeline.state()
     source.pass_(100)
     assert timeline.stamp() == timeline.snapshot(None) == source.now
     source.pass_(-90)
     assert timeline.stamp() > NOON + timedelta(seconds=100)
-    timeline.rewind(kept)
+    timeline.restore(*kept)
     assert timeline.stamp() == timeline.snapshot(None) == NOON + timedelta(seconds=10)
     assert timeline.stamp() > NOON + timedelta(seconds=10)
     later = Timeline(source)
-    later.rewind(NOON + timedelta(days=1))
+    later.restore(NOON + timedelta(days=1), NOON)
     assert later.stamp() == NOON + timedelta(days=1)
 
 
