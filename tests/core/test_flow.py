@@ -653,6 +653,37 @@ def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
     assert_unconfirmed(response)
 
 
+REFUSED = Denied(404, "transaction_not_found")
+
+
+def test_a_failure_that_is_refused_at_first_is_held() -> None:
+    """As in row 12: a refusal does not say that nothing was charged."""
+    failed = Failed("interrupted")
+    response = play(
+        serve(sale()),
+        claimed(Owed(ENTRY)),
+        (Decide(TICKET, failed), True),
+        (CallComplete(ENTRY, failed), REFUSED),
+        NOTE,
+        (Hold(TICKET), True),
+    )
+    assert_unconfirmed(response)
+
+
+def test_a_failure_that_is_refused_again_is_left_to_people() -> None:
+    failed = Failed("handler_error")
+    entry = replace(ENTRY, outcome=failed)
+    response = play(
+        serve(sale()),
+        claimed(Owed(entry)),
+        (CallComplete(entry, failed), REFUSED),
+        NOTE,
+        (Stick(TICKET, "completion was refused: 404 transaction_not_found"), None),
+        NOTE,
+    )
+    assert_unconfirmed(response)
+
+
 def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
     failed = Failed("handler_error")
     entry = replace(ENTRY, outcome=failed)

@@ -42,6 +42,17 @@ def test_a_connection_is_used_again(speaker: Speaker) -> None:
     assert merchant.connections == 1
 
 
+def test_a_second_answer_is_never_that_of_the_next_call(speaker: Speaker) -> None:
+    """Whoever gets two for one call forgets the second, and the connection it came on."""
+
+    def twice(connection: socket.socket, seen: Seen) -> None:
+        connection.sendall(ok(body=seen.line.split()[1].encode()) + ok(body=b"/nobody-asked"))
+
+    with service(twice) as merchant:
+        replies = speaker.speak(merchant.url, get("/1"), get("/2"), get("/3"))
+    assert [reply.body for reply in replies] == [b"/1", b"/2", b"/3"]
+
+
 def test_a_closed_client_opens_new_connections(transport: Name) -> None:
     with service(says(ok())) as merchant, MerchantClient(KEY, merchant.url, transport=transport) as client:
         client.send(get())

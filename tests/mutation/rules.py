@@ -114,7 +114,7 @@ MUTANTS = (
     Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
     Mutant("failed-with-a-hash-believed", VERDICT, "(detail.receipt, detail.settled_at, detail.settled_atomic, detail.transaction_hash)", "(detail.receipt,)"),
     Mutant("answers-that-nobody-asked-for", "src/faregate/merchant/transports/over_httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
-           ("tests/hostile", "-k", "httpx and free")),
+           ("tests/merchant/test_pools.py", "-k", "second_answer")),
     # What was learned is remembered; what cannot be ended is kept
     Mutant("an-id-is-lost-with-its-lease", ROW, "        self._bind(State.OPEN, transaction_id, revision_id)\n", "        return False\n"),
     Mutant("an-id-is-lost-with-its-row", STORED, "if row is None or row.transaction_id != transaction_id:", "if False:", SHELVES),
