@@ -46,7 +46,9 @@ class Shop:
     def __init__(self, purchase: Purchase, timeout: float) -> None:
         self.purchase = purchase
         plain = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "faregate"}
-        self._http = httpx.Client(headers=plain, timeout=timeout, follow_redirects=False)
+        # Between two requests the seller may close what it kept open, and that looks like no answer.
+        once = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(headers=plain, timeout=timeout, follow_redirects=False, limits=once)
 
     def ask(self, proof: str | None = None) -> Response:
         """The answer with its body as it travelled. Raises `Unanswered`."""

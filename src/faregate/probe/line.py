@@ -8,6 +8,7 @@ from faregate.merchant.client import MerchantClient
 from faregate.merchant.secret import ApiKey
 from faregate.merchant.transports import Transport, blocking
 from faregate.merchant.transports.address import Address
+from faregate.merchant.types import Environment
 from faregate.merchant.wire import PROOF, ROOT, Call
 from faregate.model import Headers, Response, WireRequest
 
@@ -25,7 +26,7 @@ class Line:
         self._base_url = base_url
         self._timeout = timeout
         self._client = self._with(key)
-        self.environment = key.environment
+        self.environment: Environment = key.environment
 
     def get(self, path: str, *, key: ApiKey | None = None) -> Response:
         return self._send(WireRequest("GET", ROOT + path), key)

@@ -1,0 +1,124 @@
+"""A seller that answers by a script, over real sockets, and remembers what it was sent."""
+
+import base64
+import json
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from faregate.emulator.instructions import payment_required, payment_response
+from faregate.emulator.payments import Terms
+from faregate.emulator.tokens import TOKENS, Token
+from faregate.merchant.requests import AccessResource
+from faregate.model import Header, Response
+
+PAY_TO = "0x1111111111111111111111111111111111111111"
+USDC = TOKENS["test", "USDC"]
+LIVE_USDC = TOKENS["live", "USDC"]
+HASH = "0x" + "ab" * 32
+
+Reply = Response | None
+"""None ends the connection without an answer."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def proof(self) -> str | None:
+        return self.headers.get("payment-signature")
+
+
+@dataclass
+class Seller:
+    """`script` is used up in order, one reply for each request."""
+
+    url: str
+    script: deque[Reply] = field(default_factory=deque)
+    sent: list[Sent] = field(default_factory=list)
+
+    def answers(self, *replies: Reply) -> None:
+        self.script = deque(replies)
+        self.sent = []
+
+    @property
+    def proofs(self) -> list[str]:
+        return [one.proof for one in self.sent if one.proof is not None]
+
+
+def asks(token: Token = USDC, amount: int = 10_000, reason: str = "pay first") -> Response:
+    """402 with the instructions of the emulator."""
+    terms = Terms(token, amount, PAY_TO, 60)
+    resource = AccessResource(url="https://seller.example/report", mime_type="application/json")
+    return instructing(json.loads(base64.b64decode(payment_required(terms, resource, reason))))
+
+
+def instructing(instructions: Any) -> Response:
+    """402 with whatever instructions."""
+    header = base64.b64encode(json.dumps(instructions).encode()).decode()
+    return told(402, "payment_required", ("PAYMENT-REQUIRED", header))
+
+
+def instructions_of(reply: Response) -> Any:
+    return json.loads(base64.b64decode(reply.first("payment-required") or ""))
+
+
+def sells(body: bytes = b"the result", *, success: bool = True) -> Response:
+    """200 with a payment response."""
+    header = payment_response(Terms(USDC, 10_000, PAY_TO, 60), PAY_TO, HASH)
+    if not success:
+        changed = {**json.loads(base64.b64decode(header)), "success": False, "errorReason": "no"}
+        header = base64.b64encode(json.dumps(changed).encode()).decode()
+    return Response(200, (("Content-Type", "text/plain"), ("PAYMENT-RESPONSE", header)), body)
+
+
+def told(status: int, code: str, *headers: Header, **fields: str) -> Response:
+    """A body of the shape `{code, message}`."""
+    body = json.dumps({"code": code, "message": "so it is", **fields}).encode()
+    return Response(status, (("Content-Type", "application/json"), *headers), body)
+
+
+@contextmanager
+def selling() -> Generator[Seller]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            body = self.rfile.read(int(headers.get("content-length", 0)))
+            seller.sent.append(Sent(self.command, self.path, headers, body))
+            reply = seller.script.popleft()
+            self.close_connection = True
+            if reply is None:
+                return
+            self.send_response(reply.status)
+            for name, value in (*reply.headers, ("Content-Length", str(len(reply.body)))):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        do_GET = do_POST = do_PUT = answer  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    seller = Seller(f"http://127.0.0.1:{server.server_port}/report")
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield seller
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

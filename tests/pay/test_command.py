@@ -1,0 +1,314 @@
+"""`faregate pay` as it is called: the example seller on a real server, the emulator on another."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from faregate.cli import main
+from faregate.emulator import TEST_KEY, Emulator, Wallet
+from faregate.emulator.payers import TEST_PAYERS
+from faregate.emulator.server import serve
+from tests.e2e.market import EXAMPLE, Market, loaded
+from tests.pay.seller import Seller, asks, sells
+from tests.servers import serving
+
+PRIVATE_KEY = "0x" + "5a" * 32
+Said = pytest.CaptureFixture[bytes]
+
+
+@pytest.fixture(scope="module")
+def shop() -> Generator[Market]:
+    """The example's shop. It is shared: look only at what is new."""
+    emulator = Emulator()
+    with serve(emulator) as service, pytest.MonkeyPatch.context() as environ:
+        environ.setenv("FAREGATE_API_KEY", TEST_KEY)
+        environ.setenv("FAREGATE_BASE_URL", service)
+        module = loaded(EXAMPLE)
+        with serving(module.app) as seller:
+            yield Market(seller, service, emulator, module)
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Payments that settle by being read need no time to pass."""
+    monkeypatch.setattr("faregate.pay.command.SystemClock.sleep", lambda _clock, _seconds: None)
+
+
+def steps(told: bytes) -> list[dict[str, object]]:
+    return [json.loads(line) for line in told.decode().splitlines()]
+
+
+def test_the_body_is_the_only_thing_on_stdout(shop: Market, capsysbinary: Said) -> None:
+    before = len(shop.transactions())
+
+    assert main(["pay", f"{shop.seller}/report"]) == 0
+
+    output, told = capsysbinary.readouterr()
+    assert json.loads(output) == {"report": "Sunny, with a chance of receipts."}
+    [transaction] = shop.transactions()[before:]
+    assert transaction.status == "succeeded"
+    assert transaction.receipt is not None
+    assert transaction.receipt.payment.payer == TEST_PAYERS["good"].address
+    lines = told.decode().splitlines()
+    assert lines[0] == f"> GET {shop.seller}/report"
+    assert lines[2].startswith("    0.05 USDC on eip155:84532 to 0x")
+    assert f"* paid: {transaction.transaction_hash} on eip155:84532" in told.decode()
+
+
+def test_json_is_one_line_for_each_step(shop: Market, capsysbinary: Said) -> None:
+    assert main(["pay", "--json", f"{shop.seller}/report"]) == 0
+
+    told = steps(capsysbinary.readouterr().err)
+    names = ["asked", "payment_required", "signed", "asked", "answered", "paid", "ended"]
+    assert [one["step"] for one in told] == names
+    assert told[1]["accepts"] == [
+        {
+            "amount": "0.05 USDC",
+            "atomic": "50000",
+            "scheme": "exact",
+            "network": "eip155:84532",
+            "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+            "pay_to": shop.emulator.world.seller.pay_to,
+        }
+    ]
+    assert told[-1]["exit"] == 0
+
+
+@pytest.mark.parametrize("payer", ["reads", "reconciles"])
+def test_a_payment_that_settles_late_is_paid_once(shop: Market, payer: str, capsysbinary: Said) -> None:
+    before = len(shop.transactions())
+
+    assert main(["pay", "--payer", payer, f"{shop.seller}/report"]) == 0
+
+    output, told = capsysbinary.readouterr()
+    assert json.loads(output) == {"report": "Sunny, with a chance of receipts."}
+    assert b"the payment is open; the same payment again in" in told
+    assert [one.status for one in shop.transactions()[before:]] == ["succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("payer", "why", "statuses"),
+    [
+        ("poor", b"has not enough USDC", []),
+        ("rejected", b"402 again", ["failed"]),
+        ("reconciles-fails", b"402 again", ["failed"]),
+    ],
+)
+def test_a_payment_that_fails_is_4_and_no_other_is_signed(
+    shop: Market, payer: str, why: bytes, statuses: list[str], capsysbinary: Said
+) -> None:
+    before = len(shop.transactions())
+
+    assert main(["pay", "--payer", payer, f"{shop.seller}/report"]) == 4
+
+    output, told = capsysbinary.readouterr()
+    assert output == b""
+    assert why in told
+    assert told.count(b"* signed") == 1
+    assert [one.status for one in shop.transactions()[before:]] == statuses
+
+
+def test_an_open_payment_is_fetched_by_the_next_call(
+    shop: Market, tmp_path: Path, capsysbinary: Said
+) -> None:
+    before, kept = len(shop.transactions()), tmp_path / "payment.json"
+    words = ["pay", "--payer", "reads", "--wait", "0", "--proof", str(kept), f"{shop.seller}/report"]
+
+    assert main(words) == 5
+    output, told = capsysbinary.readouterr()
+    assert output == b""
+    assert f"--proof {kept}".encode() in told
+
+    codes = [main(words) for _ in range(2)]
+
+    output, told = capsysbinary.readouterr()
+    assert codes == [5, 0]
+    assert json.loads(output) == {"report": "Sunny, with a chance of receipts."}
+    assert b"* signed" not in told
+    assert not kept.exists()
+    assert [one.status for one in shop.transactions()[before:]] == ["succeeded"]
+
+
+def test_eurc_is_paid_without_asking(shop: Market, capsysbinary: Said) -> None:
+    assert main(["pay", f"{shop.seller}/euro"]) == 0
+    assert b"0.01 EURC" in capsysbinary.readouterr().err
+
+
+@pytest.mark.parametrize("source", ["text", "file", "stdin"])
+def test_data_is_posted(
+    shop: Market, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Said
+) -> None:
+    text = '{"text": "one two three four five six"}'
+    (tmp_path / "f").write_text(text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    data = {"text": text, "file": f"@{tmp_path / 'f'}", "stdin": "@-"}[source]
+
+    assert main(["pay", f"{shop.seller}/summary", "--data", data]) == 0
+    assert json.loads(capsysbinary.readouterr().out) == {"summary": "one two three four five"}
+
+
+def test_method_and_headers_are_sent_each_time(seller: Seller, capsysbinary: Said) -> None:
+    body = bytes(range(256))
+    seller.answers(asks(), sells(body))
+
+    words = ["pay", seller.url, "-X", "put", "-d", "a=b", "-H", "X-Who: me", "-H", "Authorization: Bearer x"]
+    assert main(words) == 0
+
+    assert capsysbinary.readouterr().out == body
+    assert [one.method for one in seller.sent] == ["PUT", "PUT"]
+    assert [(one.headers["x-who"], one.headers["authorization"]) for one in seller.sent] == [
+        ("me", "Bearer x")
+    ] * 2
+    assert [(one.body, one.headers["content-type"]) for one in seller.sent] == [
+        (b"a=b", "application/x-www-form-urlencoded")
+    ] * 2
+    assert [one.proof is not None for one in seller.sent] == [False, True]
+
+
+def test_failed_work_is_6_and_not_charged(shop: Market, capsysbinary: Said) -> None:
+    before = len(shop.transactions())
+
+    assert main(["pay", f"{shop.seller}/broken"]) == 6
+
+    assert json.loads(capsysbinary.readouterr().out) == {"detail": "the printer is out of paper"}
+    assert [one.status for one in shop.transactions()[before:]] == ["failed"]
+
+
+@pytest.mark.parametrize(("path", "code"), [("notes", 0), ("health", 0), ("nothing", 6)])
+def test_what_asks_for_no_payment_gets_none(shop: Market, path: str, code: int, capsysbinary: Said) -> None:
+    before = len(shop.transactions())
+
+    assert main(["pay", f"{shop.seller}/{path}"]) == code
+
+    assert b"* signed" not in capsysbinary.readouterr().err
+    assert len(shop.transactions()) == before
+
+
+def test_a_dry_run_shows_the_price_and_pays_nothing(shop: Market, capsysbinary: Said) -> None:
+    before = len(shop.transactions())
+
+    assert main(["pay", "--dry-run", f"{shop.seller}/report"]) == 0
+    assert main(["pay", "--dry-run", "--max", "0.04", f"{shop.seller}/report"]) == 3
+
+    output, told = capsysbinary.readouterr()
+    assert (output, told.count(b"0.05 USDC on")) == (b"", 2)
+    assert len(shop.transactions()) == before
+
+
+def test_include_and_output(shop: Market, tmp_path: Path, capsysbinary: Said) -> None:
+    file = tmp_path / "report"
+
+    assert main(["pay", f"{shop.seller}/report", "--include", "--output", str(file)]) == 0
+
+    assert capsysbinary.readouterr().out == b""
+    head, _, body = file.read_bytes().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP 200 OK\r\n")
+    assert b"payment-response: " in head
+    assert json.loads(body) == {"report": "Sunny, with a chance of receipts."}
+
+
+def test_a_result_that_could_not_be_written_is_not_paid_for(
+    seller: Seller, tmp_path: Path, capsysbinary: Said
+) -> None:
+    assert main(["pay", seller.url, "--output", str(tmp_path / "no" / "folder")]) == 1
+
+    assert b"nothing was asked" in capsysbinary.readouterr().err
+    assert seller.sent == []
+
+
+@pytest.mark.parametrize("source", ["file", "environment"])
+def test_a_key_of_ones_own_pays_and_is_not_shown(
+    shop: Market, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Said
+) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{PRIVATE_KEY[2:]}\n")
+    if source == "environment":
+        monkeypatch.setenv("FAREGATE_PAYER_KEY", PRIVATE_KEY)
+
+    words = ["--key-file", str(file)] if source == "file" else []
+    assert main(["pay", "--json", f"{shop.seller}/report", *words]) == 0
+
+    output, told = capsysbinary.readouterr()
+    assert Wallet(PRIVATE_KEY).address.encode() in told
+    assert PRIVATE_KEY[2:].encode() not in output + told
+
+
+def test_a_named_test_payer_wins_over_the_environment(
+    shop: Market, monkeypatch: pytest.MonkeyPatch, capsysbinary: Said
+) -> None:
+    monkeypatch.setenv("FAREGATE_PAYER_KEY", PRIVATE_KEY)
+
+    assert main(["pay", "--payer", "good", f"{shop.seller}/report"]) == 0
+    assert TEST_PAYERS["good"].address.encode() in capsysbinary.readouterr().err
+
+
+def test_what_is_no_key_is_not_repeated(
+    seller: Seller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Said
+) -> None:
+    file = tmp_path / "key"
+    for text in ("a-secret-that-is-no-key", "5a" * 31, "0" * 64, "schlüssel"):
+        file.write_text(text)
+        monkeypatch.setenv("FAREGATE_PAYER_KEY", text)
+        assert main(["pay", seller.url, "--key-file", str(file)]) == 1
+        assert main(["pay", seller.url]) == 1
+        told = capsysbinary.readouterr().err
+        assert told.count(b"holds no private key") == 2
+        assert text.encode() not in told
+    assert seller.sent == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["URL", "--payer", "nobody"], b"There are: good, slow"),
+        (["URL", "--live"], b"a key of your own"),
+        (["URL", "-H", "PAYMENT-SIGNATURE: abc"], b"--proof"),
+        (["URL", "-H", "no colon"], b"no header"),
+        (["URL", "-H", "A: b\r\nC: d"], b"no header"),
+        (["URL", "-d", "@/no/such/file"], b"cannot be read"),
+        (["ftp://seller.example/x"], b"http or https"),
+        (["seller.example"], b"http or https"),
+        (["http://[::1/x"], b"URL"),
+    ],
+)
+def test_a_wrong_call_is_2(seller: Seller, words: list[str], why: bytes, capsysbinary: Said) -> None:
+    assert main(["pay", *[seller.url if word == "URL" else word for word in words]]) == 2
+
+    assert why in capsysbinary.readouterr().err
+    assert seller.sent == []
+
+
+@pytest.mark.parametrize("words", [["--max", "0"], ["--max", "NaN"], ["--max", "1e99"], ["--wait", "-1"]])
+def test_numbers_that_are_none_are_2(words: list[str], capsysbinary: Said) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["pay", "http://127.0.0.1:1/", *words])
+    assert ended.value.code == 2
+
+
+def test_nobody_there_is_1(capsysbinary: Said) -> None:
+    assert main(["pay", "http://user:pass@127.0.0.1:1/"]) == 1
+
+    told = capsysbinary.readouterr().err
+    assert b"Connect" in told
+    assert b"pass" not in told
+
+
+def test_a_missing_package_names_the_extra() -> None:
+    code = """
+import sys
+from faregate.cli import main
+for package in ("x402", "eth_account"):
+    sys.modules[package] = None
+    assert main(["pay", "http://127.0.0.1:1/"]) == 1
+    del sys.modules[package]
+main(["pay", "--help"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr.count("pip install 'faregate[pay]'")) == (0, 2), done.stderr
+    assert "--dry-run" in done.stdout

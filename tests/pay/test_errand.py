@@ -1,0 +1,332 @@
+"""The errand against a seller that answers by a script: one payment, however often it is sent."""
+
+import base64
+import json
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.errors import Misconfigured
+from faregate.loading import WrongCall
+from faregate.model import Response
+from faregate.pay.errand import Errand, Outcome
+from faregate.pay.kept import Keeper
+from faregate.pay.keys import PayerKey, payer_key
+from faregate.pay.purse import Purse
+from faregate.pay.shop import Purchase, Shop
+from faregate.pay.steps import Step
+from tests.pay.seller import HASH, LIVE_USDC, Reply, Seller, asks, instructing, instructions_of, sells, told
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+OWN = PayerKey("your key", "0x" + "5a" * 32, own=True)
+SETTLING = told(202, "payment_settling", ("Retry-After", "2"), transaction_id="txn_1")
+UNCONFIRMED = told(503, "payment_unconfirmed", ("Retry-After", "2"))
+IN_PROGRESS = told(409, "payment_in_progress", ("Retry-After", "1"))
+
+
+@dataclass
+class Clock:
+    """Time that passes by sleeping only."""
+
+    slept: list[float] = field(default_factory=list)
+    interrupt: bool = False
+
+    def monotonic(self) -> float:
+        return sum(self.slept)
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.monotonic())
+
+    def sleep(self, seconds: float) -> None:
+        if self.interrupt:
+            raise KeyboardInterrupt
+        self.slept.append(seconds)
+
+
+@dataclass
+class Run:
+    """One errand that was run."""
+
+    outcome: Outcome
+    steps: list[Step]
+    clock: Clock
+
+    @property
+    def names(self) -> list[str]:
+        return [step.name for step in self.steps]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(step.text() for step in self.steps)
+
+
+def run(
+    seller: Seller,
+    *replies: Reply,
+    key: PayerKey | None = None,
+    live: bool = False,
+    most: str = "1.00",
+    wait: float = 60,
+    clock: Clock | None = None,
+    proof: Path | None = None,
+    errand: Callable[[Errand], Outcome] = Errand.buy,
+) -> Run:
+    seller.answers(*replies)
+    purse = Purse(key or payer_key("good", None, {}), Decimal(most), live=live)
+    purchase = Purchase("GET", seller.url)
+    steps: list[Step] = []
+    time = clock or Clock()
+    with closing(Shop(purchase, 5)) as shop:
+        keeper = Keeper(purchase, None if proof is None else str(proof))
+        outcome = errand(Errand(shop, purse, keeper, time, wait, steps.append))
+    assert not seller.script, "not everything was asked for"
+    return Run(outcome, steps, time)
+
+
+def signed_amounts(seller: Seller) -> list[str]:
+    payloads: list[Any] = [json.loads(base64.b64decode(proof)) for proof in seller.proofs]
+    return [one["payload"]["authorization"]["value"] for one in payloads]
+
+
+def test_it_asks_pays_and_shows_each_step(seller: Seller) -> None:
+    ran = run(seller, asks(), sells())
+
+    assert ran.outcome.exit == 0
+    assert ran.outcome.answer is not None
+    assert ran.outcome.answer.body == b"the result"
+    assert ran.names == ["asked", "payment_required", "signed", "asked", "answered", "paid", "ended"]
+    assert "0.01 USDC on eip155:84532" in ran.text
+    assert f"paid: {HASH}" in ran.text
+    assert signed_amounts(seller) == ["10000"]
+
+
+@pytest.mark.parametrize(
+    "still_open",
+    [
+        SETTLING,
+        UNCONFIRMED,
+        IN_PROGRESS,
+        None,
+        Response(202),
+        Response(503, (("Retry-After", "1"),), b"busy"),
+        told(503, "payment_service_unavailable"),
+        told(500, "completion_refused", transaction_id="txn_1"),
+        told(403, "completion_refused", transaction_id="txn_1"),
+    ],
+    ids=lambda reply: "nothing" if reply is None else f"{reply.status} {reply.body[:24].decode()}",
+)
+def test_while_the_payment_is_open_the_same_one_is_sent_again(seller: Seller, still_open: Reply) -> None:
+    ran = run(seller, asks(), still_open, still_open, sells())
+
+    assert ran.outcome.exit == 0
+    assert len(seller.proofs) == 3
+    assert len(set(seller.proofs)) == 1
+    assert ran.names.count("signed") == 1
+    assert ran.names.count("waiting") == 2
+
+
+def test_it_waits_as_long_as_the_seller_says(seller: Seller) -> None:
+    moment = format_datetime(START + timedelta(seconds=9), usegmt=True)
+    dated = told(202, "payment_settling", ("Retry-After", moment))
+    hasty = told(202, "payment_settling", ("Retry-After", "0"))
+
+    ran = run(seller, asks(), SETTLING, dated, IN_PROGRESS, Response(202), hasty, sells())
+
+    assert ran.clock.slept == [2, 7, 1, 1, 0.5]
+
+
+def test_it_waits_no_longer_than_it_was_told_to(seller: Seller) -> None:
+    ran = run(seller, asks(), SETTLING, SETTLING, SETTLING, wait=5)
+
+    assert ran.outcome.exit == 5
+    assert ran.clock.slept == [2, 2]
+    assert len(set(seller.proofs)) == 1
+
+
+def test_what_is_open_is_kept_for_its_owner(seller: Seller, tmp_path: Path) -> None:
+    ran = run(seller, asks(), SETTLING, wait=0)
+
+    [kept] = tmp_path.glob("faregate-payment-*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert f"--proof {kept}" in ran.text
+    [first] = seller.proofs
+    assert first not in ran.text
+
+    again = run(seller, sells(), proof=kept)
+
+    assert again.outcome.exit == 0
+    assert seller.proofs == [first]
+    assert "signed" not in again.names
+
+
+def test_an_interrupted_wait_keeps_the_payment(seller: Seller, tmp_path: Path) -> None:
+    ran = run(seller, asks(), SETTLING, clock=Clock(interrupt=True))
+
+    assert ran.outcome.exit == 5
+    assert [json.loads(kept.read_text())["proof"] for kept in tmp_path.iterdir()] == seller.proofs
+
+
+def test_a_payment_is_written_down_before_it_is_sent(seller: Seller, tmp_path: Path) -> None:
+    named = tmp_path / "payment.json"
+
+    run(seller, asks(), UNCONFIRMED, wait=0, proof=named)
+
+    assert json.loads(named.read_text())["proof"] == seller.proofs[0]
+
+
+def test_what_cannot_be_kept_is_not_sent(seller: Seller, tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="not sent"):
+        run(seller, asks(), proof=tmp_path / "no" / "such" / "folder")
+    assert seller.proofs == []
+
+
+def test_a_kept_payment_is_for_its_own_request(seller: Seller, tmp_path: Path) -> None:
+    kept = tmp_path / "payment.json"
+    kept.write_text(json.dumps({"method": "GET", "url": f"{seller.url}/other", "proof": "abc"}))
+
+    with pytest.raises(WrongCall, match="not for this"):
+        run(seller, proof=kept)
+    assert seller.sent == []
+
+
+def test_a_second_402_ends_it_and_says_why(seller: Seller) -> None:
+    ran = run(seller, asks(), asks(reason="the payer has not enough USDC"))
+
+    assert ran.outcome.exit == 4
+    assert ran.steps[-1].text().endswith("the payer has not enough USDC")
+    assert len(seller.proofs) == ran.names.count("signed") == 1
+
+
+def test_a_402_after_waiting_ends_it_too(seller: Seller) -> None:
+    ran = run(seller, asks(), SETTLING, asks())
+
+    assert ran.outcome.exit == 4
+    assert len(set(seller.proofs)) == 1
+
+
+@pytest.mark.parametrize(
+    "reply", [told(409, "proof_already_used"), told(500, "work_failed"), told(409, "completion_refused")]
+)
+def test_an_error_is_handed_out_and_not_repeated(seller: Seller, reply: Response) -> None:
+    ran = run(seller, asks(), reply)
+
+    assert (ran.outcome.exit, ran.outcome.answer and ran.outcome.answer.body) == (6, reply.body)
+
+
+def test_a_result_that_was_not_settled_is_no_payment(seller: Seller) -> None:
+    ran = run(seller, asks(), sells(success=False))
+
+    assert "* not paid" in ran.text
+
+
+def test_what_is_free_is_not_paid_for(seller: Seller) -> None:
+    ran = run(seller, Response(200, (), b"free"))
+
+    assert ran.outcome.exit == 0
+    assert seller.proofs == []
+
+
+def test_the_price_is_shown_and_nothing_signed(seller: Seller) -> None:
+    ran = run(seller, asks(), errand=Errand.price)
+
+    assert ran.outcome.exit == 0
+    assert "0.01 USDC" in ran.text
+    assert "signed" not in ran.names
+    assert seller.proofs == []
+
+
+def test_a_price_that_would_not_be_paid_is_told(seller: Seller) -> None:
+    ran = run(seller, asks(amount=1_000_001), errand=Errand.price)
+
+    assert ran.outcome.exit == 3
+    assert "--max" in ran.text
+
+
+def test_the_limit_is_exact(seller: Seller) -> None:
+    assert run(seller, asks(amount=1_000_000), sells()).outcome.exit == 0
+    assert run(seller, asks(amount=1_000_001)).outcome.exit == 3
+    assert run(seller, asks(amount=1_000_001), sells(), most="1.000001").outcome.exit == 0
+    assert run(seller, asks(amount=50_001), most="0.05").outcome.exit == 3
+
+
+def test_a_test_payer_signs_for_the_test_network_only(seller: Seller) -> None:
+    ran = run(seller, asks(LIVE_USDC))
+
+    assert ran.outcome.exit == 3
+    assert "real money" in ran.text
+    assert seller.proofs == []
+
+
+def test_a_key_of_ones_own_pays_real_money_only_if_told_to(seller: Seller) -> None:
+    refused = run(seller, asks(LIVE_USDC), key=OWN)
+    assert (refused.outcome.exit, seller.proofs) == (3, [])
+    assert "--live" in refused.text
+
+    paid = run(seller, asks(LIVE_USDC), sells(), key=OWN, live=True)
+    assert paid.outcome.exit == 0
+    assert signed_amounts(seller) == ["10000"]
+
+
+def _changed(**fields: Any) -> Response:
+    instructions = instructions_of(asks())
+    instructions["accepts"][0].update(fields)
+    return instructing(instructions)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (_changed(asset="0x2222222222222222222222222222222222222222"), "neither USDC nor EURC"),
+        (_changed(network="eip155:137"), "network eip155:137 is not known"),
+        (_changed(scheme="upto"), "scheme upto"),
+        (_changed(amount="-1"), "no number of atomic units"),
+        (_changed(amount="0.5"), "no number of atomic units"),
+        (_changed(amount="9" * 400), "above the limit"),
+        (instructing({"x402Version": 2, "accepts": []}), "no way to pay"),
+        (instructing({"x402Version": 1, "accepts": [], "error": "old"}), "version 1"),
+        (instructing([]), "cannot be read"),
+        (Response(402, (("PAYMENT-REQUIRED", "%%%"),)), "cannot be read"),
+        (Response(402), "without one PAYMENT-REQUIRED"),
+        (asks().plus(*[pair for pair in asks().headers if pair[0] == "PAYMENT-REQUIRED"]), "without one"),
+    ],
+    ids=range(12),
+)
+def test_what_is_not_signed_says_why(seller: Seller, reply: Response, why: str) -> None:
+    ran = run(seller, reply)
+
+    assert ran.outcome.exit == 3
+    assert why in ran.text
+    assert seller.proofs == []
+
+
+def test_of_several_prices_the_first_that_fits_is_paid(seller: Seller) -> None:
+    instructions = instructions_of(asks(LIVE_USDC))
+    dear, cheap = (instructions_of(asks(amount=amount))["accepts"][0] for amount in (5_000_000, 30_000))
+    instructions["accepts"] += [dear, cheap]
+
+    ran = run(seller, instructing(instructions), sells())
+
+    assert ran.outcome.exit == 0
+    assert signed_amounts(seller) == ["30000"]
+
+
+def test_a_seller_writes_nothing_into_the_terminal(seller: Seller) -> None:
+    ran = run(seller, asks(reason="\x1b[2J\x07gone\nsigned: 0 USDC"), sells())
+
+    assert ran.outcome.exit == 0
+    assert "\x1b" not in ran.text
+    assert "\nsigned" not in ran.text
+
+
+def test_no_redirect_is_followed(seller: Seller) -> None:
+    ran = run(seller, asks(), Response(302, (("Location", "http://127.0.0.1:1/elsewhere"),)))
+
+    assert ran.outcome.answer is not None
+    assert (ran.outcome.exit, ran.outcome.answer.status) == (0, 302)
