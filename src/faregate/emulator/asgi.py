@@ -19,6 +19,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 SILENCE_SECONDS: Final = 600
+CLOSING: Final = "faregate.closing"
+"""An extension of the scope by `server.py`: whether it is about to end, as a function."""
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER on, zero seconds: closing sends a reset."""
 

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Thread
 
+from faregate.emulator.asgi import CLOSING, Receive, Scope, Send
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.extra import extra_missing
 from faregate.emulator.mounts import app
@@ -72,9 +73,16 @@ def _loopback(host: str) -> bool:
 
 
 def _server(emulator: Emulator | Worlds, control: bool) -> uvicorn.Server:
-    return uvicorn.Server(
+    served = app(emulator, control=control)
+
+    async def serving(scope: Scope, receive: Receive, send: Send) -> None:
+        """Tells answers without an end when it is time to end: the server waits for them."""
+        scope.setdefault("extensions", {})[CLOSING] = lambda: server.should_exit
+        await served(scope, receive, send)
+
+    server = uvicorn.Server(
         uvicorn.Config(
-            app(emulator, control=control),
+            serving,
             lifespan="on",
             ws="none",
             timeout_graceful_shutdown=1,
@@ -83,3 +91,4 @@ def _server(emulator: Emulator | Worlds, control: bool) -> uvicorn.Server:
             server_header=False,
         )
     )
+    return server

@@ -7,7 +7,9 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from faregate.emulator.asgi import App
+from faregate.emulator.control.feed import routes_of_feed
 from faregate.emulator.control.guard import guarded
+from faregate.emulator.control.page import routes_of_page
 from faregate.emulator.control.told import error_as_json
 from faregate.emulator.control.worlds import routes_of_worlds
 from faregate.emulator.worlds import Worlds
@@ -17,6 +19,9 @@ __all__ = ["control_plane"]
 
 def control_plane(worlds: Worlds) -> App:
     """An ASGI app for `/` and all of `/_emulator`."""
-    app = Starlette(routes=[*routes_of_worlds()], exception_handlers={HTTPException: error_as_json})
+    app = Starlette(
+        routes=[*routes_of_worlds(), *routes_of_feed(), *routes_of_page()],
+        exception_handlers={HTTPException: error_as_json},
+    )
     app.state.worlds = worlds
     return guarded(app)

@@ -1,0 +1,1 @@
+"""The files of the console: see `control/page.py`."""

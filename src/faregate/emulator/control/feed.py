@@ -1,0 +1,96 @@
+"""`GET /_emulator/worlds/{name}/events`: a world as it changes, by server-sent events, for the console.
+
+The first event of a connection is `whole`: all that a page shows. Those after it are `change`: the parts
+that differ, with new and moved transactions and new calls. So a page that was away (`Last-Event-ID`) loses
+nothing: it is given everything anew. `gone` is the last event of a world that was dropped.
+
+One look at a world five times a second for each page; what is sent waits for the page to take it.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from datetime import datetime
+from time import monotonic
+from typing import Any, Final
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from faregate.emulator.asgi import CLOSING
+from faregate.emulator.clock import WorldClock
+from faregate.emulator.control.told import Told, world_of, worlds_of
+from faregate.emulator.control.watching import Watch
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.worlds import Worlds
+from faregate.merchant.types import Environment
+
+LOOK_SECONDS: Final = 0.2
+BEAT_SECONDS: Final = 10.0
+
+Json = dict[str, Any]
+
+
+def routes_of_feed() -> list[Route]:
+    return [Route("/_emulator/worlds/{name}/events", events, methods=["GET"])]
+
+
+async def events(request: Request) -> StreamingResponse:
+    emulator = world_of(request)
+    watch = Watch(_environment(request))
+    closing: Callable[[], bool] = request.scope.get("extensions", {}).get(CLOSING, lambda: False)
+    name: str = request.path_params["name"]
+    told = _told(worlds_of(request), name, emulator, watch, closing)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(told, media_type="text/event-stream", headers=headers)
+
+
+async def _told(
+    worlds: Worlds, name: str, emulator: Emulator, watch: Watch, closing: Callable[[], bool]
+) -> AsyncGenerator[str]:
+    """Events, and a comment where there was none for long: so that a dead connection is noticed."""
+    number, last = 0, monotonic()
+    yield "retry: 1000\n\n"
+    while not closing():
+        found = emulator.look(watch.look)
+        if found is None:
+            await anyio.sleep(0)
+            continue
+        found |= watch.changed({"worlds": worlds.names})
+        found |= _clock(emulator.clock, watch)
+        if found:
+            number, last = number + 1, monotonic()
+            yield _event(number, "whole" if "whole" in found else "change", found)
+        elif monotonic() - last > BEAT_SECONDS:
+            last = monotonic()
+            yield ": here\n\n"
+        if worlds.find(name) is not emulator:
+            yield _event(number + 1, "gone", {})
+            return
+        await anyio.sleep(LOOK_SECONDS)
+
+
+def _event(number: int, kind: str, data: Json) -> str:
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {number}\nevent: {kind}\ndata: {text}\n\n"
+
+
+def _clock(clock: WorldClock, watch: Watch) -> Json:
+    """How the clock goes, when that has changed: the page reckons its time from there."""
+    state = clock.state()
+    now, real = datetime.fromisoformat(state["world"]), datetime.fromisoformat(state["real"])
+    ahead = round(now.timestamp() - clock.rate * real.timestamp(), 1)
+    if not watch.changed({"course": (clock.rate, ahead)}):
+        return {}
+    return {"clock": {"now": now.isoformat(), "mode": clock.mode, "rate": clock.rate}}
+
+
+def _environment(request: Request) -> Environment:
+    match request.query_params.get("environment", "test"):
+        case "test":
+            return "test"
+        case "live":
+            return "live"
+        case _:
+            raise Told(422, "invalid_request", "environment is test or live")

@@ -1,0 +1,60 @@
+"""Outcomes and revenue over time, in a bounded number of intervals. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+MOST: Final = 90
+"""Intervals from the first outcome to the last."""
+WIDTHS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400)
+"""Seconds; then ever twice as wide."""
+
+
+@dataclass(slots=True)
+class Interval:
+    """`settled` is in atomic units, by asset."""
+
+    succeeded: int = 0
+    failed: int = 0
+    settled: dict[str, int] = field(default_factory=dict[str, int])
+
+    def take(self, other: "Interval") -> None:
+        self.succeeded += other.succeeded
+        self.failed += other.failed
+        for asset, atomic in other.settled.items():
+            self.settled[asset] = self.settled.get(asset, 0) + atomic
+
+
+class Tally:
+    """Intervals grow wider as time goes on, so that all of it is always shown."""
+
+    def __init__(self) -> None:
+        self.seconds = WIDTHS[0]
+        self.total = Interval()
+        self._intervals: dict[int, Interval] = {}
+        self._first, self._last = 1 << 62, -(1 << 62)
+
+    def __iter__(self) -> Iterator[tuple[int, Interval]]:
+        """Those in which something ended, with the second (Unix time) at which they begin; oldest first."""
+        return ((place * self.seconds, self._intervals[place]) for place in sorted(self._intervals))
+
+    def add(self, at: datetime, asset: str, settled: int | None) -> None:
+        """A payment ended: with so many atomic units, or failed (None)."""
+        ended = Interval(failed=1) if settled is None else Interval(succeeded=1, settled={asset: settled})
+        self.total.take(ended)
+        second = int(at.timestamp())
+        self._first, self._last = min(self._first, second), max(self._last, second)
+        self._put(second, ended)
+        while self._last // self.seconds - self._first // self.seconds >= MOST:
+            self._widen()
+
+    def _put(self, second: int, interval: Interval) -> None:
+        self._intervals.setdefault(second // self.seconds, Interval()).take(interval)
+
+    def _widen(self) -> None:
+        before = list(self)
+        self.seconds = next((one for one in WIDTHS if one > self.seconds), self.seconds * 2)
+        self._intervals = {}
+        for second, interval in before:
+            self._put(second, interval)
