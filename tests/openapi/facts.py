@@ -34,9 +34,11 @@ class Reader:
             yield from (f"security {name} : {key}={scheme[key]}" for key in ("type", "scheme"))
 
     def _operation(self, operation: Json, place: str) -> Iterator[str]:
-        for requirement in operation.get("security", self._document["security"]):
+        holder = operation if "security" in operation else self._document
+        for requirement in holder["security"]:
             yield from (f"{place} : security={name}" for name in requirement)
-        for parameter in map(self._followed, operation["parameters"]):
+        parameters: list[Json] = operation["parameters"]
+        for parameter in map(self._followed, parameters):
             yield from self._parameter(parameter, f"{place} {parameter['in']} {parameter['name']}")
         if "requestBody" in operation:
             yield f"{place} body : {_need(operation['requestBody'].get('required', False))}"
