@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter, WithJsonSchema
+from pydantic import BeforeValidator, Field, StringConstraints, TypeAdapter, WithJsonSchema
 
 from faregate.merchant.base import RequestModel
 from faregate.merchant.types import (
@@ -39,13 +39,22 @@ class AccessRequest(RequestModel):
     settlement_asset: SettlementAsset
 
 
+def _whole(value: object) -> object:
+    """JSON has one kind of number: to it `200.0` is an integer (JSON Schema, 6.1.1)."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**53), BeforeValidator(_whole)]
+Status = Annotated[int, Field(strict=True, ge=100, le=599), BeforeValidator(_whole)]
+
+
 class ResourceExecutionMetadata(RequestModel):
     """Safe facts about the response (spec: Resource execution metadata); never headers or bodies."""
 
-    duration_ms: Annotated[int, Field(strict=True, ge=0, lt=2**53)] | None = None
+    duration_ms: Count | None = None
     response_content_type: Annotated[str, StringConstraints(strict=True, max_length=255)] | None = None
-    response_size_bytes: Annotated[int, Field(strict=True, ge=0, lt=2**53)] | None = None
-    response_status: Annotated[int, Field(strict=True, ge=100, le=599)] | None = None
+    response_size_bytes: Count | None = None
+    response_status: Status | None = None
 
 
 class FailedCompleteRequest(RequestModel):
