@@ -6,6 +6,7 @@ else 422. A resource that asks for no payment is free. Then the proof: none or a
 fresh one is verified.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -23,6 +24,8 @@ from faregate.model import Response
 
 PROOF_HEADER: Final = "payment-signature"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
+_terms: Final = lru_cache(maxsize=256)(Terms)
+"""The same terms are one object, however many transactions remember them."""
 
 
 def access(books: Books, call: Call) -> Response:
@@ -51,7 +54,7 @@ def _sale(books: Books, request: AccessRequest) -> Sale:
         raise invalid("the revision is not the active one of its resource")
     if revision.token.symbol != request.settlement_asset:
         raise invalid(f"the revision is settled in {revision.token.symbol}")
-    terms = Terms(
+    terms = _terms(
         revision.token, revision.rules.amount, books.seller.pay_to, listing.plan.max_timeout_seconds
     )
     return Sale(request, listing, revision, terms)

@@ -45,14 +45,26 @@ class PayerRecord:
         return newest.created_at if newest else None
 
 
-@dataclass(frozen=True, slots=True)
 class Settled:
-    """How a payment ended well; made once, repeated for ever."""
+    """How a payment ended well; made once, repeated for ever.
 
-    at: datetime
-    transaction_hash: str
-    payment_response: str
-    receipt: ReceiptDocument
+    The receipt is kept as text: of all that is remembered it would be half the objects, and those cost
+    the collector time with every transaction to come.
+    """
+
+    __slots__ = ("_receipt", "at", "payment_response", "transaction_hash")
+
+    def __init__(
+        self, at: datetime, transaction_hash: str, payment_response: str, receipt: ReceiptDocument
+    ) -> None:
+        self.at = at
+        self.transaction_hash = transaction_hash
+        self.payment_response = payment_response
+        self._receipt = receipt.model_dump_json()
+
+    @property
+    def receipt(self) -> ReceiptDocument:
+        return ReceiptDocument.model_validate_json(self._receipt)
 
 
 @dataclass(slots=True)
