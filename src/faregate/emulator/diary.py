@@ -1,26 +1,96 @@
 """The diary: every call to the service, written down on receipt, before it is answered."""
 
+import base64
+import json
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, cast
 
 from faregate.emulator.delivery import Delivery
-from faregate.model import Response, WireRequest
+from faregate.emulator.facts import Facts, facts_of
+from faregate.emulator.service import Service
+from faregate.merchant.types import Environment
+from faregate.model import Response, WireRequest, header_values
 
 REMEMBERED: Final = 10_000
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class RecordedCall:
-    """One call. `number` counts them from 1; `delivery` is None until it is answered; `fault` is its name."""
+    """One call. `number` counts them from 1; `delivery` is None until it is answered; `fault` is its name.
+
+    What it is about is read from it when it is first asked for: the service knows by then which
+    transaction an access led to. None is what cannot be told.
+    """
 
     number: int
     at: datetime
     request: WireRequest
+    service: Service
     delivery: Delivery | None = None
     fault: str | None = None
+    _facts: Facts | None = field(default=None, init=False)
+
+    def __repr__(self) -> str:
+        """For a failing test to show: no key and no proof."""
+        answer = "no answer" if self.status is None else str(self.status)
+        about = [f"{name} {value}" for name, value in self._shown() if value is not None]
+        return f"<{' · '.join([f'{self.number}: {self.method} {self.path} -> {answer}', *about])}>"
+
+    def _shown(self) -> tuple[tuple[str, str | None], ...]:
+        transaction = None if self.transaction is None or self.transaction in self.path else self.transaction
+        ending = self.delivery.ending if self.delivery and self.delivery.ending != "whole" else None
+        return (
+            ("resource", self.resource),
+            ("transaction", transaction),
+            ("fault", self.fault),
+            ("delivered", ending),
+        )
+
+    @property
+    def facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = facts_of(self.service, self.request)
+        return self._facts
+
+    @property
+    def operation(self) -> str | None:
+        return self.facts.operation
+
+    @property
+    def environment(self) -> Environment | None:
+        return self.facts.environment
+
+    @property
+    def resource(self) -> str | None:
+        """An integration key."""
+        return self.facts.resource
+
+    @property
+    def payer(self) -> str | None:
+        """A checksum address; what the proof says if no transaction says more."""
+        return self.facts.payer
+
+    @property
+    def transaction(self) -> str | None:
+        return self.facts.transaction
+
+    @property
+    def proof(self) -> dict[str, Any] | None:
+        """`PAYMENT-SIGNATURE`, decoded."""
+        return decoded(header_values(self.request.headers, "payment-signature"))
+
+    @property
+    def instructions(self) -> dict[str, Any] | None:
+        """`PAYMENT-REQUIRED` of the answer, decoded."""
+        return decoded(header_values(self.response.headers, "payment-required") if self.response else [])
+
+    @property
+    def payment_response(self) -> dict[str, Any] | None:
+        """`PAYMENT-RESPONSE` of the answer, decoded."""
+        return decoded(header_values(self.response.headers, "payment-response") if self.response else [])
 
     @property
     def method(self) -> str:
@@ -50,8 +120,17 @@ class Diary:
     def __iter__(self) -> Iterator[RecordedCall]:
         return iter(self._calls)
 
-    def received(self, request: WireRequest, at: datetime) -> RecordedCall:
+    def received(self, request: WireRequest, at: datetime, service: Service) -> RecordedCall:
         self.count += 1
-        call = RecordedCall(self.count, at, request)
+        call = RecordedCall(self.count, at, request, service)
         self._calls.append(call)
         return call
+
+
+def decoded(values: list[str]) -> dict[str, Any] | None:
+    """What the only value of a payment header says: base64 of a JSON object, else None."""
+    try:
+        found = json.loads(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None

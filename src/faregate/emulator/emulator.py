@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from threading import Lock
 from typing import TypeVar
 
 from faregate.emulator import transitions
@@ -12,7 +11,7 @@ from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.delivery import Delivery
-from faregate.emulator.diary import Diary, RecordedCall
+from faregate.emulator.diary import Diary
 from faregate.emulator.edge import random_id, system_clock
 from faregate.emulator.goods import Revision, Settlement
 from faregate.emulator.identifiers import Ids, RewindableIds
@@ -24,6 +23,7 @@ from faregate.emulator.settling import advance
 from faregate.emulator.signs import signed
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS
+from faregate.emulator.witness import Witness
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import named
 from faregate.errors import Misconfigured
@@ -34,7 +34,7 @@ T = TypeVar("T")
 BOTH: tuple[Environment, ...] = ("test", "live")
 
 
-class Emulator:
+class Emulator(Witness):
     """The merchant service in this process: one world. Every mount of one emulator shows the same state.
 
     `payments` replaces the simulated ledger; `expose_execution_id` adds `resource_execution_id` to a free
@@ -61,8 +61,7 @@ class Emulator:
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
         )
-        self._lock = Lock()
-        self._diary = Diary()
+        super().__init__()
         self._service = Service(
             self.world,
             clock=self.clock,
@@ -80,18 +79,14 @@ class Emulator:
     def deliver(self, request: WireRequest) -> Delivery:
         """One call to the service, one at a time, and how its answer travels. Never raises."""
         with self._lock:
-            call = self._diary.received(request, self.clock())
+            call = self._diary.received(request, self.clock(), self._service)
             call.delivery = Delivery(signed(self._service.respond(request)))
+            self._answered.notify_all()
             return call.delivery
 
     def respond(self, request: WireRequest) -> Response:
         """What the service says to this call, however it travels. Never raises."""
         return self.deliver(request).response
-
-    def calls(self) -> list[RecordedCall]:
-        """The last 10,000 calls, oldest first."""
-        with self._lock:
-            return list(self._diary)
 
     def look(self, see: Callable[[Service, Diary], T]) -> T:
         """What `see` makes of the world as it is now, all that has fallen due included. It changes nothing."""

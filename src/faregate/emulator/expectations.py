@@ -1,0 +1,113 @@
+"""Calls that a test expects, and what it is told when others came. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from faregate.emulator.diary import RecordedCall
+from faregate.emulator.matching import Wanted, differences, fits
+from faregate.errors import Misconfigured
+
+
+class ExpectationFailed(AssertionError):
+    """Calls that were not expected, or expected ones that did not come; the text says which, and how near."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Expectation:
+    """`times` None is any number of times, none included."""
+
+    wanted: Wanted
+    times: int | None = 1
+
+    def __post_init__(self) -> None:
+        if self.times is not None and self.times < 0:
+            raise Misconfigured(f"a call is expected 0 times or more, not {self.times}")
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self.wanted.items() if name != "operation")
+        return f"{self.wanted.get('operation', 'any call')}({said})"
+
+
+def check(expected: Sequence[Expectation], calls: Sequence[RecordedCall], *, strict: bool) -> None:
+    """Raises `ExpectationFailed` unless each expectation took as many of the calls as it names.
+
+    A call that only came too often fails in any case; with `strict` so does one that nobody expected.
+    Reads of the contracts document are let by: a paywall makes them when it needs to.
+    """
+    taken, left = _shared_out(expected, calls)
+    unexpected = [call for call in left if _is_wrong(call, expected, strict)]
+    missing = [
+        (one, len(found))
+        for one, found in zip(expected, taken, strict=True)
+        if one.times is not None and len(found) < one.times
+    ]
+    if unexpected or missing:
+        raise ExpectationFailed("\n".join(_told(unexpected, missing, expected, calls)))
+
+
+def _is_wrong(call: RecordedCall, expected: Sequence[Expectation], strict: bool) -> bool:
+    if any(fits(call, one.wanted) for one in expected):
+        return True
+    return strict and call.operation != "contracts"
+
+
+def _shared_out(
+    expected: Sequence[Expectation], calls: Iterable[RecordedCall]
+) -> tuple[list[list[RecordedCall]], list[RecordedCall]]:
+    """Which calls each expectation takes, so that as few as can be are left over; and those that are.
+
+    A call that finds its expectation full asks those before it to move to another one.
+    """
+    taken: list[list[RecordedCall]] = [[] for _ in expected]
+
+    def place(call: RecordedCall, tried: set[int]) -> bool:
+        for number, one in enumerate(expected):
+            if number in tried or not fits(call, one.wanted):
+                continue
+            tried.add(number)
+            if one.times is None or len(taken[number]) < one.times:
+                taken[number].append(call)
+                return True
+            for seat, other in enumerate(taken[number]):
+                if place(other, tried):
+                    taken[number][seat] = call
+                    return True
+        return False
+
+    return taken, [call for call in calls if not place(call, set())]
+
+
+def _told(
+    unexpected: Sequence[RecordedCall],
+    missing: Sequence[tuple[Expectation, int]],
+    expected: Sequence[Expectation],
+    calls: Sequence[RecordedCall],
+) -> Iterator[str]:
+    if unexpected:
+        yield "calls that were not expected:"
+    for call in unexpected:
+        yield f"  {call!r}"
+        if expected:
+            one = min(expected, key=lambda one: _distance(call, one))
+            yield f"    nearest is {one!r}{_why(call, one)}"
+    if missing:
+        yield "calls that did not come:"
+    for one, came in missing:
+        yield f"  {one!r} came {came} of {one.times} times"
+        others = [call for call in calls if differences(call, one.wanted)]
+        if others:
+            call = min(others, key=lambda call: _distance(call, one))
+            yield f"    nearest is {call!r}{_why(call, one)}"
+
+
+def _distance(call: RecordedCall, one: Expectation) -> tuple[bool, int]:
+    differing = differences(call, one.wanted)
+    return "operation" in differing, len(differing)
+
+
+def _why(call: RecordedCall, one: Expectation) -> str:
+    differing = differences(call, one.wanted)
+    if not differing:
+        return f", expected {one.times} times"
+    said = (f"{name} {getattr(call, name)!r} instead of {one.wanted[name]!r}" for name in differing)
+    return f": {', '.join(said)}"
