@@ -1,12 +1,15 @@
 """An answer on its way: what the service says, and how it travels. Pure; the mounts act it out."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from faregate.model import Response
 
 Ending = Literal["whole", "silence", "reset", "cut"]
-"""`silence`: nothing is ever sent; `reset`: the connection breaks at once; `cut`: it breaks in the body."""
+"""`silence`: nothing is ever sent; `reset`: the connection breaks at once; `cut`: it ends in the body."""
+
+UNSAID: Final = Response(0)
+"""Of a call that never reached the service. Only silence and a reset are delivered with it."""
 
 
 @dataclass(frozen=True, slots=True)

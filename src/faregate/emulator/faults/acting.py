@@ -1,0 +1,110 @@
+"""One call with a fault: whether the service acts, what is said instead, and how that travels. Pure."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from faregate.emulator.access import PROOF_HEADER
+from faregate.emulator.delivery import UNSAID, Delivery, Ending
+from faregate.emulator.facts import Facts, facts_of
+from faregate.emulator.faults.changes import MESSAGE, changed, doubled, garbage, refusal, without
+from faregate.emulator.faults.fault import Fault
+from faregate.emulator.faults.kinds import Kind
+from faregate.emulator.faults.rules import Faults
+from faregate.emulator.faults.stale import is_read, stale
+from faregate.emulator.instructions import payment_required
+from faregate.emulator.replies import Refusal
+from faregate.emulator.service import Service
+from faregate.emulator.state import TransactionRecord
+from faregate.model import Response, WireRequest
+
+_ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "cut": "cut"}
+
+
+def deliver_with(faults: Faults, service: Service, request: WireRequest) -> tuple[Delivery, str | None]:
+    """The answer to this call, and the id of the fault that struck it. Never raises.
+
+    A fault that would change nothing, such as a header left out that is not there, has not struck.
+    """
+    call = _Call(service, request, facts_of(service, request))
+    rule = faults.first(call.facts, call.fits)
+    if rule is None:
+        return Delivery(service.respond(request)), None
+    said = service.respond(request) if _acts(rule.fault) else UNSAID
+    delivery = call.deliver(rule.fault, said)
+    if delivery == Delivery(said):
+        return delivery, None
+    faults.struck(rule)
+    return delivery, rule.id
+
+
+def _acts(fault: Fault) -> bool:
+    """Whether the call reaches the service at all."""
+    return fault.when != "before" and fault.kind != "refused-repeat"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    service: Service
+    request: WireRequest
+    facts: Facts
+
+    def fits(self, fault: Fault) -> bool:
+        """Whether the call is of the sort that this kind of fault is about."""
+        match fault.kind:
+            case "stale-read":
+                return is_read(self.facts, self.request)
+            case "second-402":
+                return self._is_paid()
+            case "refused-repeat":
+                return self._is_repeated()
+            case _:
+                return True
+
+    def deliver(self, fault: Fault, said: Response) -> Delivery:
+        delay = fault.seconds or 0.0 if fault.kind == "latency" else 0.0
+        return Delivery(self._instead(fault, said), delay, _ENDINGS.get(fault.kind, "whole"))
+
+    def _instead(self, fault: Fault, said: Response) -> Response:
+        match fault.kind:
+            case "status" | "refused-repeat":
+                return refusal(fault, self.facts)
+            case "second-402":
+                return self._asking_again()
+            case "garbage":
+                return garbage(said)
+            case "missing-header":
+                return replace(said, headers=without(said.headers, fault.header or ""))
+            case "doubled-header":
+                return doubled(said, fault.header or "", fault.value)
+            case "changed-body":
+                return changed(said, fault.fields or {})
+            case "stale-read":
+                return stale(self.service, self.facts, self.request, said, fault.seconds)
+            case _:
+                return said
+
+    def _is_paid(self) -> bool:
+        """It carries a payment for something that is not free."""
+        if self.facts.operation == "complete":
+            return self._record() is not None
+        if self.facts.operation != "access" or self.facts.environment is None or self.facts.payer is None:
+            return False
+        listing = self.service.books[self.facts.environment].catalog.listings.get(self.facts.resource or "")
+        return listing is not None and listing.require_payment
+
+    def _is_repeated(self) -> bool:
+        record = self._record()
+        return self.facts.operation == "complete" and record is not None and record.accepted is not None
+
+    def _asking_again(self) -> Response:
+        record = self._record()
+        if record is None or self.facts.operation == "access":
+            unpaid = without(self.request.headers, PROOF_HEADER)
+            return self.service.respond(replace(self.request, headers=unpaid))
+        instructions = payment_required(record.sale.terms, record.sale.request.resource, MESSAGE)
+        return Refusal(402, "payment_required", MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
+
+    def _record(self) -> TransactionRecord | None:
+        if self.facts.environment is None or self.facts.transaction is None:
+            return None
+        return self.service.books[self.facts.environment].transactions.get(self.facts.transaction)

@@ -1,0 +1,142 @@
+"""The faults of one world, in order: the first that matches a call strikes, and no other."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Lock
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from faregate.emulator.facts import Facts
+from faregate.emulator.faults.fault import Fault
+from faregate.emulator.faults.modes import MODES, faults_of
+from faregate.emulator.goods import Part
+from faregate.errors import Misconfigured
+
+Count = Annotated[int, Field(strict=True, ge=0)]
+
+
+@dataclass(slots=True)
+class Rule:
+    """A fault that was set. `seen` counts the calls it could have struck, `struck` those it did."""
+
+    id: str
+    fault: Fault
+    seen: int = 0
+    struck: int = 0
+
+    @property
+    def spent(self) -> bool:
+        """It has struck as often as it should, and is no longer among the faults."""
+        return self.fault.times is not None and self.struck >= self.fault.times
+
+    def chance(self) -> bool:
+        """Whether the dice say so for the call that is seen now."""
+        if self.fault.probability is None:
+            return True
+        thrown = sha256(f"{self.fault.seed}/{self.seen}".encode()).digest()
+        return int.from_bytes(thrown[:8]) < self.fault.probability * 2**64
+
+
+class RuleState(Part):
+    id: str
+    fault: Fault
+    seen: Count
+    struck: Count
+
+
+class FaultsState(Part):
+    added: Count
+    rules: tuple[RuleState, ...]
+
+
+class Faults:
+    """What goes wrong in one world. Safe to change while calls are answered."""
+
+    def __init__(self, mode: str) -> None:
+        self._lock = Lock()
+        self._added = 0
+        self._rules: tuple[Rule, ...] = ()
+        self.play(mode)
+
+    def __iter__(self) -> Iterator[Rule]:
+        """Those that can still strike."""
+        return iter(self._rules)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def add(self, fault: Fault) -> Rule:
+        """It comes after those there are. The rule says how often it has struck."""
+        with self._lock:
+            return self._add(fault)
+
+    def remove(self, rule_id: str) -> bool:
+        """False if there is none of this id, or no more."""
+        with self._lock:
+            before = self._rules
+            self._rules = tuple(rule for rule in before if rule.id != rule_id)
+            return len(self._rules) < len(before)
+
+    def clear(self) -> None:
+        """Nothing goes wrong any more."""
+        with self._lock:
+            self._rules = ()
+
+    def play(self, mode: str) -> None:
+        """Exactly the faults of this mode from now on; `Misconfigured` if there is no such mode."""
+        faults = faults_of(mode)
+        with self._lock:
+            self._rules = ()
+            for fault in faults:
+                self._add(fault)
+
+    @property
+    def mode(self) -> str | None:
+        """The mode whose faults these are; None if they are others."""
+        faults = tuple(rule.fault for rule in self._rules)
+        return next((name for name, those in MODES.items() if those == faults), None)
+
+    def first(self, facts: Facts, fits: Callable[[Fault], bool]) -> Rule | None:
+        """The rule that strikes this call, if one does. `fits` says whether there is something to strike."""
+        for rule in self._rules:
+            if rule.fault.matches(facts) and fits(rule.fault):
+                rule.seen += 1
+                if rule.chance():
+                    return rule
+        return None
+
+    def struck(self, rule: Rule) -> None:
+        """It has done its work; the last time it leaves."""
+        with self._lock:
+            rule.struck += 1
+            if rule.spent:
+                self._rules = tuple(one for one in self._rules if one is not rule)
+
+    def state(self) -> dict[str, Any]:
+        """Everything about them, for JSON."""
+        with self._lock:
+            rules = tuple(
+                RuleState(id=rule.id, fault=rule.fault, seen=rule.seen, struck=rule.struck)
+                for rule in self._rules
+            )
+            return FaultsState(added=self._added, rules=rules).model_dump(mode="json")
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As they were when `state` was taken; `Misconfigured` if that is no such state."""
+        try:
+            found = FaultsState.model_validate(dict(state))
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(step) for step in fault["loc"])
+            raise Misconfigured(f"this is no state of faults: {place}: {fault['msg']}") from None
+        with self._lock:
+            self._added = found.added
+            self._rules = tuple(Rule(one.id, one.fault, one.seen, one.struck) for one in found.rules)
+
+    def _add(self, fault: Fault) -> Rule:
+        self._added += 1
+        rule = Rule(f"{fault.kind}-{self._added}", fault)
+        self._rules = (*self._rules, rule)
+        return rule
