@@ -13,6 +13,8 @@ from faregate.emulator.clock import WorldClock
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.diary import Diary
 from faregate.emulator.edge import random_id, system_clock
+from faregate.emulator.faults import CLEAN, Faults
+from faregate.emulator.faults.acting import deliver_with
 from faregate.emulator.goods import Revision, Settlement
 from faregate.emulator.identifiers import Ids, RewindableIds
 from faregate.emulator.ledger import SimulatedLedger
@@ -38,7 +40,7 @@ class Emulator(Witness):
     """The merchant service in this process: one world. Every mount of one emulator shows the same state.
 
     `payments` replaces the simulated ledger; `expose_execution_id` adds `resource_execution_id` to a free
-    access; without `allow_live` live keys are 401.
+    access; without `allow_live` live keys are 401. `mode` is the way of going wrong it begins with.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Emulator(Witness):
         payments: Payments | None = None,
         expose_execution_id: bool = False,
         allow_live: bool = False,
+        mode: str = CLEAN,
     ) -> None:
         self.world = world or World.builtin()
         self.clock = clock if isinstance(clock, WorldClock) else WorldClock(clock or system_clock)
@@ -60,7 +63,9 @@ class Emulator(Witness):
             payments=payments,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
+            mode=mode,
         )
+        self.faults = Faults(mode)
         super().__init__()
         self._service = Service(
             self.world,
@@ -80,9 +85,13 @@ class Emulator(Witness):
         """One call to the service, one at a time, and how its answer travels. Never raises."""
         with self._lock:
             call = self._diary.received(request, self.clock(), self._service)
-            call.delivery = Delivery(signed(self._service.respond(request)))
+            call.delivery = self._struck(call) if self.faults else self._whole(request)
             self._answered.notify_all()
             return call.delivery
+
+    def mode(self, name: str) -> None:
+        """Goes wrong in this known way from now on; "clean" ends it. `Misconfigured` for an unknown name."""
+        self.faults.play(name)
 
     def respond(self, request: WireRequest) -> Response:
         """What the service says to this call, however it travels. Never raises."""
@@ -156,6 +165,13 @@ class Emulator(Witness):
         """Gives the address exactly this balance on the simulated ledger."""
         with self._lock:
             self._ledger().fund(TOKENS[environment, asset], address, balance)
+
+    def _whole(self, request: WireRequest) -> Delivery:
+        return Delivery(signed(self._service.respond(request)))
+
+    def _struck(self, call: RecordedCall) -> Delivery:
+        delivery, call.fault = deliver_with(self.faults, self._service, call.request)
+        return replace(delivery, response=signed(delivery.response))
 
     def _ledger(self) -> SimulatedLedger:
         if not isinstance(self.payments, SimulatedLedger):
