@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from argparse import ArgumentParser
 from collections.abc import Generator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
+from faregate.pay.arguments import add_pay
 from tests.e2e.market import EXAMPLE, Market, loaded
 from tests.pay.seller import Seller, asks, sells
 from tests.servers import serving
@@ -296,6 +298,14 @@ def test_nobody_there_is_1(capsysbinary: Said) -> None:
     told = capsysbinary.readouterr().err
     assert b"Connect" in told
     assert b"pass" not in told
+
+
+def test_the_page_names_every_option() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pay.md").read_text()
+    parser = ArgumentParser()
+    add_pay(parser)
+    options = [option for action in parser._actions for option in action.option_strings]
+    assert [option for option in options if f"`{option}" not in page and option not in ("-h", "--help")] == []
 
 
 def test_a_missing_package_names_the_extra() -> None:

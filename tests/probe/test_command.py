@@ -1,7 +1,10 @@
 """`faregate probe` as it is called, against services behind real sockets."""
 
 import json
+import re
+from argparse import ArgumentParser
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +13,8 @@ from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revis
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
-from faregate.probe.run import CHECKS, TAKEN
+from faregate.probe.arguments import add_probe
+from faregate.probe.run import CHECKS
 
 PRIVATE_KEY = "0x" + "5a" * 32
 
@@ -56,10 +60,10 @@ def test_every_decision_holds_at_a_served_emulator(
     table, note = capsys.readouterr()
     assert f"{len(CHECKS)} hold, 0 differ, 0 not seen" in table, table
     assert code == 0
-    assert "at 0.01 USDC" in note
+    assert "it takes 2 payments (0.02 USDC), at most 4 (0.04 USDC)" in note
     assert TEST_KEY not in table + note
     spent = [was - emulator.balance(address) for was, address in zip(before, payers, strict=True)]
-    assert spent == [10_000] * TAKEN
+    assert spent == [10_000, 10_000]
 
 
 def test_nothing_is_left_open(url: str) -> None:
@@ -81,7 +85,8 @@ def test_json_is_for_machines(
     told = json.loads(output)
     assert (told["base_url"], told["counts"]) == (url, {"holds": len(CHECKS)})
     assert set(told["checks"][0]) == {"id", "source", "expected", "seen", "verdict"}
-    assert "'Euro report' at 0.01 EURC" in note
+    assert "'Euro report'" in note
+    assert "2 payments (0.01 EURC + 0.01 USDC), at most 4 (0.02 EURC + 0.02 USDC)" in note
 
 
 def test_a_world_of_its_own_has_all_of_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +145,7 @@ def test_a_live_key_is_refused_before_anything_is_asked(
 
     assert main(["probe", "--base-url", url]) == 2
 
-    assert "up to 4 payments" in capsys.readouterr().err
+    assert "up to four payments" in capsys.readouterr().err
     assert len(emulator.calls()) == before
 
 
@@ -155,7 +160,7 @@ def test_a_live_key_that_is_allowed_says_first_what_it_spends(
     assert main(["probe", "--base-url", url, "--allow-live", "--json"]) == 0
 
     output, note = capsys.readouterr()
-    assert f"with {address}, live: 2 payments are taken, at most 4 (0.04 USDC)" in note
+    assert f"with {address}, live: it takes 2 payments (0.02 USDC), at most 4 (0.04 USDC)" in note
     assert before - emulator.balance(address, environment="live") == 20_000
     assert {id for id, one in verdicts(output).items() if one != "holds"} == {
         "access-forbidden",
@@ -207,7 +212,32 @@ def test_what_cannot_run_is_2_and_says_why(
 
 def test_a_named_revision_is_bought(url: str, emulator: Emulator, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "--base-url", url, "--revision", emulator.revision_id("daily_report")]) == 0
-    assert "'Daily report' at 0.05 USDC" in capsys.readouterr().err
+    assert "'Daily report'" in capsys.readouterr().err
+
+
+def test_a_payment_that_turns_out_not_to_be_late_is_made_once(
+    url: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAREGATE_PAYER_KEY", "0x" + "5b" * 32)
+    address = Wallet("0x" + "5b" * 32).address
+    before = emulator.balance(address)
+
+    assert main(["probe", "--base-url", url, "--json", "--slow-resource", "daily_report"]) == 0
+
+    output, note = capsys.readouterr()
+    assert verdicts(output)["complete-settling"] == "not seen"
+    assert "it takes 2 payments (0.06 USDC)" in note
+    assert before - emulator.balance(address) == 60_000
+
+
+def test_the_page_names_every_check_and_option() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "probe.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| (contract|decision) \| (.+?) \|$", page, re.MULTILINE)
+    assert rows == [(check.id, check.source, check.expected) for check in CHECKS]
+    parser = ArgumentParser()
+    add_probe(parser)
+    options = [option for action in parser._actions for option in action.option_strings]
+    assert [option for option in options if f"`{option}" not in page and option not in ("-h", "--help")] == []
 
 
 def test_the_limit_is_an_amount(capsys: pytest.CaptureFixture[str]) -> None:

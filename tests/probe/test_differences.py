@@ -10,7 +10,7 @@ from faregate.probe.run import CHECKS, run_checks
 from faregate.probe.setting import Setting
 from faregate.probe.verdicts import Finding
 from faregate.probe.visit import Visit
-from tests.probe.liars import Liar, honest, silent_on_complete
+from tests.probe.liars import Liar, error, honest, instead, silent_on_complete
 from tests.probe.lies import LIES
 
 
@@ -45,6 +45,15 @@ def test_the_one_thing_that_differs_is_seen(check: str) -> None:
     findings = found(Liar(LIES[check]), "--free-resource", "free_notes")
 
     assert ids(findings, "differs") == [check]
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_service_that_is_busy_decides_nothing(status: int) -> None:
+    findings = found(Liar(instead(lambda call: call.operation == "transactions", error(status))))
+
+    assert ids(findings, "differs") == []
+    lists = {"list-no-key", "list-pages", "list-page-size", "list-future", "status-filter"}
+    assert set(ids(findings, "not seen")) == {*lists, "status-filter-unknown"}
 
 
 def test_what_is_not_answered_is_not_seen() -> None:

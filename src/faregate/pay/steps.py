@@ -89,7 +89,9 @@ class Resumed(Step):
     file: str
 
     def text(self) -> str:
-        return f"* nothing is signed: the payment of {clean(self.file)} is sent again"
+        return (
+            f"* nothing is signed: the payment in {clean(self.file)} is sent again (to pay anew, delete it)"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,22 @@ class Bench:
             raise CannotSee("nothing was found that this payer may buy")
         return self.market.ware
 
+    @property
+    def late_ware(self) -> Ware | None:
+        """What is bought with a payment that settles late, if there is any."""
+        return self.market.slow or (self.market.ware if self.slow_purse else None)
+
+    @property
+    def taken(self) -> list[Ware]:
+        """What is paid for if the service decides as expected: one at once, one late."""
+        return [ware for ware in (self.market.ware, self.late_ware) if ware is not None]
+
+    @property
+    def taken_at_most(self) -> list[Ware]:
+        """The same, and what is if it takes the two completions that leave out a value."""
+        more = (self.market.ware, self.market.metered)
+        return [*self.taken, *(ware for ware in more if ware is not None)]
+
     def pay(self, ware: Ware, purse: Purse | None = None) -> str:
         """A new proof for this ware."""
         return (purse or self.purse).sign(ware.required).proof

@@ -11,6 +11,7 @@ from faregate.loading import WrongCall
 
 def run_probe(arguments: Namespace) -> int:
     """0 if nothing differs, 1 if something does. Raises `WrongCall` if it could not run."""
+    from faregate.probe.cost import cost
     from faregate.probe.report import as_json, as_table
     from faregate.probe.run import run_checks
     from faregate.probe.setting import Setting
@@ -20,7 +21,9 @@ def run_probe(arguments: Namespace) -> int:
         setting = Setting.of(arguments, os.environ)
         with closing(setting.line):
             bench = setting.bench()
-            print(setting.cost(bench), file=sys.stderr, flush=True)
+            payer, environment = bench.purse.address, setting.line.environment
+            told = cost(bench.taken, bench.taken_at_most, payer, environment)
+            print(told, file=sys.stderr, flush=True)
             findings = list(run_checks(Visit(bench)))
     except FaregateError as error:
         raise WrongCall(str(error)) from None

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from faregate.errors import NoAnswer
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.secret import ApiKey
 from faregate.merchant.transports import Transport, blocking
@@ -12,6 +13,7 @@ from faregate.merchant.types import Environment
 from faregate.merchant.wire import PROOF, ROOT, Call
 from faregate.model import Headers, Response, WireRequest
 
+_UNDECIDED = frozenset((429, 502, 503, 504))
 Body = Mapping[str, Any] | bytes | None
 
 
@@ -45,12 +47,12 @@ class Line:
 
     def _send(self, request: WireRequest, key: ApiKey | None) -> Response:
         client = self._client if key is None else self._with(key)
-        return client.send(Call(request, _as_it_is))
+        return client.send(Call(request, _whole))
 
     def _bare(self, request: WireRequest) -> Response:
         headers = (("Accept", "application/json"), *request.headers)
         url = self._address.url(request.path)
-        return self._transport.send(request.method, url, headers, request.body, self._timeout)
+        return _whole(self._transport.send(request.method, url, headers, request.body, self._timeout))
 
     def _with(self, key: ApiKey) -> MerchantClient:
         return MerchantClient(key, self._base_url, transport=self._transport, timeout=self._timeout)
@@ -64,5 +66,8 @@ def _posted(path: str, body: Body, proof: str | None) -> WireRequest:
     return WireRequest("POST", ROOT + path, headers, content)
 
 
-def _as_it_is(reply: Response) -> Response:
+def _whole(reply: Response) -> Response:
+    """The reply, if the service decided it: a limit or a gateway's trouble is no answer to the question."""
+    if reply.status in _UNDECIDED:
+        raise NoAnswer(f"the service is busy or away: {reply.status}")
     return reply

@@ -16,10 +16,6 @@ CHECKS: tuple[Check[Visit], ...] = (
     *free.CHECKS,
     *reads.CHECKS,
 )
-TAKEN = 2
-"""Payments that are taken if the service decides as expected: one at once, one late."""
-TAKEN_AT_MOST = 4
-"""And if it also takes the two completions that leave out a value."""
 
 
 def run_checks(visit: Visit) -> Iterator[Finding]:

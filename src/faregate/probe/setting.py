@@ -7,7 +7,6 @@ from typing import Self
 
 from faregate.emulator.builtin import READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.emulator.catalog import build_catalog
-from faregate.emulator.tokens import price_label
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import world_name
 from faregate.loading import WrongCall
@@ -19,7 +18,6 @@ from faregate.pay.purse import Purse
 from faregate.probe.bench import Bench
 from faregate.probe.line import Line
 from faregate.probe.market import Market, Wanted, look_around
-from faregate.probe.run import TAKEN, TAKEN_AT_MOST
 
 READER_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _LATE_PAYER = "reads"
@@ -64,25 +62,12 @@ class Setting:
         foreign = self.foreign_revision or _foreign(market, self.line.environment)
         return Bench(self.line, market, self.purse, self.slow_purse, self.reader, foreign)
 
-    def cost(self, bench: Bench) -> str:
-        """What this may take, before anything is paid."""
-        ware = bench.market.ware
-        if ware is None:
-            return "Nothing was found that this payer may buy; nothing is spent."
-        asset, name = ware.revision.settlement_asset, ware.revision.resource_name
-        each, most = price_label(ware.atomic, asset), price_label(ware.atomic * TAKEN_AT_MOST, asset)
-        return (
-            f"This buys {name!r} at {each} with {self.purse.address}, {self.line.environment}: "
-            f"{TAKEN} payments are taken, at most {TAKEN_AT_MOST} ({most}); "
-            "the others are reported as failed."
-        )
-
 
 def _api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:
     key = ApiKey(environ.get("FAREGATE_API_KEY", ""))
     if key.environment == "live" and not allow_live:
         raise WrongCall(
-            f"A live key spends real money: up to {TAKEN_AT_MOST} payments of what is bought. "
+            "A live key spends real money: up to four payments of what is bought. "
             "Use a test key, or say --allow-live."
         )
     return key

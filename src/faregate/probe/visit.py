@@ -103,7 +103,7 @@ class Visit:
     def late(self) -> Late:
         """A payment that is not settled at once. Raises `CannotSee` if this service has none."""
         bench = self.bench
-        ware = bench.market.slow or (bench.ware if bench.slow_purse else None)
+        ware = bench.late_ware
         if ware is None:
             raise CannotSee("no payment settles late here: name a resource with --slow-resource")
         metadata = {name: told for name, told in self.sold.told.items() if name != "values"}
