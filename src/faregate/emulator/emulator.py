@@ -11,34 +11,36 @@ from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.delivery import Delivery
-from faregate.emulator.diary import Diary
+from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.edge import random_id, system_clock
 from faregate.emulator.faults import CLEAN, Faults
 from faregate.emulator.faults.acting import deliver_with
 from faregate.emulator.goods import Revision, Settlement
-from faregate.emulator.identifiers import Ids, RewindableIds
+from faregate.emulator.identifiers import Ids, RewindableIds, SeededIds
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payers import payers_of
 from faregate.emulator.payments import Payments
+from faregate.emulator.restoring import refill
+from faregate.emulator.rewinding import Rewinding
 from faregate.emulator.service import Service
 from faregate.emulator.settling import advance
 from faregate.emulator.signs import signed
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS
-from faregate.emulator.witness import Witness
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import named
 from faregate.errors import Misconfigured
-from faregate.merchant.types import Environment, SettlementAsset
+from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
 from faregate.model import Response, WireRequest
 
 T = TypeVar("T")
 BOTH: tuple[Environment, ...] = ("test", "live")
 
 
-class Emulator(Witness):
+class Emulator(Rewinding):
     """The merchant service in this process: one world. Every mount of one emulator shows the same state.
 
+    `seed` makes the ids of one story always the same; otherwise they are from `ids`, or by chance.
     `payments` replaces the simulated ledger; `expose_execution_id` adds `resource_execution_id` to a free
     access; without `allow_live` live keys are 401. `mode` is the way of going wrong it begins with.
     """
@@ -48,7 +50,8 @@ class Emulator(Witness):
         world: World | None = None,
         *,
         clock: Clock | None = None,
-        ids: Ids = random_id,
+        ids: Ids | None = None,
+        seed: int | str | None = None,
         payments: Payments | None = None,
         expose_execution_id: bool = False,
         allow_live: bool = False,
@@ -57,29 +60,38 @@ class Emulator(Witness):
         self.world = world or World.builtin()
         self.clock = clock if isinstance(clock, WorldClock) else WorldClock(clock or system_clock)
         self.payments: Payments = payments or funded_ledger(self.world)
-        self._ids = ids
+        self._given_payments = payments
         self._like = partial(
             Emulator,
-            payments=payments,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
             mode=mode,
         )
         self.faults = Faults(mode)
-        super().__init__()
-        self._service = Service(
+        source = _ids_of(ids, seed)
+        service = partial(
+            Service,
             self.world,
             clock=self.clock,
-            ids=ids,
+            ids=source,
             payments=self.payments,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
         )
+        super().__init__(source, service)
 
-    def like(self, name: str) -> "Emulator":
-        """A new world with the same settings, resources and payers, for the keys of this name."""
+    def like(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> "Emulator":
+        """A new world with the same settings for the keys of this name; time, ids and ledger are its own.
+
+        Its resources and payers are the same too, unless another `world` is given. `seed` is for its ids.
+        """
         ids = self._ids.like(name) if isinstance(self._ids, RewindableIds) else self._ids
-        return self._like(named(self.world, name), clock=self.clock.twin(), ids=ids)
+        return self._like(
+            named(world or self.world, name),
+            clock=self.clock.twin(),
+            ids=ids if seed is None else SeededIds(seed),
+            payments=self._payments_anew(),
+        )
 
     def deliver(self, request: WireRequest) -> Delivery:
         """One call to the service, one at a time, and how its answer travels. Never raises."""
@@ -98,7 +110,7 @@ class Emulator(Witness):
         return self.deliver(request).response
 
     def look(self, see: Callable[[Service, Diary], T]) -> T:
-        """What `see` makes of the world as it is now, all that has fallen due included. It changes nothing."""
+        """What `see` makes of the world as it is now, with all that has fallen due. It changes nothing."""
         with self._lock:
             for books in self._service.books.values():
                 advance(books, books.timeline.now())
@@ -162,7 +174,11 @@ class Emulator(Witness):
         asset: SettlementAsset = "USDC",
         environment: Environment = "test",
     ) -> None:
-        """Gives the address exactly this balance on the simulated ledger."""
+        """Gives the address exactly this balance on the simulated ledger; `Misconfigured` if it cannot be."""
+        if not transitions.is_address(address):
+            raise Misconfigured(f"{address!r} is no address: 0x and 40 hex digits")
+        if not 0 <= balance <= MAX_ATOMIC:
+            raise Misconfigured(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
         with self._lock:
             self._ledger().fund(TOKENS[environment, asset], address, balance)
 
@@ -172,6 +188,14 @@ class Emulator(Witness):
     def _struck(self, call: RecordedCall) -> Delivery:
         delivery, call.fault = deliver_with(self.faults, self._service, call.request)
         return replace(delivery, response=signed(delivery.response))
+
+    def _payments_anew(self) -> Payments | None:
+        """Those that were given, but a simulated ledger as it was then; None if none were."""
+        if not isinstance(self._given_payments, SimulatedLedger):
+            return self._given_payments
+        anew = self._given_payments.twin()
+        refill(anew, self._beginning.ledger)
+        return anew
 
     def _ledger(self) -> SimulatedLedger:
         if not isinstance(self.payments, SimulatedLedger):
@@ -202,6 +226,12 @@ class Emulator(Witness):
             if not found:
                 raise Misconfigured(f"there is no resource {key!r}")
             yield found
+
+
+def _ids_of(ids: Ids | None, seed: int | str | None) -> Ids:
+    if ids is not None and seed is not None:
+        raise Misconfigured("give ids or a seed for them, not both")
+    return SeededIds(seed) if seed is not None else ids or random_id
 
 
 def funded_ledger(world: World) -> SimulatedLedger:

@@ -1,5 +1,6 @@
 """The simulated ledger: balances, used nonces, transaction hashes. The first `Payments`."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -10,6 +11,10 @@ from faregate.emulator.signatures import signer_of
 from faregate.emulator.tokens import Token
 
 DEFAULT_BALANCE: Final = 1_000_000_000
+Balance = tuple[Token, str]
+"""Whose it is: the asset, and the address in lower case."""
+Use = tuple[Token, str, str]
+"""Of an authorization: the asset, the payer in lower case, and the nonce."""
 
 
 class SimulatedLedger:
@@ -17,8 +22,8 @@ class SimulatedLedger:
 
     def __init__(self, default_balance: int = DEFAULT_BALANCE) -> None:
         self._default = default_balance
-        self._balances: dict[tuple[Token, str], int] = {}
-        self._settled: dict[tuple[Token, str, str], str] = {}
+        self._balances: dict[Balance, int] = {}
+        self._settled: dict[Use, str] = {}
 
     def balance(self, token: Token, address: str) -> int:
         return self._balances.get((token, address.lower()), self._default)
@@ -26,6 +31,20 @@ class SimulatedLedger:
     def fund(self, token: Token, address: str, balance: int) -> None:
         """From now on the address has exactly this balance."""
         self._balances[token, address.lower()] = balance
+
+    def twin(self) -> "SimulatedLedger":
+        """Another ledger with the same balances and uses, which from now on goes its own way."""
+        twin = SimulatedLedger(self._default)
+        twin.restore(self._balances, self._settled)
+        return twin
+
+    def state(self) -> tuple[dict[Balance, int], dict[Use, str]]:
+        """All balances that are not the default, and the hash of every use of an authorization."""
+        return dict(self._balances), dict(self._settled)
+
+    def restore(self, balances: Mapping[Balance, int], settled: Mapping[Use, str]) -> None:
+        """From now on these are all that there are."""
+        self._balances, self._settled = dict(balances), dict(settled)
 
     def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified | Refused:
         """All checks of x402 `exact` that do not need a chain."""
@@ -57,10 +76,10 @@ class SimulatedLedger:
         return Settled(self._settled[use])
 
     @staticmethod
-    def _use(payment: Payment, terms: Terms) -> tuple[Token, str, str]:
+    def _use(payment: Payment, terms: Terms) -> Use:
         return terms.token, payment.payer, payment.nonce
 
 
-def _hash_of(use: tuple[Token, str, str]) -> str:
+def _hash_of(use: Use) -> str:
     token, payer, nonce = use
     return "0x" + sha256(f"{token.network}/{token.address}/{payer}/{nonce}".encode()).hexdigest()

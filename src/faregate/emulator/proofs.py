@@ -29,7 +29,11 @@ class BadProof(Exception):
 @lru_cache(maxsize=_REMEMBERED)
 def read_payment(proof: str) -> Payment:
     """The payment in this header value, or `BadProof`."""
-    payload = _decoded(proof)
+    return payment_in(_decoded(proof))
+
+
+def payment_in(payload: Mapping[str, Any]) -> Payment:
+    """The payment in this x402 `PaymentPayload`, or `BadProof`."""
     version = payload.get("x402Version")
     if type(version) is not int or version != X402_VERSION:
         raise BadProof(f"x402Version must be {X402_VERSION}")

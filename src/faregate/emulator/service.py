@@ -42,7 +42,7 @@ class Service:
         self.allow_live = allow_live
         timeline = Timeline(clock)
         environments: tuple[Environment, ...] = ("test", "live")
-        self.books = {
+        self.books: dict[Environment, Books] = {
             name: Books(
                 environment=name,
                 seller=world.seller,

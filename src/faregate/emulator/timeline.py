@@ -37,7 +37,10 @@ class Timeline:
         self._fence = max(self._fence, moment)
         return moment
 
-    def rewind(self, to: datetime) -> None:
-        """Another state comes back, last changed at `to`: what was stamped or shown later never happened."""
-        self._latest = to
-        self._fence = min(self._fence, to)
+    def state(self) -> tuple[datetime, datetime]:
+        """When something was last stamped, and the latest moment a list was answered for."""
+        return self._latest, self._fence
+
+    def restore(self, latest: datetime, fence: datetime) -> None:
+        """Another state comes back: what was stamped or shown later than in it never happened."""
+        self._latest, self._fence = latest, fence

@@ -42,6 +42,10 @@ def settle_after(books: Books, target: str, settlement: Settlement | None) -> No
         )
 
 
+def is_address(target: str) -> bool:
+    return _ADDRESS.fullmatch(target) is not None
+
+
 def knows(books: Books, target: str) -> bool:
     """Whether this environment has the target; it has everything, and every address."""
     return (

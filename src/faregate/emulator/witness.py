@@ -33,6 +33,11 @@ class Witness(ABC):
         self._diary = Diary()
         self._expected: list[Expectation] = []
 
+    def _forget(self) -> None:
+        """As if nobody had called or expected anything yet; under the lock."""
+        self._diary = Diary()
+        self._expected.clear()
+
     @abstractmethod
     def look(self, see: Callable[[Service, Diary], T]) -> T:
         """What `see` makes of the world as it is now."""
@@ -134,8 +139,9 @@ class Witness(ABC):
         """`InvariantBroken` if a result left before the service proved its payment.
 
         For each 2xx with a body that a payer got for a proof, the seller must have been answered before:
-        complete with `PAYMENT-RESPONSE` for this very proof, or access that said it is free. Results that
-        were given without any proof are not seen here: ask without one and look at the status.
+        complete with `PAYMENT-RESPONSE` for this very proof, or access that said it is free. Not seen are
+        results that were given without any proof (ask without one and look at the status), and those of
+        requests that never were answered 402.
         """
         given = list(answers)
         _none(self.look(lambda service, diary: list(invariants.released_unpaid(service, diary, given))))

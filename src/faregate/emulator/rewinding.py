@@ -1,0 +1,75 @@
+"""The side of `Emulator` that knows its state as a whole: written down, brought back, begun anew."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from faregate.emulator.clock import WorldClock
+from faregate.emulator.document import StateDocument, read_document
+from faregate.emulator.exporting import exported, surroundings
+from faregate.emulator.identifiers import Ids
+from faregate.emulator.payments import Payments
+from faregate.emulator.restoring import fill, surround
+from faregate.emulator.service import Service
+from faregate.emulator.snapshots import Snapshots
+from faregate.emulator.witness import Witness
+
+
+class Rewinding(Witness):
+    """State goes back, but the diary does not: the calls were made. Only `reset` forgets them."""
+
+    clock: WorldClock
+    payments: Payments
+
+    def __init__(self, ids: Ids, new_service: Callable[[], Service]) -> None:
+        """Comes last: what `new_service` needs, and the clock and payments, are there by then."""
+        super().__init__()
+        self._ids = ids
+        self._new_service = new_service
+        self._service = new_service()
+        self._beginning = surroundings(self.clock, ids, self.payments)
+        self._snapshots = Snapshots()
+
+    def export(self) -> dict[str, Any]:
+        """The state document: all that happened here, as plain JSON. It has payers' signatures in it."""
+        return self.look(
+            lambda service, _: exported(service.books, surroundings(self.clock, self._ids, self.payments))
+        )
+
+    def seed(self, document: Mapping[str, Any] | str | bytes) -> None:
+        """From now on the world is as this state document says, its clock too (see `document.py`).
+
+        What it leaves out is as it was set up. `Misconfigured` names the place of what does not fit, and
+        then nothing has changed.
+        """
+        found = read_document(document)
+        with self._lock:
+            self._go_to(found)
+
+    def reset(self) -> None:
+        """Back to the world as it was set up, its clock and ids too. Calls and snapshots are forgotten."""
+        with self._lock:
+            self._go_to(self._beginning)
+            self._forget()
+            self._snapshots.clear()
+
+    def snapshot(self, name: str | None = None) -> str:
+        """Remembers the world as it is now; gives the name. One of the same name is replaced."""
+        document = self.export()
+        with self._lock:
+            return self._snapshots.put(name, document)
+
+    @property
+    def snapshots(self) -> list[str]:
+        """The names of all snapshots, the latest last."""
+        return self._snapshots.names
+
+    def restore(self, name: str) -> None:
+        """Rewinds everything to a snapshot: clock, ids, balances, transactions. Calls stay known."""
+        with self._lock:
+            self._go_to(read_document(self._snapshots.get(name)))
+
+    def _go_to(self, document: StateDocument) -> None:
+        service = self._new_service()
+        fill(service.books, document)
+        surround(document, self._beginning, self.clock, self._ids, self.payments)
+        self._service = service
