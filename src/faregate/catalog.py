@@ -36,6 +36,11 @@ class Catalog:
         self._asked_at = now
         return None
 
+    def forget(self) -> None:
+        """As if nothing had been read yet."""
+        self._rules = {}
+        self._read_at = self._asked_at = float("-inf")
+
     def asset_of(self, sells: str) -> str | None:
         """What was read last; None if nothing was."""
         return self._rules[sells].asset if sells in self._rules else None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, cast
 from urllib.parse import quote
+from weakref import WeakSet
 
 import anyio
 
@@ -32,6 +33,9 @@ _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
 MakeJournal = Callable[[str, Terms], Journal]
 """Makes the journal of a namespace."""
+
+EMBEDDED: "WeakSet[Paywall]" = WeakSet()
+"""Those that sell with the emulator inside this process, for tests that plug in another one."""
 
 
 class Paywall:
@@ -63,6 +67,15 @@ class Paywall:
         self.async_world: World = SellerWorld(
             self._async_client.send, for_loops(self.journal), catalog, anyio.sleep, voice
         )
+
+        if self.settings.embedded and transport is None:
+            EMBEDDED.add(self)
+
+    def forget(self) -> None:
+        """As if it were new, for tests: a journal in memory is empty, the service is asked anew."""
+        self._catalog.forget()
+        if isinstance(self.journal, MemoryJournal):
+            self.journal.clear()
 
     def _journal(self, journal: str | Journal | MakeJournal | None) -> Journal:
         settings, terms = self.settings, self._terms()

@@ -35,7 +35,7 @@ class RecordedCall:
 
     def __repr__(self) -> str:
         """For a failing test to show: no key and no proof."""
-        answer = "no answer" if self.status is None else str(self.status)
+        answer = str(self.status or "no answer")
         about = [f"{name} {value}" for name, value in self._shown() if value is not None]
         return f"<{' · '.join([f'{self.number}: {self.method} {self.path} -> {answer}', *about])}>"
 

@@ -21,8 +21,8 @@ class InvariantBroken(AssertionError):
 class Received(Protocol):
     """What a payer got of a seller. `proof` is what it had sent, None if it sent none.
 
-    `purchase` is the same for all requests for one thing that the payer wants once. `calls` is how many
-    calls the service had had by then.
+    `purchase` is the same for all requests for one thing that the payer wants once. `priced` says that this
+    very request had been answered 402 before. `calls` is how many calls the service had had by then.
     """
 
     @property
@@ -35,6 +35,8 @@ class Received(Protocol):
     def headers(self) -> Headers: ...
     @property
     def body(self) -> bytes: ...
+    @property
+    def priced(self) -> bool: ...
     @property
     def calls(self) -> int: ...
 
@@ -90,11 +92,11 @@ def released_unpaid(service: Service, diary: Diary, answers: Iterable[Received])
     """Results that left for a proof before its complete was answered `succeeded`, with its proof of payment.
 
     A result is a 2xx with a body, but a 202 that names a transaction and has no `PAYMENT-RESPONSE` is a
-    request to wait. Answers to requests without a proof are not judged, nor what was free.
+    request to wait. What was asked for without a proof, or had no price, is not judged.
     """
     calls = list(diary)
     for answer in answers:
-        if answer.proof is None or not _is_result(answer):
+        if answer.proof is None or not answer.priced or not _is_result(answer):
             continue
         told = [call for call in calls if call.number <= answer.calls and _carries(call, answer.proof)]
         if any(_allows(call) for call in told):

@@ -50,6 +50,13 @@ class MemoryJournal:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def clear(self) -> None:
+        """Forgets everything, also what is owed: for tests."""
+        with self._lock:
+            for kept in (self._rows, self._owed, self._transactions, self._expiring):
+                kept.clear()
+            self._bytes = 0
+
     def claim(self, proof: str, request: str) -> Claim:
         key = hmac.digest(self._pepper, proof.encode(), "sha256")
         with self._lock:
