@@ -124,6 +124,7 @@ def _add_emulator(command: argparse.ArgumentParser) -> None:
     add("--no-control", action="store_true", help="no control plane and no console, only the service's API")
     add("--world", metavar="FILE", help="a TOML file with keys and resources; otherwise the built-in world")
     add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
+    add("--mode", metavar="NAME", default="clean", help="a known way of going wrong, such as double-402")
     add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
     add("--json", action="store_true", help="print one line of JSON instead of text")
 

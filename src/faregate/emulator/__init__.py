@@ -15,6 +15,7 @@ from faregate.emulator.delivery import Delivery
 from faregate.emulator.diary import RecordedCall
 from faregate.emulator.edge import ManualClock
 from faregate.emulator.emulator import Emulator
+from faregate.emulator.faults import MODES, Fault
 from faregate.emulator.goods import Resource, Revision, Settlement, Value
 from faregate.emulator.identifiers import CountedIds, SeededIds
 from faregate.emulator.ledger import SimulatedLedger
@@ -27,6 +28,7 @@ from faregate.emulator.worlds import Worlds
 
 __all__ = [
     "LIVE_KEY",
+    "MODES",
     "READ_ONLY_TEST_KEY",
     "TEST_KEY",
     "TEST_PAYERS",
@@ -34,6 +36,7 @@ __all__ = [
     "Delivery",
     "Emulator",
     "EmulatorTransport",
+    "Fault",
     "Key",
     "ManualClock",
     "PayerSetup",

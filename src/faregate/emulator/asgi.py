@@ -1,5 +1,6 @@
 """The service as an ASGI app: requests come in, answers go out; what they say is decided elsewhere."""
 
+import asyncio
 import socket
 import struct
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -19,6 +20,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 SILENCE_SECONDS: Final = 600
+_LOOK_SECONDS: Final = 0.1
 CLOSING: Final = "faregate.closing"
 """An extension of the scope by `server.py`: whether it is about to end, as a function."""
 _RESET: Final = struct.pack("ii", 1, 0)
@@ -26,7 +28,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class BrokenOff(Exception):
-    """Raised into a server whose connections cannot be reset from here, so that it drops this one."""
+    """Raised into a server whose connections cannot be broken from here: it drops this one itself."""
 
 
 def api(emulator: Emulator | Worlds) -> App:
@@ -36,26 +38,43 @@ def api(emulator: Emulator | Worlds) -> App:
         body = await _body(receive)
         if body is not None:
             request = WireRequest(scope["method"], _path(scope), _text(scope["headers"]), body)
-            await _act(emulator.deliver(request), receive, send)
+            await _act(emulator.deliver(request), scope, receive, send)
 
     return serve
 
 
-async def _act(delivery: Delivery, receive: Receive, send: Send) -> None:
+async def _act(delivery: Delivery, scope: Scope, receive: Receive, send: Send) -> None:
     if delivery.delay:
-        await anyio.sleep(delivery.delay)
+        await _wait(delivery.delay, scope, receive)
     match delivery.ending:
         case "whole":
             await send_whole(delivery.response, send)
         case "cut":
             await _send_half(delivery.response, send)
-            await _reset(receive, send)
+            _connection(send).close()
+            await _gone(receive)
         case "silence":
-            with anyio.move_on_after(SILENCE_SECONDS):
-                await _gone(receive)
-            await _reset(receive, send)
+            connection = _connection(send)
+            await _wait(SILENCE_SECONDS, scope, receive)
+            await _reset(connection, receive)
         case "reset":
-            await _reset(receive, send)
+            await _reset(_connection(send), receive)
+
+
+async def _wait(seconds: float, scope: Scope, receive: Receive) -> None:
+    """So long, but no longer than the client stays and the server runs."""
+    closing: Callable[[], bool] = scope.get("extensions", {}).get(CLOSING, lambda: False)
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(_until, closing, waiting.cancel_scope)
+            await _gone(receive)
+            waiting.cancel_scope.cancel()
+
+
+async def _until(over: Callable[[], bool], scope: anyio.CancelScope) -> None:
+    while not over():
+        await anyio.sleep(_LOOK_SECONDS)
+    scope.cancel()
 
 
 async def send_whole(response: Response, send: Send) -> None:
@@ -69,15 +88,20 @@ async def _send_half(response: Response, send: Send) -> None:
     await send({"type": "http.response.body", "body": half, "more_body": True})
 
 
-async def _reset(receive: Receive, send: Send) -> None:
-    """Breaks the connection, if the server is uvicorn; any other is told by an exception."""
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    if transport is None:
-        raise BrokenOff
-    peer: socket.socket = transport.get_extra_info("socket")
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-    transport.abort()
-    await _gone(receive)
+async def _reset(connection: asyncio.Transport, receive: Receive) -> None:
+    if not connection.is_closing():
+        peer: socket.socket = connection.get_extra_info("socket")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection.abort()
+        await _gone(receive)
+
+
+def _connection(send: Send) -> asyncio.Transport:
+    """Uvicorn's own, to be broken. Any other server is told at once, by an exception."""
+    found: asyncio.Transport | None = getattr(getattr(send, "__self__", None), "transport", None)
+    if found is None:
+        raise BrokenOff("only uvicorn can act out silence, a reset or a cut: use serve(emulator)")
+    return found
 
 
 async def _gone(receive: Receive) -> None:

@@ -20,6 +20,7 @@ def run_emulator(arguments: Namespace) -> int:
         _world(arguments.world),
         allow_live=arguments.allow_live,
         expose_execution_id=arguments.expose_execution_id,
+        mode=arguments.mode,
     )
     listener = listen(arguments.host, arguments.port, allow_remote=arguments.allow_remote)
     describe = _as_json if arguments.json else _as_text
