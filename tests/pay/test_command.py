@@ -223,6 +223,20 @@ def test_a_result_that_could_not_be_written_is_not_paid_for(
     assert seller.sent == []
 
 
+def test_a_result_that_nobody_took_can_be_fetched_again(
+    shop: Market, tmp_path: Path, capsysbinary: Said
+) -> None:
+    before = len(shop.transactions())
+
+    assert main(["pay", f"{shop.seller}/report", "--output", "/dev/full"]) == 1
+
+    [kept] = tmp_path.glob("faregate-payment-*.json")
+    assert f"Nothing is lost: come back with --proof {kept}".encode() in capsysbinary.readouterr().err
+    assert main(["pay", f"{shop.seller}/report", "--proof", str(kept)]) == 0
+    assert json.loads(capsysbinary.readouterr().out) == {"report": "Sunny, with a chance of receipts."}
+    assert len(shop.transactions()) == before + 1
+
+
 @pytest.mark.parametrize("source", ["file", "environment"])
 def test_a_key_of_ones_own_pays_and_is_not_shown(
     shop: Market, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Said

@@ -173,6 +173,16 @@ def test_an_interrupted_wait_keeps_the_payment(seller: Seller, tmp_path: Path) -
     assert [json.loads(kept.read_text())["proof"] for kept in tmp_path.iterdir()] == seller.proofs
 
 
+def test_whatever_goes_wrong_keeps_the_payment(seller: Seller, tmp_path: Path) -> None:
+    class Broken(Clock):
+        def sleep(self, seconds: float) -> None:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run(seller, asks(), SETTLING, clock=Broken())
+    assert [json.loads(kept.read_text())["proof"] for kept in tmp_path.iterdir()] == seller.proofs
+
+
 def test_a_payment_is_written_down_before_it_is_sent(seller: Seller, tmp_path: Path) -> None:
     named = tmp_path / "payment.json"
 

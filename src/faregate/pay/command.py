@@ -9,12 +9,16 @@ from contextlib import closing
 from datetime import UTC, datetime
 from http.client import responses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faregate.errors import Misconfigured
 from faregate.loading import WrongCall
 from faregate.model import Header, Response
 from faregate.pay.shop import Purchase, Shop
 from faregate.pay.steps import Step
+
+if TYPE_CHECKING:
+    from faregate.pay.kept import Keeper
 
 
 class SystemClock:
@@ -47,7 +51,7 @@ def run_pay(arguments: Namespace) -> int:
         errand = Errand(shop, purse, keeper, SystemClock(), arguments.wait, tell)
         outcome = errand.price() if arguments.dry_run else errand.buy()
         if outcome.answer is not None and outcome.exit in (Exit.RESULT, Exit.ERROR):
-            _hand_out(outcome.answer, arguments)
+            _hand_out(outcome.answer, arguments, keeper)
         if outcome.exit == 0 and not arguments.dry_run:
             keeper.drop()
     return int(outcome.exit)
@@ -99,13 +103,23 @@ def _check_output(path: str | None) -> None:
             raise Misconfigured(f"the result could not be written, so nothing was asked: {error}") from None
 
 
-def _hand_out(answer: Response, arguments: Namespace) -> None:
+def _hand_out(answer: Response, arguments: Namespace, keeper: "Keeper") -> None:
+    """Raises `Misconfigured` if nobody takes it; what was paid for can be fetched again."""
     content = (_head(answer) if arguments.include else b"") + answer.body
-    if arguments.output is None:
+    try:
+        _write(content, arguments.output)
+    except OSError as error:
+        path = keeper.keep_open()
+        again = "" if path is None else f". Nothing is lost: come back with --proof {path}"
+        raise Misconfigured(f"the result could not be written: {error}{again}") from None
+
+
+def _write(content: bytes, path: str | None) -> None:
+    if path is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
-        Path(arguments.output).write_bytes(content)
+        Path(path).write_bytes(content)
 
 
 def _head(answer: Response) -> bytes:

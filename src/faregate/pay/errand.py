@@ -92,7 +92,10 @@ class Errand:
         try:
             return self._come_back(proof)
         except KeyboardInterrupt:
-            return self._open(proof, "interrupted", None)
+            return self._open("interrupted", None)
+        except BaseException:  # whatever it was: without the payment its payer would pay again
+            self.keeper.keep_open()
+            raise
 
     def _come_back(self, proof: str) -> Outcome:
         """With this payment, until its end is known or the time is over."""
@@ -103,7 +106,7 @@ class Errand:
                 return outcome
             seconds = pause(answer.headers if answer else (), self.clock.now())
             if self.clock.monotonic() + seconds > end:
-                return self._open(proof, f"it may still settle after the {self.wait:g} s of --wait", answer)
+                return self._open(f"it may still settle after the {self.wait:g} s of --wait", answer)
             self.tell(Waiting(seconds, "the payment is open"))
             self.clock.sleep(seconds)
 
@@ -180,8 +183,8 @@ class Errand:
             return self._end(Exit.RESULT, "the result is here; there was nothing to pay", answer)
         return self._end(Exit.ERROR, "the seller answered with an error, and asked for no payment", answer)
 
-    def _open(self, proof: str, why: str, answer: Response | None) -> Outcome:
-        path = self.keeper.keep_open(proof)
+    def _open(self, why: str, answer: Response | None) -> Outcome:
+        path = self.keeper.keep_open()
         return self._end(
             Exit.OPEN,
             f"the payment is open: {why}. Nothing else was signed. Come back with it: --proof {path}",

@@ -19,6 +19,7 @@ class Keeper:
 
     def __init__(self, purchase: Purchase, path: str | None) -> None:
         self._purchase = purchase
+        self._proof: str | None = None
         self.path = path
 
     def resume(self) -> str | None:
@@ -30,10 +31,12 @@ class Keeper:
             raise WrongCall(
                 f"{self.path} keeps the payment for {kept.get('method')} {kept.get('url')}, not for this."
             )
-        return str(kept["proof"])
+        self._proof = str(kept["proof"])
+        return self._proof
 
     def keep(self, proof: str) -> None:
         """Before it is sent. Raises `Misconfigured` if it cannot be written."""
+        self._proof = proof
         if self.path is not None:
             try:
                 descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -41,11 +44,11 @@ class Keeper:
                 raise Misconfigured(f"the payment cannot be kept, so it was not sent: {error}") from None
             self._write(descriptor, proof)
 
-    def keep_open(self, proof: str) -> str:
-        """The payment stays open: where it is kept, in a new file if no other was named."""
-        if self.path is None:
+    def keep_open(self) -> str | None:
+        """Where the payment is, for who comes back: in a new file if none was named. None without one."""
+        if self.path is None and self._proof is not None:
             descriptor, self.path = tempfile.mkstemp(prefix="faregate-payment-", suffix=".json")
-            self._write(descriptor, proof)
+            self._write(descriptor, self._proof)
         return self.path
 
     def drop(self) -> None:
