@@ -39,7 +39,7 @@ def routes_of_faults() -> list[Route]:
 
 async def list_faults(request: Request) -> Response:
     """Those that can still strike, in their order, and the name of their mode if they are one."""
-    return told(_about(world_of(request)))
+    return told(about(world_of(request)))
 
 
 async def add_fault(request: Request) -> Response:
@@ -52,7 +52,7 @@ async def add_fault(request: Request) -> Response:
         emulator.mode(body.mode)
     except Misconfigured as error:
         raise Told(422, "invalid_request", str(error)) from None
-    return told(_about(emulator), 201)
+    return told(about(emulator), 201)
 
 
 async def clear_faults(request: Request) -> Response:
@@ -67,7 +67,8 @@ async def remove_fault(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _about(emulator: Emulator) -> dict[str, object]:
+def about(emulator: Emulator) -> dict[str, object]:
+    """The faults of a world as JSON."""
     return {
         "mode": emulator.faults.mode,
         "modes": list(MODES),
