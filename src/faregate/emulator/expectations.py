@@ -42,7 +42,8 @@ def check(expected: Sequence[Expectation], calls: Sequence[RecordedCall], *, str
         if one.times is not None and len(found) < one.times
     ]
     if unexpected or missing:
-        raise ExpectationFailed("\n".join(_told(unexpected, missing, expected, calls)))
+        open_first = sorted(expected, key=lambda one: not any(one is short for short, _ in missing))
+        raise ExpectationFailed("\n".join(_told(unexpected, missing, open_first, calls)))
 
 
 def _is_wrong(call: RecordedCall, expected: Sequence[Expectation], strict: bool) -> bool:

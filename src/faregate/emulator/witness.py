@@ -54,7 +54,7 @@ class Witness(ABC):
         return [call for call in found if fits(call, sought)] if sought else found
 
     def wait_for(
-        self, operation: str, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
+        self, operation: str | None = None, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
     ) -> list[RecordedCall]:
         """The matching calls, as soon as there are `count` of them, earlier ones included.
 
@@ -70,7 +70,7 @@ class Witness(ABC):
         return found
 
     async def await_for(
-        self, operation: str, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
+        self, operation: str | None = None, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
     ) -> list[RecordedCall]:
         """`wait_for`, awaiting: under asyncio and trio."""
         sought, end = wanted(operation, match), time.monotonic() + timeout

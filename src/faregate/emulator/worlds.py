@@ -50,6 +50,11 @@ class Worlds:
                 self._others[name] = self.main.like(name)
             return self._others[name]
 
+    def adopt(self, name: str, emulator: Emulator) -> None:
+        """Serves this emulator as the world of this name; its own keys must be those of the name."""
+        with self._lock:
+            self._others[name] = emulator
+
     def drop(self, name: str) -> bool:
         """Forgets a world, with all that happened in it; the main one stays."""
         with self._lock:

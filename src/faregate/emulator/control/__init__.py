@@ -7,6 +7,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from faregate.emulator.asgi import App
+from faregate.emulator.control.calls import routes_of_calls
 from faregate.emulator.control.faults import routes_of_faults
 from faregate.emulator.control.feed import routes_of_feed
 from faregate.emulator.control.guard import guarded
@@ -21,7 +22,13 @@ __all__ = ["control_plane"]
 def control_plane(worlds: Worlds) -> App:
     """An ASGI app for `/` and all of `/_emulator`."""
     app = Starlette(
-        routes=[*routes_of_worlds(), *routes_of_faults(), *routes_of_feed(), *routes_of_page()],
+        routes=[
+            *routes_of_worlds(),
+            *routes_of_faults(),
+            *routes_of_calls(),
+            *routes_of_feed(),
+            *routes_of_page(),
+        ],
         exception_handlers={HTTPException: error_as_json},
     )
     app.state.worlds = worlds

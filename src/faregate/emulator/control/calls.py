@@ -1,0 +1,108 @@
+"""`/_emulator/worlds/{name}/calls` and `/invariants`: what came, and whether the seller did right."""
+
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from faregate.emulator.control.told import Told, told, world_of
+from faregate.emulator.diary import RecordedCall
+from faregate.emulator.invariants import Finding, charged_while_open, left_open
+from faregate.emulator.matching import Match
+from faregate.emulator.routes import Operation
+from faregate.emulator.witness import NoSuchCall
+from faregate.errors import Misconfigured
+
+LONGEST_WAIT: Final = 60
+
+
+class Sought(BaseModel):
+    """The query. With `wait` seconds the answer comes as soon as `count` calls match, or is 408."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    operation: Operation | None = None
+    environment: Literal["test", "live"] | None = None
+    resource: str | None = None
+    payer: str | None = None
+    transaction: str | None = None
+    status: int | None = None
+    fault: str | None = None
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] | None = None
+    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+
+    def match(self) -> Match:
+        said = self.model_dump(exclude={"operation", "wait", "count"}, exclude_none=True)
+        return cast(Match, said)
+
+
+_sought: TypeAdapter[Sought] = TypeAdapter(Sought)
+
+
+def routes_of_calls() -> list[Route]:
+    return [
+        Route("/_emulator/worlds/{name}/calls", list_calls, methods=["GET"]),
+        Route("/_emulator/worlds/{name}/invariants", list_invariants, methods=["GET"]),
+    ]
+
+
+async def list_calls(request: Request) -> Response:
+    """Oldest first; the last 10,000 are there."""
+    world, sought = world_of(request), _query(request)
+    try:
+        if sought.wait is None:
+            found = world.calls(sought.operation, **sought.match())
+        else:
+            found = await world.await_for(
+                sought.operation, count=sought.count, timeout=sought.wait, **sought.match()
+            )
+    except NoSuchCall as error:
+        raise Told(408, "no_such_call", str(error)) from None
+    except Misconfigured as error:
+        raise Told(422, "invalid_request", str(error)) from None
+    return told({"calls": [_shown(call) for call in found]})
+
+
+async def list_invariants(request: Request) -> Response:
+    """Each with what breaks it; empty lists are good. What payers received cannot be known here."""
+    world = world_of(request)
+    doubtful, unsettled = world.look(
+        lambda service, _: (list(charged_while_open(service)), list(left_open(service)))
+    )
+    return told({"no_double_charge": _findings(doubtful), "all_settled": _findings(unsettled)})
+
+
+def _query(request: Request) -> Sought:
+    given = dict(request.query_params)
+    try:
+        return _sought.validate_python(given)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise Told(422, "invalid_request", f"{place}: {fault['msg']}") from None
+
+
+def _shown(call: RecordedCall) -> dict[str, Any]:
+    """No keys, no proofs: what was decoded of them is the payer's and the service's own."""
+    return {
+        "number": call.number,
+        "at": call.at.isoformat(),
+        "operation": call.operation,
+        "method": call.method,
+        "path": call.path,
+        "environment": call.environment,
+        "resource": call.resource,
+        "payer": call.payer,
+        "transaction": call.transaction,
+        "fault": call.fault,
+        "status": call.status,
+        "delivered": call.delivery.ending if call.delivery else None,
+        "instructions": call.instructions,
+        "payment_response": call.payment_response,
+    }
+
+
+def _findings(findings: list[Finding]) -> list[object]:
+    return [{"about": one.about, "transactions": list(one.transactions)} for one in findings]

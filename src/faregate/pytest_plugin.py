@@ -1,0 +1,182 @@
+"""Fixtures for a seller's own tests; pytest finds them by itself once faregate is installed.
+
+`emulator`       the merchant service, a fresh world for each test; apps that sell with
+                 `FAREGATE_BASE_URL=emulator:`, or say nothing, sell with it while the test runs
+`paywall`        a `Paywall` over it, with a journal in memory, for apps that are given theirs
+`payer`          pays through a blocking test client
+`async_payer`    pays through an awaiting one, under asyncio or trio
+`emulator_url`   the same world over HTTP, for programs outside of the test; `emulator_key` opens it
+`emulator_world` what is sold there: override it to sell something else
+
+`@pytest.mark.faregate(clock="frozen", seed=7, strict=True, invariants=True)` is for one test; the ini
+options `faregate_clock`, `faregate_strict` and `faregate_invariants` are for all. `faregate_base_url` is
+put in the environment before any test module, or the app in it, is imported.
+
+Nothing is loaded before a test asks for it.
+"""
+
+import os
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from faregate.emulator.emulator import Emulator
+    from faregate.emulator.world import World
+    from faregate.paywall import Paywall
+    from faregate.testing import AsyncPayer, Payer, Till
+    from faregate.testing.served import Server
+
+_MARK = "faregate"
+_ADDRESS = "FAREGATE_BASE_URL"
+_endings = pytest.StashKey[list[Callable[[], None]]]()
+_name = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("faregate_base_url", "FAREGATE_BASE_URL for the whole run, such as emulator:", default="")
+    parser.addini("faregate_clock", "the emulator's clock: real or frozen", default="real")
+    parser.addini("faregate_strict", "every call to the emulator must be expected", "bool", default=False)
+    parser.addini("faregate_invariants", "check the invariants after each test", "bool", default=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Apps may be made where a conftest imports them."""
+    address: str = early_config.getini("faregate_base_url")
+    if address:
+        early_config.add_cleanup(_remember(os.environ.get(_ADDRESS)))
+        os.environ[_ADDRESS] = address
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", f"{_MARK}(clock, seed, strict, invariants): what this test wishes of its emulator"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """What is found wrong when a test is over fails the test, not its teardown."""
+    result = yield
+    for end in item.stash.get(_endings, ()):
+        try:
+            end()
+        except AssertionError as found:
+            pytest.fail(str(found), pytrace=False)
+    return result
+
+
+@pytest.fixture(scope="session")
+def emulator_world() -> "World":
+    """What the emulator of each test sells: the built-in world. Override it with your own."""
+    from faregate.emulator.world import World
+
+    return World.builtin()
+
+
+@pytest.fixture
+def emulator(request: pytest.FixtureRequest, emulator_world: "World") -> "Generator[Emulator]":
+    """The merchant service, in this process: a fresh world."""
+    from faregate.testing.plug import plugged
+    from faregate.testing.served import world_name
+
+    wishes = _wishes(request)
+    name = request.node.stash[_name] = world_name(request.node.name)
+    made = wishes.emulator(emulator_world, name)
+    request.node.stash[_endings] = [lambda: made.assert_expected(strict=wishes.strict)]
+    with plugged(made):
+        yield made
+
+
+@pytest.fixture
+def emulator_key(request: pytest.FixtureRequest, emulator: "Emulator") -> str:
+    """The API key of this test's world, over HTTP."""
+    from faregate.emulator.worldkeys import keys_of
+
+    return keys_of(request.node.stash[_name])[0].key
+
+
+@pytest.fixture
+def emulator_url(
+    request: pytest.FixtureRequest, emulator: "Emulator", _emulator_server: "Server"
+) -> Generator[str]:
+    """Where this test's world is served; one server for all tests of the process."""
+    with _emulator_server.showing(request.node.stash[_name], emulator) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _emulator_server() -> "Generator[Server]":
+    from faregate.testing.served import serving
+
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def paywall(emulator: "Emulator") -> "Generator[Paywall]":
+    """For every door: `PaywallMiddleware(app, paywall)`, `Faregate().init_app(app, paywall)`."""
+    from faregate.emulator.embedded import EmbeddedTransport
+    from faregate.paywall import Paywall
+
+    made = Paywall(
+        base_url="emulator:",
+        public_url="https://seller.example",
+        transport=EmbeddedTransport(emulator),
+        environ={},
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def payer(_till: "Till") -> "Payer":
+    """Somebody whom nobody has seen yet, with money; `payer("slow")` is a test payer."""
+    from faregate.testing.payers import Payer
+
+    return Payer(_till)
+
+
+@pytest.fixture
+def async_payer(_till: "Till") -> "AsyncPayer":
+    """`payer`, awaiting. Both keep their answers together."""
+    from faregate.testing.payers import AsyncPayer
+
+    return AsyncPayer(_till)
+
+
+@pytest.fixture
+def _till(request: pytest.FixtureRequest, emulator: "Emulator") -> "Till":
+    from faregate.testing.till import Till
+
+    till = Till(emulator)
+    if _wishes(request).invariants:
+        request.node.stash[_endings].append(lambda: _check(emulator, till))
+    return till
+
+
+def _check(emulator: "Emulator", till: "Till") -> None:
+    """Not whether all is settled: a test may well end while a payment is open."""
+    emulator.assert_no_double_charge(till.answers)
+    emulator.assert_released_only_if_completed(till.answers)
+
+
+def _wishes(request: pytest.FixtureRequest) -> Any:
+    from faregate.testing.wishes import Wishes
+
+    names = ("clock", "strict", "invariants")
+    configured = {name: request.config.getini(f"faregate_{name}") for name in names}
+    marks = reversed(list(request.node.iter_markers(_MARK)))
+    return Wishes.of(configured, *(mark.kwargs for mark in marks))
+
+
+def _remember(before: str | None) -> Callable[[], None]:
+    def restore() -> None:
+        if before is None:
+            os.environ.pop(_ADDRESS, None)
+        else:
+            os.environ[_ADDRESS] = before
+
+    return restore
