@@ -22,6 +22,7 @@ from faregate.pay.keys import PayerKey, payer_key
 from faregate.pay.purse import Purse
 from faregate.pay.shop import Purchase, Shop
 from faregate.pay.steps import Step
+from faregate.pay.talk import Talk
 from tests.pay.seller import HASH, LIVE_USDC, Reply, Seller, asks, instructing, instructions_of, sells, told
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,7 +86,7 @@ def run(
     time = clock or Clock()
     with closing(Shop(purchase, 5)) as shop:
         keeper = Keeper(purchase, None if proof is None else str(proof))
-        outcome = errand(Errand(shop, purse, keeper, time, wait, steps.append))
+        outcome = errand(Errand(Talk(shop, steps.append), purse, keeper, time, wait))
     assert not seller.script, "not everything was asked for"
     return Run(outcome, steps, time)
 
@@ -298,7 +299,8 @@ def _changed(**fields: Any) -> Response:
         (_changed(scheme="upto"), "scheme upto"),
         (_changed(amount="-1"), "no number of atomic units"),
         (_changed(amount="0.5"), "no number of atomic units"),
-        (_changed(amount="9" * 400), "above the limit"),
+        (_changed(amount="9" * 78), "above the limit"),
+        (_changed(amount="9" * 5000), "no number of atomic units"),
         (instructing({"x402Version": 2, "accepts": []}), "no way to pay"),
         (instructing({"x402Version": 1, "accepts": [], "error": "old"}), "version 1"),
         (instructing([]), "cannot be read"),
@@ -306,7 +308,7 @@ def _changed(**fields: Any) -> Response:
         (Response(402), "without one PAYMENT-REQUIRED"),
         (asks().plus(*[pair for pair in asks().headers if pair[0] == "PAYMENT-REQUIRED"]), "without one"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_what_is_not_signed_says_why(seller: Seller, reply: Response, why: str) -> None:
     ran = run(seller, reply)

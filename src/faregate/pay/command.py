@@ -40,6 +40,7 @@ def run_pay(arguments: Namespace) -> int:
     from faregate.pay.kept import Keeper
     from faregate.pay.keys import payer_key
     from faregate.pay.purse import Purse
+    from faregate.pay.talk import Talk
 
     purchase = _purchase(arguments)
     key = payer_key(arguments.payer, arguments.key_file, os.environ)
@@ -48,7 +49,7 @@ def run_pay(arguments: Namespace) -> int:
     keeper = Keeper(purchase, arguments.proof)
     tell = _as_json if arguments.json else _as_text
     with closing(Shop(purchase, arguments.timeout)) as shop:
-        errand = Errand(shop, purse, keeper, SystemClock(), arguments.wait, tell)
+        errand = Errand(Talk(shop, tell), purse, keeper, SystemClock(), arguments.wait)
         outcome = errand.price() if arguments.dry_run else errand.buy()
         if outcome.answer is not None and outcome.exit in (Exit.RESULT, Exit.ERROR):
             _hand_out(outcome.answer, arguments, keeper)

@@ -6,19 +6,18 @@ Rules
 3. It waits as long as the seller says, and no longer in all than it was told to.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from faregate.model import Response
 from faregate.pay.answers import Meaning, meaning, pause, told
 from faregate.pay.kept import Keeper
-from faregate.pay.official import decode_payment_response_header
-from faregate.pay.purse import Purse, Unsigned, as_step, read_required
-from faregate.pay.shop import Shop, Unanswered
-from faregate.pay.steps import Answered, Asked, Ended, NoAnswer, Paid, Resumed, Step, Waiting
+from faregate.pay.purse import Purse
+from faregate.pay.steps import Ended, Resumed, Waiting
+from faregate.pay.talk import Talk
+from faregate.pay.terms import Unsigned
 
 
 class Exit(IntEnum):
@@ -53,20 +52,19 @@ class Outcome:
 class Errand:
     """`wait` is in seconds, for all pauses together."""
 
-    shop: Shop
+    talk: Talk
     purse: Purse
     keeper: Keeper
     clock: Clock
     wait: float
-    tell: Callable[[Step], object]
 
     def price(self) -> Outcome:
         """Ask without paying. Nothing is signed."""
-        first = self._ask()
+        first = self.talk.ask()
         if first.status != 402:
             return self._plain(first)
         try:
-            self.purse.fitting(self._required(first))
+            self.purse.fitting(self.talk.required(first))
         except Unsigned as error:
             return self._end(Exit.NOT_SIGNED, f"this would not be signed: {error}", first)
         return self._end(Exit.RESULT, "nothing was signed", None)
@@ -75,16 +73,16 @@ class Errand:
         """Ask, and pay if that is what it takes. Raises `Unanswered` only if nothing was paid."""
         proof = self.keeper.resume()
         if proof is not None:
-            self.tell(Resumed(self.keeper.path or ""))
+            self.talk.tell(Resumed(self.keeper.path or ""))
             return self._redeem(proof)
-        first = self._ask()
+        first = self.talk.ask()
         if first.status != 402:
             return self._plain(first)
         try:
-            payment = self.purse.sign(self._required(first))
+            payment = self.purse.sign(self.talk.required(first))
         except Unsigned as error:
             return self._end(Exit.NOT_SIGNED, f"nothing was signed: {error}", first)
-        self.tell(payment.signed)
+        self.talk.tell(payment.signed)
         self.keeper.keep(payment.proof)
         return self._redeem(payment.proof)
 
@@ -101,22 +99,22 @@ class Errand:
         """With this payment, until its end is known or the time is over."""
         end = self.clock.monotonic() + self.wait
         while True:
-            answer = self._pay(proof)
+            answer = self.talk.pay(proof)
             if answer is not None and (outcome := self._settled(answer)) is not None:
                 return outcome
             seconds = pause(answer.headers if answer else (), self.clock.now())
             if self.clock.monotonic() + seconds > end:
                 return self._open(f"it may still settle after the {self.wait:g} s of --wait", answer)
-            self.tell(Waiting(seconds, "the payment is open"))
+            self.talk.tell(Waiting(seconds, "the payment is open"))
             self.clock.sleep(seconds)
 
     def _settled(self, answer: Response) -> Outcome | None:
         """How an answer ends the errand; None while the payment is open."""
-        match meaning(answer, settled=self._tell_payment(answer)):
+        match meaning(answer, settled=self.talk.payment(answer)):
             case Meaning.RESULT:
                 return self._end(Exit.RESULT, "the result is here", answer)
             case Meaning.REFUSED:
-                why = f"402 again: this payment buys nothing. The seller says: {self._reason(answer)}"
+                why = f"402 again: this payment buys nothing. The seller says: {self.talk.reason(answer)}"
                 return self._end(Exit.REFUSED, why, answer)
             case Meaning.ERROR:
                 why = (
@@ -125,57 +123,6 @@ class Errand:
                 return self._end(Exit.ERROR, f"no result: {why}", answer)
             case Meaning.OPEN:
                 return None
-
-    def _ask(self) -> Response:
-        wanted = self.shop.purchase
-        self.tell(Asked(wanted.method, wanted.shown, paying=False))
-        return self._told(self.shop.ask())
-
-    def _pay(self, proof: str) -> Response | None:
-        """One request with the payment; None if no answer came, which decides nothing."""
-        wanted = self.shop.purchase
-        self.tell(Asked(wanted.method, wanted.shown, paying=True))
-        try:
-            return self._told(self.shop.ask(proof))
-        except Unanswered as error:
-            self.tell(NoAnswer(str(error)))
-            return None
-
-    def _told(self, answer: Response) -> Response:
-        if answer.status != 402 or answer.first("payment-required") is None:
-            said = told(answer)
-            kind = answer.first("content-type") or "no content type"
-            self.tell(Answered(answer.status, said.code, said.transaction_id, kind, len(answer.body)))
-        return answer
-
-    def _required(self, answer: Response) -> Any:
-        """The instructions of a 402, told. Raises `Unsigned`."""
-        header = answer.first("payment-required")
-        if header is None:
-            raise Unsigned("402 without one PAYMENT-REQUIRED header")
-        required = read_required(header)
-        self.tell(as_step(required, self.shop.purchase.shown))
-        return required
-
-    def _reason(self, answer: Response) -> str:
-        """In the seller's words: those of `PAYMENT-REQUIRED`, else those of the body."""
-        try:
-            error: str | None = self._required(answer).error
-        except Unsigned:
-            error = None
-        return error or told(answer).message or "402 again, without a reason"
-
-    def _tell_payment(self, answer: Response) -> bool:
-        """Whether `PAYMENT-RESPONSE` says that it is paid."""
-        header = answer.first("payment-response")
-        if header is None:
-            return False
-        try:
-            found = decode_payment_response_header(header)
-        except (ValueError, RecursionError):
-            return False
-        self.tell(Paid(found.success, found.transaction, found.network, found.payer, found.amount))
-        return found.success
 
     def _plain(self, answer: Response) -> Outcome:
         """An answer to a request without a payment that asks for none."""
@@ -192,5 +139,5 @@ class Errand:
         )
 
     def _end(self, code: Exit, why: str, answer: Response | None) -> Outcome:
-        self.tell(Ended(int(code), why))
+        self.talk.tell(Ended(int(code), why))
         return Outcome(code, answer)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from faregate.emulator.tokens import CHAINS, DECIMALS, TOKENS, Token, price_label
-from faregate.errors import FaregateError
+from faregate.emulator.tokens import CHAINS, DECIMALS, TOKENS
 from faregate.loading import WrongCall
 from faregate.pay.keys import PayerKey
 from faregate.pay.official import (
@@ -21,18 +20,14 @@ from faregate.pay.official import (
     ExactEvmScheme,
     PaymentRequired,
     PaymentRequirements,
-    decode_payment_required_header,
     encode_payment_signature_header,
     x402ClientSync,
 )
-from faregate.pay.steps import Price, Required, Signed
+from faregate.pay.steps import Signed
+from faregate.pay.terms import Unsigned, amount_of, is_atomic, token_of
 
 _TEST = f"eip155:{CHAINS['test']}"
 _LIVE = f"eip155:{CHAINS['live']}"
-
-
-class Unsigned(FaregateError):
-    """Nothing was signed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class Purse:
         signed = Signed(
             self._key.name,
             self.address,
-            _amount(fitting),
+            amount_of(fitting),
             fitting.network,
             _valid_until(payload.payload),
         )
@@ -89,12 +84,12 @@ class Purse:
             return f"the scheme {one.scheme} is not known here"
         if one.network not in self._networks:
             return self._why_not_on(one.network)
-        if _token(one) is None:
+        if token_of(one) is None:
             return f"{one.asset} on {one.network} is neither USDC nor EURC"
-        if not one.amount.isascii() or not one.amount.isdigit():
+        if not is_atomic(one.amount):
             return "the amount is no number of atomic units"
         if int(one.amount) > self._most:
-            return f"{_amount(one)} is above the limit; to allow it say --max"
+            return f"{amount_of(one)} is above the limit; to allow it say --max"
         return None
 
     def _why_not_on(self, network: str) -> str:
@@ -107,23 +102,6 @@ class Purse:
         return f"this is real money ({network}); to allow it say --live"
 
 
-def read_required(header: str) -> PaymentRequired:
-    """The instructions in a `PAYMENT-REQUIRED` header. Raises `Unsigned` if they are none."""
-    try:
-        found = decode_payment_required_header(header)
-    except (ValueError, AttributeError, RecursionError):
-        raise Unsigned("PAYMENT-REQUIRED cannot be read") from None
-    if not isinstance(found, PaymentRequired):
-        raise Unsigned("the seller speaks version 1 of x402, this is version 2")
-    return found
-
-
-def as_step(required: PaymentRequired, url: str) -> Required:
-    """What is told of these instructions."""
-    resource = required.resource.url if required.resource else url
-    return Required(resource, required.error or "", [_price(one) for one in required.accepts])
-
-
 def _client(account: Any, networks: Sequence[str], most: int) -> x402ClientSync:
     client = x402ClientSync()
     for network in networks:
@@ -134,22 +112,6 @@ def _client(account: Any, networks: Sequence[str], most: int) -> x402ClientSync:
         if token.network in networks
     ]
     return client.set_spend_controls({"allowed_assets": allowed})
-
-
-def _token(one: PaymentRequirements) -> Token | None:
-    place = (one.network, one.asset.lower())
-    return next((t for t in TOKENS.values() if (t.network, t.address.lower()) == place), None)
-
-
-def _amount(one: PaymentRequirements) -> str:
-    token = _token(one)
-    if token is None or not (one.amount.isascii() and one.amount.isdigit() and len(one.amount) <= 78):
-        return f"{one.amount} atomic units of {one.asset}"
-    return price_label(int(one.amount), token.symbol)
-
-
-def _price(one: PaymentRequirements) -> Price:
-    return Price(_amount(one), one.amount, one.scheme, one.network, one.asset, one.pay_to)
 
 
 def _valid_until(payload: dict[str, Any]) -> int | None:

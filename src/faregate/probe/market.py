@@ -11,7 +11,8 @@ from faregate.merchant.contracts import ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
 from faregate.model import Response
 from faregate.pay.official import PaymentRequired
-from faregate.pay.purse import Purse, Unsigned, read_required
+from faregate.pay.purse import Purse
+from faregate.pay.terms import Unsigned, read_required
 from faregate.probe.line import Line
 from faregate.probe.verdicts import shown
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from faregate.model import Response
-from faregate.pay.purse import Unsigned, read_required
+from faregate.pay.terms import Unsigned, read_required
 from faregate.probe.bench import unknown_id
 from faregate.probe.market import access_body
 from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
