@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from faregate.emulator.asgi import CLOSING
 from faregate.emulator.clock import WorldClock
+from faregate.emulator.control.faults import about
 from faregate.emulator.control.told import Told, world_of, worlds_of
 from faregate.emulator.control.watching import Watch
 from faregate.emulator.emulator import Emulator
@@ -57,7 +58,7 @@ async def _told(
         if found is None:
             await anyio.sleep(0)
             continue
-        found |= watch.changed({"worlds": worlds.names})
+        found |= watch.changed(_around(worlds, emulator))
         found |= _clock(emulator.clock, watch)
         if found:
             number, last = number + 1, monotonic()
@@ -69,6 +70,10 @@ async def _told(
             yield _event(number + 1, "gone", {})
             return
         await anyio.sleep(LOOK_SECONDS)
+
+
+def _around(worlds: Worlds, emulator: Emulator) -> Json:
+    return {"worlds": worlds.names, "faults": about(emulator), "snapshots": emulator.snapshots}
 
 
 def _event(number: int, kind: str, data: Json) -> str:

@@ -12,7 +12,7 @@ from faregate.emulator.state import FINAL, TransactionRecord
 
 SHOWN: Final = 200
 """Transactions that a page has."""
-PIECE: Final = 5_000
+PIECE: Final = 2_000
 """Transactions that are taken in at one look."""
 
 
@@ -40,7 +40,7 @@ class Story:
         self._taken += len(piece)
         self.shown.extend(piece)
         self._open.update((record.id, record) for record in piece)
-        self._close(counts(self.books, now))
+        self._close(counts(self.books, now), bool(piece))
         return len(piece) < PIECE
 
     def moved(self) -> list[TransactionRecord]:
@@ -54,9 +54,9 @@ class Story:
         """Those of these that are shown."""
         return [self.books.transactions[one] for one in identifiers if one in self._marks]
 
-    def _close(self, now: dict[str, int]) -> None:
+    def _close(self, now: dict[str, int], more: bool) -> None:
         """No status changes without changing how many there are of each."""
-        if now == self._counts:
+        if now == self._counts and not more:
             return
         self._counts = now
         for record in [one for one in self._open.values() if one.status in FINAL]:

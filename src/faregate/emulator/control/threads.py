@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from faregate.emulator.control import picture
 from faregate.emulator.diary import Diary, RecordedCall
-from faregate.emulator.facts import Facts, facts_of
-from faregate.emulator.service import Service
+from faregate.emulator.facts import Facts
 from faregate.merchant.types import Environment
 from faregate.model import header_values
 
@@ -42,12 +41,12 @@ class Threads:
         """Its 402 and the numbers of its calls, oldest first."""
         return self._asked.get(transaction), list(self._calls.get(transaction, ()))
 
-    def read(self, service: Service, diary: Diary) -> tuple[list[Json], set[str]]:
+    def read(self, diary: Diary) -> tuple[list[Json], set[str]]:
         """The calls since the last time as the page shows them, and the transactions they are about."""
         entries: list[Json] = []
         touched: set[str] = set()
         for call in self._since(diary):
-            facts = facts_of(service, call.request)
+            facts = call.facts
             if (facts.environment or "test") == self._environment:
                 entries.append(picture.call(call, facts))
                 self._follow(call, facts)

@@ -42,7 +42,7 @@ class Watch:
             return None
         whole = {} if self._told else {"whole": True}
         parts = {**_sections(story, now), "about": _about(service, self._environment)}
-        return {**whole, **self._news(story, service, diary), **self.changed(parts)}
+        return {**whole, **self._news(story, diary), **self.changed(parts)}
 
     def changed(self, sections: Json) -> Json:
         """Those of these parts that differ from what was told last."""
@@ -55,8 +55,8 @@ class Watch:
             self._story, self._threads, self._told = Story(books), Threads(self._environment), {}
         return self._story
 
-    def _news(self, story: Story, service: Service, diary: Diary) -> Json:
-        calls, touched = self._threads.read(service, diary)
+    def _news(self, story: Story, diary: Diary) -> Json:
+        calls, touched = self._threads.read(diary)
         moved = {record.id: record for record in (*story.moved(), *story.shown_of(touched))}
         records = sorted(moved.values(), key=lambda one: one.number)
         entries = [picture.transaction(one, *self._threads.of(one.id)) for one in records]

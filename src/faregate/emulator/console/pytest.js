@@ -1,0 +1,3 @@
+// A transaction as a test of the seller's, with the fixtures of faregate's pytest plugin.
+
+export const pytestOf = (one) => `def test_${one.resource}(emulator, payer): ...`;
