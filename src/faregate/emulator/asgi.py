@@ -15,9 +15,10 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.worlds import Worlds
 from faregate.model import Headers, Response, WireRequest
 
+Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 SILENCE_SECONDS: Final = 600
 _LOOK_SECONDS: Final = 0.1
@@ -109,7 +110,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def _start(response: Response) -> MutableMapping[str, Any]:
+def _start(response: Response) -> Message:
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
     length = (b"content-length", str(len(response.body)).encode("ascii"))
     return {"type": "http.response.start", "status": response.status, "headers": [*headers, length]}
