@@ -124,6 +124,13 @@ def _add_emulator(command: argparse.ArgumentParser) -> None:
     add("--no-control", action="store_true", help="no control plane and no console, only the service's API")
     add("--world", metavar="FILE", help="a TOML file with keys and resources; otherwise the built-in world")
     add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
+    add("--state", metavar="FILE", help="keep what happened in this file, and begin with what is in it")
+    add("--seed", metavar="N", help="the ids of the same story are the same; otherwise by chance")
+    time = command.add_mutually_exclusive_group()
+    time.add_argument(
+        "--freeze", metavar="MOMENT", help="time begins here, and stands still: 2026-01-01T00:00Z"
+    )
+    time.add_argument("--rate", metavar="X", type=float, default=1.0, help="time runs so many times as fast")
     add("--mode", metavar="NAME", default="clean", help="a known way of going wrong, such as double-402")
     add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
     add("--json", action="store_true", help="print one line of JSON instead of text")

@@ -12,7 +12,7 @@ FORBIDDEN = {
     *("subprocess", "sys", "threading", "time", "uvicorn"),
 }
 EDGE = {
-    *("__init__", "asgi", "command", "edge", "embedded", "emulator", "mounts", "server", "transport"),
+    *("__init__", "asgi", "command", "edge", "embedded", "emulator", "mounts", "server", "statefile", "transport"),
     *("wallet", "worlds"),
 }
 HERE = Path(service.__file__).parent

@@ -3,12 +3,17 @@
 import json
 from argparse import Namespace
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
+from faregate.emulator.clock import WorldClock
+from faregate.emulator.edge import system_clock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.goods import Resource
+from faregate.emulator.statefile import StateFile
 from faregate.emulator.tokens import price_label
 from faregate.emulator.world import World
+from faregate.emulator.worlds import Worlds
 from faregate.errors import Misconfigured
 
 
@@ -18,16 +23,36 @@ def run_emulator(arguments: Namespace) -> int:
 
     emulator = Emulator(
         _world(arguments.world),
+        clock=_clock(arguments.freeze, arguments.rate),
+        seed=arguments.seed,
         allow_live=arguments.allow_live,
         expose_execution_id=arguments.expose_execution_id,
         mode=arguments.mode,
     )
+    worlds = Worlds(emulator)
+    state = None if arguments.state is None else StateFile(arguments.state)
+    if state is not None:
+        state.begin(worlds)
     listener = listen(arguments.host, arguments.port, allow_remote=arguments.allow_remote)
     describe = _as_json if arguments.json else _as_text
     with suppress(KeyboardInterrupt):
         print(describe(emulator, url_of(listener), allow_live=arguments.allow_live), flush=True)
-        run(emulator, listener, control=not arguments.no_control)
+        run(worlds, listener, control=not arguments.no_control, state=state)
     return 0
+
+
+def _clock(freeze: str | None, rate: float) -> WorldClock:
+    clock = WorldClock(system_clock, frozen_at=None if freeze is None else _moment(freeze))
+    if freeze is None:
+        clock.run(rate)
+    return clock
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise Misconfigured(f"{text!r} is no moment, such as 2026-01-01T00:00:00Z") from None
 
 
 def _world(path: str | None) -> World:

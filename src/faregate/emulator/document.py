@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, model_validator
 
 from faregate.emulator.clock import END, ClockState
+from faregate.emulator.faults.rules import FaultsState
 from faregate.emulator.goods import Part, Revision, Settlement
 from faregate.emulator.state import Status
 from faregate.emulator.world import Seller
@@ -178,26 +179,29 @@ class StateDocument(Part):
     clock: ClockState | None = None
     timeline: TimelineState | None = None
     ids: Count | None = None
+    faults: FaultsState | None = None
     ledger: LedgerState = LedgerState()
     test: BooksState = BooksState()
     live: BooksState = BooksState()
 
 
-def read_document(found: Mapping[str, Any] | str | bytes) -> StateDocument:
+def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> StateDocument:
     """The document in this object or JSON text. `Misconfigured` says what is wrong with it, and where."""
+    if isinstance(found, StateDocument):
+        return found
     try:
         if isinstance(found, str | bytes):
             return StateDocument.model_validate_json(found)
         return StateDocument.model_validate(dict(found))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise broken(_place(fault["loc"]), fault["msg"].removeprefix("Value error, ")) from None
+        raise broken(place_of(fault["loc"]), fault["msg"].removeprefix("Value error, ")) from None
 
 
 def broken(place: str, fault: str) -> Misconfigured:
     return Misconfigured(f"this is no state document: {place or 'the document'}: {fault}")
 
 
-def _place(location: tuple[int | str, ...]) -> str:
+def place_of(location: tuple[int | str, ...]) -> str:
     """`("test", "payers", 0, "id")` is `test.payers[0].id`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location).lstrip(".")

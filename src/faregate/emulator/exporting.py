@@ -24,6 +24,7 @@ from faregate.emulator.document import (
     TransactionState,
     Use,
 )
+from faregate.emulator.faults.rules import Faults, FaultsState
 from faregate.emulator.identifiers import Ids, RewindableIds
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payments import Payments
@@ -36,11 +37,12 @@ _NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
 }
 
 
-def surroundings(clock: WorldClock, ids: Ids, payments: Payments) -> StateDocument:
-    """The state of what the service was handed. Ids by chance and other payments have none."""
+def surroundings(clock: WorldClock, ids: Ids, payments: Payments, faults: Faults) -> StateDocument:
+    """The state of all around the service. Ids by chance and other payments have none."""
     return StateDocument(
         version=VERSION,
-        clock=ClockState.model_validate(clock.state()),
+        clock=_clock(clock),
+        faults=FaultsState.model_validate(faults.state()),
         ids=ids.state() if isinstance(ids, RewindableIds) else None,
         ledger=_ledger(payments) if isinstance(payments, SimulatedLedger) else LedgerState(),
     )
@@ -58,6 +60,12 @@ def exported(books: Mapping[Environment, Books], around: StateDocument) -> dict[
         }
     )
     return whole.model_dump(mode="json")
+
+
+def _clock(clock: WorldClock) -> ClockState:
+    """For one that stands still, what the clock behind it shows says nothing."""
+    state = ClockState.model_validate(clock.state())
+    return state if state.rate else state.model_copy(update={"real": state.world})
 
 
 def _ledger(ledger: SimulatedLedger) -> LedgerState:
@@ -112,13 +120,14 @@ def _resource(listing: Listing) -> ResourceState:
 
 
 def _transaction(record: TransactionRecord, due: datetime | None) -> TransactionState:
-    return TransactionState(
+    # What is in the books needs no second check, and there may be many.
+    return TransactionState.model_construct(
         id=record.id,
         payment_request_id=record.payment_request_id,
         payer=record.payer.id,
         request=record.sale.request,
         proof=base64.b64encode(json.dumps(record.payment.proof).encode()).decode("ascii"),
-        history=tuple(Step(at=at, status=status) for at, status in record.history),
+        history=tuple(Step.model_construct(at=at, status=status) for at, status in record.history),
         accepted=record.accepted,
         submitted_at=record.submitted_at,
         plan=record.plan,
@@ -129,7 +138,7 @@ def _transaction(record: TransactionRecord, due: datetime | None) -> Transaction
 
 
 def _settled(done: Settled) -> SettledState:
-    return SettledState(
+    return SettledState.model_construct(
         at=done.at,
         transaction_hash=done.transaction_hash,
         payment_response=done.payment_response,

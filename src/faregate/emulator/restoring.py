@@ -22,6 +22,7 @@ from faregate.emulator.document import (
     TransactionState,
     broken,
 )
+from faregate.emulator.faults.rules import Faults
 from faregate.emulator.identifiers import Ids, RewindableIds
 from faregate.emulator.ledger import Balance, SimulatedLedger, Use
 from faregate.emulator.payments import Payment, Payments, Terms
@@ -43,15 +44,23 @@ def fill(books: Mapping[Environment, Books], document: StateDocument) -> None:
 
 
 def surround(
-    document: StateDocument, beginning: StateDocument, clock: WorldClock, ids: Ids, payments: Payments
+    document: StateDocument,
+    beginning: StateDocument,
+    clock: WorldClock,
+    ids: Ids,
+    payments: Payments,
+    faults: Faults,
 ) -> None:
-    """The same for what the service is handed. What the document leaves out is as in the beginning."""
+    """The same for all around the service. What the document leaves out is as in the beginning."""
     if document.clock is not None:
         clock.restore(document.clock.model_dump(mode="json"))
     if document.ids is not None and isinstance(ids, RewindableIds):
         ids.restore(document.ids)
     if isinstance(payments, SimulatedLedger):
         refill(payments, beginning.ledger, document.ledger)
+    wrong = document.faults or beginning.faults
+    if wrong is not None:
+        faults.restore(wrong.model_dump(mode="json"))
 
 
 def refill(ledger: SimulatedLedger, *states: LedgerState) -> None:

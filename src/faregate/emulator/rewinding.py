@@ -6,6 +6,7 @@ from typing import Any
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.document import StateDocument, read_document
 from faregate.emulator.exporting import exported, surroundings
+from faregate.emulator.faults.rules import Faults
 from faregate.emulator.identifiers import Ids
 from faregate.emulator.payments import Payments
 from faregate.emulator.restoring import fill, surround
@@ -19,23 +20,22 @@ class Rewinding(Witness):
 
     clock: WorldClock
     payments: Payments
+    faults: Faults
 
     def __init__(self, ids: Ids, new_service: Callable[[], Service]) -> None:
-        """Comes last: what `new_service` needs, and the clock and payments, are there by then."""
+        """Comes last: clock, payments and faults are there by then."""
         super().__init__()
         self._ids = ids
         self._new_service = new_service
         self._service = new_service()
-        self._beginning = surroundings(self.clock, ids, self.payments)
+        self._beginning = self._surroundings()
         self._snapshots = Snapshots()
 
     def export(self) -> dict[str, Any]:
         """The state document: all that happened here, as plain JSON. It has payers' signatures in it."""
-        return self.look(
-            lambda service, _: exported(service.books, surroundings(self.clock, self._ids, self.payments))
-        )
+        return self.look(lambda service, _: exported(service.books, self._surroundings()))
 
-    def seed(self, document: Mapping[str, Any] | str | bytes) -> None:
+    def seed(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
         """From now on the world is as this state document says, its clock too (see `document.py`).
 
         What it leaves out is as it was set up. `Misconfigured` names the place of what does not fit, and
@@ -46,7 +46,7 @@ class Rewinding(Witness):
             self._go_to(found)
 
     def reset(self) -> None:
-        """Back to the world as it was set up, its clock and ids too. Calls and snapshots are forgotten."""
+        """Back to the world as it was set up, its clock, ids and faults too. Calls and snapshots go."""
         with self._lock:
             self._go_to(self._beginning)
             self._forget()
@@ -64,12 +64,15 @@ class Rewinding(Witness):
         return self._snapshots.names
 
     def restore(self, name: str) -> None:
-        """Rewinds everything to a snapshot: clock, ids, balances, transactions. Calls stay known."""
+        """Rewinds everything to a snapshot: clock, ids, balances, transactions, faults. Calls stay known."""
         with self._lock:
             self._go_to(read_document(self._snapshots.get(name)))
 
     def _go_to(self, document: StateDocument) -> None:
         service = self._new_service()
         fill(service.books, document)
-        surround(document, self._beginning, self.clock, self._ids, self.payments)
+        surround(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
         self._service = service
+
+    def _surroundings(self) -> StateDocument:
+        return surroundings(self.clock, self._ids, self.payments, self.faults)

@@ -10,6 +10,7 @@ from faregate.emulator.asgi import CLOSING, Receive, Scope, Send
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.extra import extra_missing
 from faregate.emulator.mounts import app
+from faregate.emulator.statefile import StateFile
 from faregate.emulator.worlds import Worlds
 from faregate.errors import Misconfigured
 
@@ -45,17 +46,25 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(emulator: Emulator | Worlds, listener: socket.socket, *, control: bool = True) -> None:
-    """Serves until interrupted."""
+def run(
+    emulator: Emulator | Worlds,
+    listener: socket.socket,
+    *,
+    control: bool = True,
+    state: StateFile | None = None,
+) -> None:
+    """Serves until interrupted. `state` has begun; it is kept meanwhile."""
     with listener:
-        _server(emulator, control).run(sockets=[listener])
+        _server(emulator, control, state).run(sockets=[listener])
 
 
 @contextmanager
-def serve(emulator: Emulator | Worlds, port: int = 0, *, control: bool = True) -> Generator[str]:
+def serve(
+    emulator: Emulator | Worlds, port: int = 0, *, control: bool = True, state: StateFile | None = None
+) -> Generator[str]:
     """The emulator on a port of this machine while the block runs; gives its URL. One thread, joined."""
     with listen(port=port) as listener:
-        server = _server(emulator, control)
+        server = _server(emulator, control, state)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="faregate-emulator")
         thread.start()
         try:
@@ -72,8 +81,8 @@ def _loopback(host: str) -> bool:
         return False
 
 
-def _server(emulator: Emulator | Worlds, control: bool) -> uvicorn.Server:
-    served = app(emulator, control=control)
+def _server(emulator: Emulator | Worlds, control: bool, state: StateFile | None) -> uvicorn.Server:
+    served = app(emulator, control=control, state=state)
 
     async def serving(scope: Scope, receive: Receive, send: Send) -> None:
         """Tells answers without an end when it is time to end: the server waits for them."""

@@ -5,6 +5,7 @@ world of that name at their first use; `svc_test_world_<name>.readonly` is a key
 only read. All other keys belong to the main world.
 """
 
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -12,6 +13,7 @@ from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.replies import Refusal
 from faregate.emulator.signs import signed
+from faregate.emulator.world import World
 from faregate.emulator.worldkeys import is_name, world_name
 from faregate.errors import Misconfigured
 from faregate.model import WireRequest, header_values
@@ -20,13 +22,21 @@ MAIN: Final = "main"
 MAX_WORLDS: Final = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """In what a world differs from the main one: resources and payers, or a seed of its own for its ids."""
+
+    world: World | None = None
+    seed: str | None = None
+
+
 class Worlds:
     """The main emulator and the others by name, which are `Emulator.like` it."""
 
     def __init__(self, main: Emulator) -> None:
         self.main = main
         self._lock = Lock()
-        self._others: dict[str, Emulator] = {}
+        self._others: dict[str, tuple[Emulator, Setup]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -35,25 +45,39 @@ class Worlds:
             return [MAIN, *self._others]
 
     def find(self, name: str) -> Emulator | None:
-        return self.main if name == MAIN else self._others.get(name)
-
-    def open(self, name: str) -> Emulator:
-        """The world of this name, made if it is new. `Misconfigured` if it cannot be."""
         if name == MAIN:
             return self.main
+        found = self._others.get(name)
+        return None if found is None else found[0]
+
+    def setup(self, name: str) -> Setup:
+        """How it was opened."""
+        found = self._others.get(name)
+        return Setup() if found is None else found[1]
+
+    def open(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> Emulator:
+        """The world of this name, made if it is new. `Misconfigured` if it cannot be.
+
+        `world` and `seed` are for a new one; `Misconfigured` if it is there already and had others.
+        """
+        setup = Setup(world, None if seed is None else str(seed))
+        if name == MAIN:
+            return self._as_it_is(name, self.main, Setup(), setup)
         if not is_name(name):
             raise Misconfigured("the name of a world has 1 to 100 letters, digits, _ and -")
         with self._lock:
-            if name not in self._others:
-                if len(self._others) >= MAX_WORLDS:
-                    raise Misconfigured(f"there are {MAX_WORLDS} worlds already: drop what is done with")
-                self._others[name] = self.main.like(name)
-            return self._others[name]
+            if name in self._others:
+                return self._as_it_is(name, *self._others[name], setup)
+            if len(self._others) >= MAX_WORLDS:
+                raise Misconfigured(f"there are {MAX_WORLDS} worlds already: drop what is done with")
+            made = self.main.like(name, world=world, seed=seed)
+            self._others[name] = made, setup
+            return made
 
     def adopt(self, name: str, emulator: Emulator) -> None:
         """Serves this emulator as the world of this name; its own keys must be those of the name."""
         with self._lock:
-            self._others[name] = emulator
+            self._others[name] = emulator, Setup()
 
     def drop(self, name: str) -> bool:
         """Forgets a world, with all that happened in it; the main one stays."""
@@ -66,6 +90,12 @@ class Worlds:
             return self._of(request).deliver(request)
         except Misconfigured as error:
             return Delivery(signed(Refusal(401, "unauthenticated", str(error)).response()))
+
+    @staticmethod
+    def _as_it_is(name: str, there: Emulator, had: Setup, asked: Setup) -> Emulator:
+        if asked not in (Setup(), had):
+            raise Misconfigured(f"the world {name!r} is there already, set up otherwise: drop it first")
+        return there
 
     def _of(self, request: WireRequest) -> Emulator:
         values = header_values(request.headers, "authorization")

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.worlds import Worlds
+from faregate.merchant.types import Environment
 
 T = TypeVar("T")
 
@@ -40,13 +41,39 @@ async def body_of(request: Request, adapter: TypeAdapter[T]) -> T:
     try:
         return adapter.validate_json(await request.body() or b"{}")
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, fault["loc"])) or "body"
-        raise Told(422, "invalid_request", f"{place}: {fault['msg'].removeprefix('Value error, ')}") from None
+        raise rule_broken(error, "body") from None
+
+
+def environment_of(request: Request) -> Environment:
+    """`?environment=`, test if it is left out; 422 for anything else."""
+    match request.query_params.get("environment", "test"):
+        case "test":
+            return "test"
+        case "live":
+            return "live"
+        case _:
+            raise Told(422, "invalid_request", "environment: it is test or live")
+
+
+def rule_broken(error: ValidationError, whole: str) -> Told:
+    """422, with the place of the fault; `whole` is its name if it is everywhere."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(map(str, fault["loc"])) or whole
+    return Told(422, "invalid_request", f"{place}: {fault['msg'].removeprefix('Value error, ')}")
 
 
 def told(value: BaseModel | dict[str, object] | list[object], status: int = 200) -> Response:
     return JSONResponse(value.model_dump(mode="json") if isinstance(value, BaseModel) else value, status)
+
+
+def misconfigured_as_json(request: Request, error: Exception) -> Response:
+    """What the emulator will not do is 422, and says why."""
+    return JSONResponse({"code": "invalid_request", "message": str(error)}, 422)
+
+
+def failure_as_json(request: Request, error: Exception) -> Response:
+    """A fault of the emulator itself; the server logs it."""
+    return JSONResponse({"code": "internal_error", "message": "the emulator failed; its log says why"}, 500)
 
 
 def error_as_json(request: Request, error: Exception) -> Response:

@@ -1,0 +1,72 @@
+"""`/_emulator/worlds/{name}/clock`: what time it is there; forward, stop, go."""
+
+from datetime import datetime
+from typing import Annotated, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from faregate.emulator.clock import Mode, WorldClock
+from faregate.emulator.control.told import body_of, told, world_of
+
+PATH = "/_emulator/worlds/{name}/clock"
+
+
+class Face(BaseModel):
+    """What the clock shows. `rate` is its seconds for one real second."""
+
+    now: datetime
+    mode: Mode
+    rate: float
+
+
+class Change(BaseModel):
+    """Exactly one of the three; `freeze` is a moment to come, or null for now."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    advance: Annotated[float, Field(strict=True)] | None = None
+    freeze: AwareDatetime | None = None
+    run: Annotated[float, Field(strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("give exactly one of advance, freeze and run")
+        if "freeze" not in self.model_fields_set and self.advance is None and self.run is None:
+            raise ValueError("only freeze may be null")
+        return self
+
+    def make(self, clock: WorldClock) -> None:
+        """`Misconfigured` if the clock cannot do this."""
+        if self.advance is not None:
+            clock.advance(self.advance)
+        elif self.run is not None:
+            clock.run(self.run)
+        else:
+            clock.freeze(self.freeze)
+
+
+_change: TypeAdapter[Change] = TypeAdapter(Change)
+
+
+def routes_of_clock() -> list[Route]:
+    return [Route(PATH, show_clock, methods=["GET"]), Route(PATH, change_clock, methods=["POST"])]
+
+
+async def show_clock(request: Request) -> Response:
+    """The moment it is in the world, the clock's mode (frozen, real or scaled) and its rate."""
+    return told(_face(world_of(request).clock))
+
+
+async def change_clock(request: Request) -> Response:
+    """{"advance": seconds}, {"freeze": null or a moment}, or {"run": rate}; answers as GET does."""
+    clock = world_of(request).clock
+    (await body_of(request, _change)).make(clock)
+    return told(_face(clock))
+
+
+def _face(clock: WorldClock) -> Face:
+    return Face(now=clock(), mode=clock.mode, rate=clock.rate)

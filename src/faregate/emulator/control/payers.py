@@ -1,0 +1,48 @@
+"""`/_emulator/worlds/{name}`: its `payers`, and their `balances` on the simulated ledger."""
+
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from faregate.emulator.control.told import body_of, environment_of, told, world_of
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.payers import TEST_PAYERS, payers_of
+from faregate.emulator.tokens import CURRENCIES
+from faregate.merchant.types import AtomicAmount, Environment, SettlementAsset
+
+WORLD = "/_emulator/worlds/{name}"
+Balances = dict[SettlementAsset, AtomicAmount]
+_balances: TypeAdapter[Balances] = TypeAdapter(Balances)
+_NAMES = {payer.address: payer.name for payer in TEST_PAYERS.values()}
+
+
+def routes_of_payers() -> list[Route]:
+    return [
+        Route(f"{WORLD}/payers", list_payers, methods=["GET"]),
+        Route(f"{WORLD}/balances/{{address}}", put_balances, methods=["PUT"]),
+    ]
+
+
+async def list_payers(request: Request) -> Response:
+    """Those who paid, those the world names and the test payers, with their balances in atomic units."""
+    world, environment = world_of(request), environment_of(request)
+    paid = world.look(lambda service, _: [one.identifier for one in service.books[environment].observed])
+    there = [payer.address for payer in payers_of(world.world, environment)]
+    addresses = dict.fromkeys((*paid, *there))
+    return told({"payers": [_payer(world, address, environment) for address in addresses]})
+
+
+async def put_balances(request: Request) -> Response:
+    """{"USDC": "100"}: what the address has from now on, in atomic units; an asset left out stays."""
+    world, environment = world_of(request), environment_of(request)
+    address: str = request.path_params["address"]
+    for asset, balance in (await body_of(request, _balances)).items():
+        world.fund(address, balance, asset, environment)
+    return told(_payer(world, address, environment))
+
+
+def _payer(world: Emulator, address: str, environment: Environment) -> dict[str, object]:
+    balances = {asset: str(world.balance(address, asset, environment)) for asset in CURRENCIES}
+    name = _NAMES.get(address) if environment == "test" else None
+    return {"address": address, "name": name, "balances": balances}

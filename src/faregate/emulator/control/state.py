@@ -1,0 +1,72 @@
+"""`/_emulator/worlds/{name}`: `reset`, the `state` document, `snapshots` to go back to."""
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from faregate.emulator.control.told import Told, body_of, told, world_of
+from faregate.emulator.document import StateDocument
+
+WORLD = "/_emulator/worlds/{name}"
+
+
+class NewSnapshot(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = None
+
+
+_new: TypeAdapter[NewSnapshot] = TypeAdapter(NewSnapshot)
+_document: TypeAdapter[StateDocument] = TypeAdapter(StateDocument)
+
+
+def routes_of_state() -> list[Route]:
+    return [
+        Route(f"{WORLD}/reset", reset, methods=["POST"]),
+        Route(f"{WORLD}/state", export_state, methods=["GET"]),
+        Route(f"{WORLD}/state", seed_state, methods=["PUT"]),
+        Route(f"{WORLD}/snapshots", list_snapshots, methods=["GET"]),
+        Route(f"{WORLD}/snapshots", take_snapshot, methods=["POST"]),
+        Route(f"{WORLD}/snapshots/{{snapshot}}/restore", restore_snapshot, methods=["POST"]),
+    ]
+
+
+async def reset(request: Request) -> Response:
+    """Back to the world as it was set up, its clock, ids and faults too; calls and snapshots go."""
+    world_of(request).reset()
+    return Response(status_code=204)
+
+
+async def export_state(request: Request) -> Response:
+    """The state document: all that happened, payers' signatures included."""
+    return JSONResponse(world_of(request).export())
+
+
+async def seed_state(request: Request) -> Response:
+    """The world is as this state document says from now on; what it leaves out is as it was set up."""
+    world = world_of(request)
+    document = await body_of(request, _document)
+    world.seed(document)
+    return Response(status_code=204)
+
+
+async def list_snapshots(request: Request) -> Response:
+    """The names of all snapshots, the latest last."""
+    return told({"snapshots": world_of(request).snapshots})
+
+
+async def take_snapshot(request: Request) -> Response:
+    """Remembers the world as it is; {"name": ...} or a name of its own. The same name is replaced."""
+    world = world_of(request)
+    new = await body_of(request, _new)
+    return told({"name": world.snapshot(new.name)}, 201)
+
+
+async def restore_snapshot(request: Request) -> Response:
+    """Rewinds everything to this snapshot, but not the calls."""
+    world, name = world_of(request), str(request.path_params["snapshot"])
+    if name not in world.snapshots:
+        raise Told(404, "snapshot_not_found", f"there is no snapshot {name!r}")
+    world.restore(name)
+    return Response(status_code=204)
