@@ -329,10 +329,11 @@ from faregate.cli import main
 for package in ("x402", "eth_account"):
     sys.modules[package] = None
     assert main(["pay", "http://127.0.0.1:1/"]) == 1
+    assert main(["probe"]) == 2
     del sys.modules[package]
 main(["pay", "--help"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
-    assert (done.returncode, done.stderr.count("pip install 'faregate[pay]'")) == (0, 2), done.stderr
+    assert (done.returncode, done.stderr.count("pip install 'faregate[pay]'")) == (0, 4), done.stderr
     assert "--dry-run" in done.stdout

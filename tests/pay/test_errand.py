@@ -190,6 +190,7 @@ def test_a_payment_is_written_down_before_it_is_sent(seller: Seller, tmp_path: P
     run(seller, asks(), UNCONFIRMED, wait=0, proof=named)
 
     assert json.loads(named.read_text())["proof"] == seller.proofs[0]
+    assert named.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_cannot_be_kept_is_not_sent(seller: Seller, tmp_path: Path) -> None:

@@ -112,6 +112,14 @@ def silent_on_complete(call: Call, truth: Truth) -> Response:
     return truth()
 
 
+def silent_after_complete(call: Call, truth: Truth) -> Response:
+    """It acts, and its answer is lost."""
+    real = truth()
+    if call.operation == "complete transactions":
+        raise NoAnswer("the answer was lost")
+    return real
+
+
 def instead(when: Callable[[Call], bool], reply: Response) -> Lie:
     """This reply to such calls, without asking the service."""
     return lambda call, truth: reply if when(call) else truth()

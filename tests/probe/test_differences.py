@@ -5,12 +5,13 @@ from argparse import ArgumentParser, Namespace
 import pytest
 
 from faregate.emulator import TEST_KEY
+from faregate.emulator.payers import TEST_PAYERS
 from faregate.probe.arguments import add_probe
 from faregate.probe.run import CHECKS, run_checks
 from faregate.probe.setting import Setting
 from faregate.probe.verdicts import Finding
 from faregate.probe.visit import Visit
-from tests.probe.liars import Liar, error, honest, instead, silent_on_complete
+from tests.probe.liars import Liar, Lie, error, honest, instead, silent_after_complete, silent_on_complete
 from tests.probe.lies import LIES
 
 
@@ -56,8 +57,16 @@ def test_a_service_that_is_busy_decides_nothing(status: int) -> None:
     assert set(ids(findings, "not seen")) == {*lists, "status-filter-unknown"}
 
 
-def test_what_is_not_answered_is_not_seen() -> None:
-    findings = found(Liar(silent_on_complete))
+@pytest.mark.parametrize(
+    ("silence", "taken"), [(silent_on_complete, 0), (silent_after_complete, 10_000)], ids=["before", "after"]
+)
+def test_what_is_not_answered_is_not_seen_and_not_paid_for_again(silence: Lie, taken: int) -> None:
+    service = Liar(silence)
+    payers = [TEST_PAYERS[name].address for name in ("good", "reads")]
+    before = sum(service.emulator.balance(address) for address in payers)
+
+    findings = found(service)
 
     assert ids(findings, "differs") == []
     assert [one.id for one in findings if one.verdict == "holds" and one.id.startswith("complete-")] == []
+    assert before - sum(service.emulator.balance(address) for address in payers) == taken

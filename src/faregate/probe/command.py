@@ -11,21 +11,24 @@ from faregate.loading import WrongCall
 
 def run_probe(arguments: Namespace) -> int:
     """0 if nothing differs, 1 if something does. Raises `WrongCall` if it could not run."""
+    try:
+        return _run(arguments)
+    except (FaregateError, ImportError) as error:
+        raise WrongCall(str(error)) from None
+
+
+def _run(arguments: Namespace) -> int:
     from faregate.probe.cost import cost
     from faregate.probe.report import as_json, as_table
     from faregate.probe.run import run_checks
     from faregate.probe.setting import Setting
     from faregate.probe.visit import Visit
 
-    try:
-        setting = Setting.of(arguments, os.environ)
-        with closing(setting.line):
-            bench = setting.bench()
-            payer, environment = bench.purse.address, setting.line.environment
-            told = cost(bench.taken, bench.taken_at_most, payer, environment)
-            print(told, file=sys.stderr, flush=True)
-            findings = list(run_checks(Visit(bench)))
-    except FaregateError as error:
-        raise WrongCall(str(error)) from None
+    setting = Setting.of(arguments, os.environ)
+    with closing(setting.line):
+        bench = setting.bench()
+        told = cost(bench.taken, bench.taken_at_most, bench.purse.address, setting.line.environment)
+        print(told, file=sys.stderr, flush=True)
+        findings = list(run_checks(Visit(bench)))
     print(as_json(setting.base_url, findings) if arguments.json else as_table(findings))
     return 1 if any(one.verdict == "differs" for one in findings) else 0

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from faregate.errors import BadAnswer
+from faregate.errors import BadAnswer, FaregateError
 from faregate.merchant.answers import TransactionDetail
 from faregate.merchant.contracts import ContractRevision
 from faregate.merchant.wire import parse
@@ -44,7 +44,7 @@ class Late:
 
 
 class story(Generic[T]):  # noqa: N801  # used as a decorator
-    """Played once, also when it ends in `CannotSee`: another try would pay again."""
+    """Played once, also when it ends in an error: another try would pay again."""
 
     def __init__(self, play: Callable[[Any], T]) -> None:
         self._play = play
@@ -54,10 +54,10 @@ class story(Generic[T]):  # noqa: N801  # used as a decorator
         if name not in visit.played:
             try:
                 visit.played[name] = self._play(visit)
-            except CannotSee as error:
+            except (CannotSee, FaregateError) as error:
                 visit.played[name] = error
         found: Any = visit.played[name]
-        if isinstance(found, CannotSee):
+        if isinstance(found, Exception):
             raise CannotSee(str(found))
         return cast(T, found)
 
