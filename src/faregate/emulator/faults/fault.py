@@ -50,7 +50,7 @@ class Fault(Part):
     probability: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: int | str = 0
     when: When | None = None
-    seconds: Annotated[float, Field(gt=0, le=LONGEST)] | None = None
+    seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
     status: Annotated[int, Field(strict=True, ge=400, le=599)] | None = None
     retry_after: Annotated[int, Field(strict=True, ge=0)] | None = None
     header: Annotated[str, Text(pattern=r"^[A-Za-z0-9-]{1,100}\z")] | None = None
@@ -79,6 +79,8 @@ class Fault(Part):
         needed = NEEDS.get(self.kind)
         if needed is not None and needed not in given:
             raise ValueError(f"{self.kind} needs {needed!r}")
+        if self.kind == "latency" and (self.seconds or 0) > LONGEST:
+            raise ValueError(f"latency is at most {LONGEST:g} seconds: use silence")
         if self.header is not None and self.header.lower() in _OF_THE_SERVER:
             raise ValueError(f"{self.header} is written by the server itself: name another header")
         if self.kind == "refused-repeat" and self.status not in (404, 409):

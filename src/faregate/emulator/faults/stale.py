@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from faregate.emulator.books import Books
 from faregate.emulator.facts import Facts
-from faregate.emulator.receipts import item
+from faregate.emulator.receipts import detail
 from faregate.emulator.replies import Refusal, answer_value
 from faregate.emulator.service import Service
 from faregate.emulator.state import TransactionRecord
@@ -34,31 +33,34 @@ def stale(
     if now.status != 200 or facts.environment is None:
         return now
     books = service.books[facts.environment]
-    if facts.operation in LISTS:
-        moment = _moment(books, books.transactions.values(), seconds)
-        then = now if moment is None else service.respond(_as_of(request, moment))
-        return then if then.status == 200 else now
-    record = books.transactions[facts.transaction or ""]
-    moment = _moment(books, (record,), seconds)
-    return now if moment is None else _transaction(record, moment)
+    then = None if seconds is None else books.timeline.now() - timedelta(seconds=seconds)
+    if facts.operation == "transaction":
+        return _transaction(books.transactions[facts.transaction or ""], then)
+    moment = then or _before_the_last(books.transactions.values())
+    earlier = now if moment is None else service.respond(_as_of(request, moment))
+    return earlier if earlier.status == 200 else now
 
 
-def _moment(books: Books, records: Iterable[TransactionRecord], seconds: float | None) -> datetime | None:
-    if seconds is not None:
-        return books.timeline.now() - timedelta(seconds=seconds)
-    last = max((record.history[-1][0] for record in records), default=None)
-    return None if last is None else last - _TICK
-
-
-def _transaction(record: TransactionRecord, moment: datetime) -> Response:
-    if moment < record.created_at:
+def _transaction(record: TransactionRecord, moment: datetime | None) -> Response:
+    """As it was then, or before its last change: several may have had the same moment."""
+    known = [status for began, status in record.history if moment is None or began <= moment]
+    if moment is None:
+        known.pop()
+    if not known:
         return Refusal(
             404, "transaction_not_found", "there is no such transaction in this environment"
         ).response()
-    shown = item(record, moment).model_dump(mode="json", exclude_none=True)
-    if record.settled is not None and record.status_at(moment) == "succeeded":
-        shown["receipt"] = record.settled.receipt.model_dump(mode="json", exclude_none=True)
-    return answer_value(shown)
+    shown = detail(record)
+    if known[-1] != "succeeded":
+        undone = dict.fromkeys(("settled_at", "settled_atomic", "transaction_hash", "receipt"))
+        shown = shown.model_copy(update={**undone, "status": known[-1]})
+    return answer_value(shown.model_dump(mode="json", exclude_none=True))
+
+
+def _before_the_last(records: Iterable[TransactionRecord]) -> datetime | None:
+    """Just before something last happened to one of these."""
+    last = max((record.history[-1][0] for record in records), default=None)
+    return None if last is None else last - _TICK
 
 
 def _as_of(request: WireRequest, moment: datetime) -> WireRequest:
