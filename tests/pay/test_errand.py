@@ -199,6 +199,19 @@ def test_what_cannot_be_kept_is_not_sent(seller: Seller, tmp_path: Path) -> None
     assert seller.proofs == []
 
 
+def test_the_payment_of_another_call_is_not_overwritten(seller: Seller, tmp_path: Path) -> None:
+    """Two calls at once, with the same file: the second one sends nothing."""
+    named = tmp_path / "payment.json"
+    first, second = (Keeper(Purchase("GET", seller.url), str(named)) for _ in range(2))
+    assert (first.resume(), second.resume()) == (None, None)
+
+    first.keep("first")
+
+    with pytest.raises(Misconfigured, match="not sent"):
+        second.keep("second")
+    assert json.loads(named.read_text())["proof"] == "first"
+
+
 def test_a_kept_payment_is_for_its_own_request(seller: Seller, tmp_path: Path) -> None:
     kept = tmp_path / "payment.json"
     kept.write_text(json.dumps({"method": "GET", "url": f"{seller.url}/other", "proof": "abc"}))
