@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from faregate.emulator.control.told import Told, body_of, rule_broken, told, worlds_of
 from faregate.emulator.world import World
-from faregate.emulator.worldkeys import keys_of
+from faregate.emulator.worldkeys import is_name, keys_of
 from faregate.emulator.worlds import MAIN, Worlds
 
 
@@ -58,7 +58,7 @@ async def drop_world(request: Request) -> Response:
 
 def _world(new: NewWorld) -> World | None:
     """Its keys are those of its name, whatever the file says."""
-    if new.world is None:
+    if new.world is None or not is_name(new.name):
         return None
     keys = [key.model_dump() for key in keys_of(new.name)]
     try:
