@@ -170,6 +170,7 @@ def test_method_and_headers_are_sent_each_time(seller: Seller, capsysbinary: Sai
         (b"a=b", "application/x-www-form-urlencoded")
     ] * 2
     assert [one.proof is not None for one in seller.sent] == [False, True]
+    assert {one.headers["accept-encoding"] for one in seller.sent} == {"identity"}
 
 
 def test_failed_work_is_6_and_not_charged(shop: Market, capsysbinary: Said) -> None:
