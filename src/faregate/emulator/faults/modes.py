@@ -19,7 +19,7 @@ MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
             Fault(kind="status", status=502, when="after", operation="complete", times=None),
         ),
         "double-402": (Fault(kind="second-402", when="after", operation="complete", times=None),),
-        "slow-answer": (Fault(kind="latency", seconds=2, times=None),),
+        "slow-answer": (Fault(kind="latency", seconds=2, operation="complete", times=None),),
         "reconcile-unavailable": (
             Fault(kind="silence", when="after", operation="complete", times=None),
             Fault(kind="status", status=503, operation="transaction", times=None),
