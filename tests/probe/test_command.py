@@ -171,12 +171,17 @@ def test_a_live_key_that_is_allowed_says_first_what_it_spends(
 
 @pytest.mark.parametrize("words", [[], ["--payer", "good"]])
 def test_a_test_payer_never_pays_live(
-    url: str, emulator: Emulator, words: list[str], monkeypatch: pytest.MonkeyPatch
+    url: str,
+    emulator: Emulator,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("FAREGATE_API_KEY", LIVE_KEY)
     before = len(emulator.calls())
 
     assert main(["probe", "--base-url", url, "--allow-live", *words]) == 2
+    assert "Live payments need a key of your own" in capsys.readouterr().err
     assert len(emulator.calls()) == before
 
 
