@@ -66,6 +66,12 @@ def _probe(arguments: argparse.Namespace) -> int:
     return run_probe(arguments)
 
 
+def _openapi(arguments: argparse.Namespace) -> int:
+    from faregate.merchant.description.command import run_openapi
+
+    return run_openapi(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -112,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_pay(commands.add_parser("pay", help="buy what is at a URL, and see each step"))
     _add_probe(commands.add_parser("probe", help="find out what a merchant service decides"))
+    commands.add_parser("openapi", help="print the service as OpenAPI 3.1").set_defaults(run=_openapi)
     return parser
 
 

@@ -1,13 +1,9 @@
 """`faregate openapi`: prints the description of the service."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from faregate.merchant.description.document import as_text
-
-
-def add_openapi(command: ArgumentParser) -> None:
-    """It has no options: the document goes to standard output."""
 
 
 def run_openapi(arguments: Namespace) -> int:
