@@ -97,7 +97,10 @@ class Emulator(Rewinding):
         """One call to the service, one at a time, and how its answer travels. Never raises."""
         with self._lock:
             call = self._diary.received(request, self.clock(), self._service)
-            call.delivery = self._struck(call) if self.faults else self._whole(request)
+            if self.faults.rules:
+                call.delivery = self._struck(call)
+            else:
+                call.delivery = Delivery(signed(self._service.respond(request)))
             self._answered.notify_all()
             return call.delivery
 
@@ -181,9 +184,6 @@ class Emulator(Rewinding):
             raise Misconfigured(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
         with self._lock:
             self._ledger().fund(TOKENS[environment, asset], address, balance)
-
-    def _whole(self, request: WireRequest) -> Delivery:
-        return Delivery(signed(self._service.respond(request)))
 
     def _struck(self, call: RecordedCall) -> Delivery:
         delivery, call.fault = deliver_with(self.faults, self._service, call.request)

@@ -57,15 +57,16 @@ class Faults:
     def __init__(self, mode: str) -> None:
         self._lock = Lock()
         self._added = 0
-        self._rules: tuple[Rule, ...] = ()
+        self.rules: tuple[Rule, ...] = ()
+        """Those that can still strike, in their order; replaced as a whole."""
         self.play(mode)
 
     def __iter__(self) -> Iterator[Rule]:
         """Those that can still strike."""
-        return iter(self._rules)
+        return iter(self.rules)
 
     def __len__(self) -> int:
-        return len(self._rules)
+        return len(self.rules)
 
     def add(self, fault: Fault) -> Rule:
         """It comes after those there are. The rule says how often it has struck."""
@@ -75,32 +76,32 @@ class Faults:
     def remove(self, rule_id: str) -> bool:
         """False if there is none of this id, or no more."""
         with self._lock:
-            before = self._rules
-            self._rules = tuple(rule for rule in before if rule.id != rule_id)
-            return len(self._rules) < len(before)
+            before = self.rules
+            self.rules = tuple(rule for rule in before if rule.id != rule_id)
+            return len(self.rules) < len(before)
 
     def clear(self) -> None:
         """Nothing goes wrong any more."""
         with self._lock:
-            self._rules = ()
+            self.rules = ()
 
     def play(self, mode: str) -> None:
         """Exactly the faults of this mode from now on; `Misconfigured` if there is no such mode."""
         faults = faults_of(mode)
         with self._lock:
-            self._rules = ()
+            self.rules = ()
             for fault in faults:
                 self._add(fault)
 
     @property
     def mode(self) -> str | None:
         """The mode whose faults these are; None if they are others."""
-        faults = tuple(rule.fault for rule in self._rules)
+        faults = tuple(rule.fault for rule in self.rules)
         return next((name for name, those in MODES.items() if those == faults), None)
 
     def first(self, facts: Facts, fits: Callable[[Fault], bool]) -> Rule | None:
         """The rule that strikes this call, if one does. `fits` says whether there is something to strike."""
-        for rule in self._rules:
+        for rule in self.rules:
             if rule.fault.matches(facts) and fits(rule.fault):
                 rule.seen += 1
                 if rule.chance():
@@ -112,14 +113,14 @@ class Faults:
         with self._lock:
             rule.struck += 1
             if rule.spent:
-                self._rules = tuple(one for one in self._rules if one is not rule)
+                self.rules = tuple(one for one in self.rules if one is not rule)
 
     def state(self) -> dict[str, Any]:
         """Everything about them, for JSON."""
         with self._lock:
             rules = tuple(
                 RuleState(id=rule.id, fault=rule.fault, seen=rule.seen, struck=rule.struck)
-                for rule in self._rules
+                for rule in self.rules
             )
             return FaultsState(added=self._added, rules=rules).model_dump(mode="json")
 
@@ -133,10 +134,10 @@ class Faults:
             raise Misconfigured(f"this is no state of faults: {place}: {fault['msg']}") from None
         with self._lock:
             self._added = found.added
-            self._rules = tuple(Rule(one.id, one.fault, one.seen, one.struck) for one in found.rules)
+            self.rules = tuple(Rule(one.id, one.fault, one.seen, one.struck) for one in found.rules)
 
     def _add(self, fault: Fault) -> Rule:
         self._added += 1
         rule = Rule(f"{fault.kind}-{self._added}", fault)
-        self._rules = (*self._rules, rule)
+        self.rules = (*self.rules, rule)
         return rule
