@@ -56,11 +56,13 @@ async def add_fault(request: Request) -> Response:
 
 
 async def clear_faults(request: Request) -> Response:
+    """Nothing goes wrong any more."""
     world_of(request).faults.clear()
     return Response(status_code=204)
 
 
 async def remove_fault(request: Request) -> Response:
+    """Takes one fault back."""
     fault: str = request.path_params["fault"]
     if not world_of(request).faults.remove(fault):
         raise Told(404, "fault_not_found", f"there is no fault {fault!r}, or no more")

@@ -38,6 +38,7 @@ def routes_of_feed() -> list[Route]:
 
 
 async def events(request: Request) -> StreamingResponse:
+    """The world as it changes, by server-sent events."""
     emulator = world_of(request)
     watch = Watch(_environment(request))
     closing: Callable[[], bool] = request.scope.get("extensions", {}).get(CLOSING, lambda: False)

@@ -1,0 +1,63 @@
+"""Hands for the control plane: one served emulator, and a world of its own for each test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from faregate.emulator import Emulator, ManualClock, Worlds
+from faregate.emulator.server import serve
+
+from .shop import Json, Shop
+
+
+@dataclass
+class Controls:
+    """One world of a served emulator, by its control plane."""
+
+    http: httpx.Client
+    worlds: Worlds
+    name: str
+
+    def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return self.http.request(method, f"/_emulator/worlds/{self.name}{path}", json=body)
+
+    def get(self, path: str) -> Json:
+        response = self.call("GET", path)
+        assert response.status_code == 200, response.text
+        found: Json = response.json()
+        return found
+
+    @property
+    def emulator(self) -> Emulator:
+        return self.worlds.open(self.name)
+
+    def shop(self) -> Shop:
+        """A seller in this world, over HTTP."""
+        clock = self.emulator.clock
+        assert isinstance(clock, ManualClock) or clock.mode == "frozen"
+        return Shop(self.http, self.emulator, clock, _nobody, f"svc_test_world_{self.name}")  # type: ignore[arg-type]
+
+
+def _nobody(emulator: Emulator) -> None:
+    raise AssertionError("worlds are not plugged in")
+
+
+@contextmanager
+def served() -> Iterator[Controls]:
+    """The main world of an emulator behind a real server."""
+    worlds = Worlds(Emulator(clock=ManualClock(), seed=1))
+    with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield Controls(client, worlds, "main")
+
+
+def refused(response: httpx.Response, status: int, code: str) -> str:
+    """The answer is exactly this error, and the emulator's; gives its message."""
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert set(body) == {"code", "message"}
+    assert body["code"] == code
+    assert "faregate-emulator" in response.headers
+    return str(body["message"])

@@ -1,0 +1,226 @@
+"""`--state FILE`: what happened is there again after a restart, however the server ended."""
+
+import json
+import logging
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from faregate.cli import main
+from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, WorldClock, Worlds
+from faregate.emulator.edge import system_clock
+from faregate.emulator.server import serve
+from faregate.emulator.statefile import StateFile
+from faregate.errors import Misconfigured
+
+from .controls import Controls
+from .shop import bearer
+from .test_command import running
+
+
+def waited(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def frozen() -> Worlds:
+    return Worlds(Emulator(clock=ManualClock(), seed=5))
+
+
+def begun(path: Path, worlds: Worlds | None = None) -> tuple[Worlds, StateFile]:
+    worlds = worlds or frozen()
+    state = StateFile(path)
+    state.begin(worlds)
+    return worlds, state
+
+
+def test_a_restart_changes_nothing(tmp_path: Path) -> None:
+    worlds, state = begun(tmp_path / "state.json")
+    sold = {"key": "story", "name": "A story", "revisions": [{"amount": "5"}]}
+    with serve(worlds, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        http.post("/_emulator/worlds", json={"name": "b", "seed": "x", "world": {"resources": [sold]}})
+        bought = [Controls(http, worlds, name).shop().buy() for name in ("a",)]
+        bought.append(Controls(http, worlds, "b").shop().buy("story"))
+        http.post("/_emulator/worlds/a/clock", json={"advance": 30})
+        before = {name: worlds.open(name).export() for name in worlds.names}
+    after, state = begun(tmp_path / "state.json")
+    assert {name: after.open(name).export() for name in after.names} == before
+    assert after.setup("b") == worlds.setup("b")
+    with serve(after, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        done = [
+            Controls(http, after, name).shop().complete(one) for name, one in zip("ab", bought, strict=True)
+        ]
+    assert [one.json()["status"] for one in done] == ["succeeded", "succeeded"]
+
+
+def test_it_is_written_within_a_second_of_a_change(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    worlds, state = begun(path)
+
+    def said(words: str) -> Callable[[], bool]:
+        return lambda: words in path.read_text()
+
+    with serve(worlds, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        bought = Controls(http, worlds, "main")
+        assert waited(said(bought_id(http, worlds)), 5)
+        http.put(f"/_emulator/worlds/main/balances/0x{'7' * 40}", json={"USDC": "12321"})
+        assert waited(said("12321"), 5)
+        written = path.stat().st_mtime_ns
+        http.get("/_emulator/worlds/main/transactions")
+        assert bought.get("/clock")["mode"] == "frozen"
+        http.post("/_emulator/worlds", json={"name": "last"})
+        assert waited(said('"last"'), 5)
+        assert path.stat().st_mtime_ns > written
+    assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def bought_id(http: httpx.Client, worlds: Worlds) -> str:
+    controls = Controls(http, worlds, "main")
+    shop = controls.shop()
+    shop.key = TEST_KEY
+    return shop.buy().id
+
+
+def test_a_killed_server_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    options = ("--json", "--state", str(path), "--seed", "9", "--freeze", "2026-03-01T00:00:00Z")
+    with running(*options) as (line, process):
+        url = json.loads(line)["url"]
+        first = sold(url, Wallet.test("slow", clock=ManualClock(moment("2026-03-01T00:00:00+00:00"))))
+        assert waited(lambda: first in path.read_text())
+        process.kill()
+        process.wait(10)
+    with running(*options) as (line, _):
+        url = json.loads(line)["url"]
+        with httpx.Client(base_url=url, headers=bearer(TEST_KEY), trust_env=False) as http:
+            assert http.get(f"/merchant/v1/transactions/{first}").json()["status"] == "authorized"
+            http.post("/_emulator/worlds/main/clock", json={"advance": 60})
+            second = sold(url, Wallet.test("good", clock=ManualClock(moment("2026-03-01T00:01:00+00:00"))))
+            assert http.get("/merchant/v1/transactions").json()["count"] == 2
+    assert first != second
+
+
+def moment(text: str):  # type: ignore[no-untyped-def]
+    from datetime import datetime
+
+    return datetime.fromisoformat(text)
+
+
+def sold(url: str, wallet: Wallet) -> str:
+    with httpx.Client(base_url=url, headers=bearer(TEST_KEY), trust_env=False) as http:
+        body = {
+            "revision_id": Emulator().revision_id("daily_report"),
+            "resource": {"url": "https://seller.example/a", "mime_type": "text/plain"},
+            "settlement_asset": "USDC",
+        }
+        asked = http.post("/merchant/v1/access", json=body).headers["payment-required"]
+        proof = {"PAYMENT-SIGNATURE": wallet.pay(asked)}
+        return str(http.post("/merchant/v1/access", json=body, headers=proof).json()["transaction_id"])
+
+
+def test_a_running_clock_goes_on_while_the_server_is_away(tmp_path: Path) -> None:
+    real = ManualClock()
+    main = Emulator(clock=WorldClock(real))
+    main.clock.advance(1000)
+    begun(tmp_path / "state.json", Worlds(main))
+    real.advance(60)
+    after, _ = begun(tmp_path / "state.json", Worlds(Emulator(clock=WorldClock(real))))
+    assert (after.main.clock() - real()).total_seconds() == 1000
+    assert after.main.clock.mode == "real"
+
+
+GOOD = '{"version":1,"worlds":[{"name":"main","state":{"version":1}}]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the file: Invalid JSON"),
+        (GOOD[:-9], "the file: Invalid JSON"),
+        ("[]", "the file: "),
+        (GOOD.replace("1", "2", 1), "version: "),
+        (GOOD.replace('"version":1}', '"version":3}'), r"worlds[0].state.version: "),
+        (GOOD.replace("main", "a b"), "the name of a world"),
+        (GOOD.replace('"main"', '"main","seed":"1"'), "set up otherwise"),
+        (
+            GOOD.replace(
+                '"version":1}',
+                '"version":1,"test":{"resources":[{"key":"x","revisions":'
+                '[{"amount":"1"}],"updated_at":"2026-01-01T00:00:00Z"}]}}',
+            ),
+            "test.resources[0].key: this world has no resource 'x'",
+        ),
+    ],
+)
+def test_a_corrupt_file_is_told_and_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(text)
+    assert main(["emulator", "--state", str(path)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"faregate: {path}: ")
+    assert words in told.err
+    assert "Move the file away" in told.err
+    assert path.read_text() == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_good_file_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(GOOD)
+    worlds, _ = begun(tmp_path / "state.json")
+    assert worlds.names == ["main"]
+
+
+@pytest.mark.parametrize(("name", "words"), [("none/state.json", "cannot write"), (".", "cannot read")])
+def test_a_place_that_cannot_be_is_told_before_anything_is_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
+) -> None:
+    assert main(["emulator", "--state", str(tmp_path / name)]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_a_full_disk_is_logged_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "state.json"
+    worlds, state = begun(path)
+    before = path.read_text()
+    replace = "faregate.emulator.statefile.os.replace"
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with serve(worlds, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "faregate.emulator"):
+            patched.setattr(replace, full)
+            bought = bought_id(http, worlds)
+            assert waited(lambda: "No space left" in caplog.text)
+            assert path.read_text() == before
+            assert list(tmp_path.iterdir()) == [path]
+        assert waited(lambda: bought in path.read_text())
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text(GOOD)
+    link.symlink_to(target)
+    begun(link)
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["worlds"][0]["state"]["seller"]
+
+
+def test_two_faults_of_begin_are_misconfigured(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{}")
+    with pytest.raises(Misconfigured, match="version: Field required"):
+        begun(tmp_path / "state.json")

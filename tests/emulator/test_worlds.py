@@ -1,0 +1,182 @@
+"""Many worlds behind one server: parallel tests share a port, and nothing else."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from subprocess import PIPE, Popen
+
+import httpx
+import pytest
+
+from faregate.emulator import Emulator, ManualClock, SimulatedLedger, Wallet, Worlds
+from faregate.emulator.worlds import MAX_WORLDS
+from faregate.errors import Misconfigured
+from faregate.model import WireRequest
+
+from .controls import Controls, refused, served
+from .shop import assert_error, bearer
+
+TESTER = """
+import sys
+import httpx
+from faregate.emulator import Wallet
+
+url, name = sys.argv[1:]
+key = {"Authorization": f"Bearer svc_test_world_{name}"}
+with httpx.Client(base_url=url, headers=key, trust_env=False) as client:
+    world, rounds = f"/_emulator/worlds/{name}", int(name[-1]) + 2
+    contracts = client.get("/merchant/v1/contracts").json()["components"]["schemas"]
+    revision = next(one for one, about in contracts.items() if about["x-svc-resource-name"] == "Text summary")
+    resource = {"url": f"https://{name}.example/a", "mime_type": "text/plain"}
+    body = {"revision_id": revision, "resource": resource, "settlement_asset": "USDC"}
+    client.post(f"{world}/faults", json={"kind": "status", "status": 503, "times": rounds, "operation": "payers"})
+    for number in range(rounds):
+        client.post(f"{world}/clock", json={"advance": 3600 * rounds})
+        now = client.get(f"{world}/clock").json()["now"]
+        wallet = Wallet(clock=lambda: __import__("datetime").datetime.fromisoformat(now))
+        asked = client.post("/merchant/v1/access", json=body)
+        proof = {"PAYMENT-SIGNATURE": wallet.pay(asked.headers["payment-required"])}
+        bought = client.post("/merchant/v1/access", json=body, headers=proof).json()["transaction_id"]
+        done = {"revision_id": revision, "outcome": "succeeded", "values": {}}
+        client.post(f"/merchant/v1/transactions/{bought}/complete", json=done, headers=proof).raise_for_status()
+        assert client.get("/merchant/v1/payers").status_code == 503
+    assert client.get("/merchant/v1/payers").json()["count"] == rounds
+    found = client.get("/merchant/v1/transactions").json()
+    assert found["count"] == rounds, found
+    print(now, *(one["id"] for one in found["items"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def main() -> Iterator[Controls]:
+    with served() as controls:
+        yield controls
+
+
+def test_processes_share_a_server_and_nothing_else(main: Controls) -> None:
+    """Four test runs at once: each has its own transactions, clock, faults and ids."""
+    names = [f"runner{number}" for number in range(4)]
+    url = str(main.http.base_url)
+    runs = [Popen([sys.executable, "-c", TESTER, url, name], stdout=PIPE, text=True) for name in names]
+    told = [run.communicate(timeout=60)[0].split() for run in runs]
+    assert [run.returncode for run in runs] == [0] * 4
+    hours = [int(number) ** 2 for number in (2, 3, 4, 5)]
+    assert [one[0][:13] for one in told] == [f"2026-01-{1 + h // 24:02}T{h % 24:02}" for h in hours]
+    identifiers = [identifier for one in told for identifier in one[1:]]
+    assert len(set(identifiers)) == len(identifiers) == 2 + 3 + 4 + 5
+    assert main.emulator.calls() == []
+
+
+def test_the_same_story_in_the_same_world_has_the_same_ids(main: Controls) -> None:
+    def story() -> list[str]:
+        shop = Controls(main.http, main.worlds, "again").shop()
+        return [shop.buy().id, shop.buy().id]
+
+    first = story()
+    assert main.http.delete("/_emulator/worlds/again").status_code == 204
+    assert story() == first
+    main.worlds.drop("again")
+
+
+def test_a_world_begins_with_its_first_call(main: Controls) -> None:
+    assert "fresh" not in main.worlds.names
+    found = main.http.get("/merchant/v1/payers", headers=bearer("svc_test_world_fresh"))
+    assert found.json()["items"] == []
+    assert "fresh" in main.worlds.names
+    readonly = bearer("svc_test_world_fresh.readonly")
+    assert_error(main.http.post("/merchant/v1/access", json={}, headers=readonly), 403, "forbidden")
+    assert main.http.get("/merchant/v1/payers", headers=readonly).status_code == 200
+    assert main.http.delete("/_emulator/worlds/fresh").status_code == 204
+    refused(main.http.delete("/_emulator/worlds/fresh"), 404, "world_not_found")
+
+
+@pytest.mark.parametrize(
+    "key", ["svc_test_world_", "svc_test_world_a b", "svc_test_world_a.other", "svc_world_a"]
+)
+def test_what_is_no_key_of_a_world_opens_none(main: Controls, key: str) -> None:
+    before = main.worlds.names
+    assert_error(main.http.get("/merchant/v1/payers", headers=bearer(key)), 401, "unauthenticated")
+    assert main.worlds.names == before
+
+
+def test_a_live_key_is_refused(main: Controls) -> None:
+    live = bearer("svc_live_world_a")
+    assert_error(main.http.get("/merchant/v1/payers", headers=live), 401, "unauthenticated")
+
+
+def test_a_world_of_another_kind_with_a_seed(main: Controls) -> None:
+    sold = {"key": "story", "name": "A story", "revisions": [{"amount": "5"}]}
+    asked = {"name": "stories", "seed": 3, "world": {"resources": [sold]}}
+    made = main.http.post("/_emulator/worlds", json=asked)
+    assert made.json()["keys"][0] == "svc_test_world_stories"
+    assert main.http.post("/_emulator/worlds", json=asked).status_code == 201
+    assert main.http.post("/_emulator/worlds", json={"name": "stories"}).status_code == 201
+    other = main.http.post("/_emulator/worlds", json={**asked, "seed": 4})
+    assert "drop it first" in refused(other, 422, "invalid_request")
+    controls = Controls(main.http, main.worlds, "stories")
+    first = controls.shop().buy("story").id
+    assert [one["amount"] for one in controls.get("/transactions")["transactions"]] == ["5"]
+    main.worlds.drop("stories")
+    main.http.post("/_emulator/worlds", json=asked)
+    assert controls.shop().buy("story").id == first
+    main.worlds.drop("stories")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"name": "a/b"}, "1 to 100 letters"),
+        ({"name": ""}, "1 to 100 letters"),
+        ({"name": "a b", "world": {"resources": []}}, "1 to 100 letters"),
+        ({"name": "odd", "world": {"resources": []}}, "resources: "),
+        ({"name": "odd", "world": {"resources": 1, "more": 2}}, "resources: "),
+        ({"name": "odd", "seed": []}, "seed"),
+        ({"name": "main", "seed": 1}, "set up otherwise"),
+        ({}, "name: "),
+    ],
+)
+def test_what_is_no_world_is_told(main: Controls, body: object, words: str) -> None:
+    before = main.worlds.names
+    assert words in refused(main.http.post("/_emulator/worlds", json=body), 422, "invalid_request")
+    assert main.worlds.names == before
+
+
+def test_the_main_world_stays(main: Controls) -> None:
+    assert "reset it" in refused(main.http.delete("/_emulator/worlds/main"), 422, "invalid_request")
+
+
+def test_there_are_not_more_than_a_thousand() -> None:
+    worlds = Worlds(Emulator(clock=ManualClock()))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(worlds.open, (f"w{number}" for number in range(MAX_WORLDS))))
+    assert len(worlds.names) == MAX_WORLDS + 1
+    with pytest.raises(Misconfigured, match="1000 worlds already"):
+        worlds.open("one-more")
+    pair = ("Authorization", "Bearer svc_test_world_one-more")
+    full = worlds.deliver(WireRequest("GET", "/merchant/v1/payers", (pair,))).response
+    assert (full.status, b"1000 worlds already" in full.body) == (401, True)
+    assert worlds.open("w7") is worlds.find("w7")
+    assert worlds.drop("w7")
+    assert worlds.open("one-more") is not worlds.main
+
+
+def test_a_given_ledger_is_not_shared() -> None:
+    ledger = SimulatedLedger(default_balance=5)
+    address = Wallet.test("good").address
+    main = Emulator(payments=ledger)
+    main.fund(address, 6)
+    other = Worlds(main).open("other")
+    other.fund(address, 7)
+    assert (main.balance(address), other.balance(address)) == (6, 7)
+    other.reset()
+    assert (main.balance(address), other.balance(address)) == (6, 5)
+
+
+def test_many_threads_open_one_world(main: Controls) -> None:
+    def ask(_: int) -> int:
+        with httpx.Client(base_url=main.http.base_url, trust_env=False) as client:
+            return client.get("/merchant/v1/payers", headers=bearer("svc_test_world_shared")).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(ask, range(16))) == {200}
+    assert len(Controls(main.http, main.worlds, "shared").emulator.calls()) == 16
