@@ -157,7 +157,7 @@ def test_a_port_in_use_is_told_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("package", "statement"),
     [
-        ("eth_account", "import faregate.emulator"),
+        ("coincurve", "import faregate.emulator"),
         ("uvicorn", "import faregate.emulator.server"),
         ("starlette", "from faregate.emulator import Emulator, app; app(Emulator())"),
     ],

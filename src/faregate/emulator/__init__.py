@@ -3,11 +3,11 @@
 from faregate.emulator.extra import extra_missing as _extra_missing
 
 try:
-    import eth_account as _eth_account
+    import coincurve as _coincurve
 except ModuleNotFoundError as _error:
     raise _extra_missing(_error) from None
 else:
-    del _eth_account
+    del _coincurve
 
 from faregate.emulator.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.emulator.clock import WorldClock

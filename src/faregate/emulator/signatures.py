@@ -5,10 +5,9 @@ lower `s`. So one authorization has one signature. Contract wallets (EIP-1271) w
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from coincurve import PublicKey
-from eth_account.messages import SignableMessage, encode_typed_data
+from coincurve import PrivateKey, PublicKey
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
@@ -27,9 +26,23 @@ _FIELDS: Final = (
 _TYPE_HASH: Final = keccak(
     text=f"TransferWithAuthorization({','.join(f'{kind} {name}' for name, kind in _FIELDS)})"
 )
+_DOMAIN_HASH: Final = keccak(
+    text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+)
 
 
-def signable(payment: Payment, token: Token) -> SignableMessage:
+class Signable(NamedTuple):
+    """What is signed (EIP-191, EIP-712), in the parts that eth-account has for it.
+
+    eth-account itself is not asked: to import it takes longer than most tests of a shop.
+    """
+
+    version: bytes
+    header: bytes
+    body: bytes
+
+
+def signable(payment: Payment, token: Token) -> Signable:
     """The EIP-712 message of this authorization. Written out because it is hashed on every access."""
     words = (
         int(payment.payer, 16),
@@ -40,7 +53,18 @@ def signable(payment: Payment, token: Token) -> SignableMessage:
         int(payment.nonce, 16),
     )
     body = keccak(_TYPE_HASH + b"".join(word.to_bytes(32, "big") for word in words))
-    return SignableMessage(b"\x01", _domain_separator(token), body)
+    return Signable(b"\x01", _domain_separator(token), body)
+
+
+def sign(key: PrivateKey, message: Signable) -> str:
+    """The one signature that this key makes of it, hex."""
+    made: bytes = key.sign_recoverable(_digest(message), hasher=None)  # pyright: ignore[reportUnknownMemberType]
+    return "0x" + made[:64].hex() + f"{made[64] + 27:02x}"
+
+
+def address_of(key: PublicKey) -> str:
+    """The checksum address."""
+    return _checksum(keccak(key.format(compressed=False)[1:])[-20:])
 
 
 def signer_of(payment: Payment, token: Token) -> str | None:
@@ -53,8 +77,7 @@ def signer_of(payment: Payment, token: Token) -> str | None:
     return _recovered(_digest(signable(payment, token)), signature)
 
 
-def _digest(message: SignableMessage) -> bytes:
-    """What is signed (EIP-191)."""
+def _digest(message: Signable) -> bytes:
     return keccak(b"\x19" + message.version + message.header + message.body)
 
 
@@ -65,7 +88,7 @@ def _recovered(digest: bytes, signature: bytes) -> str | None:
         key = PublicKey.from_signature_and_message(plain, digest, hasher=None)
     except Exception:  # coincurve has no one exception for a point that is not on the curve
         return None
-    return _checksum(keccak(key.format(compressed=False)[1:])[-20:])
+    return address_of(key)
 
 
 @lru_cache(maxsize=4096)
@@ -75,11 +98,6 @@ def _checksum(address: bytes) -> str:
 
 @lru_cache(maxsize=16)
 def _domain_separator(token: Token) -> bytes:
-    domain = {
-        "name": token.name,
-        "version": token.version,
-        "chainId": token.chain,
-        "verifyingContract": token.address,
-    }
-    types = {"Nothing": [{"name": "nothing", "type": "uint256"}]}
-    return bytes(encode_typed_data(domain, types, {"nothing": 0}).header)
+    numbers = (token.chain, int(token.address, 16))
+    names = keccak(text=token.name) + keccak(text=token.version)
+    return keccak(_DOMAIN_HASH + names + b"".join(number.to_bytes(32, "big") for number in numbers))

@@ -5,12 +5,12 @@ import json
 import secrets
 from typing import Any, Self
 
-from eth_account import Account
+from coincurve import PrivateKey
 
 from faregate.emulator.edge import system_clock
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.payments import X402_VERSION, Payment
-from faregate.emulator.signatures import signable
+from faregate.emulator.signatures import address_of, sign, signable
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS, Token
 from faregate.errors import Misconfigured
@@ -20,7 +20,7 @@ class Wallet:
     """A key pair that pays what it is asked, once per call. `clock` must be the emulator's."""
 
     def __init__(self, private_key: str | None = None, *, clock: Clock = system_clock) -> None:
-        self._account = Account.from_key(private_key or "0x" + secrets.token_hex(32))
+        self._key = PrivateKey.from_hex((private_key or secrets.token_hex(32)).removeprefix("0x"))
         self._clock = clock
 
     @classmethod
@@ -33,7 +33,7 @@ class Wallet:
 
     @property
     def address(self) -> str:
-        return str(self._account.address)
+        return address_of(self._key.public_key)
 
     def pay(self, instructions: str, *, nonce: str | None = None) -> str:
         """A `PAYMENT-SIGNATURE` for the first entry of these instructions, valid as long as they allow."""
@@ -68,8 +68,7 @@ class Wallet:
             signature="",
             proof={},
         )
-        signed = self._account.sign_message(signable(payment, token))
-        return "0x" + bytes(signed.signature).hex()
+        return sign(self._key, signable(payment, token))
 
 
 def _token(terms: dict[str, Any]) -> Token:
