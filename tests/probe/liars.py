@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from faregate.emulator import Emulator
+from faregate.emulator import TEST_KEY, Emulator
 from faregate.errors import NoAnswer
 from faregate.model import Headers, Response, WireRequest
 
-Truth = Callable[[], Response]
-"""Really asks the service."""
+Truth = Callable[..., Response]
+"""Really asks the service: what was asked, or the request that is given."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Liar:
     memory: set[str] = field(default_factory=set)
 
     def respond(self, request: WireRequest) -> Response:
-        return self.lie(Call(request, self.memory), lambda: self.emulator.respond(request))
+        return self.lie(Call(request, self.memory), lambda other=request: self.emulator.respond(other))
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         parts = urlsplit(url)
@@ -110,6 +110,14 @@ def silent_on_complete(call: Call, truth: Truth) -> Response:
     if call.operation == "complete transactions":
         raise NoAnswer("nobody answers")
     return truth()
+
+
+def careless(call: Call, truth: Truth) -> Response:
+    """It takes a completion from anybody."""
+    if call.key is not None or call.operation != "complete transactions":
+        return truth()
+    authorization = ("authorization", f"Bearer {TEST_KEY}")
+    return truth(replace(call.request, headers=(*call.request.headers, authorization)))
 
 
 def silent_after_complete(call: Call, truth: Truth) -> Response:

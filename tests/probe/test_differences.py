@@ -11,7 +11,16 @@ from faregate.probe.run import CHECKS, run_checks
 from faregate.probe.setting import Setting
 from faregate.probe.verdicts import Finding
 from faregate.probe.visit import Visit
-from tests.probe.liars import Liar, Lie, error, honest, instead, silent_after_complete, silent_on_complete
+from tests.probe.liars import (
+    Liar,
+    Lie,
+    careless,
+    error,
+    honest,
+    instead,
+    silent_after_complete,
+    silent_on_complete,
+)
 from tests.probe.lies import LIES
 
 
@@ -46,6 +55,10 @@ def test_the_one_thing_that_differs_is_seen(check: str) -> None:
     findings = found(Liar(LIES[check]), "--free-resource", "free_notes")
 
     assert ids(findings, "differs") == [check]
+
+
+def test_what_was_taken_by_mistake_does_not_spoil_the_other_checks() -> None:
+    assert ids(found(Liar(careless)), "differs") == ["complete-no-key"]
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
