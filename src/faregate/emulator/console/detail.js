@@ -42,13 +42,12 @@ function bar(state, text) {
 }
 
 function actions(one) {
-  const pending = PENDING.includes(one.status);
-  const button = (key, text, given, action) => el("button", { type: "button", "data-key": key, ...given, text, onclick: action });
+  const button = (key, text, kind, action) => el("button", { type: "button", "data-key": key, class: kind, text, onclick: action });
   return el("div", { class: "actions" },
-    button("settle", "Settle", { class: "primary", disabled: !pending }, () => act(one.id, "settle")),
-    button("fail", "Fail", { class: "danger", disabled: isFinal(one) }, () => act(one.id, "fail")),
-    button("curl", "Copy as curl", {}, () => copy(curlOf(one), "a curl command")),
-    button("pytest", "Copy as pytest case", {}, () => copy(pytestOf(one), "a pytest case")));
+    PENDING.includes(one.status) ? button("settle", "Settle", "primary", () => act(one.id, "settle")) : null,
+    isFinal(one) ? null : button("fail", "Fail", "danger", () => act(one.id, "fail")),
+    button("curl", "Copy as curl", null, () => copyOf.c(one)),
+    button("pytest", "Copy as pytest case", null, () => copyOf.p(one)));
 }
 
 /** Settles or fails it, or says why not. */

@@ -52,5 +52,7 @@ export function redraw(holder, children) {
   const scrolled = holder.scrollTop;
   holder.replaceChildren(...children);
   holder.scrollTop = scrolled;
-  if (focused) [...holder.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus({ preventScroll: true });
+  if (!focused) return;
+  const same = [...holder.querySelectorAll("[data-key]")];
+  (same.find((one) => one.dataset.key === focused) ?? same[0])?.focus({ preventScroll: true });
 }

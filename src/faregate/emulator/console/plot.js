@@ -25,7 +25,7 @@ export function draw() {
   chart.replaceChildren(
     ...grid(width, y, most, top),
     ...intervals.flatMap(([second, good, ill]) => bars(x(second), step, y, good / most, ill / most, `${time(second * 1000).slice(0, 8)}: ${good} succeeded, ${ill} failed`)),
-    ...curves.map((points, i) => line(points, assets[i], x, y, top, step, first + places * seconds)),
+    ...curves.map((points, i) => line(points, assets[i], x, y, top, step)),
     ...times(first, seconds, places, x, height),
   );
   $("legend").replaceChildren(
@@ -58,10 +58,10 @@ function bars(x, step, y, good, ill, text) {
   return [good ? bar("good", 0, good) : null, ill ? bar("ill", good, ill) : null].filter(Boolean);
 }
 
-function line(points, asset, x, y, top, step, end) {
+function line(points, asset, x, y, top, step) {
   const places = points.map(([second, sum]) => [x(second) + step / 2, y(top ? sum / top : 0)]);
   const path = places.map(([px, py], i) => (i ? `H${px.toFixed(1)}V${py.toFixed(1)}` : `M${px.toFixed(1)} ${y(0)}V${py.toFixed(1)}`)).join("");
-  return svg("path", { class: `curve ${asset}`, d: `${path}H${x(end).toFixed(1)}` });
+  return svg("path", { class: `curve ${asset}`, d: `${path}h${(step / 2).toFixed(1)}` });
 }
 
 function times(first, seconds, places, x, height) {

@@ -1,0 +1,67 @@
+"""A seller and its payers over HTTP, in a world of their own, for a page to look at."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from faregate.emulator import Emulator, Wallet
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Buying:
+    """`http` has the key of the world; `work` is in seconds."""
+
+    http: httpx.Client
+    emulator: Emulator
+
+    def authorize(
+        self, payer: str = "good", resource: str = "text_summary", description: str = "", think: float = 0
+    ) -> "Bought":
+        """402, a payment, 200; `think` is how long the payer takes over it."""
+        body = self._body(resource, description)
+        asked = self.http.post("/access", json=body)
+        assert asked.status_code == 402, asked.text
+        time.sleep(think)
+        proof = Wallet.test(payer, clock=self.emulator.clock).pay(asked.headers["payment-required"])
+        allowed = self.http.post("/access", json=body, headers={"PAYMENT-SIGNATURE": proof})
+        identifier = allowed.json().get("transaction_id", "")
+        return Bought(identifier, proof, body["revision_id"], allowed.status_code)
+
+    def complete(self, bought: "Bought", **said: object) -> httpx.Response:
+        body = {"revision_id": bought.revision_id, "outcome": "succeeded", "values": {}, **said}
+        headers = {"PAYMENT-SIGNATURE": bought.proof}
+        return self.http.post(f"/transactions/{bought.id}/complete", json=body, headers=headers)
+
+    def fail(self, bought: "Bought", code: str = "no_luck") -> httpx.Response:
+        body = {"revision_id": bought.revision_id, "outcome": "failed", "failure_code": code}
+        headers = {"PAYMENT-SIGNATURE": bought.proof}
+        return self.http.post(f"/transactions/{bought.id}/complete", json=body, headers=headers)
+
+    def buy(self, payer: str = "good", resource: str = "text_summary") -> str:
+        """A whole purchase; gives the transaction's id."""
+        bought = self.authorize(payer, resource)
+        self.complete(bought)
+        return bought.id
+
+    def _body(self, resource: str, description: str) -> Json:
+        sold = {one.key: one for one in self.emulator.world.resources}[resource]
+        url = f"https://seller.example/{resource.replace('_', '-')}"
+        return {
+            "revision_id": self.emulator.revision_id(resource),
+            "resource": {"url": url, "mime_type": "application/json", "description": description},
+            "settlement_asset": sold.revisions[-1].asset,
+        }
+
+
+@dataclass(frozen=True)
+class Bought:
+    """`status` is that of the access with the proof; `id` is empty if it was refused."""
+
+    id: str
+    proof: str
+    revision_id: str
+    status: int

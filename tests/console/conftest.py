@@ -1,0 +1,82 @@
+"""One browser and one server for the console's tests; each test has a world and a page of its own."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+
+from faregate.emulator import Emulator
+from faregate.emulator.server import serve
+from faregate.emulator.worlds import Worlds
+from tests.houses.shared import need
+
+from .browser import CHROMIUM_MISSING, chromium
+from .buying import Buying
+
+DESKTOP: Final[ViewportSize] = {"width": 1360, "height": 900}
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    need("chromium", CHROMIUM_MISSING)
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def worlds() -> Worlds:
+    return Worlds(Emulator())
+
+
+@pytest.fixture(scope="package")
+def url(worlds: Worlds) -> Iterator[str]:
+    with serve(worlds) as found:
+        yield found
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> str:
+    """The name of this test's world."""
+    return re.sub("[^A-Za-z0-9_-]+", "-", request.node.name)[:60]
+
+
+@pytest.fixture
+def emulator(worlds: Worlds, world: str) -> Iterator[Emulator]:
+    yield worlds.open(world)
+    worlds.drop(world)
+
+
+@pytest.fixture
+def buying(url: str, world: str, emulator: Emulator) -> Iterator[Buying]:
+    headers = {"Authorization": f"Bearer svc_test_world_{world}"}
+    with httpx.Client(base_url=f"{url}/merchant/v1", headers=headers, trust_env=False) as client:
+        yield Buying(client, emulator)
+
+
+@pytest.fixture(scope="package")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    made.set_default_timeout(5_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, url: str, world: str, emulator: Emulator) -> Iterator[Page]:
+    """The console of this test's world. It complains of nothing and asks nobody else for anything."""
+    found = context.new_page()
+    found.set_viewport_size(DESKTOP)
+    complaints: list[str] = []
+    asked: list[str] = []
+    found.on("console", lambda message: complaints.append(message.text))
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.on("request", lambda request: asked.append(request.url))
+    found.goto(f"{url}/#{world}")
+    found.locator("#link.live").wait_for()
+    yield found
+    found.close()
+    assert [one for one in asked if not one.startswith(f"{url}/")] == []
+    assert complaints == []

@@ -1,0 +1,117 @@
+"""Who can use the console: with keys alone, on a phone, in the dark; and what a payer cannot do to it."""
+
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from faregate.emulator import Emulator, Settlement
+from faregate.emulator.payers import TEST_PAYERS
+
+from .buying import Buying
+from .contrast import FAINTEST, contrasts
+
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+
+
+def focused(page: Page, attribute: str) -> str | None:
+    return page.evaluate(f"document.activeElement.getAttribute('{attribute}')")  # type: ignore[no-any-return]
+
+
+def test_the_keyboard_is_enough(page: Page, buying: Buying, emulator: Emulator) -> None:
+    emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
+    first, second = buying.buy(), buying.buy()
+    expect(page.locator(".row")).to_have_count(2)
+    page.keyboard.press("j")
+    assert focused(page, "data-id") == second
+    page.keyboard.press("ArrowDown")
+    assert focused(page, "data-id") == first
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail")).to_contain_text(first)
+    page.keyboard.press("s")
+    expect(page.locator(f'[data-id="{first}"]')).to_contain_text("succeeded")
+    page.keyboard.press("k")
+    expect(page.locator("#detail")).to_contain_text(second)
+    page.keyboard.press("f")
+    expect(page.locator(f'[data-id="{second}"]')).to_contain_text("failed")
+    page.keyboard.press("Escape")
+    expect(page.locator("#detail")).to_be_hidden()
+    assert focused(page, "data-id") == second
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_tab_reaches_every_control_and_one_row(page: Page, buying: Buying) -> None:
+    buying.buy(), buying.buy()
+    expect(page.locator(".row")).to_have_count(2)
+    reached: list[str] = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(str(page.evaluate("document.activeElement.id || document.activeElement.className")))
+    wanted = ("world", "freeze", "rate", "snapshot", "reset", "help", "filter")
+    assert [name for name in wanted if name not in reached] == []
+    assert any(name.startswith("row") for name in reached)
+    assert page.locator('.row[tabindex="0"]').count() == 1
+
+
+def test_a_story_that_changes_does_not_take_the_focus_away(page: Page, buying: Buying) -> None:
+    bought = buying.authorize()
+    page.locator(f'[data-id="{bought.id}"]').click()
+    page.get_by_role("button", name="Copy as curl").focus()
+    buying.complete(bought)
+    expect(page.locator("#detail-title")).to_contain_text("succeeded")
+    assert focused(page, "data-key") == "curl"
+
+
+def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    identifier = buying.buy("slow")
+    buying.emulator.faults.play("reconcile-unavailable")
+    page.locator(f'[data-id="{identifier}"]').wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.locator(f'[data-id="{identifier}"]').click()
+    for part in page.locator("#detail summary").all():
+        part.click()
+    assert page.locator("#detail").bounding_box() == {"x": 0, "y": 0, "width": 360, "height": 740}
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.evaluate("document.getElementById('detail').scrollWidth") == 360
+    assert focused(page, "data-key") is not None
+    page.keyboard.press("Escape")
+    expect(page.locator("#detail")).to_be_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out(page: Page, buying: Buying, scheme: Literal["light", "dark"]) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    buying.emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
+    for payer in ("good", "slow", "reconciles", "rejected", "poor"):
+        buying.buy(payer) if payer != "poor" else buying.authorize(payer)
+    buying.emulator.faults.play("slow-answer")
+    buying.emulator.settle(buying.buy())
+    expect(page.locator(".row")).to_have_count(5)
+    page.locator(".row", has_text="settling").first.click()
+    for part in page.locator("#detail summary").all():
+        part.click()
+    found = contrasts(page)
+    assert len(found) > 100
+    assert [one for one in found if one[0] < FAINTEST] == []
+
+
+def test_what_a_payer_writes_stays_text(page: Page, buying: Buying) -> None:
+    bought = buying.authorize(description=HOSTILE)
+    buying.complete(bought)
+    page.locator(f'[data-id="{bought.id}"]').click()
+    expect(page.locator("#detail")).to_contain_text(HOSTILE)
+    for part in page.locator("#detail summary").all():
+        part.click()
+    assert page.locator("img").count() == 0
+    assert "taken" not in page.title()
+
+
+def test_motion_is_left_out_for_those_who_want_none(page: Page, buying: Buying) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    identifier = buying.buy()
+    page.locator(f'[data-id="{identifier}"]').wait_for()
+    assert page.evaluate("getComputedStyle(document.querySelector('.row')).animationName") == "none"
