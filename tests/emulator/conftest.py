@@ -7,7 +7,8 @@ import pytest
 
 from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
-from faregate.model import WireRequest
+from faregate.model import Response, WireRequest
+from tests.openapi.conformance import assert_conforms
 
 from .shop import Shop
 
@@ -17,12 +18,18 @@ class Switch(Emulator):
 
     plugged: Emulator | None = None
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[WireRequest, Response]] = []
+
     def plug(self, emulator: Emulator) -> None:
         self.plugged = emulator
 
     def deliver(self, request: WireRequest) -> Delivery:
         assert self.plugged is not None
-        return self.plugged.deliver(request)
+        delivery = self.plugged.deliver(request)
+        self.told.append((request, delivery.response))
+        return delivery
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +54,18 @@ def emulator(clock: ManualClock) -> Emulator:
 
 
 @pytest.fixture
-def shop(http: httpx.Client, switch: Switch, emulator: Emulator, clock: ManualClock) -> Shop:
+def conforming(request: pytest.FixtureRequest) -> bool:
+    """False where answers are broken on purpose: in the tests of faults."""
+    return "test_faults" not in request.module.__name__
+
+
+@pytest.fixture
+def shop(
+    http: httpx.Client, switch: Switch, emulator: Emulator, clock: ManualClock, conforming: bool
+) -> Iterator[Shop]:
+    """Whatever the emulator answers in a test is an answer that the service's description names."""
     switch.plug(emulator)
-    return Shop(http, emulator, clock, switch.plug)
+    switch.told.clear()
+    yield Shop(http, emulator, clock, switch.plug)
+    for request, response in switch.told if conforming else ():
+        assert_conforms(request, response)

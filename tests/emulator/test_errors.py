@@ -18,7 +18,6 @@ TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
         "/merchant/v1",
         "/merchant/v1/",
         "/merchant/v2/access",
