@@ -79,7 +79,7 @@ def free_access(client: httpx.Client) -> dict[str, str]:
 def test_text_names_address_keys_environment_and_resources() -> None:
     with running() as (line, process):
         url = line.split()[6]
-        assert httpx.get(url, trust_env=False).status_code == 404
+        assert httpx.get(url, trust_env=False).status_code == 200
         process.send_signal(signal.SIGINT)
         text = ended(process)
     assert f"export FAREGATE_BASE_URL={url}\n" in text
@@ -104,6 +104,35 @@ def test_a_world_of_ones_own(tmp_path: Path) -> None:
     assert [item["name"] for item in found.json()["items"]] == ["Mine"]
 
 
+def test_time_and_ids_are_told_at_the_start() -> None:
+    def first_execution(*arguments: str) -> tuple[dict[str, object], str]:
+        with (
+            running("--json", "--expose-execution-id", *arguments) as (line, _),
+            httpx.Client(base_url=json.loads(line)["url"], trust_env=False) as client,
+        ):
+            clock: dict[str, object] = client.get("/_emulator/worlds/main/clock").json()
+            return clock, free_access(client)["resource_execution_id"]
+
+    still = ("--freeze", "2026-05-01T12:00:00+02:00")
+    clock, first = first_execution("--seed", "4", *still)
+    assert clock == {"now": "2026-05-01T10:00:00Z", "mode": "frozen", "rate": 0.0}
+    assert first_execution("--seed", "4", *still)[1] == first
+    clock, other = first_execution("--seed", "5", "--rate", "60")
+    assert (clock["mode"], clock["rate"], other != first) == ("scaled", 60.0, True)
+
+
+def test_no_control_plane_if_it_is_not_wanted() -> None:
+    with (
+        running("--json", "--no-control", "--allow-remote", "--host", "0.0.0.0") as (line, _),
+        httpx.Client(trust_env=False) as client,
+    ):
+        url = json.loads(line)["url"].replace("0.0.0.0", "127.0.0.1")
+        for path in ("/", "/_emulator", "/_emulator/worlds"):
+            assert client.get(url + path).json()["code"] == "invalid_request"
+            assert client.post(url + path).status_code == 404
+        assert client.get(f"{url}/merchant/v1/payers", headers=bearer(TEST_KEY)).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -111,6 +140,10 @@ def test_a_world_of_ones_own(tmp_path: Path) -> None:
         (["--port", "99999"], "cannot listen on 127.0.0.1 port 99999"),
         (["--port", "-1"], "cannot listen on 127.0.0.1 port -1"),
         (["--world", "/nowhere/world.toml"], "cannot read the world"),
+        (["--freeze", "noon"], "'noon' is no moment, such as 2026"),
+        (["--freeze", "2026-01-01"], "a moment needs a timezone"),
+        (["--rate", "0"], "the rate of a clock is above 0"),
+        (["--rate", "nan"], "the rate of a clock is above 0"),
     ],
 )
 def test_what_cannot_begin_is_told_in_a_sentence(
@@ -123,7 +156,17 @@ def test_what_cannot_begin_is_told_in_a_sentence(
     assert words in told.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["emulator", "--port", "x"], ["emulator", "--nothing"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["emulator", "--port", "x"],
+        ["emulator", "--nothing"],
+        ["emulator", "--rate", "fast"],
+        ["emulator", "--rate", "2", "--freeze", "2026-01-01T00:00:00Z"],
+    ],
+)
 def test_a_wrong_call_is_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(arguments)

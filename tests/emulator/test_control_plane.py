@@ -115,7 +115,7 @@ def test_errors_are_json(main: Controls, method: str, path: str, status: int, co
     ],
 )
 def test_a_wrong_body_is_told(world: Controls, method: str, path: str, body: object, words: str) -> None:
-    world.emulator
+    assert world.emulator.calls() == []
     if not path:
         response = world.http.put(f"/_emulator/worlds/{world.name}/state", content=b"{")
     else:
@@ -127,7 +127,7 @@ def test_a_wrong_body_is_told(world: Controls, method: str, path: str, body: obj
 
 
 def test_the_clock(world: Controls) -> None:
-    world.emulator
+    assert world.emulator.clock.mode == "frozen"
     assert world.get("/clock") == {"now": "2026-01-01T00:00:00Z", "mode": "frozen", "rate": 0.0}
     advanced = world.call("POST", "/clock", {"advance": 1.5}).json()
     assert advanced["now"] == "2026-01-01T00:00:01.500000Z"

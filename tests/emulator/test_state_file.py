@@ -5,6 +5,7 @@ import logging
 import stat
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -12,7 +13,6 @@ import pytest
 
 from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, WorldClock, Worlds
-from faregate.emulator.edge import system_clock
 from faregate.emulator.server import serve
 from faregate.emulator.statefile import StateFile
 from faregate.errors import Misconfigured
@@ -95,7 +95,9 @@ def test_a_killed_server_comes_back(tmp_path: Path) -> None:
     options = ("--json", "--state", str(path), "--seed", "9", "--freeze", "2026-03-01T00:00:00Z")
     with running(*options) as (line, process):
         url = json.loads(line)["url"]
-        first = sold(url, Wallet.test("slow", clock=ManualClock(moment("2026-03-01T00:00:00+00:00"))))
+        first = sold(
+            url, Wallet.test("slow", clock=ManualClock(datetime.fromisoformat("2026-03-01T00:00:00+00:00")))
+        )
         assert waited(lambda: first in path.read_text())
         process.kill()
         process.wait(10)
@@ -104,15 +106,12 @@ def test_a_killed_server_comes_back(tmp_path: Path) -> None:
         with httpx.Client(base_url=url, headers=bearer(TEST_KEY), trust_env=False) as http:
             assert http.get(f"/merchant/v1/transactions/{first}").json()["status"] == "authorized"
             http.post("/_emulator/worlds/main/clock", json={"advance": 60})
-            second = sold(url, Wallet.test("good", clock=ManualClock(moment("2026-03-01T00:01:00+00:00"))))
+            second = sold(
+                url,
+                Wallet.test("good", clock=ManualClock(datetime.fromisoformat("2026-03-01T00:01:00+00:00"))),
+            )
             assert http.get("/merchant/v1/transactions").json()["count"] == 2
     assert first != second
-
-
-def moment(text: str):  # type: ignore[no-untyped-def]
-    from datetime import datetime
-
-    return datetime.fromisoformat(text)
 
 
 def sold(url: str, wallet: Wallet) -> str:

@@ -29,7 +29,8 @@ with httpx.Client(base_url=url, headers=key, trust_env=False) as client:
     revision = next(one for one, about in contracts.items() if about["x-svc-resource-name"] == "Text summary")
     resource = {"url": f"https://{name}.example/a", "mime_type": "text/plain"}
     body = {"revision_id": revision, "resource": resource, "settlement_asset": "USDC"}
-    client.post(f"{world}/faults", json={"kind": "status", "status": 503, "times": rounds, "operation": "payers"})
+    fault = {"kind": "status", "status": 503, "times": rounds, "operation": "payers"}
+    client.post(f"{world}/faults", json=fault)
     for number in range(rounds):
         client.post(f"{world}/clock", json={"advance": 3600 * rounds})
         now = client.get(f"{world}/clock").json()["now"]
@@ -38,7 +39,8 @@ with httpx.Client(base_url=url, headers=key, trust_env=False) as client:
         proof = {"PAYMENT-SIGNATURE": wallet.pay(asked.headers["payment-required"])}
         bought = client.post("/merchant/v1/access", json=body, headers=proof).json()["transaction_id"]
         done = {"revision_id": revision, "outcome": "succeeded", "values": {}}
-        client.post(f"/merchant/v1/transactions/{bought}/complete", json=done, headers=proof).raise_for_status()
+        path = f"/merchant/v1/transactions/{bought}/complete"
+        client.post(path, json=done, headers=proof).raise_for_status()
         assert client.get("/merchant/v1/payers").status_code == 503
     assert client.get("/merchant/v1/payers").json()["count"] == rounds
     found = client.get("/merchant/v1/transactions").json()
