@@ -1,25 +1,24 @@
 """A fault that is over leaves nothing behind: the answers are those of a world that never had one."""
 
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock
+from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock, faults
 from faregate.model import Response
 
 from .faulty import EXAMPLES, name_of
 from .sellers import Seller, Trusting, access_body, complete_body, unsigned_proof
+from .test_purity import FORBIDDEN, imported
 
 
 def seller() -> Seller:
-    clock = ManualClock()
-    ids = CountedIds()
-    return Seller(Emulator(clock=clock, ids=ids, payments=Trusting(), expose_execution_id=True))
-
-
-Calls = Callable[..., Response]
+    """In a world whose answers are the same each time."""
+    return Seller(
+        Emulator(clock=ManualClock(), ids=CountedIds(), payments=Trusting(), expose_execution_id=True)
+    )
 
 
 def story(here: Seller, number: int, times: int = 1) -> list[Response]:
@@ -64,9 +63,9 @@ def test_the_story_is_whole() -> None:
 
 
 @given(st.lists(st.sampled_from(EXAMPLES), max_size=5), st.sampled_from(("clear", "remove", "mode")))
-def test_faults_that_are_taken_away(faults: list[Fault], how: str) -> None:
+def test_faults_that_are_taken_away(told: list[Fault], how: str) -> None:
     here = seller()
-    rules = [here.emulator.faults.add(fault) for fault in faults]
+    rules = [here.emulator.faults.add(fault) for fault in told]
     if how == "clear":
         here.emulator.faults.clear()
     elif how == "mode":
@@ -103,3 +102,10 @@ def test_a_fault_strikes_where_it_should(fault: Fault) -> None:
     [hit] = [call for call in here.emulator.calls() if call.fault is not None]
     assert hit.fault == f"{fault.kind}-1"
     assert hit.facts.operation == fault.operation
+
+
+def test_what_makes_faults_touches_nothing() -> None:
+    """Chance, time and threads are handed in, or counted; only the rules have a lock."""
+    for path in sorted(Path(faults.__file__).parent.glob("*.py")):
+        tops = {name.split(".")[0] for name in imported(f"faults/{path.stem}")}
+        assert tops & FORBIDDEN <= ({"threading"} if path.stem == "rules" else set())
