@@ -118,8 +118,9 @@ def test_who_has_paid_is_asked_again_at_access(shop: Shop) -> None:
 
 def test_what_is_free_is_not_asked_for(shop: Shop) -> None:
     proof = shop.proof()
-    shop.emulator.faults.add(Fault(kind="second-402"))
+    rule = shop.emulator.faults.add(Fault(kind="second-402"))
     assert shop.access("free_notes", proof).json()["transaction_id"] is None
+    assert rule.seen == 0
 
 
 @pytest.mark.parametrize(("when", "status"), [("before", "authorized"), ("after", "succeeded")])
