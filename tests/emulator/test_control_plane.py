@@ -363,6 +363,7 @@ def test_a_page_elsewhere_changes_nothing(world: Controls) -> None:
 )
 def test_no_way_from_the_api_to_the_control_plane(main: Controls, path: str) -> None:
     assert_error(raw(main, path), 404, "invalid_request")
+    assert main.emulator.calls()[-1].request.path == path
 
 
 @pytest.mark.parametrize(

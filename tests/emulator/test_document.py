@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from faregate.emulator import Emulator, ManualClock, Revision, SeededIds, Seller, Settlement, Wallet, World
+from faregate.emulator import (
+    TEST_PAYERS,
+    Emulator,
+    ManualClock,
+    Revision,
+    SeededIds,
+    Seller,
+    Settlement,
+    Wallet,
+    World,
+)
 from faregate.emulator.faults import Fault
 from faregate.errors import Misconfigured
 from faregate.model import Response
@@ -281,6 +291,17 @@ def test_a_seed_of_a_few_lines() -> None:
     player = Player(emulator)
     play(player, [buy("a", "own b"), complete("a")])
     assert [one.status for one in player.heard if one] == [200, 202]
+
+
+def test_a_rule_that_was_taken_back_stays_so() -> None:
+    late = World.builtin().model_copy(update={"settlement": Settlement(manual=True)})
+    emulators = [Emulator(late, clock=ManualClock(), seed=1) for _ in range(2)]
+    emulators[0].settle_after("*", None)
+    emulators[0].settle_after(TEST_PAYERS["slow"].address, None)
+    emulators[1].seed(emulators[0].export())
+    player = Player(emulators[1])
+    play(player, [buy("a", "slow"), complete("a")])
+    assert [one.status for one in player.heard if one] == [200, 200]
 
 
 def test_the_ids_of_a_seed_are_always_the_same() -> None:

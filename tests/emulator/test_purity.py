@@ -13,7 +13,7 @@ FORBIDDEN = {
 }
 EDGE = {
     *("__init__", "asgi", "command", "edge", "embedded", "emulator", "mounts", "server", "statefile", "transport"),
-    *("wallet", "witness", "worlds"),
+    *("rewinding", "wallet", "witness", "worlds"),
 }
 HERE = Path(service.__file__).parent
 PURE = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in EDGE)

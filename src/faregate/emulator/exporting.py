@@ -9,18 +9,14 @@ from typing import Any, Final
 from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import ClockState, WorldClock
-from faregate.emulator.document import (
-    VERSION,
+from faregate.emulator.document import VERSION, BooksState, LedgerState, StateDocument, TimelineState
+from faregate.emulator.documentparts import (
     Balance,
-    BooksState,
     ExecutionState,
-    LedgerState,
     PayerState,
     ResourceState,
     SettledState,
-    StateDocument,
     Step,
-    TimelineState,
     TransactionState,
     Use,
 )

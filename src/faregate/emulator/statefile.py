@@ -45,7 +45,7 @@ class FileState(Part):
 
 
 class StateFile:
-    """Made for one server: `begin` before it, `keep` while it serves, `save` at its end."""
+    """Made for one server: `begin` before it, `keep` while it serves, `try_to_save` at its end."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).resolve()
@@ -81,7 +81,7 @@ class StateFile:
             await anyio.sleep(pause)
             if self._touched or self._changing:
                 self._touched = False
-                pause = max(EVERY, _SHARE * await run_sync(self._try, worlds))
+                pause = max(EVERY, _SHARE * await run_sync(self.try_to_save, worlds))
 
     @contextmanager
     def changing(self) -> Generator[None]:
@@ -93,8 +93,8 @@ class StateFile:
             self._changing -= 1
             self._touched = True
 
-    def _try(self, worlds: Worlds) -> float:
-        """Saves; gives the seconds it took."""
+    def try_to_save(self, worlds: Worlds) -> float:
+        """Saves, or logs why it cannot; gives the seconds it took."""
         began = time.monotonic()
         try:
             self.save(worlds)
