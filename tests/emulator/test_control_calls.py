@@ -1,0 +1,145 @@
+"""Calls and invariants over HTTP, for tests in any language."""
+
+import json
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from faregate.emulator import Emulator, ManualClock, Settlement
+from faregate.emulator.server import serve
+from faregate.emulator.worlds import Worlds
+
+from .sellers import Seller, Trusting
+
+WORLD = "/_emulator/worlds/main"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Worlds, httpx.Client]]:
+    worlds = Worlds(Emulator(clock=ManualClock(), payments=Trusting()))
+    with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield worlds, client
+
+
+@pytest.fixture
+def seller(served: tuple[Worlds, httpx.Client]) -> Seller:
+    """Another main world for each test, behind the same server."""
+    worlds, _ = served
+    worlds.main = Emulator(clock=ManualClock(), payments=Trusting())
+    return Seller(worlds.main)
+
+
+@pytest.fixture
+def http(served: tuple[Worlds, httpx.Client]) -> httpx.Client:
+    return served[1]
+
+
+def test_calls_are_told_with_what_they_are_about(seller: Seller, http: httpx.Client) -> None:
+    seller.instructions()
+    transaction, proof = seller.authorize()
+    seller.complete((transaction, proof))
+    answer = http.get(f"{WORLD}/calls")
+    asked, accessed, completed = answer.json()["calls"]
+
+    assert (asked["operation"], asked["status"], asked["delivered"]) == ("access", 402, "whole")
+    assert asked["instructions"]["accepts"][0]["amount"] == "10000"
+    assert (accessed["transaction"], accessed["resource"]) == (transaction, "text_summary")
+    assert completed["path"] == f"/merchant/v1/transactions/{transaction}/complete"
+    assert completed["payment_response"]["success"] is True
+    assert [call["number"] for call in (asked, accessed, completed)] == [1, 2, 3]
+    for secret in ("svc_test", proof, "0x" + "5a" * 65):
+        assert secret not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ({"operation": "access"}, [1, 2, 3]),
+        ({"operation": "access", "status": 402}, [1]),
+        ({"operation": "transactions"}, []),
+        ({"resource": "text_summary", "environment": "test"}, [1, 2, 3, 4]),
+        ({"operation": "complete", "wait": 5}, [4]),
+        ({"wait": 0, "count": 4}, [1, 2, 3, 4]),
+    ],
+)
+def test_calls_are_found(
+    query: dict[str, str | int], numbers: list[int], seller: Seller, http: httpx.Client
+) -> None:
+    seller.instructions()
+    seller.authorize()
+    seller.sell()
+    found = http.get(f"{WORLD}/calls", params=query).json()["calls"]
+
+    assert [call["number"] for call in found] == numbers
+
+
+def test_a_transaction_has_its_calls(seller: Seller, http: httpx.Client) -> None:
+    seller.sell()
+    bought = seller.authorize()
+    seller.fail(bought)
+    found = http.get(f"{WORLD}/calls", params={"transaction": bought[0]}).json()["calls"]
+
+    assert [(call["operation"], call["number"]) for call in found] == [("access", 3), ("complete", 4)]
+
+
+def test_waiting_ends_when_the_call_comes(seller: Seller, http: httpx.Client) -> None:
+    timer = threading.Timer(0.05, seller.sell)
+    timer.start()
+    answer = http.get(f"{WORLD}/calls", params={"operation": "complete", "wait": 10}, timeout=20)
+    timer.join()
+
+    assert (answer.status_code, len(answer.json()["calls"])) == (200, 1)
+
+
+def test_waiting_in_vain_tells_what_came_instead(seller: Seller, http: httpx.Client) -> None:
+    seller.authorize()
+    answer = http.get(f"{WORLD}/calls", params={"operation": "complete", "wait": 0.01})
+
+    assert (answer.status_code, answer.json()["code"]) == (408, "no_such_call")
+    assert "complete() came 0 of 1 times" in answer.json()["message"]
+    assert "<1: POST /merchant/v1/access -> 200" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("operation=compelte", "operation"),
+        ("wait=61", "wait"),
+        ("wait=nan", "wait"),
+        ("wait=5&count=0", "count"),
+        ("key=svc_test_emulator", "key"),
+        ("status=ok", "status"),
+    ],
+)
+def test_a_wrong_question_is_told(query: str, place: str, seller: Seller, http: httpx.Client) -> None:
+    answer = http.get(f"{WORLD}/calls?{query}")
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert answer.json()["message"].startswith(f"{place}: ")
+
+
+def test_invariants_are_empty_while_all_is_well(seller: Seller, http: httpx.Client) -> None:
+    seller.sell()
+    seller.sell()
+
+    assert http.get(f"{WORLD}/invariants").json() == {"no_double_charge": [], "all_settled": []}
+
+
+def test_what_breaks_an_invariant_is_named(seller: Seller, http: httpx.Client) -> None:
+    seller.emulator.settle_after("*", Settlement(manual=True))
+    first, second, third = (seller.authorize() for _ in range(3))  # the first and the third are one payer's
+    for bought in (first, third):
+        assert json.loads(seller.complete(bought).body)["status"] == "settling"
+        seller.emulator.settle(bought[0])
+    found = http.get(f"{WORLD}/invariants").json()
+
+    assert [one["transactions"] for one in found["all_settled"]] == [[second[0]]]
+    assert found["all_settled"][0]["about"] == f"{second[0]} is still authorized"
+    assert [one["transactions"] for one in found["no_double_charge"]] == [[first[0], third[0]]]
+
+
+def test_a_world_that_is_not_there_is_404(http: httpx.Client) -> None:
+    for part in ("calls", "invariants"):
+        assert http.get(f"/_emulator/worlds/nowhere/{part}").json()["code"] == "world_not_found"
