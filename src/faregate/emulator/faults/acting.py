@@ -52,7 +52,7 @@ class _Call:
         """Whether the call is of the sort that this kind of fault is about."""
         match fault.kind:
             case "stale-read":
-                return is_read(self.facts, self.request)
+                return is_read(self.facts)
             case "second-402":
                 return self._is_paid()
             case "refused-repeat":

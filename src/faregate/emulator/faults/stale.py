@@ -19,17 +19,18 @@ LISTS: Final = ("transactions", "payers", "resources")
 _TICK: Final = timedelta(microseconds=1)
 
 
-def is_read(facts: Facts, request: WireRequest) -> bool:
-    """Whether this can be behind: a list with an `as_of` of its own cannot."""
-    if facts.environment is None:
-        return False
-    return facts.operation == "transaction" or (facts.operation in LISTS and "as_of=" not in request.path)
+def is_read(facts: Facts) -> bool:
+    """Whether there is a copy of this."""
+    return facts.environment is not None and facts.operation in ("transaction", *LISTS)
 
 
 def stale(
     service: Service, facts: Facts, request: WireRequest, now: Response, seconds: float | None
 ) -> Response:
-    """The answer of `seconds` ago, or from before the last change; one that is not 200 stays as it is."""
+    """The answer of `seconds` ago, or from before the last change.
+
+    One that is not 200 stays as it is, and so does a list that was asked with an `as_of` of its own.
+    """
     if now.status != 200 or facts.environment is None:
         return now
     books = service.books[facts.environment]
