@@ -1,6 +1,6 @@
 """A seller and its payers over HTTP, in a world of their own, for a page to look at."""
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +13,23 @@ Json = dict[str, Any]
 
 @dataclass
 class Buying:
-    """`http` has the key of the world; `work` is in seconds."""
+    """`http` has the key of the world."""
 
     http: httpx.Client
     emulator: Emulator
 
     def authorize(
-        self, payer: str = "good", resource: str = "text_summary", description: str = "", think: float = 0
+        self,
+        payer: str = "good",
+        resource: str = "text_summary",
+        description: str = "",
+        ponder: Callable[[], None] = lambda: None,
     ) -> "Bought":
-        """402, a payment, 200; `think` is how long the payer takes over it."""
+        """402, a payment, 200; the payer ponders before it pays."""
         body = self._body(resource, description)
         asked = self.http.post("/access", json=body)
         assert asked.status_code == 402, asked.text
-        time.sleep(think)
+        ponder()
         proof = Wallet.test(payer, clock=self.emulator.clock).pay(asked.headers["payment-required"])
         allowed = self.http.post("/access", json=body, headers={"PAYMENT-SIGNATURE": proof})
         identifier = allowed.json().get("transaction_id", "")

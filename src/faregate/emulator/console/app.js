@@ -15,91 +15,108 @@ const narrow = matchMedia("(max-width: 1000px)");
 let open = null;
 
 function go(world, data) {
-  close();
-  location.hash = data === "test" ? world : `${world}/${data}`;
-  document.title = `${world} · faregate emulator`;
-  follow(world, data, told, linked);
+	close();
+	location.hash = data === "test" ? world : `${world}/${data}`;
+	document.title = `${world} · faregate emulator`;
+	follow(world, data, told, linked);
 }
 
 function told(whole, parts) {
-  if (whole) close();
-  controls.draw(parts);
-  if (parts.counts || parts.money) panels.sums();
-  if (parts.money) plot.draw();
-  if (parts.payers) panels.payers(whole);
-  if (parts.faults) faults.draw();
-  if (parts.calls || whole) panels.calls(chooseCall);
-  if (parts.about) $("env").textContent = environment();
-  if (parts.transactions || parts.counts || whole) list.draw(whole, parts.transactions);
-  if (open !== null && (parts.transactions || parts.calls)) show(open);
+	if (whole) close();
+	controls.draw(parts);
+	if (parts.counts || parts.money) panels.sums();
+	if (parts.money) plot.draw();
+	if (parts.payers) panels.payers(whole);
+	if (parts.faults) faults.draw();
+	if (parts.calls || whole) panels.calls(chooseCall);
+	if (parts.about) $("env").textContent = environment();
+	if (parts.transactions || parts.counts || whole) list.draw(whole, parts.transactions);
+	if (open !== null && (parts.transactions || parts.calls)) show(open);
 }
 
 function linked(state) {
-  $("link").textContent = state;
-  $("link").className = `link ${state}`;
-  if (state === "gone" && known.world !== "main") {
-    toast(`There is no world ${known.world} any more.`);
-    go("main", "test");
-  }
+	$("link").textContent = state;
+	$("link").className = `link ${state}`;
+	if (state === "gone" && known.world !== "main") {
+		toast(`There is no world ${known.world} any more.`);
+		go("main", "test");
+	}
 }
 
 function choose(id) {
-  if (open === id && !narrow.matches) return close();
-  return show(id, true);
+	if (open === id && !narrow.matches) return close();
+	return show(id, true);
 }
 
 function chooseCall(call, ofKnown) {
-  show(ofKnown ? call.transaction : call.number, true);
+	show(ofKnown ? call.transaction : call.number, true);
 }
 
 function show(id, freshly = false) {
-  const drawn = typeof id === "number" ? detail.drawCall(id) : detail.draw(id);
-  if (!drawn) return close();
-  open = id;
-  $("detail").hidden = false;
-  document.body.classList.add("opened");
-  if (freshly) {
-    $("detail").scrollTop = 0;
-    plot.draw();
-    list.mark(id);
-    if (narrow.matches) $("detail").querySelector('[data-key="close"]').focus();
-  }
-  return undefined;
+	const drawn = typeof id === "number" ? detail.drawCall(id) : detail.draw(id);
+	if (!drawn) return close();
+	open = id;
+	$("detail").hidden = false;
+	document.body.classList.add("opened");
+	if (freshly) {
+		$("detail").scrollTop = 0;
+		plot.draw();
+		list.mark(id);
+		if (narrow.matches) $("detail").querySelector('[data-key="close"]').focus();
+	}
+	return undefined;
 }
 
 function close() {
-  if (open === null) return;
-  const was = open, inside = $("detail").contains(document.activeElement);
-  open = null;
-  $("detail").hidden = true;
-  document.body.classList.remove("opened");
-  list.mark(null);
-  if (known.money) plot.draw();
-  if (inside && typeof was === "string") list.focusRow(was);
+	if (open === null) return;
+	const was = open,
+		inside = $("detail").contains(document.activeElement);
+	open = null;
+	$("detail").hidden = true;
+	document.body.classList.remove("opened");
+	list.mark(null);
+	if (known.money) plot.draw();
+	if (inside && typeof was === "string") list.focusRow(was);
 }
 
 const shown = () => known.transactions.get(open);
 const act = (what) => shown() && detail.act(open, what);
 const move = (by) => {
-  const id = list.step(by);
-  if (open !== null && id && !narrow.matches) show(id, true);
+	const id = list.step(by);
+	if (open !== null && id && !narrow.matches) show(id, true);
 };
 
 const KEYS = {
-  j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1), Escape: close,
-  s: () => act("settle"), f: () => act("fail"),
-  c: () => shown() && detail.copyOf.c(shown()), p: () => shown() && detail.copyOf.p(shown()),
-  a: () => controls.advance(1), " ": controls.freezeOrRun, "?": () => $("keys").showModal(),
+	j: () => move(1),
+	ArrowDown: () => move(1),
+	k: () => move(-1),
+	ArrowUp: () => move(-1),
+	Escape: close,
+	s: () => act("settle"),
+	f: () => act("fail"),
+	c: () => shown() && detail.copyOf.c(shown()),
+	p: () => shown() && detail.copyOf.p(shown()),
+	a: () => controls.advance(1),
+	" ": controls.freezeOrRun,
+	"?": () => $("keys").showModal(),
 };
 
 document.addEventListener("keydown", (event) => {
-  const { target, key } = event, inList = target.closest?.("#list");
-  if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open || target.closest?.("input, select, textarea")) return;
-  if (key === " " && target !== document.body) return;
-  if (key.startsWith("Arrow") && !inList && target !== document.body) return;
-  if (!KEYS[key]) return;
-  event.preventDefault();
-  KEYS[key]();
+	const { target, key } = event,
+		inList = target.closest?.("#list");
+	if (
+		event.ctrlKey ||
+		event.metaKey ||
+		event.altKey ||
+		$("keys").open ||
+		target.closest?.("input, select, textarea")
+	)
+		return;
+	if (key === " " && target !== document.body) return;
+	if (key.startsWith("Arrow") && !inList && target !== document.body) return;
+	if (!KEYS[key]) return;
+	event.preventDefault();
+	KEYS[key]();
 });
 
 list.setUp(choose);

@@ -6,32 +6,37 @@ import { base, known } from "./feed.js";
 /** In single quotes, for any POSIX shell. */
 export const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-const bearer = () => (known.about?.key ? quoted(`Authorization: Bearer ${known.about.key}`) : '"Authorization: Bearer $FAREGATE_API_KEY"');
+const bearer = () =>
+	known.about?.key
+		? quoted(`Authorization: Bearer ${known.about.key}`)
+		: '"Authorization: Bearer $FAREGATE_API_KEY"';
 
 /** Reads the transaction. */
-export const curlOf = (one) => `curl -sS ${quoted(`${base}/merchant/v1/transactions/${one.id}`)} -H ${bearer()}`;
+export const curlOf = (one) =>
+	`curl -sS ${quoted(`${base}/merchant/v1/transactions/${one.id}`)} -H ${bearer()}`;
 
 /** The call again; a proof is not repeated, it is the payer's. */
 export function curlOfCall(call) {
-  const parts = ["curl -sS -i", quoted(base + call.path), "-H", bearer()];
-  if (call.method !== "GET") parts.splice(1, 0, "-X", call.method);
-  if (call.proof) parts.push("-H", '"PAYMENT-SIGNATURE: ${PROOF:?a new proof, from a payer}"');
-  if (call.body) parts.push("-H", quoted("Content-Type: application/json"), "--data", quoted(call.body));
-  return parts.join(" ");
+	const parts = ["curl -sS -i", quoted(base + call.path), "-H", bearer()];
+	if (call.method !== "GET") parts.splice(1, 0, "-X", call.method);
+	if (call.proof) parts.push("-H", '"PAYMENT-SIGNATURE: ${PROOF:?a new proof, from a payer}"');
+	if (call.body) parts.push("-H", quoted("Content-Type: application/json"), "--data", quoted(call.body));
+	return parts.join(" ");
 }
 
-export const environment = () => `export FAREGATE_BASE_URL=${base}\nexport FAREGATE_API_KEY=${known.about?.key ?? "..."}`;
+export const environment = () =>
+	`export FAREGATE_BASE_URL=${base}\nexport FAREGATE_API_KEY=${known.about?.key ?? "..."}`;
 
 export async function copy(text, what) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
-  toast(`Copied ${what}.`);
+	try {
+		await navigator.clipboard.writeText(text);
+	} catch {
+		const area = document.createElement("textarea");
+		area.value = text;
+		document.body.append(area);
+		area.select();
+		document.execCommand("copy");
+		area.remove();
+	}
+	toast(`Copied ${what}.`);
 }

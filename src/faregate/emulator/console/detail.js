@@ -11,119 +11,218 @@ const unfolded = new Set();
 let shut = () => {};
 
 export function setUp(closed) {
-  shut = closed;
-  $("detail").addEventListener("toggle", (event) => {
-    if (event.target.dataset.part) unfolded[event.target.open ? "add" : "delete"](event.target.dataset.part);
-  }, true);
+	shut = closed;
+	$("detail").addEventListener(
+		"toggle",
+		(event) => {
+			if (event.target.dataset.part)
+				unfolded[event.target.open ? "add" : "delete"](event.target.dataset.part);
+		},
+		true,
+	);
 }
 
 export function draw(id) {
-  const one = known.transactions.get(id);
-  if (!one) return false;
-  redraw($("detail"), [bar(one.status, `${one.status} · ${one.resource} · ${amount(one.amount)} ${one.asset}`), el("div", { class: "in" }, actions(one), steps(one), facts(one), ...headers(one), ...calls(one))]);
-  return true;
+	const one = known.transactions.get(id);
+	if (!one) return false;
+	redraw($("detail"), [
+		bar(one.status, `${one.status} · ${one.resource} · ${amount(one.amount)} ${one.asset}`),
+		el("div", { class: "in" }, actions(one), steps(one), facts(one), ...headers(one), ...calls(one)),
+	]);
+	return true;
 }
 
 /** A call that led to no transaction. */
 export function drawCall(number) {
-  const call = known.calls.get(number);
-  if (!call) return false;
-  unfolded.add(`call ${number}`);
-  const state = call.status === 402 && !call.proof ? "asked" : call.status < 400 ? "succeeded" : "failed";
-  redraw($("detail"), [bar(state, `${call.operation ?? call.path} · ${call.status}`),
-    el("div", { class: "in" }, callPart(call), part("PAYMENT-REQUIRED", call.asked), part("PAYMENT-SIGNATURE", call.proof))]);
-  return true;
+	const call = known.calls.get(number);
+	if (!call) return false;
+	unfolded.add(`call ${number}`);
+	const state = call.status === 402 && !call.proof ? "asked" : call.status < 400 ? "succeeded" : "failed";
+	redraw($("detail"), [
+		bar(state, `${call.operation ?? call.path} · ${call.status}`),
+		el(
+			"div",
+			{ class: "in" },
+			callPart(call),
+			part("PAYMENT-REQUIRED", call.asked),
+			part("PAYMENT-SIGNATURE", call.proof),
+		),
+	]);
+	return true;
 }
 
 function bar(state, text) {
-  return el("div", { class: "bar" },
-    el("h2", { id: "detail-title", class: `is-${state}` }, glyph(state), ` ${text}`),
-    el("button", { type: "button", "data-key": "close", "aria-keyshortcuts": "Escape", text: "Close", onclick: () => shut() }));
+	return el(
+		"div",
+		{ class: "bar" },
+		el("h2", { id: "detail-title", class: `is-${state}` }, glyph(state), ` ${text}`),
+		el("button", {
+			"data-key": "close",
+			"aria-keyshortcuts": "Escape",
+			text: "Close",
+			onclick: () => shut(),
+		}),
+	);
 }
 
 function actions(one) {
-  const button = (key, text, kind, action) => el("button", { type: "button", "data-key": key, class: kind, text, onclick: action });
-  return el("div", { class: "actions" },
-    PENDING.includes(one.status) ? button("settle", "Settle", "primary", () => act(one.id, "settle")) : null,
-    isFinal(one) ? null : button("fail", "Fail", "danger", () => act(one.id, "fail")),
-    button("curl", "Copy as curl", null, () => copyOf.c(one)),
-    button("pytest", "Copy as pytest case", null, () => copyOf.p(one)));
+	const button = (key, text, kind, action) =>
+		el("button", { "data-key": key, class: kind, text, onclick: action });
+	return el(
+		"div",
+		{ class: "actions" },
+		PENDING.includes(one.status) ? button("settle", "Settle", "primary", () => act(one.id, "settle")) : null,
+		isFinal(one) ? null : button("fail", "Fail", "danger", () => act(one.id, "fail")),
+		button("curl", "Copy as curl", null, () => copyOf.c(one)),
+		button("pytest", "Copy as pytest case", null, () => copyOf.p(one)),
+	);
 }
 
 /** Settles or fails it, or says why not. */
 export async function act(id, what) {
-  try {
-    await tell("POST", `transactions/${id}/${what}`);
-  } catch (error) {
-    toast(error.message);
-  }
+	try {
+		await tell("POST", `transactions/${id}/${what}`);
+	} catch (error) {
+		toast(error.message);
+	}
 }
 
-export const copyOf = { c: (one) => copy(curlOf(one), "a curl command"), p: (one) => copy(pytestOf(one), "a pytest case") };
+export const copyOf = {
+	c: (one) => copy(curlOf(one), "a curl command"),
+	p: (one) => copy(pytestOf(one), "a pytest case"),
+};
 
 function steps(one) {
-  const all = moments(one);
-  return el("ol", { class: "steps" }, all.map((step, i) => el("li", {},
-    glyph(step.state),
-    el("span", {}, step.text, i ? el("small", { text: `  +${duration(between(all[i - 1].at, step.at))}` }) : null),
-    el("time", { datetime: step.at, text: time(step.at) }))));
+	const all = moments(one);
+	return el(
+		"ol",
+		{ class: "steps" },
+		all.map((step, i) =>
+			el(
+				"li",
+				{},
+				glyph(step.state),
+				el(
+					"span",
+					{},
+					step.text,
+					i ? el("small", { text: `  +${duration(between(all[i - 1].at, step.at))}` }) : null,
+				),
+				el("time", { datetime: step.at, text: time(step.at) }),
+			),
+		),
+	);
 }
 
 function facts(one) {
-  return pairs({
-    transaction: one.id, payer: one.payer_name ? `${one.payer_name}, ${one.payer}` : one.payer, url: one.url,
-    description: one.description || null, settlement: isFinal(one) ? null : rule(one.rule),
-    reads: one.reads || null, reported: one.completed?.values && Object.entries(one.completed.values).map(([name, value]) => `${name} = ${value}`).join(", "),
-    "failure code": one.completed?.failure_code, "transaction hash": one.transaction_hash,
-  });
+	return pairs({
+		transaction: one.id,
+		payer: one.payer_name ? `${one.payer_name}, ${one.payer}` : one.payer,
+		url: one.url,
+		description: one.description || null,
+		settlement: isFinal(one) ? null : rule(one.rule),
+		reads: one.reads || null,
+		reported:
+			one.completed?.values &&
+			Object.entries(one.completed.values)
+				.map(([name, value]) => `${name} = ${value}`)
+				.join(", "),
+		"failure code": one.completed?.failure_code,
+		"transaction hash": one.transaction_hash,
+	});
 }
 
 function headers(one) {
-  const calls = one.calls.map((number) => known.calls.get(number)).filter(Boolean);
-  const asked = known.calls.get(one.asked?.number)?.asked;
-  const answered = calls.map((call) => call.answered).find(Boolean);
-  return [el("h3", { text: "Decoded headers" }),
-    part("PAYMENT-REQUIRED", asked), part("PAYMENT-SIGNATURE", one.proof), part("PAYMENT-RESPONSE", answered), part("Receipt", one.receipt)];
+	const calls = one.calls.map((number) => known.calls.get(number)).filter(Boolean);
+	const asked = known.calls.get(one.asked?.number)?.asked;
+	const answered = calls.map((call) => call.answered).find(Boolean);
+	return [
+		el("h3", { text: "Decoded headers" }),
+		part("PAYMENT-REQUIRED", asked),
+		part("PAYMENT-SIGNATURE", one.proof),
+		part("PAYMENT-RESPONSE", answered),
+		part("Receipt", one.receipt),
+	];
 }
 
 function part(name, value) {
-  if (!value) return null;
-  return el("details", { "data-part": name, open: unfolded.has(name) },
-    el("summary", { "data-key": `part ${name}` }, el("b", { text: name })), pairs(flat(value)));
+	if (!value) return null;
+	return el(
+		"details",
+		{ "data-part": name, open: unfolded.has(name) },
+		el("summary", { "data-key": `part ${name}` }, el("b", { text: name })),
+		pairs(flat(value)),
+	);
 }
 
 /** `{ a: { b: 1 } }` as `{ "a.b": 1 }`; moments of x402 are told in words as well. */
 function flat(value, before = "") {
-  return Object.entries(value).reduce((found, [name, inner]) => {
-    if (inner !== null && typeof inner === "object") return { ...found, ...flat(inner, `${before}${name}.`) };
-    const valid = /^valid(After|Before)$/.test(name) && Number(inner) > 0 && Number(inner) < 8e12;
-    return { ...found, [before + name]: valid ? `${inner} (${new Date(inner * 1000).toISOString().slice(0, 19)}Z)` : inner };
-  }, {});
+	return Object.entries(value).reduce((found, [name, inner]) => {
+		if (inner !== null && typeof inner === "object") return { ...found, ...flat(inner, `${before}${name}.`) };
+		const valid = /^valid(After|Before)$/.test(name) && Number(inner) > 0 && Number(inner) < 8e12;
+		return {
+			...found,
+			[before + name]: valid ? `${inner} (${new Date(inner * 1000).toISOString().slice(0, 19)}Z)` : inner,
+		};
+	}, {});
 }
 
 function pairs(given) {
-  const told = Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return el("dl", { class: "pairs" }, told.flatMap(([name, value]) => [el("dt", { text: name }), el("dd", { text: String(value) })]));
+	const told = Object.entries(given).filter(
+		([, value]) => value !== null && value !== undefined && value !== "",
+	);
+	return el(
+		"dl",
+		{ class: "pairs" },
+		told.flatMap(([name, value]) => [el("dt", { text: name }), el("dd", { text: String(value) })]),
+	);
 }
 
 function calls(one) {
-  const numbers = one.asked ? [one.asked.number, ...one.calls] : one.calls;
-  const found = numbers.map((number) => known.calls.get(number)).filter(Boolean);
-  return [el("h3", { text: found.length ? "Calls" : "Its calls are no longer remembered here" }), ...found.map(callPart)];
+	const numbers = one.asked ? [one.asked.number, ...one.calls] : one.calls;
+	const found = numbers.map((number) => known.calls.get(number)).filter(Boolean);
+	return [
+		el("h3", { text: found.length ? "Calls" : "Its calls are no longer remembered here" }),
+		...found.map(callPart),
+	];
 }
 
 /** A call with its answer, unfolded on demand. */
 function callPart(call) {
-  return el("details", { "data-part": `call ${call.number}`, open: unfolded.has(`call ${call.number}`) },
-    el("summary", { "data-key": `call ${call.number}` }, el("span", { class: "faint", text: `${time(call.at)} ` }), el("b", { text: call.operation ?? call.path }), ` ${call.status ?? "no answer"} `, ...tags(call)),
-    call.refusal ? el("p", { text: `${call.refusal.code}: ${call.refusal.message}` }) : null,
-    pairs({ call: `${call.method} ${call.path}`, body: call.body, delay: call.delay ? `${call.delay} s` : null }),
-    el("div", { class: "actions" }, el("button", { type: "button", class: "small", "data-key": `curl ${call.number}`, text: "Copy as curl", onclick: () => copy(curlOfCall(call), "a curl command") })));
+	return el(
+		"details",
+		{ "data-part": `call ${call.number}`, open: unfolded.has(`call ${call.number}`) },
+		el(
+			"summary",
+			{ "data-key": `call ${call.number}` },
+			el("span", { class: "faint", text: `${time(call.at)} ` }),
+			el("b", { text: call.operation ?? call.path }),
+			` ${call.status ?? "no answer"} `,
+			...tags(call),
+		),
+		call.refusal ? el("p", { text: `${call.refusal.code}: ${call.refusal.message}` }) : null,
+		pairs({
+			call: `${call.method} ${call.path}`,
+			body: call.body,
+			delay: call.delay ? `${call.delay} s` : null,
+		}),
+		el(
+			"div",
+			{ class: "actions" },
+			el("button", {
+				class: "small",
+				"data-key": `curl ${call.number}`,
+				text: "Copy as curl",
+				onclick: () => copy(curlOfCall(call), "a curl command"),
+			}),
+		),
+	);
 }
 
 /** The fault that struck, and what became of the answer. */
 export function tags(call) {
-  const ending = { silence: "never answered", reset: "reset", cut: "cut off" }[call.ending];
-  return [call.fault, ending, call.delay ? `+${duration(call.delay * 1000)}` : null]
-    .filter(Boolean).map((text) => el("span", { class: "tag broken", text }));
+	const ending = { silence: "never answered", reset: "reset", cut: "cut off" }[call.ending];
+	return [call.fault, ending, call.delay ? `+${duration(call.delay * 1000)}` : null]
+		.filter(Boolean)
+		.map((text) => el("span", { class: "tag broken", text }));
 }

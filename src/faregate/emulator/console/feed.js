@@ -1,6 +1,7 @@
 // What the page knows of a world, kept up to date by server-sent events, and how it tells the emulator things.
 
-const TRANSACTIONS = 200, CALLS = 500;
+const TRANSACTIONS = 200,
+	CALLS = 500;
 
 export const known = { world: "main", environment: "test", transactions: new Map(), calls: new Map() };
 
@@ -11,53 +12,66 @@ let source;
 
 /** Follows a world; `told(whole, names)` says which parts are new, `linked(state)` how the connection is. */
 export function follow(world, environment, told, linked) {
-  source?.close();
-  Object.assign(known, { world, environment });
-  source = new EventSource(new URL(`worlds/${encodeURIComponent(world)}/events?environment=${environment}`, root));
-  source.addEventListener("whole", (event) => { forget(); linked("live"); take(event, told); });
-  source.addEventListener("change", (event) => take(event, told));
-  source.addEventListener("gone", () => { source.close(); linked("gone"); });
-  source.onerror = () => linked(source.readyState === EventSource.CLOSED ? "gone" : "reconnecting");
+	source?.close();
+	Object.assign(known, { world, environment });
+	source = new EventSource(
+		new URL(`worlds/${encodeURIComponent(world)}/events?environment=${environment}`, root),
+	);
+	source.addEventListener("whole", (event) => {
+		forget();
+		linked("live");
+		take(event, told);
+	});
+	source.addEventListener("change", (event) => take(event, told));
+	source.addEventListener("gone", () => {
+		source.close();
+		linked("gone");
+	});
+	source.onerror = () => linked(source.readyState === EventSource.CLOSED ? "gone" : "reconnecting");
 }
 
 function forget() {
-  known.transactions.clear();
-  known.calls.clear();
+	known.transactions.clear();
+	known.calls.clear();
 }
 
 function take(event, told) {
-  const parts = JSON.parse(event.data);
-  for (const one of parts.transactions ?? []) known.transactions.set(one.id, one);
-  for (const one of parts.calls ?? []) known.calls.set(one.number, one);
-  bound(known.transactions, TRANSACTIONS);
-  bound(known.calls, CALLS);
-  const { transactions, calls, whole, ...rest } = parts;
-  Object.assign(known, rest);
-  if (rest.clock) known.since = performance.now();
-  told(Boolean(whole), parts);
+	const parts = JSON.parse(event.data);
+	for (const one of parts.transactions ?? []) known.transactions.set(one.id, one);
+	for (const one of parts.calls ?? []) known.calls.set(one.number, one);
+	bound(known.transactions, TRANSACTIONS);
+	bound(known.calls, CALLS);
+	const { transactions, calls, whole, ...rest } = parts;
+	Object.assign(known, rest);
+	if (rest.clock) known.since = performance.now();
+	told(Boolean(whole), parts);
 }
 
 function bound(map, size) {
-  for (const key of map.keys()) {
-    if (map.size <= size) return;
-    map.delete(key);
-  }
+	for (const key of map.keys()) {
+		if (map.size <= size) return;
+		map.delete(key);
+	}
 }
 
 /** The present of the world, in milliseconds, reckoned from what its clock last said. */
 export function present() {
-  if (!known.clock) return Date.now();
-  return Date.parse(known.clock.now) + (performance.now() - known.since) * known.clock.rate;
+	if (!known.clock) return Date.now();
+	return Date.parse(known.clock.now) + (performance.now() - known.since) * known.clock.rate;
 }
 
 /** Tells the emulator something of this world; gives its answer, throws with its message. */
 export async function tell(method, path, body) {
-  const address = new URL(`worlds/${encodeURIComponent(known.world)}/${path}`, root);
-  address.searchParams.set("environment", known.environment);
-  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  const answer = await fetch(address, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-  const text = await answer.text();
-  const found = text ? JSON.parse(text) : {};
-  if (!answer.ok) throw new Error(found.message ?? `the emulator answered ${answer.status}`);
-  return found;
+	const address = new URL(`worlds/${encodeURIComponent(known.world)}/${path}`, root);
+	address.searchParams.set("environment", known.environment);
+	const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+	const answer = await fetch(address, {
+		method,
+		headers,
+		body: body === undefined ? undefined : JSON.stringify(body),
+	});
+	const text = await answer.text();
+	const found = text ? JSON.parse(text) : {};
+	if (!answer.ok) throw new Error(found.message ?? `the emulator answered ${answer.status}`);
+	return found;
 }

@@ -4,10 +4,15 @@ const DECIMALS = 6n;
 
 /** Atomic units as a decimal number, exact, with at least two places. */
 export function amount(atomic) {
-  const value = BigInt(atomic), unit = 10n ** DECIMALS, size = value < 0n ? -value : value;
-  const fraction = String(size % unit).padStart(Number(DECIMALS), "0").replace(/0+$/, "").padEnd(2, "0");
-  const whole = String(size / unit).replace(/\B(?=(\d{3})+$)/g, ",");
-  return `${value < 0n ? "−" : ""}${whole}.${fraction}`;
+	const value = BigInt(atomic),
+		unit = 10n ** DECIMALS,
+		size = value < 0n ? -value : value;
+	const fraction = String(size % unit)
+		.padStart(Number(DECIMALS), "0")
+		.replace(/0+$/, "")
+		.padEnd(2, "0");
+	const whole = String(size / unit).replace(/\B(?=(\d{3})+$)/g, ",");
+	return `${value < 0n ? "−" : ""}${whole}.${fraction}`;
 }
 
 export const short = (text) => (text.length > 14 ? `${text.slice(0, 6)}…${text.slice(-4)}` : text);
@@ -18,14 +23,14 @@ export const payerName = (one) => one.payer_name ?? short(one.payer);
 export const between = (from, to) => Date.parse(to) - Date.parse(from);
 
 export function duration(ms) {
-  if (ms < 1) return "0 s";
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  const s = Math.round(ms / 1000);
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+	if (ms < 1) return "0 s";
+	if (ms < 1000) return `${Math.round(ms)} ms`;
+	if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
+	const s = Math.round(ms / 1000);
+	if (s < 60) return `${s} s`;
+	if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+	if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+	return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
 }
 
 /** The time of day with milliseconds, UTC. */
@@ -35,10 +40,10 @@ export const day = (moment) => new Date(moment).toISOString().slice(0, 10);
 
 /** How a payment is to end, in words. */
 export function rule(plan) {
-  if (!plan) return "at once";
-  const to = plan.to === "failed" ? "fails" : "succeeds";
-  if (plan.manual) return "waits to be told";
-  if (plan.until_expiry) return "fails when the authorization expires";
-  if (plan.after_seconds !== undefined) return `${to} after ${duration(plan.after_seconds * 1000)}`;
-  return plan.after_reads ? `${to} at read ${plan.after_reads}` : `${to} at once`;
+	if (!plan) return "at once";
+	const to = plan.to === "failed" ? "fails" : "succeeds";
+	if (plan.manual) return "waits to be told";
+	if (plan.until_expiry) return "fails when the authorization expires";
+	if (plan.after_seconds !== undefined) return `${to} after ${duration(plan.after_seconds * 1000)}`;
+	return plan.after_reads ? `${to} at read ${plan.after_reads}` : `${to} at once`;
 }

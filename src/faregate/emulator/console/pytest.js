@@ -2,13 +2,14 @@
 
 import { PENDING } from "./story.js";
 
-const given = (values) => Object.entries(values ?? {}).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
+const given = (values) =>
+	Object.entries(values ?? {}).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
 
 /** A whole file. Its app stands for the seller's own. */
 export function pytestOf(one) {
-  const statuses = one.history.map(([, status]) => status).slice(1);
-  const name = [one.resource, ...statuses].join("_");
-  return `"""${one.id}: ${one.resource}, authorized${statuses.map((status) => `, ${status}`).join("")}."""
+	const statuses = one.history.map(([, status]) => status).slice(1);
+	const name = [one.resource, ...statuses].join("_");
+	return `"""${one.id}: ${one.resource}, authorized${statuses.map((status) => `, ${status}`).join("")}."""
 
 from faregate.emulator import Emulator, Settlement
 from faregate.starlette import PaywallMiddleware, paid
@@ -36,28 +37,45 @@ ${[...ending(one, statuses), ...story(one, statuses)].map((line) => `    ${line}
 }
 
 function work(one) {
-  if (one.completed?.outcome === "failed") return `    return JSONResponse({"error": ${JSON.stringify(one.completed.failure_code)}}, 500)`;
-  const values = given(one.completed?.values);
-  const report = values.length ? [`    request.state.payment.report({${values.join(", ")}})`] : [];
-  return [...report, '    return JSONResponse({"sold": True})'].join("\n");
+	if (one.completed?.outcome === "failed")
+		return `    return JSONResponse({"error": ${JSON.stringify(one.completed.failure_code)}}, 500)`;
+	const values = given(one.completed?.values);
+	const report = values.length ? [`    request.state.payment.report({${values.join(", ")}})`] : [];
+	return [...report, '    return JSONResponse({"sold": True})'].join("\n");
 }
 
 /** The rule of the payer wins over that of the resource: so it ends as it did here. */
 function ending(one, statuses) {
-  if (one.completed?.outcome === "failed") return [];
-  const via = statuses.find((status) => PENDING.includes(status));
-  const rule = via ? `manual=True, via="${via}"` : `after_seconds=0, to="${statuses[0] === "failed" ? "failed" : "succeeded"}"`;
-  return [`emulator.settle_after(payer.address, Settlement(${rule}))`];
+	if (one.completed?.outcome === "failed") return [];
+	const via = statuses.find((status) => PENDING.includes(status));
+	const rule = via
+		? `manual=True, via="${via}"`
+		: `after_seconds=0, to="${statuses[0] === "failed" ? "failed" : "succeeded"}"`;
+	return [`emulator.settle_after(payer.address, Settlement(${rule}))`];
 }
 
 function story(one, statuses) {
-  const balance = `emulator.balance(payer.address, "${one.asset}")`;
-  const pending = statuses.some((status) => PENDING.includes(status)), last = statuses.at(-1) ?? "succeeded";
-  const kept = [`assert ${balance} == before`], spent = [`assert ${balance} == before - ${one.amount}`];
-  const lines = [`before = ${balance}`, 'assert payer.ask(client, "/sold").status == 402', 'answer = payer.get(client, "/sold")'];
-  if (one.completed?.outcome === "failed") return [...lines, "assert (answer.status, answer.paid) == (500, False)", ...kept];
-  if (pending) lines.push("assert (answer.status, answer.paid) == (202, False)");
-  if (pending && PENDING.includes(last)) return [...lines, ...kept];
-  if (pending) lines.push(`emulator.${last === "failed" ? "fail" : "settle"}(answer.transaction or "")`, "answer = payer.again(answer)");
-  return [...lines, ...(last === "failed" ? ["assert not answer.paid", ...kept] : ["assert answer.paid", ...spent])];
+	const balance = `emulator.balance(payer.address, "${one.asset}")`;
+	const pending = statuses.some((status) => PENDING.includes(status)),
+		last = statuses.at(-1) ?? "succeeded";
+	const kept = [`assert ${balance} == before`],
+		spent = [`assert ${balance} == before - ${one.amount}`];
+	const lines = [
+		`before = ${balance}`,
+		'assert payer.ask(client, "/sold").status == 402',
+		'answer = payer.get(client, "/sold")',
+	];
+	if (one.completed?.outcome === "failed")
+		return [...lines, "assert (answer.status, answer.paid) == (500, False)", ...kept];
+	if (pending) lines.push("assert (answer.status, answer.paid) == (202, False)");
+	if (pending && PENDING.includes(last)) return [...lines, ...kept];
+	if (pending)
+		lines.push(
+			`emulator.${last === "failed" ? "fail" : "settle"}(answer.transaction or "")`,
+			"answer = payer.again(answer)",
+		);
+	return [
+		...lines,
+		...(last === "failed" ? ["assert not answer.paid", ...kept] : ["assert answer.paid", ...spent]),
+	];
 }

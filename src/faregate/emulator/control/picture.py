@@ -17,7 +17,7 @@ from faregate.emulator.goods import Settlement
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.state import STATUSES, PayerRecord, TransactionRecord
-from faregate.emulator.tokens import CURRENCIES, TOKENS, price_label
+from faregate.emulator.tokens import CURRENCIES, TOKENS
 from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest
 
 Json = dict[str, Any]
@@ -46,7 +46,7 @@ def transaction(record: TransactionRecord, asked: Json | None, calls: Sequence[i
         "asked": asked,
         "calls": list(calls),
         "completed": _completed(record.accepted),
-        "rule": rule(record.plan),
+        "rule": _rule(record.plan),
         "reads": record.reads,
         "proof": promise(record.payment),
         "receipt": record.settled.receipt.model_dump(mode="json") if record.settled else None,
@@ -110,23 +110,7 @@ def money(tally: Tally) -> Json:
     }
 
 
-def resources(books: Books, now: datetime) -> list[Json]:
-    return [
-        {
-            "key": key,
-            "name": one.plan.name,
-            "revision_id": one.active.id,
-            "price": price_label(one.active.rules.amount, one.active.token.symbol),
-            "asset": one.active.token.symbol,
-            "free": not one.require_payment,
-            "rule": rule(one.settlement),
-        }
-        for key, one in books.catalog.listings.items()
-        if not one.archived(now)
-    ]
-
-
-def rule(plan: Settlement | None) -> Json | None:
+def _rule(plan: Settlement | None) -> Json | None:
     """How a payment is to end."""
     return None if plan is None else plan.model_dump(mode="json", exclude_defaults=True)
 

@@ -70,8 +70,6 @@ def _sections(story: Story, now: datetime) -> Json:
         "counts": picture.counts(books, now),
         "money": picture.money(story.tally),
         "payers": [picture.payer(books, one, now) for one in _payers(story)],
-        "resources": picture.resources(books, now),
-        "rule": picture.rule(books.settlement),
     }
 
 

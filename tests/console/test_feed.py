@@ -1,0 +1,206 @@
+"""The feed of the console: whole at first, then what changed; bounded, and over when it should be."""
+
+import json
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from faregate.emulator import Emulator, Settlement
+from faregate.emulator.control import feed
+from faregate.emulator.payers import TEST_PAYERS
+from faregate.emulator.server import serve
+from faregate.emulator.worlds import Worlds
+from tests.emulator.sellers import Seller
+
+from .buying import Buying
+
+Json = dict[str, Any]
+Events = Iterator[tuple[str, Json]]
+
+
+def read(lines: Iterator[str]) -> Events:
+    """Kind and data of each event; heartbeats are of the kind `beat`."""
+    kind = ""
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            yield kind, json.loads(value)
+        elif name == "" and value:
+            yield "beat", {}
+
+
+@contextmanager
+def followed(url: str, world: str, headers: dict[str, str] | None = None, **query: str) -> Generator[Events]:
+    address = f"{url}/_emulator/worlds/{world}/events"
+    with (
+        httpx.Client(trust_env=False, timeout=5) as client,
+        client.stream("GET", address, headers=headers, params=query) as answer,
+    ):
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        yield read(answer.iter_lines())
+
+
+def until(events: Events, part: str) -> Any:
+    """The next of these parts."""
+    return next(data[part] for _, data in events if part in data)
+
+
+def test_it_begins_with_everything_and_goes_on_with_what_changed(
+    url: str, world: str, buying: Buying
+) -> None:
+    identifier = buying.buy()
+    with followed(url, world) as events:
+        kind, data = next(events)
+        assert kind == "whole"
+        assert [one["id"] for one in data["transactions"]] == [identifier]
+        assert [call["status"] for call in data["calls"]] == [402, 200, 200]
+        assert data["clock"]["mode"] == "real"
+        second = buying.authorize()
+        kind, data = next(events)
+        while "transactions" not in data:
+            kind, data = next(events)
+        assert kind == "change"
+        assert [one["id"] for one in data["transactions"]] == [second.id]
+        assert "faults" not in data
+
+
+def test_who_comes_back_is_given_everything_anew(url: str, world: str, buying: Buying) -> None:
+    buying.buy()
+    with followed(url, world, {"Last-Event-ID": "3"}) as events:
+        kind, data = next(events)
+    assert (kind, len(data["transactions"])) == ("whole", 1)
+
+
+def test_the_402_is_that_of_the_purchase(url: str, world: str, buying: Buying) -> None:
+    first, second = buying.authorize(resource="daily_report"), buying.authorize()
+    with followed(url, world) as events:
+        told = {one["id"]: one for one in until(events, "transactions")}
+    assert told[first.id]["asked"]["number"] == 1
+    assert told[second.id]["asked"]["number"] == 3
+    assert told[second.id]["calls"] == [4]
+
+
+def test_what_falls_due_is_told_though_nobody_calls(
+    url: str, world: str, buying: Buying, emulator: Emulator
+) -> None:
+    identifier = buying.buy("slow")
+    with followed(url, world) as events:
+        assert until(events, "transactions")[0]["status"] == "settling"
+        emulator.clock.advance(3)
+        told = until(events, "transactions")[0]
+    assert (told["id"], told["status"]) == (identifier, "succeeded")
+
+
+def test_a_rule_of_a_pending_transaction_is_told(
+    url: str, world: str, buying: Buying, emulator: Emulator
+) -> None:
+    identifier = buying.buy("reads")
+    with followed(url, world) as events:
+        assert until(events, "transactions")[0]["rule"] == {"after_reads": 2}
+        emulator.settle_after(identifier, Settlement(manual=True))
+        assert until(events, "transactions")[0]["rule"] == {"manual": True}
+
+
+@pytest.mark.parametrize("back", ["reset", "restore"])
+def test_a_world_that_goes_back_is_told_whole(url: str, world: str, buying: Buying, back: str) -> None:
+    buying.emulator.snapshot("before")
+    buying.buy()
+    with followed(url, world) as events:
+        next(events)
+        buying.emulator.reset() if back == "reset" else buying.emulator.restore("before")
+        kind, data = next(events)
+    assert kind == "whole"
+    assert "transactions" not in data
+    assert data["money"]["revenue"] == {}
+
+
+def test_neither_signatures_nor_keys_are_told(url: str, world: str, buying: Buying) -> None:
+    bought = buying.authorize()
+    with followed(url, world) as events:
+        _, data = next(events)
+    text = json.dumps(data)
+    assert bought.proof not in text
+    assert "Bearer" not in text
+    assert TEST_PAYERS["good"].private_key not in text
+    assert len(data["transactions"][0]["proof"]["signature"]) == 15
+
+
+def test_a_live_key_is_never_told() -> None:
+    emulator = Emulator(allow_live=True)
+    with serve(emulator) as url, followed(url, "main", environment="live") as events:
+        kind, data = next(events)
+    assert kind == "whole"
+    assert data["about"] == {"environment": "live", "key": None, "live": True}
+
+
+def test_a_large_world_is_told_by_its_newest_and_its_sums() -> None:
+    seller = Seller.trusted()
+    for _ in range(2500):
+        seller.story()
+    with serve(seller.emulator) as url, followed(url, "main") as events:
+        _, data = next(events)
+        assert [one["number"] for one in data["transactions"]] == list(range(2301, 2501))
+        assert len(data["calls"]) <= 300
+        assert len(data["payers"]) <= 40
+        assert sum(data["counts"].values()) == 2500
+        ended = sum(good + ill for _, good, ill, _ in data["money"]["intervals"])
+        assert ended == data["counts"]["succeeded"] + data["counts"]["failed"]
+        assert int(data["money"]["revenue"]["USDC"]) == 10_000 * data["counts"]["succeeded"]
+        seller.sell()
+        _, change = next(events)
+        assert len(change["transactions"]) == 1
+
+
+def test_an_idle_world_says_only_that_it_is_there(
+    url: str, world: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
+    with followed(url, world) as events:
+        next(events)
+        assert [next(events)[0] for _ in range(3)] == ["beat", "beat", "beat"]
+
+
+def test_it_ends_with_its_world(url: str, worlds: Worlds, world: str, emulator: Emulator) -> None:
+    with followed(url, world) as events:
+        next(events)
+        worlds.drop(world)
+        assert [kind for kind, _ in events][-1] == "gone"
+
+
+def test_it_ends_as_soon_as_the_server_does() -> None:
+    ended = threading.Event()
+    began = threading.Event()
+
+    def follow(url: str) -> None:
+        with followed(url, "main") as events:
+            for _ in events:
+                began.set()
+        ended.set()
+
+    with serve(Emulator()) as url:
+        thread = threading.Thread(target=follow, args=(url,))
+        thread.start()
+        assert began.wait(5)
+        before = time.monotonic()
+    took = time.monotonic() - before
+    thread.join()
+    assert ended.is_set()
+    assert took < 0.9  # the server would cut it off after a second
+
+
+def test_what_there_is_not_cannot_be_followed(url: str, world: str, emulator: Emulator) -> None:
+    address = f"{url}/_emulator/worlds"
+    with httpx.Client(trust_env=False) as client:
+        assert client.get(f"{address}/nowhere/events").json()["code"] == "world_not_found"
+        answer = client.get(f"{address}/{world}/events?environment=dev")
+    assert (answer.status_code, answer.json()["message"]) == (422, "environment is test or live")
