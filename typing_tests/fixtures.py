@@ -27,7 +27,8 @@ def blocking(payer: Payer, emulator: Emulator, paywall: Paywall, client: httpx.C
 
 
 async def awaiting(async_payer: AsyncPayer, emulator: Emulator, client: httpx.AsyncClient) -> None:
-    assert_type(async_payer.get(client, "/report"), Coroutine[Any, Any, Answer])
+    coming: Coroutine[Any, Any, Answer] = async_payer.get(client, "/report")
+    assert_type(await coming, Answer)
     answer = await async_payer("slow").get(client, "/report")
     assert_type(await async_payer.again(answer), Answer)
     assert_type(await emulator.await_for("complete", count=2), list[RecordedCall])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faregate.emulator import Emulator
+from faregate.emulator import Emulator, Fault
 from faregate.emulator.invariants import InvariantBroken
 from faregate.testing import Payer
 
@@ -29,6 +29,7 @@ def test_an_honest_seller_breaks_nothing(payer: Payer, emulator: Emulator) -> No
     emulator.check_invariants()
 
 
+@pytest.mark.faregate(clock="frozen")
 def test_who_buys_the_same_twice_is_rightly_charged_twice(payer: Payer, emulator: Emulator) -> None:
     bought = [payer.get(Honest(emulator), "/report") for _ in range(2)]
 
@@ -64,8 +65,6 @@ def test_what_is_settled_later_does_not_excuse_an_early_release(payer: Payer, em
 
 def test_an_answer_that_never_arrived_allows_nothing(payer: Payer, emulator: Emulator) -> None:
     """The service settled; the seller was not told, and released."""
-    from faregate.emulator import Fault
-
     emulator.faults.add(Fault(kind="silence", when="after", operation="complete"))
     assert payer.get(Hasty(emulator), "/report").body == b"Sunny."
 
@@ -91,6 +90,16 @@ def test_a_charge_beside_an_open_one_is_seen_without_answers(payer: Payer, emula
     slow.anew(slow.get(Greedy(emulator), "/report"))
     emulator.assert_no_double_charge()
     emulator.clock.advance(2)
+
+    with pytest.raises(InvariantBroken, match="for the same payer and URL"):
+        emulator.assert_no_double_charge()
+
+
+@pytest.mark.faregate(clock="frozen")
+def test_a_charge_whose_answer_was_lost_is_seen_without_answers(payer: Payer, emulator: Emulator) -> None:
+    """The first had succeeded by then; the seller did not know."""
+    emulator.faults.add(Fault(kind="silence", when="after", operation="complete"))
+    payer.anew(payer.get(Greedy(emulator), "/report"))
 
     with pytest.raises(InvariantBroken, match="for the same payer and URL"):
         emulator.assert_no_double_charge()

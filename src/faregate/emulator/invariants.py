@@ -1,17 +1,17 @@
 """What must hold of any seller, whatever happened; each rule says what it can and cannot see. Pure."""
 
+import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from faregate.emulator.diary import REMEMBERED, Diary, RecordedCall
+from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.proofs import BadProof, read_payment
 from faregate.emulator.service import Service
 from faregate.emulator.state import FINAL, TransactionRecord
 from faregate.emulator.tokens import TOKENS
-from faregate.merchant.answers import AccessDecision
-from faregate.model import Headers, header_values
+from faregate.model import Headers
 
 
 class InvariantBroken(AssertionError):
@@ -60,7 +60,7 @@ def charged_twice(service: Service, answers: Iterable[Received]) -> Iterator[Fin
     """Purchases charged more than once. Certain: the payers say what was one purchase."""
     purchases: defaultdict[Hashable, dict[str, None]] = defaultdict(dict)
     for answer in answers:
-        record = None if answer.proof is None else _paid_by(service, answer.proof)
+        record = None if answer.proof is None else paid_by(service, answer.proof)
         if record is not None and record.status == "succeeded":
             purchases[answer.purchase][record.id] = None
     for charged in purchases.values():
@@ -68,74 +68,44 @@ def charged_twice(service: Service, answers: Iterable[Received]) -> Iterator[Fin
             yield Finding(f"one purchase was charged {len(charged)} times: {', '.join(charged)}", (*charged,))
 
 
-def charged_while_open(service: Service) -> Iterator[Finding]:
-    """A payer charged twice for one URL, the second time authorized while the first was not final.
+def charged_while_open(service: Service, diary: Diary) -> Iterator[Finding]:
+    """A payer charged twice for one URL, before the seller had been told how the first payment ended.
 
     Not certain: the service is told no query, and a payer may buy the same twice at once. And it does not
-    see a payer who was asked again after the first payment had succeeded.
+    see a payer who was asked again after that.
     """
-    for books in service.books.values():
-        before: dict[tuple[str, str], TransactionRecord] = {}
-        for record in books.transactions.values():
-            if record.status != "succeeded":
-                continue
-            use = record.payer.id, record.sale.request.resource.url
-            first = before.get(use)
-            if first is not None and record.created_at < first.history[-1][0]:
-                ids = first.id, record.id
-                yield Finding(f"{ids[1]} was charged beside {ids[0]}, for the same payer and URL", ids)
-            if first is None or record.history[-1][0] > first.history[-1][0]:
-                before[use] = record
-
-
-def released_unpaid(service: Service, diary: Diary, answers: Iterable[Received]) -> Iterator[Finding]:
-    """Results that left for a proof before its complete was answered `succeeded`, with its proof of payment.
-
-    A result is a 2xx with a body, but a 202 that names a transaction and has no `PAYMENT-RESPONSE` is a
-    request to wait. What was asked for without a proof, or had no price, is not judged.
-    """
-    calls = list(diary)
-    for answer in answers:
-        if answer.proof is None or not answer.priced or not _is_result(answer):
+    begun, told = _first_calls(diary)
+    before: dict[tuple[str, str], TransactionRecord] = {}
+    for record in _records(service):
+        if record.status != "succeeded" or record.id not in begun:
             continue
-        told = [call for call in calls if call.number <= answer.calls and _carries(call, answer.proof)]
-        if any(_allows(call) for call in told):
+        use = record.payer.id, record.sale.request.resource.url
+        first = before.get(use)
+        if first is not None and begun[record.id] < told.get(first.id, diary.count + 1):
+            ids = first.id, record.id
+            yield Finding(f"{ids[1]} was charged beside {ids[0]}, for the same payer and URL", ids)
+        before[use] = record
+
+
+def _first_calls(diary: Diary) -> tuple[dict[str, int], dict[str, int]]:
+    """The call with which each transaction began, and the one whose answer told the seller its end."""
+    begun: dict[str, int] = {}
+    told: dict[str, int] = {}
+    for call in diary:
+        if call.transaction is None or call.status != 200:
             continue
-        record = _paid_by(service, answer.proof)
-        if diary.count > REMEMBERED and record is not None and record.status == "succeeded":
-            continue  # what allowed it may be forgotten
-        about = "no transaction" if record is None else f"{record.id}, now {record.status}"
-        yield Finding(
-            f"a result ({answer.status}) left before the service proved its payment: {about}",
-            () if record is None else (record.id,),
-        )
+        if call.operation == "access":
+            begun.setdefault(call.transaction, call.number)
+        elif call.delivery is not None and call.delivery.ending == "whole" and _tells_the_end(call):
+            told.setdefault(call.transaction, call.number)
+    return begun, told
 
 
-def _is_result(answer: Received) -> bool:
-    if not (200 <= answer.status < 300 and answer.body):
-        return False
-    proven = bool(header_values(answer.headers, "payment-response"))
-    return proven or answer.status != 202 or b'"transaction_id"' not in answer.body
-
-
-def _carries(call: RecordedCall, proof: str) -> bool:
-    return header_values(call.request.headers, "payment-signature") == [proof]
-
-
-def _allows(call: RecordedCall) -> bool:
-    """Whether the seller was told, in a whole answer, that it may release."""
-    delivery = call.delivery
-    if delivery is None or delivery.ending != "whole" or delivery.response.status != 200:
-        return False
-    if call.operation == "access":
-        return _is_free(delivery.response.body)
-    return call.operation == "complete" and delivery.response.first("payment-response") is not None
-
-
-def _is_free(body: bytes) -> bool:
+def _tells_the_end(call: RecordedCall) -> bool:
+    """Complete and the read of one transaction say its status."""
     try:
-        return AccessDecision.model_validate_json(body).transaction_id is None
-    except ValueError:
+        return json.loads(call.response.body if call.response else b"null")["status"] in FINAL
+    except (ValueError, TypeError, KeyError):
         return False
 
 
@@ -144,7 +114,7 @@ def _records(service: Service) -> Iterator[TransactionRecord]:
         yield from books.transactions.values()
 
 
-def _paid_by(service: Service, proof: str) -> TransactionRecord | None:
+def paid_by(service: Service, proof: str) -> TransactionRecord | None:
     """The transaction that this proof authorized."""
     try:
         payment = read_payment(proof)

@@ -14,6 +14,7 @@ from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.expectations import Expectation, check
 from faregate.emulator.invariants import Finding, InvariantBroken, Received
 from faregate.emulator.matching import Match, Wanted, fits, wanted
+from faregate.emulator.releases import released_unpaid
 from faregate.emulator.service import Service
 
 T = TypeVar("T")
@@ -125,12 +126,12 @@ class Witness(ABC):
 
         With the `answers` that payers got this is certain: they know what was one purchase, and for each
         at most one transaction may have succeeded. Without them the service only sees two charges of one
-        payer for one URL, the second authorized while the first was not final. It is told no query, so
-        that a payer who buys the same path twice at once looks the same; and it does not see a payer who
-        was asked to pay again later.
+        payer for one URL, the second authorized before the seller was told how the first had ended. It is
+        told no query, so that a payer who buys the same path twice at once looks the same; and it does
+        not see a payer who was asked to pay again later.
         """
         if answers is None:
-            _none(self.look(lambda service, _: list(invariants.charged_while_open(service))))
+            _none(self.look(lambda service, diary: list(invariants.charged_while_open(service, diary))))
         else:
             given = list(answers)
             _none(self.look(lambda service, _: list(invariants.charged_twice(service, given))))
@@ -144,7 +145,7 @@ class Witness(ABC):
         requests that never were answered 402.
         """
         given = list(answers)
-        _none(self.look(lambda service, diary: list(invariants.released_unpaid(service, diary, given))))
+        _none(self.look(lambda service, diary: list(released_unpaid(service, diary, given))))
 
     def check_invariants(self, answers: Iterable[Received] | None = None) -> None:
         """All of them, that of released results only if the `answers` that payers got are given."""

@@ -69,7 +69,7 @@ async def list_invariants(request: Request) -> Response:
     """Each with what breaks it; empty lists are good. What payers received cannot be known here."""
     world = world_of(request)
     doubtful, unsettled = world.look(
-        lambda service, _: (list(charged_while_open(service)), list(left_open(service)))
+        lambda service, diary: (list(charged_while_open(service, diary)), list(left_open(service)))
     )
     return told({"no_double_charge": _findings(doubtful), "all_settled": _findings(unsettled)})
 
