@@ -29,6 +29,14 @@ def test_an_honest_seller_breaks_nothing(payer: Payer, emulator: Emulator) -> No
     emulator.check_invariants()
 
 
+def test_what_has_become_free_may_leave_for_a_payment_too(payer: Payer, emulator: Emulator) -> None:
+    refused = payer("poor").get(Honest(emulator), "/report")
+    emulator.require_payment("daily_report", False)
+    assert payer.again(refused).body == b"Sunny."
+
+    emulator.check_invariants(payer.answers)
+
+
 @pytest.mark.faregate(clock="frozen")
 def test_who_buys_the_same_twice_is_rightly_charged_twice(payer: Payer, emulator: Emulator) -> None:
     bought = [payer.get(Honest(emulator), "/report") for _ in range(2)]
