@@ -2,19 +2,24 @@
 
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
+from flask import Flask
 
 from faregate import Paywall
 from faregate.emulator import TEST_KEY, Emulator, Revision
 from faregate.errors import Misconfigured
 from faregate.fastapi import PaywallMiddleware, paid
+from faregate.flask import Faregate
 from faregate.testing import AsyncPayer, Payer, plugged
+from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests.plugin.suites import run
 
 APP = FastAPI()
@@ -80,6 +85,36 @@ def test_the_paywall_is_of_this_emulator(paywall: Paywall, emulator: Emulator, p
     assert answer.instructions is not None
     assert answer.instructions["resource"]["url"] == "https://seller.example/everything/is"
     assert [call.resource for call in emulator.calls("access")] == ["text_summary"]
+
+
+def flask_shop(paywall: Paywall) -> Any:
+    app, extension = Flask(__name__), Faregate()
+
+    @app.get("/report")
+    @extension.require("daily_report")
+    def report() -> dict[str, str]:
+        return {"report": "Sunny."}
+
+    extension.init_app(app, paywall)
+    return app.test_client()
+
+
+def wsgi_shop(paywall: Paywall) -> Any:
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [b'{"report": "Sunny."}']
+
+    sold = WSGIMiddleware(app, paywall, offers={"/report": "daily_report"})
+    return httpx.Client(transport=httpx.WSGITransport(sold), base_url="http://testserver")
+
+
+@pytest.mark.parametrize("shop", [flask_shop, wsgi_shop])
+def test_a_door_is_given_the_paywall(shop: Callable[[Paywall], Any], paywall: Paywall, payer: Payer) -> None:
+    client = shop(paywall)
+    answer = payer.get(client, "/report")
+    assert (answer.paid, answer.json) == (True, {"report": "Sunny."})
+    assert payer.again(answer).body == answer.body
+    assert payer.underpaid(client, "/report").status == 402
 
 
 def test_each_test_has_a_world_behind_one_server(
