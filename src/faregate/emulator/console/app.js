@@ -1,11 +1,11 @@
 // The console: puts the parts together, and the keyboard.
 
 import * as controls from "./controls.js";
-import { copy, environment } from "./copy.js";
+import {copy, environment} from "./copy.js";
 import * as detail from "./detail.js";
-import { $, toast } from "./dom.js";
+import {$, toast} from "./dom.js";
 import * as faults from "./faults.js";
-import { follow, known } from "./feed.js";
+import {follow, known} from "./feed.js";
 import * as list from "./list.js";
 import * as panels from "./panels.js";
 import * as plot from "./plot.js";
@@ -80,8 +80,8 @@ function close() {
 }
 
 const shown = () => known.transactions.get(open);
-const act = (what) => shown() && detail.act(open, what);
-const move = (by) => {
+const act = what => shown() && detail.act(open, what);
+const move = by => {
 	const id = list.step(by);
 	if (open !== null && id && !narrow.matches) show(id, true);
 };
@@ -98,19 +98,13 @@ const KEYS = {
 	p: () => shown() && detail.copyOf.p(shown()),
 	a: () => controls.advance(1),
 	" ": controls.freezeOrRun,
-	"?": () => $("keys").showModal(),
+	"?": () => $("keys").showModal()
 };
 
-document.addEventListener("keydown", (event) => {
-	const { target, key } = event,
+document.addEventListener("keydown", event => {
+	const {target, key} = event,
 		inList = target.closest?.("#list");
-	if (
-		event.ctrlKey ||
-		event.metaKey ||
-		event.altKey ||
-		$("keys").open ||
-		target.closest?.("input, select, textarea")
-	)
+	if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open || target.closest?.("input, select, textarea"))
 		return;
 	if (key === " " && target !== document.body) return;
 	if (key.startsWith("Arrow") && !inList && target !== document.body) return;

@@ -1,15 +1,15 @@
 // The header: which world, its clock, its state.
 
-import { $, el, toast } from "./dom.js";
-import { known, present, tell } from "./feed.js";
-import { day, time } from "./format.js";
+import {$, el, toast} from "./dom.js";
+import {attempt, known, present} from "./feed.js";
+import {day, time} from "./format.js";
 
 /** `go(world, environment)` shows another. */
 export function setUp(go) {
 	$("world").addEventListener("change", () => go($("world").value, known.environment));
 	$("environment").addEventListener("change", () => go(known.world, $("environment").value));
 	$("freeze").addEventListener("click", freezeOrRun);
-	$("rate").addEventListener("change", () => attempt("POST", "clock", { run: Number($("rate").value) }));
+	$("rate").addEventListener("change", () => attempt("POST", "clock", {run: Number($("rate").value)}));
 	for (const one of document.querySelectorAll("[data-advance]")) {
 		one.addEventListener("click", () => advance(Number(one.dataset.advance)));
 	}
@@ -22,11 +22,11 @@ export function setUp(go) {
 	$("help").addEventListener("click", () => $("keys").showModal());
 }
 
-export const advance = (seconds) => attempt("POST", "clock", { advance: seconds });
+export const advance = seconds => attempt("POST", "clock", {advance: seconds});
 
 export function freezeOrRun() {
 	const frozen = known.clock?.mode === "frozen";
-	return attempt("POST", "clock", frozen ? { run: Number($("rate").value) } : { freeze: null });
+	return attempt("POST", "clock", frozen ? {run: Number($("rate").value)} : {freeze: null});
 }
 
 let sure;
@@ -39,33 +39,23 @@ async function reset() {
 		return;
 	}
 	$("reset").textContent = "Reset";
-	if (await attempt("POST", "reset")) toast("This world begins anew.");
+	await attempt("POST", "reset", undefined, "This world begins anew.");
 }
 
 async function restore() {
 	const name = $("restore").value;
 	$("restore").value = "";
-	if (name && (await attempt("POST", `snapshots/${encodeURIComponent(name)}/restore`)))
-		toast(`It is again as at ${name}.`);
-}
-
-async function attempt(method, path, body) {
-	try {
-		return await tell(method, path, body);
-	} catch (error) {
-		toast(error.message);
-		return null;
-	}
+	if (name) await attempt("POST", `snapshots/${encodeURIComponent(name)}/restore`, undefined, `It is again as at ${name}.`);
 }
 
 export function draw(parts) {
 	if (parts.worlds) {
-		$("world").replaceChildren(...known.worlds.map((name) => el("option", { value: name, text: name })));
+		$("world").replaceChildren(...known.worlds.map(name => el("option", {value: name, text: name})));
 		$("world").value = known.world;
 	}
 	if (parts.snapshots) {
-		const names = known.snapshots.map((name) => el("option", { value: name, text: name }));
-		$("restore").replaceChildren(el("option", { value: "", text: "Restore…" }), ...names.reverse());
+		const names = known.snapshots.map(name => el("option", {value: name, text: name}));
+		$("restore").replaceChildren(el("option", {value: "", text: "Restore…"}), ...names.reverse());
 		$("restore").disabled = !names.length;
 	}
 	if (parts.about) {
@@ -73,10 +63,10 @@ export function draw(parts) {
 		$("environment").value = known.environment;
 	}
 	if (parts.clock) {
-		const { mode, rate } = known.clock;
-		$("mode").textContent = { frozen: "❚❚ frozen", real: "▶ running", scaled: `▶▶ ${rate}×` }[mode];
+		const {mode, rate} = known.clock;
+		$("mode").textContent = {frozen: "❚❚ frozen", real: "▶ running", scaled: `▶▶ ${rate}×`}[mode];
 		$("freeze").textContent = mode === "frozen" ? "Run" : "Freeze";
-		if ([...$("rate").options].some((one) => one.value === String(rate))) $("rate").value = String(rate);
+		if ([...$("rate").options].some(one => one.value === String(rate))) $("rate").value = String(rate);
 	}
 }
 

@@ -1,19 +1,16 @@
 // What can be copied: a transaction or a call as curl, the environment of an app.
 
-import { toast } from "./dom.js";
-import { base, known } from "./feed.js";
+import {toast} from "./dom.js";
+import {base, known} from "./feed.js";
 
 /** In single quotes, for any POSIX shell. */
-export const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+export const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
 
 const bearer = () =>
-	known.about?.key
-		? quoted(`Authorization: Bearer ${known.about.key}`)
-		: '"Authorization: Bearer $FAREGATE_API_KEY"';
+	known.about?.key ? quoted(`Authorization: Bearer ${known.about.key}`) : '"Authorization: Bearer $FAREGATE_API_KEY"';
 
 /** Reads the transaction. */
-export const curlOf = (one) =>
-	`curl -sS ${quoted(`${base}/merchant/v1/transactions/${one.id}`)} -H ${bearer()}`;
+export const curlOf = one => `curl -sS ${quoted(`${base}/merchant/v1/transactions/${one.id}`)} -H ${bearer()}`;
 
 /** The call again; a proof is not repeated, it is the payer's. */
 export function curlOfCall(call) {
@@ -28,15 +25,6 @@ export const environment = () =>
 	`export FAREGATE_BASE_URL=${base}\nexport FAREGATE_API_KEY=${known.about?.key ?? "..."}`;
 
 export async function copy(text, what) {
-	try {
-		await navigator.clipboard.writeText(text);
-	} catch {
-		const area = document.createElement("textarea");
-		area.value = text;
-		document.body.append(area);
-		area.select();
-		document.execCommand("copy");
-		area.remove();
-	}
+	await navigator.clipboard.writeText(text);
 	toast(`Copied ${what}.`);
 }

@@ -1,11 +1,11 @@
 // One transaction: its story, its decoded headers, its calls, and what can be done with it.
 
-import { copy, curlOf, curlOfCall } from "./copy.js";
-import { $, el, glyph, redraw, toast } from "./dom.js";
-import { known, tell } from "./feed.js";
-import { amount, between, duration, rule, time } from "./format.js";
-import { pytestOf } from "./pytest.js";
-import { isFinal, moments, PENDING } from "./story.js";
+import {copy, curlOf, curlOfCall} from "./copy.js";
+import {$, el, glyph, redraw} from "./dom.js";
+import {attempt, known} from "./feed.js";
+import {amount, between, duration, rule, time} from "./format.js";
+import {pytestOf} from "./pytest.js";
+import {isFinal, moments, PENDING} from "./story.js";
 
 const unfolded = new Set();
 let shut = () => {};
@@ -14,11 +14,10 @@ export function setUp(closed) {
 	shut = closed;
 	$("detail").addEventListener(
 		"toggle",
-		(event) => {
-			if (event.target.dataset.part)
-				unfolded[event.target.open ? "add" : "delete"](event.target.dataset.part);
+		event => {
+			if (event.target.dataset.part) unfolded[event.target.open ? "add" : "delete"](event.target.dataset.part);
 		},
-		true,
+		true
 	);
 }
 
@@ -27,7 +26,7 @@ export function draw(id) {
 	if (!one) return false;
 	redraw($("detail"), [
 		bar(one.status, `${one.status} · ${one.resource} · ${amount(one.amount)} ${one.asset}`),
-		el("div", { class: "in" }, actions(one), steps(one), facts(one), ...headers(one), ...calls(one)),
+		el("div", {class: "in"}, actions(one), steps(one), facts(one), ...headers(one), ...calls(one))
 	]);
 	return true;
 }
@@ -42,11 +41,11 @@ export function drawCall(number) {
 		bar(state, `${call.operation ?? call.path} · ${call.status}`),
 		el(
 			"div",
-			{ class: "in" },
+			{class: "in"},
 			callPart(call),
 			part("PAYMENT-REQUIRED", call.asked),
-			part("PAYMENT-SIGNATURE", call.proof),
-		),
+			part("PAYMENT-SIGNATURE", call.proof)
+		)
 	]);
 	return true;
 }
@@ -54,63 +53,50 @@ export function drawCall(number) {
 function bar(state, text) {
 	return el(
 		"div",
-		{ class: "bar" },
-		el("h2", { id: "detail-title", class: `is-${state}` }, glyph(state), ` ${text}`),
+		{class: "bar"},
+		el("h2", {id: "detail-title", class: `is-${state}`}, glyph(state), ` ${text}`),
 		el("button", {
 			"data-key": "close",
 			"aria-keyshortcuts": "Escape",
 			text: "Close",
-			onclick: () => shut(),
-		}),
+			onclick: () => shut()
+		})
 	);
 }
 
 function actions(one) {
-	const button = (key, text, kind, action) =>
-		el("button", { "data-key": key, class: kind, text, onclick: action });
+	const button = (key, text, kind, action) => el("button", {"data-key": key, class: kind, text, onclick: action});
 	return el(
 		"div",
-		{ class: "actions" },
+		{class: "actions"},
 		PENDING.includes(one.status) ? button("settle", "Settle", "primary", () => act(one.id, "settle")) : null,
 		isFinal(one) ? null : button("fail", "Fail", "danger", () => act(one.id, "fail")),
 		button("curl", "Copy as curl", null, () => copyOf.c(one)),
-		button("pytest", "Copy as pytest case", null, () => copyOf.p(one)),
+		button("pytest", "Copy as pytest case", null, () => copyOf.p(one))
 	);
 }
 
-/** Settles or fails it, or says why not. */
-export async function act(id, what) {
-	try {
-		await tell("POST", `transactions/${id}/${what}`);
-	} catch (error) {
-		toast(error.message);
-	}
-}
+export const act = (id, what) => attempt("POST", `transactions/${id}/${what}`);
 
 export const copyOf = {
-	c: (one) => copy(curlOf(one), "a curl command"),
-	p: (one) => copy(pytestOf(one), "a pytest case"),
+	c: one => copy(curlOf(one), "a curl command"),
+	p: one => copy(pytestOf(one), "a pytest case")
 };
 
 function steps(one) {
 	const all = moments(one);
 	return el(
 		"ol",
-		{ class: "steps" },
+		{class: "steps"},
 		all.map((step, i) =>
 			el(
 				"li",
 				{},
 				glyph(step.state),
-				el(
-					"span",
-					{},
-					step.text,
-					i ? el("small", { text: `  +${duration(between(all[i - 1].at, step.at))}` }) : null,
-				),
-				el("time", { datetime: step.at, text: time(step.at) }),
-			),
-		),
+				el("span", {}, step.text, i ? el("small", {text: `  +${duration(between(all[i - 1].at, step.at))}`}) : null),
+				el("time", {datetime: step.at, text: time(step.at)})
+			)
+		)
 	);
 }
 
@@ -128,20 +114,20 @@ function facts(one) {
 				.map(([name, value]) => `${name} = ${value}`)
 				.join(", "),
 		"failure code": one.completed?.failure_code,
-		"transaction hash": one.transaction_hash,
+		"transaction hash": one.transaction_hash
 	});
 }
 
 function headers(one) {
-	const calls = one.calls.map((number) => known.calls.get(number)).filter(Boolean);
+	const calls = one.calls.map(number => known.calls.get(number)).filter(Boolean);
 	const asked = known.calls.get(one.asked?.number)?.asked;
-	const answered = calls.map((call) => call.answered).find(Boolean);
+	const answered = calls.map(call => call.answered).find(Boolean);
 	return [
-		el("h3", { text: "Decoded headers" }),
+		el("h3", {text: "Decoded headers"}),
 		part("PAYMENT-REQUIRED", asked),
 		part("PAYMENT-SIGNATURE", one.proof),
 		part("PAYMENT-RESPONSE", answered),
-		part("Receipt", one.receipt),
+		part("Receipt", one.receipt)
 	];
 }
 
@@ -149,41 +135,39 @@ function part(name, value) {
 	if (!value) return null;
 	return el(
 		"details",
-		{ "data-part": name, open: unfolded.has(name) },
-		el("summary", { "data-key": `part ${name}` }, el("b", { text: name })),
-		pairs(flat(value)),
+		{"data-part": name, open: unfolded.has(name)},
+		el("summary", {"data-key": `part ${name}`}, el("b", {text: name})),
+		pairs(flat(value))
 	);
 }
 
 /** `{ a: { b: 1 } }` as `{ "a.b": 1 }`; moments of x402 are told in words as well. */
 function flat(value, before = "") {
 	return Object.entries(value).reduce((found, [name, inner]) => {
-		if (inner !== null && typeof inner === "object") return { ...found, ...flat(inner, `${before}${name}.`) };
+		if (inner !== null && typeof inner === "object") return {...found, ...flat(inner, `${before}${name}.`)};
 		const valid = /^valid(After|Before)$/.test(name) && Number(inner) > 0 && Number(inner) < 8e12;
 		return {
 			...found,
-			[before + name]: valid ? `${inner} (${new Date(inner * 1000).toISOString().slice(0, 19)}Z)` : inner,
+			[before + name]: valid ? `${inner} (${new Date(inner * 1000).toISOString().slice(0, 19)}Z)` : inner
 		};
 	}, {});
 }
 
 function pairs(given) {
-	const told = Object.entries(given).filter(
-		([, value]) => value !== null && value !== undefined && value !== "",
-	);
+	const told = Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== "");
 	return el(
 		"dl",
-		{ class: "pairs" },
-		told.flatMap(([name, value]) => [el("dt", { text: name }), el("dd", { text: String(value) })]),
+		{class: "pairs"},
+		told.flatMap(([name, value]) => [el("dt", {text: name}), el("dd", {text: String(value)})])
 	);
 }
 
 function calls(one) {
 	const numbers = one.asked ? [one.asked.number, ...one.calls] : one.calls;
-	const found = numbers.map((number) => known.calls.get(number)).filter(Boolean);
+	const found = numbers.map(number => known.calls.get(number)).filter(Boolean);
 	return [
-		el("h3", { text: found.length ? "Calls" : "Its calls are no longer remembered here" }),
-		...found.map(callPart),
+		el("h3", {text: found.length ? "Calls" : "Its calls are no longer remembered here"}),
+		...found.map(callPart)
 	];
 }
 
@@ -191,38 +175,38 @@ function calls(one) {
 function callPart(call) {
 	return el(
 		"details",
-		{ "data-part": `call ${call.number}`, open: unfolded.has(`call ${call.number}`) },
+		{"data-part": `call ${call.number}`, open: unfolded.has(`call ${call.number}`)},
 		el(
 			"summary",
-			{ "data-key": `call ${call.number}` },
-			el("span", { class: "faint", text: `${time(call.at)} ` }),
-			el("b", { text: call.operation ?? call.path }),
+			{"data-key": `call ${call.number}`},
+			el("span", {class: "faint", text: `${time(call.at)} `}),
+			el("b", {text: call.operation ?? call.path}),
 			` ${call.status ?? "no answer"} `,
-			...tags(call),
+			...tags(call)
 		),
-		call.refusal ? el("p", { text: `${call.refusal.code}: ${call.refusal.message}` }) : null,
+		call.refusal ? el("p", {text: `${call.refusal.code}: ${call.refusal.message}`}) : null,
 		pairs({
 			call: `${call.method} ${call.path}`,
 			body: call.body,
-			delay: call.delay ? `${call.delay} s` : null,
+			delay: call.delay ? `${call.delay} s` : null
 		}),
 		el(
 			"div",
-			{ class: "actions" },
+			{class: "actions"},
 			el("button", {
 				class: "small",
 				"data-key": `curl ${call.number}`,
 				text: "Copy as curl",
-				onclick: () => copy(curlOfCall(call), "a curl command"),
-			}),
-		),
+				onclick: () => copy(curlOfCall(call), "a curl command")
+			})
+		)
 	);
 }
 
 /** The fault that struck, and what became of the answer. */
 export function tags(call) {
-	const ending = { silence: "never answered", reset: "reset", cut: "cut off" }[call.ending];
+	const ending = {silence: "never answered", reset: "reset", cut: "cut off"}[call.ending];
 	return [call.fault, ending, call.delay ? `+${duration(call.delay * 1000)}` : null]
 		.filter(Boolean)
-		.map((text) => el("span", { class: "tag broken", text }));
+		.map(text => el("span", {class: "tag broken", text}));
 }

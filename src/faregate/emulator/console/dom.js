@@ -1,6 +1,6 @@
 // Elements. Whatever comes from outside goes in as text, never as markup.
 
-export const $ = (id) => document.getElementById(id);
+export const $ = id => document.getElementById(id);
 
 /** An element: attributes, `on...` listeners, `text`, and children. Null attributes are left out. */
 export function el(tag, given = {}, ...children) {
@@ -18,30 +18,30 @@ function filled(node, given, children) {
 		else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
 		else node.setAttribute(name, value === true ? "" : value);
 	}
-	node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+	node.append(...children.flat().filter(child => child !== null && child !== undefined));
 	return node;
 }
 
 const SHAPES = {
-	authorized: [["circle", { cx: 8, cy: 8, r: 5.5 }]],
+	authorized: [["circle", {cx: 8, cy: 8, r: 5.5}]],
 	settling: [
-		["circle", { cx: 8, cy: 8, r: 5.5 }],
-		["path", { d: "M8 2.5a5.5 5.5 0 0 1 0 11z", class: "full" }],
+		["circle", {cx: 8, cy: 8, r: 5.5}],
+		["path", {d: "M8 2.5a5.5 5.5 0 0 1 0 11z", class: "full"}]
 	],
 	reconciling: [
-		["path", { d: "M8 1.8 14.2 8 8 14.2 1.8 8z" }],
-		["path", { d: "M8 1.8 14.2 8 8 14.2z", class: "full" }],
+		["path", {d: "M8 1.8 14.2 8 8 14.2 1.8 8z"}],
+		["path", {d: "M8 1.8 14.2 8 8 14.2z", class: "full"}]
 	],
-	succeeded: [["path", { d: "M2.5 8.5 6.5 12.5 13.5 4" }]],
-	failed: [["path", { d: "M3.5 3.5 12.5 12.5M12.5 3.5 3.5 12.5" }]],
-	asked: [["path", { d: "M3 3h10v10H3z" }]],
-	complete: [["path", { d: "M8 3v10M3 8h10" }]],
+	succeeded: [["path", {d: "M2.5 8.5 6.5 12.5 13.5 4"}]],
+	failed: [["path", {d: "M3.5 3.5 12.5 12.5M12.5 3.5 3.5 12.5"}]],
+	asked: [["path", {d: "M3 3h10v10H3z"}]],
+	complete: [["path", {d: "M8 3v10M3 8h10"}]]
 };
 
 /** The shape of a state, in its colour. */
 export function glyph(state) {
 	const parts = SHAPES[state].map(([tag, given]) => svg(tag, given));
-	return svg("svg", { class: `glyph is-${state}`, viewBox: "0 0 16 16", "aria-hidden": "true" }, parts);
+	return svg("svg", {class: `glyph is-${state}`, viewBox: "0 0 16 16", "aria-hidden": "true"}, parts);
 }
 
 let ending;
@@ -60,5 +60,5 @@ export function redraw(holder, children) {
 	holder.scrollTop = scrolled;
 	if (!focused) return;
 	const same = [...holder.querySelectorAll("[data-key]")];
-	(same.find((one) => one.dataset.key === focused) ?? same[0])?.focus({ preventScroll: true });
+	(same.find(one => one.dataset.key === focused) ?? same[0])?.focus({preventScroll: true});
 }

@@ -1,7 +1,7 @@
 // What goes wrong on purpose: the faults there are, named modes, and a form for one more.
 
-import { $, el, redraw, toast } from "./dom.js";
-import { known, tell } from "./feed.js";
+import {$, el, redraw} from "./dom.js";
+import {attempt, known} from "./feed.js";
 
 const OPERATIONS = [
 	"access",
@@ -11,7 +11,7 @@ const OPERATIONS = [
 	"payers",
 	"resources",
 	"contracts",
-	"execution",
+	"execution"
 ];
 const WHEN = ["when", ["before", "after"]];
 const SECONDS = ["seconds", 2],
@@ -28,28 +28,26 @@ const KINDS = {
 	"missing-header": [HEADER],
 	"doubled-header": [HEADER],
 	"stale-read": [["seconds", ""]],
-	"refused-repeat": [["status", 409]],
+	"refused-repeat": [["status", 409]]
 };
 const NUMBERS = ["seconds", "status", "retry_after", "times"];
 
 export function setUp() {
-	$("clear-faults").addEventListener("click", () =>
-		attempt("DELETE", "faults", undefined, "No faults any more."),
-	);
+	$("clear-faults").addEventListener("click", () => attempt("DELETE", "faults", undefined, "No faults any more."));
 	$("add-fault").replaceChildren(
 		choice("mode", "Play a mode", ["", ...(known.faults?.modes ?? [])]),
 		choice("kind", "or add a fault", Object.keys(KINDS)),
 		choice("operation", "to", ["", ...OPERATIONS], "any operation"),
 		field("times", "times (empty: always)", 1),
-		el("span", { id: "parameters", class: "wide form", "data-bare": "" }),
-		el("button", { class: "wide", type: "submit", text: "Add fault" }),
+		el("span", {id: "parameters", class: "wide form", "data-bare": ""}),
+		el("button", {class: "wide", type: "submit", text: "Add fault"})
 	);
 	const form = $("add-fault");
 	form.elements.kind.addEventListener("change", ask);
 	form.elements.mode.addEventListener("change", () => {
 		play(form.elements.mode.value);
 	});
-	form.addEventListener("submit", (event) => {
+	form.addEventListener("submit", event => {
 		event.preventDefault();
 		add(new FormData(form));
 	});
@@ -63,8 +61,8 @@ function ask() {
 		...asked.map(([name, given]) =>
 			Array.isArray(given)
 				? choice(name, `${name} it acts`, given, null, "after")
-				: field(name, name.replace("_", " "), given),
-		),
+				: field(name, name.replace("_", " "), given)
+		)
 	);
 }
 
@@ -75,75 +73,62 @@ const choice = (name, text, options, empty = "choose", chosen = null) =>
 		text,
 		el(
 			"select",
-			{ name },
-			options.map((one) => el("option", { value: one, selected: one === chosen, text: one || empty })),
-		),
+			{name},
+			options.map(one => el("option", {value: one, selected: one === chosen, text: one || empty}))
+		)
 	);
 
 const field = (name, text, value) =>
-	el("label", {}, text, el("input", { name, value, inputmode: NUMBERS.includes(name) ? "decimal" : null }));
+	el("label", {}, text, el("input", {name, value, inputmode: NUMBERS.includes(name) ? "decimal" : null}));
 
 function add(data) {
-	const fault = { kind: data.get("kind"), times: null };
+	const fault = {kind: data.get("kind"), times: null};
 	for (const [name, value] of data) {
 		if (name !== "mode" && value !== "") fault[name] = NUMBERS.includes(name) ? Number(value) : value;
 	}
 	attempt("POST", "faults", fault, `Added ${fault.kind}.`);
 }
 
-const play = (mode) => mode && attempt("POST", "faults", { mode }, `Plays ${mode}.`);
-
-async function attempt(method, path, body, said) {
-	try {
-		await tell(method, path, body);
-		toast(said);
-	} catch (error) {
-		toast(error.message);
-	}
-}
+const play = mode => mode && attempt("POST", "faults", {mode}, `Plays ${mode}.`);
 
 export function draw() {
-	const { faults, mode, modes } = known.faults,
+	const {faults, mode, modes} = known.faults,
 		select = $("add-fault").elements.mode;
-	if (select.options.length < 2)
-		select.append(...modes.map((one) => el("option", { value: one, text: one })));
+	if (select.options.length < 2) select.append(...modes.map(one => el("option", {value: one, text: one})));
 	select.value = mode && mode !== "clean" ? mode : "";
 	$("clear-faults").disabled = !faults.length;
-	const rows = faults.map(({ id, struck, fault }) =>
+	const rows = faults.map(({id, struck, fault}) =>
 		el(
 			"li",
 			{},
 			el(
 				"span",
 				{},
-				el("b", { text: fault.kind }),
+				el("b", {text: fault.kind}),
 				` ${about(fault)}`,
 				el("span", {
 					class: "faint",
-					text: ` struck ${struck}${fault.times === null ? "" : ` of ${fault.times}`}`,
-				}),
+					text: ` struck ${struck}${fault.times === null ? "" : ` of ${fault.times}`}`
+				})
 			),
 			el("button", {
 				class: "small",
 				"data-key": id,
 				"aria-label": `Remove ${id}`,
 				text: "Remove",
-				onclick: () => attempt("DELETE", `faults/${id}`, undefined, `Removed ${id}.`),
-			}),
-		),
+				onclick: () => attempt("DELETE", `faults/${id}`, undefined, `Removed ${id}.`)
+			})
+		)
 	);
-	redraw(
-		$("faults"),
-		rows.length ? rows : [el("li", { class: "faint", text: "Nothing goes wrong on purpose." })],
-	);
+	redraw($("faults"), rows.length ? rows : [el("li", {class: "faint", text: "Nothing goes wrong on purpose."})]);
 }
 
 function about(fault) {
-	const { kind, times, operation, ...rest } = fault;
+	const {kind, times, operation, ...rest} = fault;
 	return [
 		operation ?? "any operation",
 		...Object.entries(rest).map(
-			([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`,
-		),
+			([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`
+		)
 	].join(", ");
 }

@@ -15,9 +15,9 @@ export function amount(atomic) {
 	return `${value < 0n ? "−" : ""}${whole}.${fraction}`;
 }
 
-export const short = (text) => (text.length > 14 ? `${text.slice(0, 6)}…${text.slice(-4)}` : text);
+export const short = text => (text.length > 14 ? `${text.slice(0, 6)}…${text.slice(-4)}` : text);
 
-export const payerName = (one) => one.payer_name ?? short(one.payer);
+export const payerName = one => one.payer_name ?? short(one.payer);
 
 /** Milliseconds between two moments, which may have microseconds. */
 export const between = (from, to) => Date.parse(to) - Date.parse(from);
@@ -34,9 +34,9 @@ export function duration(ms) {
 }
 
 /** The time of day with milliseconds, UTC. */
-export const time = (moment) => new Date(moment).toISOString().slice(11, 23);
+export const time = moment => new Date(moment).toISOString().slice(11, 23);
 
-export const day = (moment) => new Date(moment).toISOString().slice(0, 10);
+export const day = moment => new Date(moment).toISOString().slice(0, 10);
 
 /** How a payment is to end, in words. */
 export function rule(plan) {

@@ -1,35 +1,30 @@
 // The panels beside the list: sums, payers with their balances as they move, the newest calls.
 
-import { tags } from "./detail.js";
-import { $, el, glyph, redraw } from "./dom.js";
-import { known } from "./feed.js";
-import { amount, short, time } from "./format.js";
+import {tags} from "./detail.js";
+import {$, el, glyph, redraw} from "./dom.js";
+import {known} from "./feed.js";
+import {amount, short, time} from "./format.js";
 
 const CALLS = 60;
 const moved = new Map();
 let before = new Map();
 
 export function sums() {
-	const { authorized = 0, settling = 0, reconciling = 0, succeeded = 0, failed = 0 } = known.counts ?? {};
+	const {authorized = 0, settling = 0, reconciling = 0, succeeded = 0, failed = 0} = known.counts ?? {};
 	const revenue = known.money?.revenue ?? {},
 		assets = [...new Set(["USDC", ...Object.keys(revenue)])];
 	$("sums").replaceChildren(
-		...assets.map((asset) => sum(amount(revenue[asset] ?? "0"), `${asset} taken`)),
+		...assets.map(asset => sum(amount(revenue[asset] ?? "0"), `${asset} taken`)),
 		sum(succeeded, "succeeded", "succeeded"),
 		sum(failed, "failed", "failed"),
 		sum(settling + reconciling, "pending", "settling"),
-		sum(authorized, "authorized", "authorized"),
+		sum(authorized, "authorized", "authorized")
 	);
 }
 
 function sum(value, text, state) {
 	const shown = typeof value === "number" ? value.toLocaleString("en") : value;
-	return el(
-		"div",
-		{ class: "sum" },
-		el("b", { text: shown }),
-		el("span", {}, state ? glyph(state) : null, text),
-	);
+	return el("div", {class: "sum"}, el("b", {text: shown}), el("span", {}, state ? glyph(state) : null, text));
 }
 
 /** `whole` forgets what moved: these are other payers. */
@@ -38,46 +33,40 @@ export function payers(whole) {
 		moved.clear();
 		before = new Map();
 	}
-	const rows = known.payers.map((one) =>
+	const rows = known.payers.map(one =>
 		el(
 			"tr",
-			{ title: one.address },
+			{title: one.address},
 			el(
 				"td",
 				{},
 				one.name ?? short(one.address),
-				one.name ? el("small", { class: "mono", text: short(one.address) }) : null,
+				one.name ? el("small", {class: "mono", text: short(one.address)}) : null
 			),
-			el("td", { class: "n", text: `${one.succeeded} / ${one.transactions}` }),
-			...["USDC", "EURC"].map((asset) => balance(one, asset)),
-		),
+			el("td", {class: "n", text: `${one.succeeded} / ${one.transactions}`}),
+			...["USDC", "EURC"].map(asset => balance(one, asset))
+		)
 	);
-	before = new Map(known.payers.map((one) => [one.address, one.balances]));
-	if (!rows.length)
-		rows.push(el("tr", {}, el("td", { colspan: 4, class: "faint", text: "Nobody has paid yet." })));
+	before = new Map(known.payers.map(one => [one.address, one.balances]));
+	if (!rows.length) rows.push(el("tr", {}, el("td", {colspan: 4, class: "faint", text: "Nobody has paid yet."})));
 	$("payers").tBodies[0].replaceChildren(...rows);
 }
 
 function balance(one, asset) {
-	if (!one.balances) return el("td", { class: "n", text: "?" });
+	if (!one.balances) return el("td", {class: "n", text: "?"});
 	const was = before.get(one.address)?.[asset],
 		name = `${one.address} ${asset}`;
-	if (was !== undefined && was !== one.balances[asset])
-		moved.set(name, BigInt(one.balances[asset]) - BigInt(was));
+	if (was !== undefined && was !== one.balances[asset]) moved.set(name, BigInt(one.balances[asset]) - BigInt(was));
 	const by = moved.get(name),
 		held = one.held[asset] === "0" ? null : `${amount(one.held[asset])} held`;
 	return el(
 		"td",
-		{ class: "n" },
+		{class: "n"},
 		amount(one.balances[asset]),
 		by
-			? el(
-					"small",
-					{},
-					el("span", { class: by > 0n ? "up" : "down", text: `${by > 0n ? "▲ +" : "▼ "}${amount(by)}` }),
-				)
+			? el("small", {}, el("span", {class: by > 0n ? "up" : "down", text: `${by > 0n ? "▲ +" : "▼ "}${amount(by)}`}))
 			: null,
-		held ? el("small", { text: held }) : null,
+		held ? el("small", {text: held}) : null
 	);
 }
 
@@ -88,8 +77,8 @@ export function calls(choose) {
 	redraw(
 		$("calls"),
 		newest.length
-			? newest.map((one) => el("li", {}, call(one, choose)))
-			: [el("li", {}, el("p", { class: "faint", text: "  No call yet." }))],
+			? newest.map(one => el("li", {}, call(one, choose)))
+			: [el("li", {}, el("p", {class: "faint", text: "  No call yet."}))]
 	);
 }
 
@@ -98,18 +87,18 @@ function call(one, choose) {
 	const children = [
 		el("b", {
 			class: one.ending === "whole" ? `code${String(one.status)[0]}` : "broken",
-			text: one.status ?? "–",
+			text: one.status ?? "–"
 		}),
-		el("span", { text: one.operation ?? `${one.method} ${one.path}` }),
-		el("span", { class: "about", text: about }),
-		el("span", {}, ...tags(one), " ", el("time", { text: time(one.at).slice(0, 8) })),
+		el("span", {text: one.operation ?? `${one.method} ${one.path}`}),
+		el("span", {class: "about", text: about}),
+		el("span", {}, ...tags(one), " ", el("time", {text: time(one.at).slice(0, 8)}))
 	];
 	return el(
 		"button",
 		{
 			"data-key": `row ${one.number}`,
-			onclick: () => choose(one, known.transactions.has(one.transaction)),
+			onclick: () => choose(one, known.transactions.has(one.transaction))
 		},
-		children,
+		children
 	);
 }

@@ -1,8 +1,8 @@
 // Revenue and outcomes over time, drawn by hand: stacked bars for what ended, a line for each asset.
 
-import { $, el, svg } from "./dom.js";
-import { known } from "./feed.js";
-import { amount, day, duration, time } from "./format.js";
+import {$, el, svg} from "./dom.js";
+import {known} from "./feed.js";
+import {amount, day, duration, time} from "./format.js";
 
 const LEFT = 34,
 	RIGHT = 58,
@@ -11,7 +11,7 @@ const LEFT = 34,
 	FEWEST = 24;
 
 export function draw() {
-	const { seconds, intervals, revenue } = known.money;
+	const {seconds, intervals, revenue} = known.money;
 	const chart = $("chart"),
 		width = chart.clientWidth || 640,
 		height = 168;
@@ -19,7 +19,7 @@ export function draw() {
 	$("told").textContent = told(revenue, intervals, seconds);
 	if (!intervals.length) {
 		chart.replaceChildren(
-			svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle", text: "No payment has ended yet" }),
+			svg("text", {x: width / 2, y: height / 2, "text-anchor": "middle", text: "No payment has ended yet"})
 		);
 		$("legend").replaceChildren();
 		return;
@@ -30,11 +30,11 @@ export function draw() {
 		base = height - BOTTOM,
 		tall = base - TOP;
 	const most = ceiling(Math.max(...intervals.map(([, good, ill]) => good + ill)));
-	const x = (second) => LEFT + ((second - first) / seconds) * step,
-		y = (share) => base - share * tall;
+	const x = second => LEFT + ((second - first) / seconds) * step,
+		y = share => base - share * tall;
 	const assets = Object.keys(revenue).sort().reverse(),
-		curves = assets.map((asset) => curve(asset, intervals));
-	const top = ceiling(Math.max(0, ...curves.map((points) => points.at(-1)[1])) * 1000) / 1000;
+		curves = assets.map(asset => curve(asset, intervals));
+	const top = ceiling(Math.max(0, ...curves.map(points => points.at(-1)[1])) * 1000) / 1000;
 	chart.replaceChildren(
 		...grid(width, y, most, top),
 		...intervals.flatMap(([second, good, ill]) =>
@@ -44,79 +44,68 @@ export function draw() {
 				y,
 				good / most,
 				ill / most,
-				`${time(second * 1000).slice(0, 8)}: ${good} succeeded, ${ill} failed`,
-			),
+				`${time(second * 1000).slice(0, 8)}: ${good} succeeded, ${ill} failed`
+			)
 		),
 		...curves.map((points, i) => line(points, assets[i], x, y, top, step)),
-		...times(first, seconds, places, x, height),
+		...times(first, seconds, places, x, height)
 	);
 	$("legend").replaceChildren(
 		key("good", "succeeded"),
 		key("ill", "failed"),
-		...assets.map((asset) => key(asset === "EURC" ? "line dashed" : "line", `${asset} taken`)),
-		el("span", { text: `per ${seconds < 60 ? `${seconds} s` : duration(seconds * 1000)}` }),
+		...assets.map(asset => key(asset === "EURC" ? "line dashed" : "line", `${asset} taken`)),
+		el("span", {text: `per ${seconds < 60 ? `${seconds} s` : duration(seconds * 1000)}`})
 	);
 }
 
-const key = (kind, text) => el("span", {}, el("i", { class: kind }), text);
+const key = (kind, text) => el("span", {}, el("i", {class: kind}), text);
 
 function curve(asset, intervals) {
 	let sum = 0n;
-	return intervals.map(([second, , , settled]) => [
-		second,
-		Number((sum += BigInt(settled[asset] ?? 0))) / 1e6,
-	]);
+	return intervals.map(([second, , , settled]) => [second, Number((sum += BigInt(settled[asset] ?? 0))) / 1e6]);
 }
 
 function grid(width, y, most, top) {
-	return [0, 0.5, 1].flatMap((share) => [
-		svg("line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: y(share), y2: y(share) }),
+	return [0, 0.5, 1].flatMap(share => [
+		svg("line", {class: "axis", x1: LEFT, x2: width - RIGHT, y1: y(share), y2: y(share)}),
 		svg("text", {
 			x: LEFT - 6,
 			y: y(share) + 4,
 			"text-anchor": "end",
-			text: Number.isInteger(most * share) ? String(most * share) : "",
+			text: Number.isInteger(most * share) ? String(most * share) : ""
 		}),
-		svg("text", { x: width - RIGHT + 6, y: y(share) + 4, text: top ? label(top * share) : "" }),
+		svg("text", {x: width - RIGHT + 6, y: y(share) + 4, text: top ? label(top * share) : ""})
 	]);
 }
 
-const label = (value) => (value >= 1000 ? `${value / 1000}k` : String(Number(value.toPrecision(3))));
+const label = value => (value >= 1000 ? `${value / 1000}k` : String(Number(value.toPrecision(3))));
 
 function bars(x, step, y, good, ill, text) {
 	const wide = Math.max(1.5, Math.min(step - 1, 26)),
 		base = y(0);
 	const bar = (kind, from, share) =>
-		svg(
-			"rect",
-			{ class: kind, x, width: wide, y: y(from + share), height: base - y(share) },
-			svg("title", { text }),
-		);
+		svg("rect", {class: kind, x, width: wide, y: y(from + share), height: base - y(share)}, svg("title", {text}));
 	return [good ? bar("good", 0, good) : null, ill ? bar("ill", good, ill) : null].filter(Boolean);
 }
 
 function line(points, asset, x, y, top, step) {
 	const places = points.map(([second, sum]) => [x(second) + step / 2, y(top ? sum / top : 0)]);
 	const path = places
-		.map(([px, py], i) =>
-			i ? `H${px.toFixed(1)}V${py.toFixed(1)}` : `M${px.toFixed(1)} ${y(0)}V${py.toFixed(1)}`,
-		)
+		.map(([px, py], i) => (i ? `H${px.toFixed(1)}V${py.toFixed(1)}` : `M${px.toFixed(1)} ${y(0)}V${py.toFixed(1)}`))
 		.join("");
-	return svg("path", { class: `curve ${asset}`, d: `${path}h${(step / 2).toFixed(1)}` });
+	return svg("path", {class: `curve ${asset}`, d: `${path}h${(step / 2).toFixed(1)}`});
 }
 
 function times(first, seconds, places, x, height) {
 	const long = places * seconds > 86_400;
-	return [0, 0.5, 1].map((share) => {
+	return [0, 0.5, 1].map(share => {
 		const second = first + Math.round(places * share) * seconds;
-		const text = long
-			? `${day(second * 1000)} ${time(second * 1000).slice(0, 5)}`
-			: time(second * 1000).slice(0, 8);
+		const text = long ? `${day(second * 1000)} ${time(second * 1000).slice(0, 5)}` : time(second * 1000).slice(0, 8);
 		return svg("text", {
 			x: x(second),
 			y: height - 6,
 			"text-anchor": ["start", "middle", "end"][share * 2],
-			text,
+			text
 		});
 	});
 }
@@ -124,7 +113,7 @@ function times(first, seconds, places, x, height) {
 /** The next of 1, 2, 5, 10, 20, ... */
 function ceiling(value) {
 	const unit = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
-	return [1, 2, 5, 10].map((one) => one * unit).find((one) => one >= value);
+	return [1, 2, 5, 10].map(one => one * unit).find(one => one >= value);
 }
 
 function told(revenue, intervals, seconds) {

@@ -1,21 +1,20 @@
 // A transaction as a test with the fixtures of faregate's pytest plugin: the same price, the same ending.
 
-import { PENDING } from "./story.js";
+import {PENDING} from "./story.js";
 
-const given = (values) =>
+const given = values =>
 	Object.entries(values ?? {}).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
 
 /** A whole file. Its app stands for the seller's own. */
 export function pytestOf(one) {
 	const statuses = one.history.map(([, status]) => status).slice(1);
 	const name = [one.resource, ...statuses].join("_");
-	return `"""${one.id}: ${one.resource}, authorized${statuses.map((status) => `, ${status}`).join("")}."""
+	return `"""${one.id}: ${one.resource}, authorized${statuses.map(status => `, ${status}`).join("")}."""
 
 from faregate.emulator import Emulator, Settlement
 from faregate.starlette import PaywallMiddleware, paid
 from faregate.testing import Payer
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -27,12 +26,13 @@ async def sell(request: Request) -> JSONResponse:
 ${work(one)}
 
 
-app = Starlette(routes=[Route("/sold", sell)], middleware=[Middleware(PaywallMiddleware)])  # or your own
+app = Starlette(routes=[Route("/sold", sell)])  # or your own
+app.add_middleware(PaywallMiddleware)
 
 
 def test_${name}(emulator: Emulator, payer: Payer) -> None:
     client = TestClient(app)
-${[...ending(one, statuses), ...story(one, statuses)].map((line) => `    ${line}`).join("\n")}
+${[...ending(one, statuses), ...story(one, statuses)].map(line => `    ${line}`).join("\n")}
 `;
 }
 
@@ -47,7 +47,7 @@ function work(one) {
 /** The rule of the payer wins over that of the resource: so it ends as it did here. */
 function ending(one, statuses) {
 	if (one.completed?.outcome === "failed") return [];
-	const via = statuses.find((status) => PENDING.includes(status));
+	const via = statuses.find(status => PENDING.includes(status));
 	const rule = via
 		? `manual=True, via="${via}"`
 		: `after_seconds=0, to="${statuses[0] === "failed" ? "failed" : "succeeded"}"`;
@@ -56,14 +56,14 @@ function ending(one, statuses) {
 
 function story(one, statuses) {
 	const balance = `emulator.balance(payer.address, "${one.asset}")`;
-	const pending = statuses.some((status) => PENDING.includes(status)),
+	const pending = statuses.some(status => PENDING.includes(status)),
 		last = statuses.at(-1) ?? "succeeded";
 	const kept = [`assert ${balance} == before`],
 		spent = [`assert ${balance} == before - ${one.amount}`];
 	const lines = [
 		`before = ${balance}`,
 		'assert payer.ask(client, "/sold").status == 402',
-		'answer = payer.get(client, "/sold")',
+		'answer = payer.get(client, "/sold")'
 	];
 	if (one.completed?.outcome === "failed")
 		return [...lines, "assert (answer.status, answer.paid) == (500, False)", ...kept];
@@ -72,10 +72,7 @@ function story(one, statuses) {
 	if (pending)
 		lines.push(
 			`emulator.${last === "failed" ? "fail" : "settle"}(answer.transaction or "")`,
-			"answer = payer.again(answer)",
+			"answer = payer.again(answer)"
 		);
-	return [
-		...lines,
-		...(last === "failed" ? ["assert not answer.paid", ...kept] : ["assert answer.paid", ...spent]),
-	];
+	return [...lines, ...(last === "failed" ? ["assert not answer.paid", ...kept] : ["assert answer.paid", ...spent])];
 }

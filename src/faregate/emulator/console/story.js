@@ -1,6 +1,6 @@
 // A transaction as a story: the moments it had, in order, and what lay between them.
 
-import { between } from "./format.js";
+import {between} from "./format.js";
 
 export const PENDING = ["settling", "reconciling"];
 const FINAL = ["succeeded", "failed"];
@@ -11,19 +11,19 @@ const WORDS = {
 	settling: "settling",
 	reconciling: "reconciling",
 	succeeded: "settled",
-	failed: "failed",
+	failed: "failed"
 };
 
-export const isFinal = (one) => FINAL.includes(one.status);
+export const isFinal = one => FINAL.includes(one.status);
 
 /** `[{ state, at, text }]`, in order. */
 export function moments(one) {
-	const found = one.asked ? [{ state: "asked", at: one.asked.at }] : [];
-	for (const [at, state] of one.history) found.push({ state, at });
+	const found = one.asked ? [{state: "asked", at: one.asked.at}] : [];
+	for (const [at, state] of one.history) found.push({state, at});
 	const completed = one.submitted_at ?? (one.completed ? one.history.at(-1)[0] : null);
 	if (completed) {
-		const place = found.findIndex((step) => step.state === "authorized") + 1;
-		found.splice(place, 0, { state: "complete", at: completed });
+		const place = found.findIndex(step => step.state === "authorized") + 1;
+		found.splice(place, 0, {state: "complete", at: completed});
 	}
 	for (const step of found) {
 		step.text = WORDS[step.state];
@@ -34,22 +34,22 @@ export function moments(one) {
 
 /** The same for a row. A payment that is pending is a leg; the stop at its end is what it is now. */
 export function stops(one, now) {
-	const steps = moments(one).filter((step) => !PENDING.includes(step.state));
+	const steps = moments(one).filter(step => !PENDING.includes(step.state));
 	const waited = one.history
 		.map(([, state]) => state)
-		.filter((state) => PENDING.includes(state))
+		.filter(state => PENDING.includes(state))
 		.at(-1);
 	const found = steps.map((step, i) => {
-		const leg = { asked: "pay", authorized: "work", complete: waited ?? one.status }[step.state];
+		const leg = {asked: "pay", authorized: "work", complete: waited ?? one.status}[step.state];
 		return {
 			...step,
 			leg,
-			lasts: steps[i + 1] ? between(step.at, steps[i + 1].at) : Math.max(0, now - Date.parse(step.at)),
+			lasts: steps[i + 1] ? between(step.at, steps[i + 1].at) : Math.max(0, now - Date.parse(step.at))
 		};
 	});
 	return isFinal(one)
-		? [...found.slice(0, -1), { ...found.at(-1), leg: null }]
-		: [...found, { state: one.status, text: `still ${one.status}`, leg: null }];
+		? [...found.slice(0, -1), {...found.at(-1), leg: null}]
+		: [...found, {state: one.status, text: `still ${one.status}`, leg: null}];
 }
 
 /** From the first moment to the last, or to now. */
