@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,29 @@ class Stock:
 
     inventory: Inventory
     paywall: Paywall | None = None
+
+
+def add_routes(command: ArgumentParser) -> None:
+    command.description = (
+        "Lists every route of an application as paid, free or refused. "
+        "Ends with 1 if something is declared that no request can reach."
+    )
+    _add_app(command)
+
+
+def add_check(command: ArgumentParser) -> None:
+    command.description = (
+        "Asks the merchant service whether everything that is for sale can be sold. Ends with 1 if not."
+    )
+    _add_app(command)
+
+
+def _add_app(command: ArgumentParser) -> None:
+    add = command.add_argument
+    add("app", metavar="MODULE:APP", help="the application, as servers name it: shop:app")
+    add("--app-dir", default="", metavar="DIR", help="look for the module here, not in this directory")
+    add("--factory", action="store_true", help="APP is a function that makes the application")
+    add("--json", action="store_true", help="print JSON instead of text")
 
 
 def run_routes(arguments: Namespace) -> int:
