@@ -12,7 +12,19 @@ FORBIDDEN = {
     *("subprocess", "sys", "threading", "time", "uvicorn"),
 }
 EDGE = {
-    *("__init__", "asgi", "command", "edge", "embedded", "emulator", "mounts", "server", "statefile", "transport"),
+    *(
+        "__init__",
+        "arranging",
+        "asgi",
+        "command",
+        "edge",
+        "embedded",
+        "emulator",
+        "mounts",
+        "server",
+        "statefile",
+        "transport",
+    ),
     *("rewinding", "wallet", "witness", "worlds"),
 }
 HERE = Path(service.__file__).parent

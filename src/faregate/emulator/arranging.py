@@ -1,0 +1,116 @@
+"""The side of `Emulator` that arranges things: what the seller sells, how payments end, who has how much."""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from faregate.emulator import transitions
+from faregate.emulator.books import Books
+from faregate.emulator.catalog import Listing
+from faregate.emulator.goods import Revision, Settlement
+from faregate.emulator.ledger import SimulatedLedger
+from faregate.emulator.rewinding import Rewinding
+from faregate.emulator.tokens import TOKENS
+from faregate.errors import Misconfigured
+from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
+
+
+class Arranging(Rewinding):
+    """What is done outside of the service's API, at once and for both environments that it concerns."""
+
+    def revision_id(self, key: str, environment: Environment = "test") -> str:
+        """The active revision of the resource `key`."""
+        return self._books(key, environment).catalog.listings[key].active.id
+
+    def resource_id(self, key: str, environment: Environment = "test") -> str:
+        return self._books(key, environment).catalog.listings[key].id
+
+    def settle_after(self, target: str, settlement: Settlement | None) -> None:
+        """How payments end from now on: of a transaction, a payer, a resource (its key), or of all (`*`).
+
+        The most special rule wins; None takes one back. See `transitions.settle_after`.
+        """
+        with self._lock:
+            for books in self._environments_of(target):
+                transitions.settle_after(books, target, settlement)
+
+    def settle(self, transaction_id: str) -> None:
+        """Takes the payment of a pending transaction now; `Misconfigured` if it is not pending."""
+        with self._lock:
+            for books in self._environments_of(transaction_id):
+                transitions.settle(books, transaction_id)
+
+    def fail(self, transaction_id: str) -> None:
+        """The payment will never be taken; `Misconfigured` if the transaction is final."""
+        with self._lock:
+            for books in self._environments_of(transaction_id):
+                transitions.fail(books, transaction_id)
+
+    def require_payment(self, key: str, required: bool = True) -> None:
+        """The seller's require-payment setting: False makes the resource free."""
+        self._edit(key, lambda listing: replace(listing, require_payment=required))
+
+    def archive(self, key: str) -> None:
+        """The seller archives the resource; access to it is 422 from now on."""
+        with self._changing(key) as found:
+            for books in found:
+                moment = books.timeline.stamp()
+                books.catalog.edit(key, moment, partial(replace, archived_at=moment))
+
+    def publish(self, key: str, revision: Revision) -> None:
+        """A new active revision in both environments; the one before can no longer be bought."""
+        with self._changing(key) as found:
+            for books in found:
+                books.catalog.publish(key, revision, books.timeline.stamp())
+
+    def balance(
+        self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
+    ) -> int:
+        """Atomic units the address has on the simulated ledger."""
+        return self._ledger().balance(TOKENS[environment, asset], address)
+
+    def fund(
+        self,
+        address: str,
+        balance: int,
+        asset: SettlementAsset = "USDC",
+        environment: Environment = "test",
+    ) -> None:
+        """Gives the address exactly this balance on the simulated ledger; `Misconfigured` if it cannot be."""
+        if not transitions.is_address(address):
+            raise Misconfigured(f"{address!r} is no address: 0x and 40 hex digits")
+        if not 0 <= balance <= MAX_ATOMIC:
+            raise Misconfigured(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
+        with self._lock:
+            self._ledger().fund(TOKENS[environment, asset], address, balance)
+
+    def _ledger(self) -> SimulatedLedger:
+        if not isinstance(self.payments, SimulatedLedger):
+            raise Misconfigured("balances are known only to the simulated ledger")
+        return self.payments
+
+    def _books(self, key: str, environment: Environment) -> Books:
+        books = self._service.books[environment]
+        if key not in books.catalog.listings:
+            raise Misconfigured(f"there is no resource {key!r} in {environment}")
+        return books
+
+    def _environments_of(self, target: str) -> list[Books]:
+        """Those that know the target; if none does, one that will say so."""
+        found = [books for books in self._service.books.values() if transitions.knows(books, target)]
+        return found or [self._service.books["test"]]
+
+    def _edit(self, key: str, change: Callable[[Listing], Listing]) -> None:
+        with self._changing(key) as found:
+            for books in found:
+                books.catalog.edit(key, books.timeline.stamp(), change)
+
+    @contextmanager
+    def _changing(self, key: str) -> Generator[Iterable[Books]]:
+        """The environments that have this resource, under the lock; `Misconfigured` if none has."""
+        with self._lock:
+            found = [books for books in self._service.books.values() if key in books.catalog.listings]
+            if not found:
+                raise Misconfigured(f"there is no resource {key!r}")
+            yield found
