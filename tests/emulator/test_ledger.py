@@ -105,4 +105,4 @@ def test_the_hashed_message_is_that_of_eip_712(payment: Payment, token: Token) -
         "nonce": bytes.fromhex(payment.nonce[2:]),
     }
     full = encode_typed_data(domain, {"TransferWithAuthorization": FIELDS}, message)
-    assert signable(payment, token) == full
+    assert tuple(signable(payment, token)) == tuple(full)
