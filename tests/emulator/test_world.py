@@ -102,7 +102,10 @@ def test_python_and_toml_build_the_same_world() -> None:
         (KEYS + SOLD.replace("= 1}", "= 1, asset = 'USDT'}"), "w.toml: resources[0].revisions[0].asset: "),
         (KEYS + SOLD + SOLD, "w.toml: the file: the resource key 'a' is there twice"),
         (KEYS + "seller = {pay_to = '0x1'}\n" + SOLD, "w.toml: seller.pay_to: "),
-        (KEYS + SOLD + "settlement = {}\n", "give exactly one of after_seconds, after_reads, until_expiry and manual"),
+        (
+            KEYS + SOLD + "settlement = {}\n",
+            "give exactly one of after_seconds, after_reads, until_expiry and manual",
+        ),
         (KEYS + SOLD + "created_at = 2026-01-01T00:00:00\n", "w.toml: resources[0].created_at: "),
     ],
 )
