@@ -26,11 +26,22 @@ class Buying:
         ponder: Callable[[], None] = lambda: None,
     ) -> "Bought":
         """402, a payment, 200; the payer ponders before it pays."""
-        body = self._body(resource, description)
-        asked = self.http.post("/access", json=body)
-        assert asked.status_code == 402, asked.text
+        instructions = self.ask(resource, description)
         ponder()
-        proof = Wallet.test(payer, clock=self.emulator.clock).pay(asked.headers["payment-required"])
+        return self.pay(instructions, payer, resource, description)
+
+    def ask(self, resource: str = "text_summary", description: str = "") -> str:
+        """The instructions in a 402."""
+        asked = self.http.post("/access", json=self._body(resource, description))
+        assert asked.status_code == 402, asked.text
+        return asked.headers["payment-required"]
+
+    def pay(
+        self, instructions: str, payer: str = "good", resource: str = "text_summary", description: str = ""
+    ) -> "Bought":
+        """Access with a payment for these."""
+        body = self._body(resource, description)
+        proof = Wallet.test(payer, clock=self.emulator.clock).pay(instructions)
         allowed = self.http.post("/access", json=body, headers={"PAYMENT-SIGNATURE": proof})
         identifier = allowed.json().get("transaction_id", "")
         return Bought(identifier, proof, body["revision_id"], allowed.status_code)

@@ -81,12 +81,15 @@ def test_who_comes_back_is_given_everything_anew(url: str, world: str, buying: B
 
 
 def test_the_402_is_that_of_the_purchase(url: str, world: str, buying: Buying) -> None:
-    first, second = buying.authorize(resource="daily_report"), buying.authorize()
+    report, summary = buying.ask("daily_report"), buying.ask()
+    first, second = buying.pay(report, resource="daily_report"), buying.pay(summary)
+    unasked = buying.pay(summary)
     with followed(url, world) as events:
         told = {one["id"]: one for one in until(events, "transactions")}
     assert told[first.id]["asked"]["number"] == 1
-    assert told[second.id]["asked"]["number"] == 3
+    assert told[second.id]["asked"]["number"] == 2
     assert told[second.id]["calls"] == [4]
+    assert told[unasked.id]["asked"] is None
 
 
 def test_what_falls_due_is_told_though_nobody_calls(
@@ -121,6 +124,14 @@ def test_a_world_that_goes_back_is_told_whole(url: str, world: str, buying: Buyi
     assert kind == "whole"
     assert "transactions" not in data
     assert data["money"]["revenue"] == {}
+
+
+def test_an_empty_world_that_begins_anew_is_followed_on(url: str, world: str, buying: Buying) -> None:
+    with followed(url, world) as events:
+        next(events)
+        buying.emulator.reset()
+        identifier = buying.buy()
+        assert until(events, "transactions")[0]["id"] == identifier
 
 
 def test_neither_signatures_nor_keys_are_told(url: str, world: str, buying: Buying) -> None:

@@ -8,6 +8,8 @@ from faregate.emulator.payers import TEST_PAYERS
 from .buying import Buying
 from .contrast import FAINTEST, contrasts
 
+CUT_OFF = """() => [...document.querySelectorAll(".row, .panel, header")]
+  .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 
 
@@ -50,7 +52,12 @@ def test_tab_reaches_every_control_and_one_row(page: Page, buying: Buying) -> No
     wanted = ("world", "freeze", "rate", "snapshot", "reset", "help", "filter")
     assert [name for name in wanted if name not in reached] == []
     assert any(name.startswith("row") for name in reached)
-    assert page.locator('.row[tabindex="0"]').count() == 1
+    page.keyboard.press("Escape")
+    page.locator(".row").first.focus()
+    page.keyboard.press("j")
+    held = page.locator('.row[tabindex="0"]')
+    assert held.count() == 1
+    assert held.get_attribute("data-id") == focused(page, "data-id")
 
 
 def test_a_story_that_changes_does_not_take_the_focus_away(page: Page, buying: Buying) -> None:
@@ -68,6 +75,7 @@ def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
     buying.emulator.faults.play("reconcile-unavailable")
     page.locator(f'[data-id="{identifier}"]').wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.evaluate(CUT_OFF) == []
     page.locator(f'[data-id="{identifier}"]').click()
     for part in page.locator("#detail summary").all():
         part.click()
