@@ -1,6 +1,7 @@
 """The journal of calls: what came, in order and correlated; waiting for it; what was expected of it."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import anyio
@@ -107,11 +108,13 @@ def test_a_call_shows_itself_without_its_secrets(seller: Seller) -> None:
 
 def test_waiting_ends_when_the_call_comes(seller: Seller) -> None:
     thread = threading.Timer(0.05, seller.sell)
+    start = time.monotonic()
     thread.start()
     [call] = seller.emulator.wait_for("complete", status=200, timeout=10)
     thread.join()
 
     assert call.operation == "complete"
+    assert time.monotonic() - start < 5
 
 
 def test_what_came_before_counts(seller: Seller) -> None:
