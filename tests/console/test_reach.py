@@ -1,5 +1,7 @@
 """Who can use the console: with keys alone, on a phone, in the dark; and what a payer cannot do to it."""
 
+import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from faregate.emulator import Emulator, Settlement
@@ -104,6 +106,19 @@ def test_every_text_stands_out_in_the_light_and_in_the_dark(page: Page, buying: 
     assert len(light) == len(dark) > 100
     assert light != dark
     assert [one for one in (*light, *dark) if one[0] < FAINTEST] == []
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_axe_finds_nothing(page: Page, buying: Buying, width: int) -> None:
+    """The rules of axe-core, those of WCAG 2.2 among them."""
+    page.set_viewport_size({"width": width, "height": 800})
+    buying.buy(), buying.authorize("poor")
+    buying.emulator.faults.play("slow-answer")
+    page.locator(".row", has_text="succeeded").click()
+    expect(page.locator("#faults")).to_contain_text("latency")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert len(found.response["passes"]) > 40
 
 
 def test_what_a_payer_writes_stays_text(page: Page, buying: Buying) -> None:
