@@ -292,3 +292,49 @@ def test_of_two_pools_made_at_once_one_is_closed() -> None:
     assert one is other
     assert len(closed) == 1
     assert closed[0] is not one
+
+
+THREADS = """
+import sys, threading
+from faregate.errors import Misconfigured
+from faregate.merchant.client import MerchantClient
+from faregate.merchant.wire import Call
+from faregate.model import WireRequest
+
+url, transport = sys.argv[1], sys.argv[2] or None
+client = None
+
+
+def work():
+    global client
+    client = client or MerchantClient("svc_test_a", url, transport=transport)
+    client.send(Call(WireRequest("GET", "/"), lambda reply: reply))
+
+
+def told():
+    try:
+        work()
+    except Misconfigured as error:
+        print(error)
+
+
+for _ in range(40):
+    thread = threading.Thread(target=told)
+    thread.start()
+    thread.join()
+print("fast" if "pyreqwest" in sys.modules else "plain")
+"""
+
+
+@pytest.mark.parametrize("asked", ["", "pyreqwest"])
+def test_a_thread_that_ends_leaves_no_broken_allocator_behind(asked: str) -> None:
+    """pyreqwest 0.15 crashes the process when the thread that loaded it has ended and another calls."""
+    with service(says(ok())) as merchant:
+        run = subprocess.run(
+            [sys.executable, "-c", THREADS, merchant.url, asked], capture_output=True, text=True, timeout=30
+        )
+    assert run.returncode == 0, run.stderr
+    told = run.stdout.splitlines()
+    assert told[-1] == "plain"
+    assert merchant.requests if asked == "" else all("main thread" in line for line in told[:-1])
+    assert len(merchant.requests) + len(told[:-1]) == 40

@@ -115,6 +115,8 @@ MUTANTS = (
     Mutant("failed-with-a-hash-believed", VERDICT, "(detail.receipt, detail.settled_at, detail.settled_atomic, detail.transaction_hash)", "(detail.receipt,)"),
     Mutant("answers-that-nobody-asked-for", "src/faregate/merchant/transports/over_httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
+    Mutant("loaded-by-any-thread", "src/faregate/merchant/transports/choice.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
+           ("tests/merchant/test_pools.py", "-k", "allocator")),
     # What was learned is remembered; what cannot be ended is kept
     Mutant("an-id-is-lost-with-its-lease", ROW, "        self._bind(State.OPEN, transaction_id, revision_id)\n", "        return False\n"),
     Mutant("an-id-is-lost-with-its-row", STORED, "if row is None or row.transaction_id != transaction_id:", "if False:", SHELVES),

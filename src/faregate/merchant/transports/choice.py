@@ -1,5 +1,7 @@
 """Which transport a client speaks through: the one it was given, else the fastest that runs here."""
 
+import sys
+import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -48,7 +50,9 @@ def _ours(choice: Any) -> Any:
 
 
 def _fastest() -> BothColours:
-    return Automatic(_pyreqwest(), _httpcore()) if find_spec("pyreqwest") else _httpcore()
+    if find_spec("pyreqwest") and _may_load_pyreqwest():
+        return Automatic(_pyreqwest(), _httpcore())
+    return _httpcore()
 
 
 def _httpcore() -> BothColours:
@@ -57,7 +61,17 @@ def _httpcore() -> BothColours:
     return HttpcoreTransport()
 
 
+def _may_load_pyreqwest() -> bool:
+    """Its allocator takes the thread that loads it for the main one: when that ends, a later one crashes."""
+    return "pyreqwest" in sys.modules or threading.current_thread() is threading.main_thread()
+
+
 def _pyreqwest() -> BothColours:
+    if not _may_load_pyreqwest():
+        raise CannotRunHere(
+            "pyreqwest must be loaded by the main thread: import it or make the client there, leave the "
+            "transport out, or say httpx."
+        )
     try:
         from faregate.merchant.transports.over_pyreqwest import PyreqwestTransport
     except ModuleNotFoundError:
