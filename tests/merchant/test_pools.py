@@ -294,7 +294,7 @@ def test_of_two_pools_made_at_once_one_is_closed() -> None:
     assert closed[0] is not one
 
 
-THREADS = """
+SHORT_LIVED = """
 import sys, threading
 from faregate.errors import Misconfigured
 from faregate.merchant.client import MerchantClient
@@ -331,7 +331,7 @@ def test_a_thread_that_ends_leaves_no_broken_allocator_behind(asked: str) -> Non
     """pyreqwest 0.15 crashes the process when the thread that loaded it has ended and another calls."""
     with service(says(ok())) as merchant:
         run = subprocess.run(
-            [sys.executable, "-c", THREADS, merchant.url, asked], capture_output=True, text=True, timeout=30
+            [sys.executable, "-c", SHORT_LIVED, merchant.url, asked], capture_output=True, text=True, timeout=30
         )
     assert run.returncode == 0, run.stderr
     told = run.stdout.splitlines()
