@@ -6,7 +6,7 @@ from typing import Final
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from faregate.emulator import Emulator
 from faregate.emulator.server import serve
@@ -64,19 +64,32 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     made.close()
 
 
+@pytest.fixture(scope="package")
+def _page(context: BrowserContext) -> Page:
+    return context.new_page()
+
+
 @pytest.fixture
-def page(context: BrowserContext, url: str, world: str, emulator: Emulator) -> Iterator[Page]:
+def page(_page: Page, url: str, world: str, emulator: Emulator) -> Iterator[Page]:
     """The console of this test's world. It complains of nothing and asks nobody else for anything."""
-    found = context.new_page()
-    found.set_viewport_size(DESKTOP)
     complaints: list[str] = []
     asked: list[str] = []
-    found.on("console", lambda message: complaints.append(message.text))
-    found.on("pageerror", lambda error: complaints.append(str(error)))
-    found.on("request", lambda request: asked.append(request.url))
-    found.goto(f"{url}/#{world}")
-    found.locator("#link.live").wait_for()
-    yield found
-    found.close()
+    hears = {
+        "console": lambda message: complaints.append(message.text),
+        "pageerror": lambda error: complaints.append(str(error)),
+        "request": lambda request: asked.append(request.url),
+    }
+    for event, hear in hears.items():
+        _page.on(event, hear)  # type: ignore[call-overload]
+    _page.set_viewport_size(DESKTOP)
+    _page.emulate_media(color_scheme="null", reduced_motion="null")
+    _page.goto(f"{url}/#{world}")
+    expect(_page).to_have_title(f"{world} · faregate emulator")
+    _page.locator("#link.live").wait_for()
+    yield _page
+    _page.goto(f"{url}/#main")
+    expect(_page).to_have_title("main · faregate emulator")
+    for event, hear in hears.items():
+        _page.remove_listener(event, hear)
     assert [one for one in asked if not one.startswith(f"{url}/")] == []
     assert complaints == []

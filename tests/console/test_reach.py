@@ -65,7 +65,7 @@ def test_tab_reaches_every_control_and_one_row(page: Page, buying: Buying) -> No
 def test_a_story_that_changes_does_not_take_the_focus_away(page: Page, buying: Buying) -> None:
     bought = buying.authorize()
     page.locator(f'[data-id="{bought.id}"]').click()
-    page.get_by_role("button", name="Copy as curl").focus()
+    page.locator(".actions").first.get_by_role("button", name="Copy as curl").focus()
     buying.complete(bought)
     expect(page.locator("#detail-title")).to_contain_text("succeeded")
     assert focused(page, "data-key") == "curl"

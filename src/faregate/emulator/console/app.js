@@ -14,15 +14,26 @@ const narrow = matchMedia("(max-width: 1000px)");
 /** What the panel shows: a transaction's id or a call's number. */
 let open = null;
 
+/** To the world in the address: `#name`, `#name/live`, or the main one. */
+function arrive() {
+	const [world, data] = decodeURIComponent(location.hash.slice(1)).split("/");
+	go(world || "main", data === "live" ? "live" : "test");
+}
+
 function go(world, data) {
+	if (world === known.world && data === known.environment) return;
 	close();
 	location.hash = data === "test" ? world : `${world}/${data}`;
 	document.title = `${world} · faregate emulator`;
+	linked("connecting");
 	follow(world, data, told, linked);
 }
 
 function told(whole, parts) {
-	if (whole) close();
+	if (whole) {
+		close();
+		detail.forget();
+	}
 	controls.draw(parts);
 	if (parts.counts || parts.money) panels.sums();
 	if (parts.money) plot.draw();
@@ -121,5 +132,5 @@ $("copy-env").addEventListener("click", () => copy(environment(), "the two lines
 addEventListener("resize", () => known.money && plot.draw());
 setInterval(controls.tick, 100);
 setInterval(() => known.clock?.rate && list.tick(), 1000);
-const [world, data] = decodeURIComponent(location.hash.slice(1)).split("/");
-go(world || "main", data === "live" ? "live" : "test");
+addEventListener("hashchange", arrive);
+arrive();

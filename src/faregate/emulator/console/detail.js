@@ -21,6 +21,9 @@ export function setUp(closed) {
 	);
 }
 
+/** What was unfolded was of other calls. */
+export const forget = () => unfolded.clear();
+
 export function draw(id) {
 	const one = known.transactions.get(id);
 	if (!one) return false;
@@ -35,14 +38,13 @@ export function draw(id) {
 export function drawCall(number) {
 	const call = known.calls.get(number);
 	if (!call) return false;
-	unfolded.add(`call ${number}`);
 	const state = call.status === 402 && !call.proof ? "asked" : call.status < 400 ? "succeeded" : "failed";
 	redraw($("detail"), [
 		bar(state, `${call.operation ?? call.path} · ${call.status}`),
 		el(
 			"div",
 			{class: "in"},
-			callPart(call),
+			callPart(call, true),
 			part("PAYMENT-REQUIRED", call.asked),
 			part("PAYMENT-SIGNATURE", call.proof)
 		)
@@ -172,10 +174,10 @@ function calls(one) {
 }
 
 /** A call with its answer, unfolded on demand. */
-function callPart(call) {
+function callPart(call, open = unfolded.has(`call ${call.number}`)) {
 	return el(
 		"details",
-		{"data-part": `call ${call.number}`, open: unfolded.has(`call ${call.number}`)},
+		{"data-part": `call ${call.number}`, open},
 		el(
 			"summary",
 			{"data-key": `call ${call.number}`},

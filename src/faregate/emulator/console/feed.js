@@ -5,7 +5,7 @@ import {toast} from "./dom.js";
 const TRANSACTIONS = 200,
 	CALLS = 500;
 
-export const known = {world: "main", environment: "test", transactions: new Map(), calls: new Map()};
+export const known = {world: "", environment: "test", transactions: new Map(), calls: new Map()};
 
 const root = new URL("_emulator/", document.baseURI);
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
