@@ -331,7 +331,10 @@ def test_a_thread_that_ends_leaves_no_broken_allocator_behind(asked: str) -> Non
     """pyreqwest 0.15 crashes the process when the thread that loaded it has ended and another calls."""
     with service(says(ok())) as merchant:
         run = subprocess.run(
-            [sys.executable, "-c", SHORT_LIVED, merchant.url, asked], capture_output=True, text=True, timeout=30
+            [sys.executable, "-c", SHORT_LIVED, merchant.url, asked],
+            capture_output=True,
+            text=True,
+            timeout=30,
         )
     assert run.returncode == 0, run.stderr
     told = run.stdout.splitlines()
