@@ -12,20 +12,8 @@ FORBIDDEN = {
     *("subprocess", "sys", "threading", "time", "uvicorn"),
 }
 EDGE = {
-    *(
-        "__init__",
-        "arranging",
-        "asgi",
-        "command",
-        "edge",
-        "embedded",
-        "emulator",
-        "mounts",
-        "server",
-        "statefile",
-        "transport",
-    ),
-    *("rewinding", "wallet", "witness", "worlds"),
+    *("__init__", "arranging", "asgi", "command", "edge", "embedded", "emulator", "greeting"),
+    *("mounts", "rewinding", "server", "statefile", "transport", "wallet", "witness", "worlds"),
 }
 HERE = Path(service.__file__).parent
 PURE = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in EDGE)
