@@ -61,6 +61,9 @@ FLASK_VIEWS = "src/faregate/flask/views.py"
 FLASK_DOOR = "src/faregate/flask/door.py"
 FLASK_EXTENSION = "src/faregate/flask/extension.py"
 PROOF = "src/faregate/proof.py"
+EMULATOR = "src/faregate/emulator/"
+CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
+PAY = "src/faregate/pay/"
 
 MUTANTS = (
     # Release only on proof
@@ -310,4 +313,21 @@ MUTANTS = (
     # The client
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise Misconfigured(\n            "A live key with the memory',
            'if False:\n        raise Misconfigured(\n            "A live key with the memory', ("tests/core",)),
+    # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
+    Mutant("worlds-are-one", EMULATOR + "worlds.py", "return self.main if name is None else self.open(name)", "return self.main", ("tests/emulator/test_worlds.py",)),
+    Mutant("any-page-controls", EMULATOR + "control/guard.py", "if any(origin != f", "if False and any(origin != f", CONTROL_TESTS),
+    Mutant("any-name-controls", EMULATOR + "control/guard.py", "if len(hosts) != 1 or not _is_here(hosts[0]):", "if False:", CONTROL_TESTS),
+    Mutant("any-machine-controls", EMULATOR + "control/guard.py", "if not _comes_from_here(scope):", "if False:", CONTROL_TESTS),
+    Mutant("live-keys-unasked", EMULATOR + "emulator.py", "allow_live: bool = False", "allow_live: bool = True",
+           ("tests/emulator/test_authentication.py", "tests/emulator/test_command.py", "tests/emulator/test_worlds.py")),
+    Mutant("lost-before-and-yet-acted", EMULATOR + "faults/acting.py", 'return fault.when != "before" and', "return True or", ("tests/emulator/test_faults_kinds.py",)),
+    Mutant("struck-for-ever", EMULATOR + "faults/acting.py", "    faults.struck(rule)\n", "", ("tests/emulator/test_faults_kinds.py", "tests/emulator/test_faults_matching.py")),
+    Mutant("broken-state-written-over", EMULATOR + "statefile.py", 'raise Misconfigured(f"{self.path}: {error}. Move the file away to begin anew") from None',
+           '_log.error("%s", error)', ("tests/emulator/test_state_file.py",)),
+    Mutant("charged-twice-unseen", EMULATOR + "invariants.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/plugin/test_invariants.py",)),
+    Mutant("released-unpaid-unseen", EMULATOR + "releases.py", "if any(_allows(call) for call in told):", "if told:", ("tests/plugin/test_invariants.py",)),
+    Mutant("console-runs-what-payers-write", EMULATOR + "console/dom.js", "node.textContent = value", "node.innerHTML = value", ("tests/console",)),
+    Mutant("real-money-unasked", PAY + "purse.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
+    Mutant("open-payment-forgotten", PAY + "errand.py", "        self.keeper.keep(payment.proof)\n", "", ("tests/pay",)),
+    Mutant("proof-readable-by-all", PAY + "kept.py", "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", ("tests/pay",)),
 )  # fmt: skip

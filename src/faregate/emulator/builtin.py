@@ -4,7 +4,8 @@ x402 clients sign without being asked."""
 from typing import Final
 
 from faregate.emulator.goods import Resource, Revision, Settlement, Value
-from faregate.emulator.world import Capability, Key, Seller, World
+from faregate.emulator.world import Key, Seller, World
+from faregate.emulator.worldkeys import READABLE
 
 TEST_KEY: Final = "svc_test_emulator"
 LIVE_KEY: Final = "svc_live_emulator"
@@ -19,13 +20,7 @@ def builtin_world() -> World:
 
 
 def _keys() -> tuple[Key, ...]:
-    readable: tuple[Capability, ...] = (
-        "contracts:read",
-        "payers:read",
-        "resources:read",
-        "transactions:read",
-    )
-    return (Key(key=TEST_KEY), Key(key=LIVE_KEY), Key(key=READ_ONLY_TEST_KEY, capabilities=readable))
+    return (Key(key=TEST_KEY), Key(key=LIVE_KEY), Key(key=READ_ONLY_TEST_KEY, capabilities=READABLE))
 
 
 def _plain() -> tuple[Resource, ...]:
