@@ -21,11 +21,10 @@ from starlette.routing import Route
 from faregate.emulator.asgi import CLOSING
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.control.faults import about
-from faregate.emulator.control.told import Told, world_of, worlds_of
+from faregate.emulator.control.told import environment_of, world_of, worlds_of
 from faregate.emulator.control.watching import Watch
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.worlds import Worlds
-from faregate.merchant.types import Environment
 
 LOOK_SECONDS: Final = 0.2
 BEAT_SECONDS: Final = 10.0
@@ -40,7 +39,7 @@ def routes_of_feed() -> list[Route]:
 async def events(request: Request) -> StreamingResponse:
     """The world as it changes, by server-sent events."""
     emulator = world_of(request)
-    watch = Watch(_environment(request))
+    watch = Watch(environment_of(request))
     closing: Callable[[], bool] = request.scope.get("extensions", {}).get(CLOSING, lambda: False)
     name: str = request.path_params["name"]
     told = _told(worlds_of(request), name, emulator, watch, closing)
@@ -90,13 +89,3 @@ def _clock(clock: WorldClock, watch: Watch) -> Json:
     if not watch.changed({"course": (clock.rate, ahead)}):
         return {}
     return {"clock": {"now": now.isoformat(), "mode": clock.mode, "rate": clock.rate}}
-
-
-def _environment(request: Request) -> Environment:
-    match request.query_params.get("environment", "test"):
-        case "test":
-            return "test"
-        case "live":
-            return "live"
-        case _:
-            raise Told(422, "invalid_request", "environment is test or live")
