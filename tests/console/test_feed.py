@@ -214,4 +214,4 @@ def test_what_there_is_not_cannot_be_followed(url: str, world: str, emulator: Em
     with httpx.Client(trust_env=False) as client:
         assert client.get(f"{address}/nowhere/events").json()["code"] == "world_not_found"
         answer = client.get(f"{address}/{world}/events?environment=dev")
-    assert (answer.status_code, answer.json()["message"]) == (422, "environment is test or live")
+    assert (answer.status_code, answer.json()["message"]) == (422, "environment: it is test or live")

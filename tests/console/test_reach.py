@@ -91,6 +91,7 @@ def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
 
 def test_every_text_stands_out_in_the_light_and_in_the_dark(page: Page, buying: Buying) -> None:
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    buying.emulator.clock.freeze()  # or a text comes or goes between the two looks
     buying.emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
     for payer in ("good", "slow", "reconciles", "rejected", "poor"):
         buying.buy(payer) if payer != "poor" else buying.authorize(payer)
