@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -103,8 +104,16 @@ def http2(shop: Shop) -> Generator[httpx.Client]:
 def test_nothing_leaves_and_nothing_runs_over_http_2(
     shop: Shop, http2: httpx.Client, method: str, headers: dict[str, str]
 ) -> None:
-    response = http2.request(method, "/paid", headers=headers)
+    response = answered(http2, method, headers)
     assert (response.http_version, CONTENT in response.text, shop.runs()) == ("HTTP/2", False, [])
+
+
+def answered(http2: httpx.Client, method: str, headers: dict[str, str]) -> httpx.Response:
+    """Hypercorn drops a connection now and then whose answer was ready before its request had ended."""
+    for _ in range(4):
+        with suppress(httpx.ReadError, httpx.RemoteProtocolError):
+            return http2.request(method, "/paid", headers=headers)
+    return http2.request(method, "/paid", headers=headers)
 
 
 @only(lambda stack: stack.speaks_http2)
