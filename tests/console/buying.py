@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from playwright.sync_api import Locator, Page, expect
 
 from faregate.emulator import Emulator, Wallet
 
@@ -80,3 +81,16 @@ class Bought:
     proof: str
     revision_id: str
     status: int
+
+
+def choose(page: Page, row: Locator) -> None:
+    """Opens a transaction. A row that is drawn anew between press and release was not clicked: again then."""
+    for patience in (1000, 1000, 5000):
+        if row.get_attribute("aria-expanded") != "true":
+            row.click()
+        try:
+            expect(row).to_have_attribute("aria-expanded", "true", timeout=patience)
+        except AssertionError:
+            continue
+        break
+    expect(page.locator("#detail")).to_be_visible()

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 from faregate.emulator import Emulator, Settlement
 from faregate.emulator.payers import TEST_PAYERS
 
-from .buying import Buying
+from .buying import Buying, choose
 
 
 def row(page: Page, identifier: str) -> Locator:
@@ -27,7 +27,7 @@ def test_a_purchase_appears_as_it_happens_with_its_whole_timeline(page: Page, bu
     expect(row(page, bought.id)).to_contain_text("succeeded")
     expect(row(page, bought.id)).to_contain_text("0.01 USDC")
     expect(total(page, "USDC taken")).to_have_text("0.01")
-    row(page, bought.id).click()
+    choose(page, row(page, bought.id))
     steps = page.locator(".steps li")
     expect(steps).to_have_count(4)
     for step, text in enumerate(["402, payment required", "authorized", "complete, the work", "settled"]):
@@ -38,7 +38,7 @@ def test_a_purchase_appears_as_it_happens_with_its_whole_timeline(page: Page, bu
 
 def test_headers_are_shown_decoded_and_the_signature_shortened(page: Page, buying: Buying) -> None:
     identifier = buying.buy()
-    row(page, identifier).click()
+    choose(page, row(page, identifier))
     for name in ("PAYMENT-REQUIRED", "PAYMENT-SIGNATURE", "PAYMENT-RESPONSE", "Receipt"):
         page.locator("#detail summary", has_text=name).click()
     detail = page.locator("#detail")
@@ -63,10 +63,10 @@ def test_a_payment_is_settled_and_another_failed_by_a_button(
 ) -> None:
     emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
     first, second = buying.buy(), buying.buy()
-    row(page, first).click()
+    choose(page, row(page, first))
     page.get_by_role("button", name="Settle", exact=True).click()
     expect(row(page, first)).to_contain_text("succeeded")
-    row(page, second).click()
+    choose(page, row(page, second))
     page.get_by_role("button", name="Fail", exact=True).click()
     expect(row(page, second)).to_contain_text("failed")
     expect(page.get_by_role("button", name="Settle", exact=True)).to_be_hidden()

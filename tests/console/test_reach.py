@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from faregate.emulator import Emulator, Settlement
 from faregate.emulator.payers import TEST_PAYERS
 
-from .buying import Buying
+from .buying import Buying, choose
 from .contrast import FAINTEST, contrasts
 
 CUT_OFF = """() => [...document.querySelectorAll(".row, .panel, header")]
@@ -64,7 +64,7 @@ def test_tab_reaches_every_control_and_one_row(page: Page, buying: Buying) -> No
 
 def test_a_story_that_changes_does_not_take_the_focus_away(page: Page, buying: Buying) -> None:
     bought = buying.authorize()
-    page.locator(f'[data-id="{bought.id}"]').click()
+    choose(page, page.locator(f'[data-id="{bought.id}"]'))
     page.locator(".actions").first.get_by_role("button", name="Copy as curl").focus()
     buying.complete(bought)
     expect(page.locator("#detail-title")).to_contain_text("succeeded")
@@ -73,12 +73,13 @@ def test_a_story_that_changes_does_not_take_the_focus_away(page: Page, buying: B
 
 def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
+    buying.emulator.clock.freeze()
     identifier = buying.buy("slow")
     buying.emulator.faults.play("reconcile-unavailable")
     page.locator(f'[data-id="{identifier}"]').wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.evaluate(CUT_OFF) == []
-    page.locator(f'[data-id="{identifier}"]').click()
+    choose(page, page.locator(f'[data-id="{identifier}"]'))
     for part in page.locator("#detail summary").all():
         part.click()
     assert page.locator("#detail").bounding_box() == {"x": 0, "y": 0, "width": 360, "height": 740}
@@ -98,7 +99,7 @@ def test_every_text_stands_out_in_the_light_and_in_the_dark(page: Page, buying: 
     buying.emulator.faults.play("slow-answer")
     buying.emulator.settle(buying.buy())
     expect(page.locator(".row")).to_have_count(5)
-    page.locator(".row", has_text="settling").first.click()
+    choose(page, page.locator(".row", has_text="settling").first)
     for part in page.locator("#detail summary").all():
         part.click()
     light = contrasts(page)
@@ -115,7 +116,7 @@ def test_axe_finds_nothing(page: Page, buying: Buying, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     buying.buy(), buying.authorize("poor")
     buying.emulator.faults.play("slow-answer")
-    page.locator(".row", has_text="succeeded").click()
+    choose(page, page.locator(".row", has_text="succeeded"))
     expect(page.locator("#faults")).to_contain_text("latency")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
@@ -125,7 +126,7 @@ def test_axe_finds_nothing(page: Page, buying: Buying, width: int) -> None:
 def test_what_a_payer_writes_stays_text(page: Page, buying: Buying) -> None:
     bought = buying.authorize(description=HOSTILE)
     buying.complete(bought)
-    page.locator(f'[data-id="{bought.id}"]').click()
+    choose(page, page.locator(f'[data-id="{bought.id}"]'))
     expect(page.locator("#detail")).to_contain_text(HOSTILE)
     for part in page.locator("#detail summary").all():
         part.click()
