@@ -328,5 +328,6 @@ MUTANTS = (
     Mutant("console-runs-what-payers-write", EMULATOR + "console/dom.js", "node.textContent = value", "node.innerHTML = value", ("tests/console",)),
     Mutant("real-money-unasked", PAY + "purse.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
     Mutant("open-payment-forgotten", PAY + "errand.py", "        self.keeper.keep(payment.proof)\n", "", ("tests/pay",)),
+    Mutant("refused-completion-is-the-end", PAY + "answers.py", ', "completion_refused")', ")", ("tests/pay",)),
     Mutant("proof-readable-by-all", PAY + "kept.py", "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", ("tests/pay",)),
 )  # fmt: skip

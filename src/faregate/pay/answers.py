@@ -10,8 +10,9 @@ from typing import Any, cast
 from faregate.model import Headers, Response
 
 _SHORTEST, _USUAL = 0.5, 1.0
-_OPEN_CODES = frozenset(("payment_in_progress", "payment_unconfirmed", "payment_service_unavailable"))
-_MAY_YET_SETTLE = frozenset((401, 403, 429))
+_OPEN_CODES = frozenset(
+    ("payment_in_progress", "payment_unconfirmed", "payment_service_unavailable", "completion_refused")
+)
 
 
 class Meaning(Enum):
@@ -56,11 +57,8 @@ def meaning(answer: Response, *, settled: bool) -> Meaning:
 
 
 def _is_open(answer: Response) -> bool:
-    code = told(answer).code
-    if code == "completion_refused":
-        return answer.status >= 500 or answer.status in _MAY_YET_SETTLE
     later = answer.status in (429, 503) and answer.first("retry-after") is not None
-    return later or (answer.status >= 400 and code in _OPEN_CODES)
+    return later or (answer.status >= 400 and told(answer).code in _OPEN_CODES)
 
 
 def pause(headers: Headers, now: datetime) -> float:
