@@ -6,7 +6,6 @@ else 422. A resource that asks for no payment is free. Then the proof: none or a
 fresh one is verified.
 """
 
-from functools import lru_cache
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -14,7 +13,7 @@ from pydantic import TypeAdapter
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.instructions import payment_required
-from faregate.emulator.payments import Payment, Refused, Terms
+from faregate.emulator.payments import Payment, Refused
 from faregate.emulator.proofs import BadProof, read_payment
 from faregate.emulator.replies import SOON, Refusal, answer_value, invalid
 from faregate.emulator.state import PENDING, Sale, TransactionRecord
@@ -24,8 +23,6 @@ from faregate.model import Response
 
 PROOF_HEADER: Final = "payment-signature"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
-_terms: Final = lru_cache(maxsize=256)(Terms)
-"""The same terms are one object, however many transactions remember them."""
 
 
 def access(books: Books, call: Call) -> Response:
@@ -54,10 +51,7 @@ def _sale(books: Books, request: AccessRequest) -> Sale:
         raise invalid("the revision is not the active one of its resource")
     if revision.token.symbol != request.settlement_asset:
         raise invalid(f"the revision is settled in {revision.token.symbol}")
-    terms = _terms(
-        revision.token, revision.rules.amount, books.seller.pay_to, listing.plan.max_timeout_seconds
-    )
-    return Sale(request, listing, revision, terms)
+    return Sale(request, listing, revision, books.terms(listing, revision))
 
 
 def _free(books: Books, sale: Sale) -> Response:

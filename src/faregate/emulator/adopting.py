@@ -10,7 +10,7 @@ from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing, Published
 from faregate.emulator.document import broken
 from faregate.emulator.documentparts import TransactionState
-from faregate.emulator.payments import Payment, Terms
+from faregate.emulator.payments import Payment
 from faregate.emulator.proofs import BadProof, payment_in
 from faregate.emulator.state import PENDING, PayerRecord, Sale, Settled, TransactionRecord
 
@@ -57,10 +57,7 @@ def _payer(state: TransactionState, payers: Mapping[str, PayerRecord], place: st
 
 def _sale(books: Books, state: TransactionState, place: str) -> Sale:
     listing, revision = known(books, state.request.revision_id, f"{place}.request.revision_id")
-    terms = Terms(
-        revision.token, revision.rules.amount, books.seller.pay_to, listing.plan.max_timeout_seconds
-    )
-    return Sale(state.request, listing, revision, terms)
+    return Sale(state.request, listing, revision, books.terms(listing, revision))
 
 
 def known(books: Books, revision_id: str, place: str) -> tuple[Listing, Published]:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
-from faregate.emulator.catalog import Catalog
+from faregate.emulator.catalog import Catalog, Listing, Published
 from faregate.emulator.goods import Settlement
 from faregate.emulator.holds import Holds
 from faregate.emulator.identifiers import Ids
-from faregate.emulator.payments import Payment, Payments
+from faregate.emulator.payments import Payment, Payments, Terms
 from faregate.emulator.register import Register
 from faregate.emulator.state import FINAL, ExecutionRecord, PayerRecord, Sale, TransactionRecord
 from faregate.emulator.timeline import Timeline
@@ -16,6 +17,8 @@ from faregate.emulator.world import Seller
 from faregate.merchant.types import Environment
 
 Due = tuple[datetime, int, TransactionRecord]
+_terms = lru_cache(maxsize=256)(Terms)
+"""The same terms are one object, however many transactions remember them."""
 
 
 @dataclass(slots=True)
@@ -47,6 +50,12 @@ class Books:
     _uses: dict[tuple[str, str, str], TransactionRecord] = field(
         default_factory=dict[tuple[str, str, str], TransactionRecord]
     )
+
+    def terms(self, listing: Listing, revision: Published) -> Terms:
+        """What has to be paid for this revision of the resource."""
+        return _terms(
+            revision.token, revision.rules.amount, self.seller.pay_to, listing.plan.max_timeout_seconds
+        )
 
     def user_of(self, sale: Sale, payment: Payment) -> TransactionRecord | None:
         """The transaction that already took this authorization's nonce."""

@@ -17,6 +17,7 @@ class Step:
     name: ClassVar[str]
 
     def text(self) -> str:
+        """What is told to people."""
         raise NotImplementedError
 
     def fields(self) -> dict[str, Any]:
