@@ -28,11 +28,16 @@ from tests.core.play import ACR, OTHER_TXN, TXN  # noqa: E402
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def no_rows() -> None:
+    """Other files of the suite use the same database, before this one or after it."""
+    JournalRow.objects.all().delete()
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Generator[StoredJournal]:
     made = make_journal(str(tmp_path))
     yield made
-    JournalRow.objects.all().delete()
     made.disconnect()
 
 
@@ -193,9 +198,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_table(journal: StoredJournal)
 
 @pytest.fixture
 def admin() -> Generator[Client]:
-    """Of a table without the rows of other tests."""
     User.objects.filter(username="root").delete()
-    JournalRow.objects.all().delete()
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     yield client
