@@ -1,5 +1,7 @@
 """What holds for all tests: which of them keep together, and what could not be run on this machine."""
 
+from typing import Any
+
 import pytest
 
 from tests.houses.shared import not_run
@@ -11,11 +13,21 @@ ALONE = ("running", "kind", "stand")
 """Parameters that have servers, or a long time, of their own."""
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n`: the tests of a file run in one process, and those of one server, of which ever file."""
+    """With `-n`: the tests of a file run in one process, and those of one server, of which ever file.
+
+    First, because pytest-xdist reads the groups in this very hook.
+    """
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Groups that are ignored fail nothing, except now and then a test that met another one's leavings."""
+    if node.config.option.dist == "loadgroup" and not all("@" in test for test in ids):
+        pytest.exit("pytest-xdist ignores the groups of tests/conftest.py: is this pytest too new for it?", 4)
 
 
 def _group(item: pytest.Item) -> str:
