@@ -9,7 +9,8 @@ from functools import cache, partial
 from typing import Any
 
 from faregate.grounds import Grounds
-from faregate.inventory import Inventory, Listed, take_stock
+from faregate.inventory import Inventory, Listed
+from faregate.inventory.taking import take_stock
 from faregate.paywall import Paywall
 
 ANYTHING = "/*"

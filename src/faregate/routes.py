@@ -8,7 +8,9 @@ from typing import Any
 
 from faregate.errors import Misconfigured
 from faregate.fronts import behind, front_of, layers, opaque
-from faregate.inventory import Inventory, as_json, as_table, check
+from faregate.inventory import Inventory
+from faregate.inventory.asking import check
+from faregate.inventory.telling import as_json, as_table
 from faregate.loading import WrongCall, load
 from faregate.paywall import Paywall
 

@@ -26,7 +26,10 @@ from faregate.emulator import Emulator
 from faregate.emulator.server import serve
 from faregate.errors import Misconfigured
 from faregate.grounds import Grounds
-from faregate.inventory import Inventory, Listed, Standing, as_json, as_table, check, take_stock
+from faregate.inventory import Inventory, Listed, Standing
+from faregate.inventory.asking import check
+from faregate.inventory.taking import take_stock
+from faregate.inventory.telling import as_json, as_table
 from faregate.model import Offer
 from faregate.paywall import Paywall
 from faregate.routes import stock_of

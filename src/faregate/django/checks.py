@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 
 from faregate.django import PaywallMiddleware, conf
 from faregate.errors import Misconfigured
-from faregate.inventory import check
+from faregate.inventory.asking import check
 
 MIDDLEWARE = "faregate.django.PaywallMiddleware"
 _LAST = f'Put "{MIDDLEWARE}" at the end of MIDDLEWARE.'

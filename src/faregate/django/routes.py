@@ -8,7 +8,8 @@ from django.views import View
 
 from faregate.django.conf import shop
 from faregate.django.sold import class_of, offer_of, offers_by_method
-from faregate.inventory import Inventory, Listed, take_stock
+from faregate.inventory import Inventory, Listed
+from faregate.inventory.taking import take_stock
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 

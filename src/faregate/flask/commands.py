@@ -12,7 +12,8 @@ from flask.cli import AppGroup
 from faregate.errors import FaregateError
 from faregate.flask.routes import door_of, inventory_of
 from faregate.holds import add_holds, hold_as_asked
-from faregate.inventory import as_json, as_table, check
+from faregate.inventory.asking import check
+from faregate.inventory.telling import as_json, as_table
 from faregate.loading import WrongCall
 from faregate.sweeping import add_sweep, sweep_as_asked
 

@@ -9,7 +9,8 @@ from werkzeug.routing import Rule
 from faregate.errors import Misconfigured
 from faregate.flask.door import NAME, Door
 from faregate.flask.views import OFFER, is_bypassed, is_exempt, misplaced, offer_of
-from faregate.inventory import Inventory, Listed, take_stock
+from faregate.inventory import Inventory, Listed
+from faregate.inventory.taking import take_stock
 from faregate.model import Offer
 
 

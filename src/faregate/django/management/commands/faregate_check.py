@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from faregate.django.conf import shop
 from faregate.django.management.told import as_command_errors
 from faregate.django.routes import inventory_of
-from faregate.inventory import check
+from faregate.inventory.asking import check
 
 
 class Command(BaseCommand):

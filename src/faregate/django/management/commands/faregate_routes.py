@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from faregate.django.management.told import as_command_errors
 from faregate.django.routes import inventory_of
-from faregate.inventory import as_json, as_table
+from faregate.inventory.telling import as_json, as_table
 
 
 class Command(BaseCommand):

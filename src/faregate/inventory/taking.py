@@ -1,0 +1,115 @@
+"""How routes stand on the ground of the paywall in front of them.
+
+A row's standing is never better than what a request gets: what cannot be served is refused.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from faregate.grounds import Grounds, Place
+from faregate.inventory import WEBSOCKET, Inventory, Listed
+from faregate.model import Offer
+from faregate.paywall import Paywall
+
+# A part of a framework's path pattern that is no plain text: `{id}`, `<int:id>`, `:id`.
+_PARAMETER = re.compile(r"[{<]|^:")
+# One that may hold slashes, or a regular expression, which may hold anything.
+_GREEDY = re.compile(r":path\b|\bpath:|[(\[*\\^$|]")
+
+
+def take_stock(
+    routes: Iterable[Listed],
+    grounds: Grounds | None = None,
+    more: Sequence[str] = (),
+    *,
+    root: str = "",
+    faults: Sequence[str] = (),
+    paywall: Callable[[], Paywall] | None = None,
+) -> Inventory:
+    """The inventory of `routes`, seen on the `grounds` of one paywall that stands in front of them.
+
+    `root` is where the application behind that paywall is mounted. `more` are unmatched prefixes and
+    `faults` mistakes that are known already.
+    """
+    grounds = grounds or Grounds()
+    routes = tuple(routes)
+    seen = tuple(row for route in routes for row in _rows(route, grounds, root, paywall))
+    return Inventory(
+        tuple(row for row, _ in seen),
+        (*more, *_lone(routes, grounds, root)),
+        (*faults, *(fault for _, fault in seen if fault)),
+    )
+
+
+def _rows(
+    route: Listed, grounds: Grounds, root: str, paywall: Callable[[], Paywall] | None
+) -> Iterator[tuple[Listed, str]]:
+    """A route as it stands; before it, the prefixes a parameter of it leads to, where they differ."""
+    own = _standing(route, grounds.place(route.path, root), paywall)
+    for prefix in sorted((*grounds.offers, *grounds.refused), key=len, reverse=True):
+        narrow = _narrowed(route.path, prefix, root)
+        if narrow is not None:
+            row, fault = _standing(replace(route, path=narrow), grounds.place(narrow, root), paywall)
+            if (row.standing, row.offer) != (own[0].standing, own[0].offer):
+                yield row, fault
+    yield own
+
+
+def _standing(route: Listed, place: Place, paywall: Callable[[], Paywall] | None) -> tuple[Listed, str]:
+    """A route on its ground, and what is wrong with that."""
+    fault = ""
+    standing, sold, own = route.standing, route.offer, route.paywall or paywall
+    if place.offer is not None and sold is None:
+        sold, own = place.offer, paywall
+    elif place.offer is not None and place.offer != sold and standing == "paid":
+        fault = _two_offers(route, place.offer)
+    if fault or (route.methods == WEBSOCKET and place.guarded):
+        standing = "refused"
+    elif standing != "refused":
+        standing = "paid" if sold is not None else "refused" if place.closed else "free"
+    return replace(route, offer=sold, standing=standing, paywall=own), fault
+
+
+def _two_offers(route: Listed, ground: Offer) -> str:
+    return (
+        f"{route.verbs} {route.place} sells {route.sells!r}, and its path is sold as {ground.sells!r}: "
+        "nobody can buy it. Put one offer on the handler or on its path."
+    )
+
+
+def _lone(routes: Sequence[Listed], grounds: Grounds, root: str) -> Iterator[str]:
+    for prefix in dict.fromkeys((*grounds.offers, *grounds.refused)):
+        stands = Grounds(refuse=[prefix])
+        if not any(
+            stands.place(route.path, root).closed or _narrowed(route.path, prefix, root) for route in routes
+        ):
+            yield prefix
+
+
+def _narrowed(pattern: str, prefix: str, root: str) -> str | None:
+    """The pattern below this prefix, if only a parameter of it leads there; with and without the root."""
+    narrow = _below(pattern, prefix)
+    if narrow is None and root and pattern.startswith(root):
+        narrow = _below(pattern[len(root) :], prefix)
+        return None if narrow is None else root + narrow
+    return narrow
+
+
+def _below(pattern: str, prefix: str) -> str | None:
+    given, wanted = _parts(pattern), _parts(prefix)
+    led = False
+    for have, want in zip(given, wanted, strict=False):
+        if _GREEDY.search(have):
+            return f"{prefix.rstrip('/')}/*"
+        parameter = _PARAMETER.search(have)
+        if parameter is None and have.casefold() != want:
+            return None
+        if parameter is not None and not want.startswith(have[: parameter.start()].casefold()):
+            return None
+        led = led or parameter is not None
+    return "/" + "/".join((*wanted, *given[len(wanted) :])) if led and len(given) >= len(wanted) else None
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]

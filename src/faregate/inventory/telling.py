@@ -1,0 +1,45 @@
+"""An inventory, for people and for machines."""
+
+import json
+from collections.abc import Sequence
+
+from faregate.inventory import Inventory
+
+
+def as_table(inventory: Inventory) -> str:
+    """For people: the routes, their numbers, and what is wrong."""
+    head = ("STANDING", "METHODS", "PATH", "SELLS", "HANDLER")
+    rows = [
+        (route.standing, route.verbs, route.place, route.sells or "-", route.handler)
+        for route in inventory.routes
+    ]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = [_line(row, widths) for row in (head, *rows)] if rows else ["This application has no routes."]
+    complaints = ("", *inventory.complaints) if inventory.complaints else ()
+    return "\n".join((*lines, "", _counts(inventory), *complaints))
+
+
+def as_json(inventory: Inventory) -> str:
+    """For machines: `{"routes": [...], "unmatched": [...], "faults": [...]}`."""
+    routes = [
+        {
+            "standing": route.standing,
+            "methods": list(route.methods),
+            "host": route.host or None,
+            "path": route.path,
+            "sells": route.sells or None,
+            "handler": route.handler,
+        }
+        for route in inventory.routes
+    ]
+    told = {"routes": routes, "unmatched": list(inventory.unmatched), "faults": list(inventory.faults)}
+    return json.dumps(told, indent=2)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _counts(inventory: Inventory) -> str:
+    standings = [route.standing for route in inventory.routes]
+    return ", ".join(f"{standings.count(standing)} {standing}" for standing in ("paid", "free", "refused"))
