@@ -13,7 +13,8 @@ FORBIDDEN = {
 }
 EDGE = {
     *("__init__", "arranging", "asgi", "command", "edge", "embedded", "emulator", "greeting"),
-    *("mounts", "rewinding", "server", "statefile", "transport", "wallet", "witness", "worlds"),
+    *("mounts", "rewinding", "savedworlds", "server", "statefile", "statelock", "transport", "wallet"),
+    *("witness", "worlds"),
 }
 HERE = Path(service.__file__).parent
 PURE = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in EDGE)

@@ -2,22 +2,28 @@
 
 import json
 import logging
+import signal
 import stat
 import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
 
 from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, WorldClock, Worlds
+from faregate.emulator.copying import WorldCopy
+from faregate.emulator.exporting import exported
 from faregate.emulator.server import serve
 from faregate.emulator.statefile import StateFile
 from faregate.errors import Misconfigured
 
 from .controls import Controls
+from .sellers import Seller as Hands
+from .sellers import access_body
 from .shop import bearer
 from .test_command import running
 
@@ -206,7 +212,8 @@ def test_a_full_disk_is_logged_and_tried_again(
             bought = bought_id(http, worlds)
             assert waited(lambda: "No space left" in caplog.text)
             assert path.read_text() == before
-            assert list(tmp_path.iterdir()) == [path]
+            assert list(tmp_path.glob("*.json")) == [path]
+            assert not list(tmp_path.glob(".*-new"))
         assert waited(lambda: bought in path.read_text())
 
 
@@ -223,3 +230,72 @@ def test_two_faults_of_begin_are_misconfigured(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{}")
     with pytest.raises(Misconfigured, match="version: Field required"):
         begun(tmp_path / "state.json")
+
+
+def test_a_second_server_is_refused_until_the_first_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "state.json"
+    with running("--json", "--state", str(path)) as (line, process):
+        taken = json.loads(line)["url"].rpartition(":")[2]  # so that nobody serves who should not
+        (tmp_path / "link.json").symlink_to(path)
+        before = path.read_text()
+        for name in ("state.json", "link.json"):
+            assert main(["emulator", "--state", str(tmp_path / name), "--port", taken]) == 1
+            told = capsys.readouterr()
+            assert (told.out, path.read_text()) == ("", before)
+            assert f"{path}: another emulator keeps its state here" in told.err
+        process.kill()
+        process.wait(10)
+    with running("--json", "--state", str(path)) as (line, process):
+        assert line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    assert {one.name for one in tmp_path.iterdir()} == {"state.json", "link.json"}
+
+
+def test_who_could_not_begin_lets_go(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text("{}")
+    state = StateFile(path)
+    with pytest.raises(Misconfigured, match="version"):
+        state.begin(frozen())
+    path.unlink()
+    begun(path)
+    assert path.exists()
+
+
+def test_what_a_killed_server_was_writing_is_swept_away(tmp_path: Path) -> None:
+    mine = tmp_path / ".state.json.swp"
+    mine.touch()
+    for name in ("state.json", "other.json"):
+        (tmp_path / f".{name}.abc.faregate-new").write_text("half of")
+    worlds, state = begun(tmp_path / "state.json")
+    state.end(worlds)
+    left = {".state.json.swp", ".other.json.abc.faregate-new", "state.json"}
+    assert {one.name for one in tmp_path.iterdir()} == left
+
+
+def test_calls_are_answered_while_the_state_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The world stands still only while it is copied; what comes after that is not in the document."""
+    worlds, state = begun(tmp_path / "state.json")
+    answered: list[bool] = []
+
+    def written(copy: WorldCopy) -> dict[str, object]:
+        meanwhile = Thread(target=lambda: free(worlds.main), daemon=True)
+        meanwhile.start()
+        meanwhile.join(10)
+        answered.append(not meanwhile.is_alive())
+        return exported(copy)
+
+    monkeypatch.setattr("faregate.emulator.rewinding.exported", written)
+    state.save(worlds)
+    assert answered == [True]
+    assert json.loads(state.path.read_text())["worlds"][0]["state"]["test"]["executions"] == []
+    assert worlds.main.calls("access", status=200)
+
+
+def free(emulator: Emulator) -> None:
+    Hands(emulator).call("POST", "/access", access_body(emulator.revision_id("free_notes")))

@@ -1,4 +1,4 @@
-"""From a world at work to its state document. Pure; `restoring.py` is the way back."""
+"""From the copy of a world to its state document. Pure; `restoring.py` is the way back."""
 
 import base64
 import json
@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from faregate.emulator.books import Books
 from faregate.emulator.catalog import Listing
-from faregate.emulator.clock import ClockState, WorldClock
+from faregate.emulator.copying import BooksCopy, TransactionCopy, WorldCopy
 from faregate.emulator.document import VERSION, BooksState, LedgerState, StateDocument, TimelineState
 from faregate.emulator.documentparts import (
     Balance,
@@ -20,11 +19,9 @@ from faregate.emulator.documentparts import (
     TransactionState,
     Use,
 )
-from faregate.emulator.faults.rules import Faults, FaultsState
-from faregate.emulator.identifiers import Ids, RewindableIds
-from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.payments import Payments
-from faregate.emulator.state import Settled, TransactionRecord
+from faregate.emulator.ledger import Balance as LedgerBalance
+from faregate.emulator.ledger import Use as LedgerUse
+from faregate.emulator.state import Settled
 from faregate.emulator.tokens import TOKENS, Token
 from faregate.merchant.types import Environment, SettlementAsset
 
@@ -33,39 +30,27 @@ _NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
 }
 
 
-def surroundings(clock: WorldClock, ids: Ids, payments: Payments, faults: Faults) -> StateDocument:
+def surroundings(copy: WorldCopy) -> StateDocument:
     """The state of all around the service. Ids by chance and other payments have none."""
     return StateDocument(
         version=VERSION,
-        clock=_clock(clock),
-        faults=FaultsState.model_validate(faults.state()),
-        ids=ids.state() if isinstance(ids, RewindableIds) else None,
-        ledger=_ledger(payments) if isinstance(payments, SimulatedLedger) else LedgerState(),
+        clock=copy.clock,
+        faults=copy.faults,
+        ids=copy.ids,
+        ledger=LedgerState() if copy.ledger is None else _ledger(*copy.ledger),
     )
 
 
-def exported(books: Mapping[Environment, Books], around: StateDocument) -> dict[str, Any]:
-    """The whole document: `around` and both environments."""
-    latest, fence = books["test"].timeline.state()
-    whole = around.model_copy(
-        update={
-            "seller": books["test"].seller,
-            "timeline": TimelineState(latest=latest, fence=fence),
-            "test": _books(books["test"]),
-            "live": _books(books["live"]),
-        }
+def exported(copy: WorldCopy) -> dict[str, Any]:
+    """The whole document."""
+    latest, fence = copy.timeline
+    around = surroundings(copy).model_copy(
+        update={"seller": copy.seller, "timeline": TimelineState(latest=latest, fence=fence)}
     )
-    return whole.model_dump(mode="json")
+    return {**around.model_dump(mode="json"), "test": _books(copy.test), "live": _books(copy.live)}
 
 
-def _clock(clock: WorldClock) -> ClockState:
-    """For one that stands still, what the clock behind it shows says nothing."""
-    state = ClockState.model_validate(clock.state())
-    return state if state.rate else state.model_copy(update={"real": state.world})
-
-
-def _ledger(ledger: SimulatedLedger) -> LedgerState:
-    balances, settled = ledger.state()
+def _ledger(balances: Mapping[LedgerBalance, int], settled: Mapping[LedgerUse, str]) -> LedgerState:
     return LedgerState(
         balances=tuple(_balance(token, address, balance) for (token, address), balance in balances.items()),
         settled=tuple(_use(*use, transaction_hash) for use, transaction_hash in settled.items()),
@@ -84,24 +69,23 @@ def _use(token: Token, payer: str, nonce: str, transaction_hash: str) -> Use:
     )
 
 
-def _books(books: Books) -> BooksState:
-    due = {record.id: at for at, _, record in books.due if record.plan is not None}
-    return BooksState(
-        resources=tuple(map(_resource, books.catalog.listings.values())),
-        settlement=books.settlement,
-        payer_settlements=dict(books.payer_settlements),
+def _books(copy: BooksCopy) -> dict[str, Any]:
+    """Transactions are written one by one: other threads have their turn between them."""
+    few = BooksState(
+        resources=tuple(map(_resource, copy.listings)),
+        settlement=copy.settlement,
+        payer_settlements=copy.payer_settlements,
         payers=tuple(
             PayerState(id=payer.id, identifier=payer.identifier, created_at=payer.created_at)
-            for payer in books.observed
-        ),
-        transactions=tuple(
-            _transaction(record, due.get(record.id)) for record in books.transactions.values()
+            for payer in copy.payers
         ),
         executions=tuple(
-            ExecutionState(id=one.id, revision_id=one.revision_id, metadata=one.metadata)
-            for one in books.executions.values()
+            ExecutionState(id=one, revision_id=revision_id, metadata=metadata)
+            for one, revision_id, metadata in copy.executions
         ),
     )
+    many = [_transaction(one, copy.due).model_dump(mode="json") for one in copy.transactions]
+    return {**few.model_dump(mode="json"), "transactions": many}
 
 
 def _resource(listing: Listing) -> ResourceState:
@@ -115,21 +99,22 @@ def _resource(listing: Listing) -> ResourceState:
     )
 
 
-def _transaction(record: TransactionRecord, due: datetime | None) -> TransactionState:
+def _transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> TransactionState:
     # What is in the books needs no second check, and there may be many.
+    record = copy.record
     return TransactionState.model_construct(
         id=record.id,
         payment_request_id=record.payment_request_id,
         payer=record.payer.id,
         request=record.sale.request,
         proof=base64.b64encode(json.dumps(record.payment.proof).encode()).decode("ascii"),
-        history=tuple(Step.model_construct(at=at, status=status) for at, status in record.history),
-        accepted=record.accepted,
-        submitted_at=record.submitted_at,
-        plan=record.plan,
-        due=due,
-        reads=record.reads,
-        settled=None if record.settled is None else _settled(record.settled),
+        history=tuple(Step.model_construct(at=at, status=status) for at, status in copy.history),
+        accepted=copy.accepted,
+        submitted_at=copy.submitted_at,
+        plan=copy.plan,
+        due=due.get(record.id),
+        reads=copy.reads,
+        settled=None if copy.settled is None else _settled(copy.settled),
     )
 
 

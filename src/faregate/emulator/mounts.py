@@ -65,5 +65,5 @@ async def _lifespan(receive: Receive, send: Send, worlds: Worlds, state: "StateF
         await receive()
         tasks.cancel_scope.cancel()
     if state is not None:
-        state.try_to_save(worlds)
+        state.end(worlds)
     await send({"type": "lifespan.shutdown.complete"})

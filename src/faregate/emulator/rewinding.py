@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from faregate.emulator.clock import WorldClock
+from faregate.emulator.copying import WorldCopy, copied
 from faregate.emulator.document import StateDocument, read_document
 from faregate.emulator.exporting import exported, surroundings
 from faregate.emulator.faults.rules import Faults
@@ -28,12 +29,12 @@ class Rewinding(Witness):
         self._ids = ids
         self._new_service = new_service
         self._service = new_service()
-        self._beginning = self._surroundings()
+        self._beginning = surroundings(self._copy(self._service))
         self._snapshots = Snapshots()
 
     def export(self) -> dict[str, Any]:
         """The state document: all that happened here, as plain JSON. It has payers' signatures in it."""
-        return self.look(lambda service, _: exported(service.books, self._surroundings()))
+        return exported(self.look(lambda service, _: self._copy(service)))
 
     def seed(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
         """From now on the world is as this state document says, its clock too (see `document.py`).
@@ -74,5 +75,5 @@ class Rewinding(Witness):
         surround(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
         self._service = service
 
-    def _surroundings(self) -> StateDocument:
-        return surroundings(self.clock, self._ids, self.payments, self.faults)
+    def _copy(self, service: Service) -> WorldCopy:
+        return copied(service.books, self.clock, self._ids, self.payments, self.faults)
