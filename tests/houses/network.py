@@ -30,6 +30,10 @@ class Network:
         with self._lock:
             self._still[what] = after
 
+    def pass_on_to(self, server_port: int) -> None:
+        """Connections to come go there; those that are open stay where they are."""
+        self._server_port = server_port
+
     def _is_lost(self, what: str) -> bool:
         with self._lock:
             still = self._still.pop(what, None)

@@ -231,20 +231,6 @@ def test_a_replica_is_refused_writes_and_says_so(house: RedisHouse, journal: Red
     assert journal.decide(ticket, GOOD)
 
 
-def test_a_node_of_a_cluster_without_the_journals_slot_says_so() -> None:
-    with running(cluster_enabled="yes") as house, running(cluster_enabled="yes") as other:
-        with opened(house) as journal, pytest.raises(JournalError, match="its cluster is down"):
-            journal.claim("proof", HERE)
-        ask(other, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        ask(house, "CLUSTER", "MEET", "127.0.0.1", other.port)
-        while any(b"cluster_state:ok" not in ask(node, "CLUSTER", "INFO") for node in (house, other)):
-            time.sleep(0.05)
-        with opened(house) as journal, pytest.raises(JournalError, match="name the node that has it"):
-            journal.claim("proof", HERE)
-        with opened(other) as journal:
-            fresh(journal.claim("proof", HERE))
-
-
 def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
     house: RedisHouse, journal: RedisJournal
 ) -> None:

@@ -10,7 +10,7 @@ from faregate.ports import Journal
 
 MEMORY = "memory:"
 SQLITE = "sqlite:"
-REDIS = ("redis:", "rediss:")
+REDIS = ("redis:", "rediss:", "unix:")
 POSTGRES = ("postgresql:", "postgres:")
 NAMES = "'memory:', 'sqlite:///absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
 
@@ -29,7 +29,7 @@ def named_journal(name: str, keys: Sequence[bytes], namespace: str, terms: Terms
     if name == MEMORY:
         return MemoryJournal(namespace=namespace, terms=terms)
     scheme = name.partition(":")[0]
-    extra = "sqlite" if scheme == "sqlite" else "redis" if scheme.startswith("redis") else "postgres"
+    extra = "sqlite" if scheme == "sqlite" else "redis" if f"{scheme}:" in REDIS else "postgres"
     make = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}[extra]
     try:
         return make(name, Options(keys=keys, namespace=namespace, terms=terms))
@@ -45,7 +45,7 @@ def check(name: str) -> None:
     well_formed = _sqlite_path(rest) if scheme == "sqlite" else rest.startswith("//") or name == MEMORY
     if known and well_formed:
         return
-    told = f"{name!r}" if "@" not in name else f"'{scheme}:...'"
+    told = f"{name!r}" if not {"@", "?"} & set(name) else f"'{scheme}:...'"
     raise Misconfigured(
         f"FAREGATE_JOURNAL is {told}, and no journal is called so. Set it to {NAMES}, "
         "or give the paywall a journal object of your own."

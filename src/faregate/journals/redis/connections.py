@@ -4,6 +4,8 @@ The library's own repetitions are off: it would repeat a write without saying so
 """
 
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 from redis.backoff import NoBackoff
@@ -11,7 +13,7 @@ from redis.connection import ConnectionPool
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from faregate.errors import Misconfigured
+from faregate.journals.redis.address import parsed
 
 Word = bytes | str | int | float
 MOST = 10_000
@@ -21,6 +23,8 @@ MOST = 10_000
 class Connection(Protocol):
     """What is used of the library's."""
 
+    def on_connect(self) -> None: ...
+
     def send_command(self, *words: Word) -> None: ...
 
     def read_response(self) -> Any: ...
@@ -28,22 +32,27 @@ class Connection(Protocol):
     def disconnect(self) -> None: ...
 
 
-class Connections:
-    """Raises `Misconfigured` for a URL that is none. `timeout` is for connecting, and for each answer."""
+Ask = Callable[..., Any]
+"""One command, sent once; what it is answered."""
 
-    def __init__(self, url: str, timeout: float) -> None:
-        self._url = url
+
+class Connections:
+    """`look_at` sees each new connection before it is used, and may raise. `timeout` is for connecting, and
+    for each answer. Raises `Misconfigured` for a URL that is none.
+    """
+
+    def __init__(self, url: str, timeout: float, look_at: Callable[[Ask], None] = lambda _: None) -> None:
+        self._known = parsed(url)
         self._timeout = timeout
+        self._look_at = look_at
         self._pools: dict[int, Any] = {}
-        self.place = _place_of(self._made().connection_kwargs)
 
     def call(self, *words: Word) -> Any:
         """One command, sent once. Raises the library's `RedisError`."""
         pool = self._pool()
         connection: Connection = pool.get_connection()
         try:
-            connection.send_command(*words)
-            return connection.read_response()
+            return _asked(connection, words)
         except RedisError:
             raise
         except BaseException:
@@ -68,26 +77,29 @@ class Connections:
         return pool
 
     def _made(self) -> Any:
-        make = cast(Any, ConnectionPool).from_url
-        try:
-            return make(
-                self._url,
-                retry=Retry(NoBackoff(), 0),
-                protocol=2,
-                max_connections=MOST,
-                socket_timeout=self._timeout,
-                socket_connect_timeout=self._timeout,
-                socket_keepalive=True,
-            )
-        except ValueError:  # which may repeat a part of the password
-            raise Misconfigured(
-                "The journal's Redis URL is not one: redis://USER:PASSWORD@HOST:PORT/NUMBER (rediss:// "
-                "for TLS), with what is special in a password written as %XX."
-            ) from None
+        reached = {"socket_keepalive": True} if "path" not in self._known else {}
+        make = cast(Any, ConnectionPool)
+        return make(
+            **self._known,
+            **reached,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            max_connections=MOST,
+            socket_timeout=self._timeout,
+            socket_connect_timeout=self._timeout,
+            redis_connect_func=partial(_connected, self._look_at),
+        )
 
 
-def _place_of(known: dict[str, Any]) -> str:
-    """The URL without what is secret, for people."""
-    if "path" in known:
-        return f"unix://{known['path']}"
-    return f"redis://{known.get('host', 'localhost')}:{known.get('port', 6379)}/{known.get('db', 0)}"
+def _connected(look_at: Callable[[Ask], None], connection: Connection) -> None:
+    connection.on_connect()
+    try:
+        look_at(lambda *words: _asked(connection, words))
+    except BaseException:
+        connection.disconnect()  # or it would be used without another look
+        raise
+
+
+def _asked(connection: Connection, words: Sequence[Word]) -> Any:
+    connection.send_command(*words)
+    return connection.read_response()

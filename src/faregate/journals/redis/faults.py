@@ -4,6 +4,8 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ConnectionError,
+    MasterDownError,
+    ReadOnlyError,
     RedisError,
     TimeoutError,
 )
@@ -13,19 +15,17 @@ from faregate.errors import JournalError, JournalUnreadable
 VERSION = 1
 
 _MEANINGS = {
-    "NOPERM": "its user may not do what a journal needs: allow @read, @write, @scripting and ~faregate:*",
+    "NOPERM": "its user may not do what a journal needs: allow @read, @write, @scripting, time and "
+    "~faregate:*, and select for another database than 0",
     "READONLY": "this server is a replica, which takes no writes: name the primary",
     "OOM": "its memory is full: give it more (maxmemory)",
     "MISCONF": "it refuses writes since it cannot write to its disk",
-    "MOVED": "it is part of a cluster and has not this journal's slot: name the node that has it",
-    "CLUSTERDOWN": "its cluster is down",
+    "NOREPLICAS": "fewer replicas follow it than its min-replicas-to-write demands",
     "MASTERDOWN": "this server is a replica without its primary",
     "BUSY": "it is held up by somebody's script",
 }
 _CODES = {
-    "ClusterDownError": "CLUSTERDOWN",
     "MasterDownError": "MASTERDOWN",
-    "MovedError": "MOVED",
     "NoPermissionError": "NOPERM",
     "OutOfMemoryError": "OOM",
     "ReadOnlyError": "READONLY",
@@ -36,6 +36,11 @@ def is_lost(error: RedisError) -> bool:
     """Whether the server may have done what it gave no answer to."""
     refused = isinstance(error, AuthenticationError | BusyLoadingError)
     return isinstance(error, ConnectionError | TimeoutError) and not refused
+
+
+def is_another(error: RedisError) -> bool:
+    """Whether another server may have the name by now that this one had. Nothing was done."""
+    return isinstance(error, ReadOnlyError | MasterDownError)
 
 
 def told(error: RedisError, place: str) -> JournalError:

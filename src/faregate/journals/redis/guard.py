@@ -1,35 +1,63 @@
-"""Whether a Redis server may be trusted with what is owed: looked at when a process first uses it."""
+"""Whether a Redis server may be trusted with what is owed: looked at whenever a connection is made."""
 
 import logging
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Generator
 
-from redis.exceptions import ResponseError
+from redis.exceptions import ClusterCrossSlotError, ClusterDownError, MovedError, ResponseError
 
 from faregate.errors import Misconfigured
+from faregate.journals.redis.connections import Ask
 
-Ask = Callable[..., Any]
 _log = logging.getLogger("faregate")
 
 _SAFE = "for the promise that SQLite gives, set appendonly yes and appendfsync always"
 _LOST = "a payment of that time is then unknown, or its work runs a second time"
+_TAKEN_OVER = f"a replica has taken over; it may not have what was written last, and {_LOST}"
 _UNKNOWN = "whether it forgets payments to make room could not be checked"
 _WINDOWS = {"everysec": "about the last second", "no": "some of the last minute"}
 
 
-def check(ask: Ask, place: str, warned: set[str]) -> None:
-    """Raises `Misconfigured` for a server that may forget rows to make room; warns of other losses, once."""
-    facts = {**_info(ask, "memory"), **_info(ask, "persistence"), **_config(ask)}
-    policy = facts.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
+class Guard:
+    """Looks at every server that a connection is made to: after a fail-over it is another one."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._warned: set[str] = set()
+        self._history = ""
+
+    def look(self, ask: Ask) -> None:
+        """Raises `Misconfigured` for a server that may forget rows, or move them away; warns of other losses,
+        once."""
+        _refuse_cluster(ask, self._place)
+        facts = {**_info(ask), **_config(ask)}
+        policy = facts.get("maxmemory_policy", "noeviction")
+        if policy != "noeviction":
+            raise Misconfigured(
+                f"The Redis at {self._place} may forget payments to make room: its maxmemory-policy is "
+                f"{policy}. Set maxmemory-policy noeviction, or name another server for the journal."
+            )
+        for weakness in _weaknesses(facts):
+            if weakness not in self._warned:
+                self._warned.add(weakness)
+                _log.warning("the journal at %s: %s", self._place, weakness)
+        self._follow(facts.get("master_replid", ""), facts.get("master_replid2", ""))
+
+    def _follow(self, history: str, before: str) -> None:
+        """Redis gives every run of writes a name. Who takes over has a new one, and knows the last."""
+        if self._history not in ("", history) and before == self._history:
+            _log.warning("the journal at %s: %s", self._place, _TAKEN_OVER)
+        self._history = history or self._history
+
+
+def _refuse_cluster(ask: Ask, place: str) -> None:
+    """Two keys that are in no slot together: whoever may read may ask that."""
+    try:
+        ask("EXISTS", "faregate:{one}", "faregate:{other}")
+    except (ClusterCrossSlotError, ClusterDownError, MovedError):
         raise Misconfigured(
-            f"The Redis at {place} may forget payments to make room: its maxmemory-policy is {policy}. "
-            "Set maxmemory-policy noeviction, or name another server for the journal."
-        )
-    for weakness in _weaknesses(facts):
-        if weakness not in warned:
-            warned.add(weakness)
-            _log.warning("the journal at %s: %s", place, weakness)
+            f"The Redis at {place} is part of a cluster, which moves keys from node to node while they are "
+            "in use. Name a server for the journal that is in none, or a PostgreSQL database."
+        ) from None
 
 
 def _weaknesses(facts: dict[str, str]) -> Generator[str]:
@@ -45,10 +73,10 @@ def _weaknesses(facts: dict[str, str]) -> Generator[str]:
         yield f"appendfsync is {fsync}, so a power cut loses {lost}: {_LOST}; {_SAFE}"
 
 
-def _info(ask: Ask, section: str) -> dict[str, str]:
+def _info(ask: Ask) -> dict[str, str]:
     """An ACL may forbid it."""
     try:
-        lines = ask("INFO", section).decode().splitlines()
+        lines = ask("INFO").decode().splitlines()
     except ResponseError:
         return {}
     found = (line.partition(":") for line in lines)

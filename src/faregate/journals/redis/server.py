@@ -9,8 +9,10 @@ from typing import Any, TypeVar, cast
 
 from redis.exceptions import NoScriptError, RedisError
 
-from faregate.journals.redis import faults, guard
+from faregate.journals.redis import faults
+from faregate.journals.redis.address import place_of
 from faregate.journals.redis.connections import Connections, Word
+from faregate.journals.redis.guard import Guard
 
 T = TypeVar("T")
 
@@ -19,13 +21,12 @@ class RedisServer:
     """Half of `patience` is for each of two tries."""
 
     def __init__(self, url: str, namespace: str, patience: float) -> None:
-        self._connections = Connections(url, patience / 2)
+        self._place = place_of(url)
+        self._connections = Connections(url, patience / 2, Guard(self._place).look)
         self._call = self._connections.call
-        self._place = self._connections.place
         self._namespace = namespace
         self._schema = f"faregate:{{{sha256(namespace.encode()).hexdigest()[:32]}}}:schema"
         self._mark = ""
-        self._warned: set[str] = set()
 
     def run(self, script: str, *arguments: Word) -> list[Any]:
         """What a script of `faregate.journals.redis.scripts` answers. Raises `JournalError`."""
@@ -46,7 +47,6 @@ class RedisServer:
 
     def _opened(self) -> str:
         """The mark of the journal there; in a server that has none yet, ours."""
-        self._asked_twice(lambda _: guard.check(self._call, self._place, self._warned))
         made = f"{faults.VERSION} {os.urandom(8).hex()} {self._namespace}"
         self._asked_twice(lambda _: self._call("SET", self._schema, made, "NX"))
         mark = (self._asked_twice(lambda _: self._call("GET", self._schema)) or b"").decode()
@@ -60,9 +60,11 @@ class RedisServer:
             try:
                 return ask("first")
             except RedisError as error:
-                if not faults.is_lost(error):
+                if faults.is_another(error):
+                    self._connections.close()
+                elif not faults.is_lost(error):
                     raise
-                return ask("again")
+                return ask("again" if faults.is_lost(error) else "first")
         except RedisError as error:
             raise faults.told(error, self._place) from error
 

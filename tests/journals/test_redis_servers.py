@@ -1,0 +1,244 @@
+"""Redis servers as sellers have them: behind TLS, on a socket, in a cluster, with replicas."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from faregate.errors import JournalError, Misconfigured
+from faregate.journals.named import named_journal
+from faregate.journals.redis import RedisJournal
+from faregate.journals.redis.address import place_of
+from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import DEFAULT_TERMS
+from faregate.records import Again, InProgress
+from tests.houses import RedisHouse, lossy_network
+from tests.houses.house import free_port
+from tests.journals.kinds import KEY
+from tests.journals.test_contract import GOOD, HERE, released, started
+from tests.journals.test_redis import ask, opened, running
+
+NO_URLS = [
+    "redis://host/canary",
+    "redis://host/1/2",
+    "redis:///canary.sock",
+    "redis://:12?canary@host/0",
+    "redis://:12#canary@host/0",
+    "redis://host1:1,canary:2/0",
+    "redis://host/0?canary=1",
+    "redis://host/0?decode_responses=true&password=canary",
+    "redis://host/0?ssl_ca_certs=canary",
+    "rediss://host/0?socket_timeout=9&password=canary",
+    "unix://canary/socket",
+    "unix:///socket?canary=1",
+]
+
+
+# What a URL says
+
+
+@pytest.mark.parametrize("url", NO_URLS)
+def test_what_a_url_does_not_say_is_not_guessed(url: str) -> None:
+    with pytest.raises(Misconfigured, match=r"redis://USER:PASSWORD@HOST.*ssl_ca_certs.*unix://") as caught:
+        RedisJournal(url, keys=[KEY])
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("redis://user:canary@host", "redis://host:6379/0"),
+        ("redis://host:1/3?password=canary", "redis://host:1/3"),
+        ("rediss://:canary@[::1]:1/3?ssl_cert_reqs=none&ssl_ca_certs=/canary", "rediss://[::1]:1/3"),
+        ("unix://user:canary@/run/redis%20here.sock?db=2", "unix:///run/redis here.sock?db=2"),
+    ],
+)
+def test_what_is_secret_in_a_url_is_not_said(url: str, place: str) -> None:
+    assert place_of(url) == place
+    assert "canary" not in repr(vars(RedisJournal(url, keys=[KEY])))
+
+
+def named(url: str) -> StoredJournal:
+    """As `FAREGATE_JOURNAL` names it."""
+    journal = named_journal(url, [KEY], "test", DEFAULT_TERMS)
+    assert isinstance(journal, RedisJournal)
+    return journal
+
+
+def sold_over(url: str) -> None:
+    journal = named(url)
+    try:
+        released(journal)
+        assert isinstance(journal.claim("proof", HERE), Again)
+    finally:
+        journal.disconnect()
+
+
+def test_a_socket_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    socket = tmp_path_factory.mktemp("s") / "r.sock"
+    with running(unixsocket=str(socket), requirepass="pass") as house:
+        sold_over(f"unix://:pass@{socket}?db=2")
+        assert b"db2:keys=" in ask(house, "INFO", "keyspace")
+    with pytest.raises(JournalError, match=r"unix:///.*r\.sock\?db=2 could not be read or written"):
+        named(f"unix://{socket}?db=2").claim("proof", HERE)
+
+
+def test_a_database_of_its_own_and_a_user_who_may_select_it() -> None:
+    with running() as house:
+        rights = ["~faregate:*", "resetchannels", "+@read", "+@write", "+@scripting", "+time"]
+        ask(house, "ACL", "SETUSER", "seller", "on", ">pass", *rights)
+        url = f"redis://seller:pass@127.0.0.1:{house.port}/3"
+        with pytest.raises(JournalError, match="and select for another database than 0"):
+            named(url).claim("proof", HERE)
+        ask(house, "ACL", "SETUSER", "seller", "+select")
+        sold_over(url)
+        assert ask(house, "DBSIZE") == 0
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of `localhost`, signed by itself; its key lies beside it."""
+    folder = tmp_path_factory.mktemp("tls")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    subprocess.run([*command, *names, *files], check=True, capture_output=True)
+    return folder / "cert.pem"
+
+
+@pytest.fixture
+def tls_port(certificate: Path) -> Generator[int]:
+    port, key = free_port(), certificate.with_name("key.pem")
+    files = {
+        "tls_cert_file": str(certificate),
+        "tls_key_file": str(key),
+        "tls_ca_cert_file": str(certificate),
+    }
+    with running(tls_port=str(port), tls_auth_clients="no", requirepass="pass", **files):
+        yield port
+
+
+def test_tls_with_a_certificate_that_is_trusted_and_no_other(tls_port: int, certificate: Path) -> None:
+    url = f"rediss://:pass@localhost:{tls_port}/1"
+    sold_over(f"{url}?ssl_ca_certs={certificate}")
+    with pytest.raises(JournalError, match=f"rediss://localhost:{tls_port}/1 .*certificate verify failed"):
+        named(url).claim("proof", HERE)
+    with pytest.raises(JournalError, match="could not be read or written"):
+        named(url.replace("rediss:", "redis:")).claim("proof", HERE)
+
+
+# Clusters and replicas
+
+
+def test_a_cluster_is_refused_and_says_what_to_do() -> None:
+    """Whether its slots are served or not, and whatever its user may ask."""
+    with running(cluster_enabled="yes") as house:
+        for slots in ("none", "all"):
+            if slots == "all":
+                ask(house, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            with (
+                opened(house) as journal,
+                pytest.raises(Misconfigured, match=r"is part of a cluster.* Name a"),
+            ):
+                journal.claim("proof", HERE)
+        assert ask(house, "KEYS", "*") == []
+
+
+@pytest.fixture
+def pair() -> Generator[tuple[RedisHouse, RedisHouse]]:
+    """A primary and its replica."""
+    with (
+        running(repl_diskless_sync_delay="0") as primary,
+        running(replicaof=f"127.0.0.1 {primary.port}") as replica,
+    ):
+        while b"state=online" not in ask(primary, "INFO", "replication"):
+            time.sleep(0.02)
+        yield primary, replica
+
+
+def promote(replica: RedisHouse, primary: RedisHouse) -> None:
+    """When it has all that was written."""
+    while f"offset={offset_of(primary)},".encode() not in ask(primary, "INFO", "replication"):
+        time.sleep(0.02)
+    ask(replica, "REPLICAOF", "NO", "ONE")
+
+
+def offset_of(primary: RedisHouse) -> int:
+    said: bytes = ask(primary, "INFO", "replication")
+    return int(said.partition(b"master_repl_offset:")[2].split()[0])
+
+
+def test_who_is_demoted_is_left_for_whoever_has_its_name_now(
+    pair: tuple[RedisHouse, RedisHouse], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The old primary keeps its connections, and refuses every write on them."""
+    primary, replica = pair
+    with (
+        lossy_network(primary.port) as network,
+        opened(primary, f"redis://127.0.0.1:{network.port}/0") as journal,
+    ):
+        ticket = started(journal)
+        promote(replica, primary)
+        ask(primary, "REPLICAOF", "127.0.0.1", replica.port)
+        with pytest.raises(JournalError, match="is a replica, which takes no writes: name the primary"):
+            journal.decide(ticket, GOOD)
+        network.pass_on_to(replica.port)
+        assert journal.decide(ticket, GOOD)
+        assert journal.claim("proof", HERE) == InProgress()
+    [said] = caplog.messages
+    assert "a replica has taken over; it may not have what was written last" in said
+
+
+def test_a_server_that_takes_over_is_looked_at_like_the_first(pair: tuple[RedisHouse, RedisHouse]) -> None:
+    primary, replica = pair
+    ask(replica, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    with (
+        lossy_network(primary.port) as network,
+        opened(primary, f"redis://127.0.0.1:{network.port}/0") as journal,
+    ):
+        ticket = started(journal)
+        promote(replica, primary)
+        network.pass_on_to(replica.port)
+        network.lose("request")
+        for _ in range(2):
+            with pytest.raises(Misconfigured, match="allkeys-lru"):
+                journal.decide(ticket, GOOD)
+        ask(replica, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+        assert journal.decide(ticket, GOOD)
+
+
+def test_a_primary_without_its_replicas_writes_nothing_and_says_so() -> None:
+    with running() as house, opened(house) as journal:
+        ticket = started(journal)
+        ask(house, "CONFIG", "SET", "min-replicas-to-write", 1)
+        with pytest.raises(JournalError, match="fewer replicas follow it than its min-replicas-to-write"):
+            journal.decide(ticket, GOOD)
+        ask(house, "CONFIG", "SET", "min-replicas-to-write", 0)
+        assert journal.decide(ticket, GOOD)
+
+
+@pytest.fixture
+def full_disk() -> Generator[RedisHouse]:
+    """A server whose snapshot failed."""
+    with running(appendonly="no", save="3600 1") as house:
+        in_the_way = house.folder / "dump.rdb" / "something"
+        in_the_way.mkdir(parents=True)
+        ask(house, "BGSAVE")
+        while b"rdb_last_bgsave_status:err" not in ask(house, "INFO", "persistence"):
+            time.sleep(0.02)
+        yield house
+        shutil.rmtree(in_the_way.parent)  # or it would not stop
+
+
+def test_a_disk_that_takes_no_snapshot_stops_sales_until_it_does(full_disk: RedisHouse) -> None:
+    """Scripts that the server forgot meanwhile are sent anew."""
+    with opened(full_disk) as journal:
+        with pytest.raises(JournalError, match="refuses writes since it cannot write to its disk"):
+            journal.claim("proof", HERE)
+        ask(full_disk, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+        ticket = started(journal)
+        ask(full_disk, "SCRIPT", "FLUSH")
+        assert journal.decide(ticket, GOOD)
