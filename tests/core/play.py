@@ -1,10 +1,11 @@
 """A flow's test is a list of questions and answers: no fakes, no I/O."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from faregate.answers import Granted, Proven
-from faregate.events import Event
+from faregate.events import Event, Refused
 from faregate.model import Offer, Request, Response, Rules, Sale, Succeeded, Work
 from faregate.records import Entry, Fresh, Ticket
 from faregate.steps import (
@@ -45,8 +46,10 @@ class Some:
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
+        self.met: list[Any] = []
 
     def __eq__(self, other: object) -> bool:
+        self.met.append(other)
         return isinstance(other, self.kind)
 
     def __repr__(self) -> str:
@@ -68,7 +71,10 @@ def play(flow: Flow[Any], *script: tuple[Any, Any]) -> Any:
 
     What the flow tells is left out; `told` gives that.
     """
-    return _play(flow, script, [])
+    events: list[Event] = []
+    end = _play(flow, script, events)
+    _assert_told_as_it_is(events, end)
+    return end
 
 
 def told(flow: Flow[Any], *script: tuple[Any, Any]) -> list[Event]:
@@ -76,6 +82,21 @@ def told(flow: Flow[Any], *script: tuple[Any, Any]) -> list[Event]:
     events: list[Event] = []
     _play(flow, script, events)
     return events
+
+
+def noted(flow: Flow[Any], *script: tuple[Any, Any]) -> list[Note]:
+    """What a flow writes into the seller's log while it is played."""
+    heard = Some(Note)
+    _play(flow, tuple((heard, None) if pair is NOTE else pair for pair in script), [])
+    return heard.met
+
+
+def _assert_told_as_it_is(events: list[Event], end: Any) -> None:
+    """A listener hears of the very refusal that the payer gets."""
+    refusals = [event for event in events if isinstance(event, Refused)]
+    if refusals and isinstance(end, Response):
+        code = json.loads(end.body).get("code", refusals[-1].code)
+        assert refusals[-1] == Refused(end.status, code)
 
 
 def _play(flow: Flow[Any], script: tuple[tuple[Any, Any], ...], events: list[Event]) -> Any:

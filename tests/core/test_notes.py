@@ -1,0 +1,187 @@
+"""What the seller's log is told: what went wrong, and of which transaction."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faregate.answers import AccessPending, Denied, Granted, Standing, Trouble, Unproven
+from faregate.errors import BadAnswer, JournalError, Misconfigured, NoAnswer, ResultTooLarge
+from faregate.flow import serve
+from faregate.model import Failed
+from faregate.records import Entry
+from faregate.redeem import sweep
+from faregate.steps import (
+    Await,
+    CallComplete,
+    Close,
+    Decide,
+    Drop,
+    FindRules,
+    Flow,
+    Hold,
+    Note,
+    RunWork,
+    Start,
+    Stick,
+    TakeDue,
+)
+from tests.core.play import (
+    ACR,
+    BEGINNING,
+    COMPLETE,
+    ENTRY,
+    NOTE,
+    OFFER,
+    PAID,
+    TICKET,
+    TXN,
+    WORKED,
+    Raise,
+    accessed,
+    claimed,
+    found,
+    noted,
+    sale,
+)
+from tests.core.test_flow import BACK, HELD, PAUSES, PENDING, SALVAGED, STANDING, WAITING
+
+DISK = Raise(JournalError("disk full"))
+BEGUN = BEGINNING[:3]
+FAILURE = Failed("handler_error")
+REPORTED = replace(ENTRY, outcome=FAILURE)
+HELD_STEP = (Hold(TICKET), True)
+
+
+def thrice(step: Any, answer: Any) -> tuple[Any, ...]:
+    """Asked as often as a completion is."""
+    asked = (step, answer)
+    return asked, PAUSES[0], asked, PAUSES[1], asked
+
+
+Case = tuple[Callable[[], Flow[Any]], tuple[Any, ...]]
+
+
+def served(*script: Any) -> Case:
+    return lambda: serve(sale()), script
+
+
+def swept(owed: Entry, *script: Any) -> Case:
+    return sweep, ((TakeDue(), owed), *script, (TakeDue(), None))
+
+
+OF_A_TRANSACTION: dict[str, Case] = {
+    "access granted a transaction without a proof": (
+        lambda: serve(sale(None)),
+        (found(), accessed(Granted(TXN), None), NOTE),
+    ),
+    "the journal could not start the work: disk full": served(
+        *BEGUN, (Start(TICKET, TXN, ACR, 54.0), DISK), NOTE, SALVAGED
+    ),
+    "the journal missed Await: disk full": served(
+        *BEGUN[:2], accessed(AccessPending(PENDING, TXN)), (Await(TICKET, TXN, ACR), DISK), NOTE, SALVAGED
+    ),
+    "GET /summary gave nothing to sell: big": served(
+        *BEGINNING,
+        (RunWork(sale(), TXN), Raise(ResultTooLarge("big"))),
+        NOTE,
+        (Decide(TICKET, Failed("result_too_large")), False),
+    ),
+    "the journal could not decide: disk full": served(*WORKED[:-1], (WORKED[-1][0], DISK), NOTE),
+    "completion was refused: 403 forbidden": served(
+        *WORKED, (COMPLETE, Denied(403, "forbidden")), NOTE, HELD_STEP
+    ),
+    "the payment is not proven: half": served(*WORKED, *thrice(COMPLETE, Unproven("half")), NOTE, HELD_STEP),
+    "the payment is not proven: timed out": served(
+        *WORKED, *thrice(COMPLETE, Raise(NoAnswer("timed out"))), NOTE, HELD_STEP
+    ),
+    "the journal missed Hold: disk full": swept(
+        HELD,
+        (STANDING, Standing.PENDING),
+        (Hold(TICKET), DISK),
+        NOTE,
+    ),
+    "the service settled a payment that was reported as failed": swept(
+        REPORTED,
+        (CallComplete(REPORTED, FAILURE), PAID),
+        NOTE,
+        (Close(TICKET, paid=True), None),
+    ),
+    "a failed outcome was refused: 403 forbidden": swept(
+        REPORTED,
+        (CallComplete(REPORTED, FAILURE), Denied(403, "forbidden")),
+        NOTE,
+        HELD_STEP,
+    ),
+    "a failed outcome is not acknowledged yet": swept(
+        REPORTED,
+        *thrice(CallComplete(REPORTED, FAILURE), Unproven("silence")),
+        NOTE,
+        HELD_STEP,
+    ),
+    "nothing ends this but a person: still open: settling (faregate holds)": served(
+        *BACK, (STANDING, Standing.PENDING), (Hold(TICKET), False), NOTE
+    ),
+    "nothing ends this but a person: the service does not know the transaction (faregate holds)": swept(
+        WAITING,
+        (STANDING, Standing.UNKNOWN),
+        (Stick(TICKET, "the service does not know the transaction"), None),
+        NOTE,
+    ),
+    "a payment settled whose result is not here": swept(
+        WAITING,
+        (STANDING, Standing.SUCCEEDED),
+        NOTE,
+        (Close(TICKET, paid=True), None),
+    ),
+    "how the payment stands is unknown: timed out": swept(
+        HELD,
+        (STANDING, Raise(NoAnswer("timed out"))),
+        NOTE,
+        HELD_STEP,
+    ),
+}
+
+
+@pytest.mark.parametrize("said", OF_A_TRANSACTION)
+def test_the_log_says_what_went_wrong_and_of_which_transaction(said: str) -> None:
+    begin, script = OF_A_TRANSACTION[said]
+    assert Note(said, TXN) in noted(begin(), *script)
+
+
+DROPPED = (Drop(TICKET), True)
+BEFORE: dict[str, tuple[Any, ...]] = {
+    "the journal could not take a claim: disk full": (claimed(DISK), NOTE),
+    "nothing can be sold: unknown key": (
+        claimed(),
+        (FindRules(OFFER), Raise(Misconfigured("unknown key"))),
+        DROPPED,
+        NOTE,
+    ),
+    "access was not answered: timed out": (
+        *BEGUN[:2],
+        accessed(Raise(NoAnswer("timed out"))),
+        accessed(Raise(NoAnswer("timed out"))),
+        DROPPED,
+        NOTE,
+    ),
+    "access could not be asked, or was answered with nonsense: garbage": (
+        *BEGUN[:2],
+        accessed(Raise(BadAnswer("garbage"))),
+        DROPPED,
+        NOTE,
+    ),
+    "the journal missed Drop: disk full": (
+        *BEGUN[:2],
+        accessed(Trouble(502, "401")),
+        (DROPPED[0], DISK),
+        NOTE,
+        NOTE,
+    ),
+}
+
+
+@pytest.mark.parametrize("said", BEFORE)
+def test_the_log_says_why_nothing_was_begun(said: str) -> None:
+    assert Note(said) in noted(serve(sale()), *BEFORE[said])

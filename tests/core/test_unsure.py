@@ -1,0 +1,154 @@
+"""Two things go wrong at once, and what is at the edge of a bound."""
+
+from typing import Any
+
+import pytest
+
+from faregate.answers import (
+    Denied,
+    NotPaid,
+    Settling,
+    Standing,
+    Trouble,
+)
+from faregate.errors import JournalError, NoAnswer, ResultTooLarge
+from faregate.events import Held
+from faregate.flow import serve
+from faregate.model import Failed, Succeeded, Work
+from faregate.records import Owed, Spent, UsedElsewhere
+from faregate.steps import (
+    CallComplete,
+    Close,
+    Decide,
+    Drop,
+    FindRules,
+    Hold,
+    Release,
+    RunWork,
+    Start,
+)
+from tests.core.play import (
+    ACR,
+    BEGINNING,
+    COMPLETE,
+    ENTRY,
+    GOOD,
+    NOTE,
+    OFFER,
+    PAID,
+    RECEIPT,
+    RESULT,
+    TICKET,
+    TXN,
+    WORK,
+    WORKED,
+    Raise,
+    accessed,
+    claimed,
+    found,
+    play,
+    sale,
+    told,
+)
+from tests.core.test_flow import (
+    BACK,
+    COMPLETE_HELD,
+    PENDING,
+    STANDING,
+    assert_nothing_left,
+    assert_unconfirmed,
+    body,
+)
+
+DISK = Raise(JournalError("disk"))
+TOO_LARGE = (RunWork(sale(), TXN), Raise(ResultTooLarge("big")))
+FAILED = Failed("result_too_large")
+
+
+# Whoever may have paid is not told that nothing was taken, nor asked to pay again
+
+
+@pytest.mark.parametrize("answer", [Denied(404, "transaction_not_found"), Settling(PENDING), PAID])
+def test_work_that_gave_nothing_and_a_failure_that_is_not_acknowledged_is_503(answer: Any) -> None:
+    closed = (Close(TICKET, paid=True), None) if answer is PAID else (Hold(TICKET), True)
+    reported = ((Decide(TICKET, FAILED), True), (CallComplete(ENTRY, FAILED), answer), NOTE, closed)
+    assert_unconfirmed(play(serve(sale()), *BEGINNING, TOO_LARGE, NOTE, *reported))
+
+
+@pytest.mark.parametrize("answer", [False, DISK])
+def test_work_that_gave_nothing_and_a_failure_that_could_not_be_written_is_503(answer: Any) -> None:
+    """Somebody else has the row by now, and may be selling."""
+    note = (NOTE,) if answer is DISK else ()
+    assert_unconfirmed(
+        play(serve(sale()), *BEGINNING, TOO_LARGE, NOTE, (Decide(TICKET, FAILED), answer), *note)
+    )
+
+
+@pytest.mark.parametrize("answer", [False, DISK])
+def test_interrupted_work_that_somebody_else_decides_gets_no_fresh_402(answer: Any) -> None:
+    note = (NOTE,) if answer is DISK else ()
+    decided = (Decide(TICKET, Failed("interrupted")), answer)
+    assert_unconfirmed(play(serve(sale()), claimed(Owed(ENTRY)), decided, *note))
+
+
+def test_a_payment_that_cannot_be_held_is_told_as_if_it_were() -> None:
+    """The lease of its row ends by itself: it is owed all the same."""
+    settling = (*WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), DISK), NOTE)
+    assert play(serve(sale()), *settling).status == 202
+    assert told(serve(sale()), *settling)[-1] == Held(TXN, "settling")
+
+
+def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
+    no_price = (FindRules(OFFER), Raise(NoAnswer("down")))
+    response = play(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), no_price, NOTE)
+    assert (response.status, body(response)["code"]) == (503, "payment_service_unavailable")
+    assert_nothing_left(response)
+
+
+# Bounds
+
+
+def test_work_may_take_all_of_its_time() -> None:
+    last = Work(WORK.response, WORK.values, 54_000)
+    outcome = Succeeded(RESULT, GOOD.values, 54_000)
+    sold = (
+        (RunWork(sale(), TXN), last),
+        (Decide(TICKET, outcome), True),
+        (CallComplete(ENTRY, outcome), PAID),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+    )
+    assert play(serve(sale()), *BEGINNING, *sold).status == 200
+
+
+@pytest.mark.parametrize(
+    "refusal", [Denied(401, "unauthenticated"), Denied(403, "forbidden"), Denied(429, "busy")]
+)
+def test_a_refusal_that_is_not_about_the_transaction_is_never_left_to_people(refusal: Denied) -> None:
+    """A key that is put right completes what is held; the sweep goes on asking."""
+    back = (*BACK, (STANDING, Standing.SUCCEEDED), (COMPLETE_HELD, refusal), NOTE, (Hold(TICKET), True))
+    assert play(serve(sale()), *back).status == refusal.status
+
+
+@pytest.mark.parametrize("status", [400, 499])
+def test_only_a_failing_service_is_asked_to_complete_again(status: int) -> None:
+    refused = (COMPLETE, Denied(status, "no"))
+    assert play(serve(sale()), *WORKED, refused, NOTE, (Hold(TICKET), True)).status == status
+
+
+# What payers are told
+
+
+def test_a_payer_hears_when_the_service_asks_for_patience() -> None:
+    busy = Trouble(503, "429", "9")
+    asked = (claimed(), found(), accessed(busy), (Drop(TICKET), True), NOTE)
+    assert play(serve(sale()), *asked).first("retry-after") == "9"
+
+
+def test_a_payer_hears_which_transaction_used_the_payment() -> None:
+    taken = ((Start(TICKET, TXN, ACR, 54.0), False), (Drop(TICKET), True))
+    for response in (
+        play(serve(sale()), claimed(), found(), accessed(), *taken),
+        play(serve(sale()), claimed(Spent(TXN))),
+    ):
+        assert (response.status, body(response)["transaction_id"]) == (409, TXN)
+    assert "transaction_id" not in body(play(serve(sale()), claimed(UsedElsewhere())))
