@@ -17,6 +17,10 @@ Refused = (HttpxPaymentError, RequestsPaymentError)
 """What the clients raise when they will not sign."""
 
 
+PATIENCE = 30.0
+"""Seconds for an answer: a worker that is only just starting on a busy machine is no failure."""
+
+
 class Answer(Protocol):
     """What both libraries' responses have in common."""
 
@@ -54,7 +58,7 @@ class HttpxPayer:
         return asyncio.run(self._call(method, url, body))
 
     async def _call(self, method: str, url: str, body: Any) -> httpx.Response:
-        async with wrapHttpxWithPayment(self._x402) as client:
+        async with wrapHttpxWithPayment(self._x402, timeout=PATIENCE) as client:
             response: httpx.Response = await client.request(method, url, json=body)
             return response
 
@@ -70,7 +74,7 @@ class RequestsPayer:
 
     def call(self, method: str, url: str, body: Any = None) -> Answer:
         with wrapRequestsWithPayment(requests.Session(), self._x402) as session:
-            answer: Answer = session.request(method, url, json=body, timeout=30)
+            answer: Answer = session.request(method, url, json=body, timeout=PATIENCE)
             return answer
 
 
@@ -80,6 +84,6 @@ PAYERS: dict[str, type[HttpxPayer] | type[RequestsPayer]] = {"httpx": HttpxPayer
 def proof_for(url: str) -> dict[str, str]:
     """The `PAYMENT-SIGNATURE` header for a URL, signed by the official client, to be sent by hand."""
     x402 = x402ClientSync().register("eip155:*", ExactEvmScheme(Account.create()))
-    unpaid = httpx.get(url)
+    unpaid = httpx.get(url, timeout=PATIENCE)
     headers, _ = x402HTTPClientSync(x402).handle_402_response(dict(unpaid.headers), unpaid.content, url)
     return headers
