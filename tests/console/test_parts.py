@@ -44,4 +44,6 @@ def test_there_are_no_other_parts(http: httpx.Client, name: str) -> None:
 
 
 def test_it_is_small(http: httpx.Client) -> None:
-    assert sum(len(http.get(f"/_emulator/console/{name}").content) for name in SHIPPED) < 64 * 1024
+    answers = [http.get(f"/_emulator/console/{name}") for name in SHIPPED]
+    assert sum(len(answer.content) for answer in answers) < 72 * 1024
+    assert sum(answer.num_bytes_downloaded for answer in answers) < 28 * 1024

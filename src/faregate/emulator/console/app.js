@@ -9,6 +9,7 @@ import {follow, known} from "./feed.js";
 import * as list from "./list.js";
 import * as panels from "./panels.js";
 import * as plot from "./plot.js";
+import * as rules from "./rules.js";
 
 const narrow = matchMedia("(max-width: 1000px)");
 /** What the panel shows: a transaction's id or a call's number. */
@@ -30,7 +31,7 @@ function go(world, data) {
 }
 
 function told(whole, parts) {
-	if (whole) {
+	if (whole && !known.transactions.has(open)) {
 		close();
 		detail.forget();
 	}
@@ -39,10 +40,11 @@ function told(whole, parts) {
 	if (parts.money) plot.draw();
 	if (parts.payers) panels.payers(whole);
 	if (parts.faults) faults.draw();
+	if (parts.rules || parts.payers) rules.draw(open);
 	if (parts.calls || whole) panels.calls(chooseCall);
 	if (parts.about) $("env").textContent = environment();
 	if (parts.transactions || parts.counts || whole) list.draw(whole, parts.transactions);
-	if (open !== null && (parts.transactions || parts.calls)) show(open);
+	if (parts.transactions || parts.calls) again();
 }
 
 function linked(state) {
@@ -56,26 +58,35 @@ function linked(state) {
 
 function choose(id) {
 	if (open === id && !narrow.matches) return close();
-	return show(id, true);
+	return show(id);
 }
 
 function chooseCall(call, ofKnown) {
-	show(ofKnown ? call.transaction : call.number, true);
+	show(ofKnown ? call.transaction : call.number);
 }
 
-function show(id, freshly = false) {
-	const drawn = typeof id === "number" ? detail.drawCall(id) : detail.draw(id);
-	if (!drawn) return close();
+function show(id) {
+	if (typeof id === "number" ? !detail.drawCall(id) : !detail.draw(id)) return;
 	open = id;
 	$("detail").hidden = false;
 	document.body.classList.add("opened");
-	if (freshly) {
-		$("detail").scrollTop = 0;
-		plot.draw();
-		list.mark(id);
-		if (narrow.matches) $("detail").querySelector('[data-key="close"]').focus();
-	}
-	return undefined;
+	$("detail").scrollTop = 0;
+	plot.draw();
+	list.mark(id);
+	rules.draw(id);
+	if (narrow.matches) $("detail").querySelector('[data-key="close"]').focus();
+}
+
+/** What is open stays open, though the page may no longer have it. */
+function again() {
+	if (typeof open === "number") detail.drawCall(open);
+	else if (open) detail.draw(open);
+}
+
+/** How the payment of the open transaction ends. */
+function arrange(id) {
+	if (narrow.matches) close();
+	rules.ask(id);
 }
 
 function close() {
@@ -86,6 +97,7 @@ function close() {
 	$("detail").hidden = true;
 	document.body.classList.remove("opened");
 	list.mark(null);
+	rules.draw(null);
 	if (known.money) plot.draw();
 	if (inside && typeof was === "string") list.focusRow(was);
 }
@@ -94,7 +106,7 @@ const shown = () => known.transactions.get(open);
 const act = what => shown() && detail.act(open, what);
 const move = by => {
 	const id = list.step(by);
-	if (open !== null && id && !narrow.matches) show(id, true);
+	if (open !== null && id && !narrow.matches) show(id);
 };
 
 const KEYS = {
@@ -125,12 +137,13 @@ document.addEventListener("keydown", event => {
 });
 
 list.setUp(choose);
-detail.setUp(close);
+detail.setUp(close, arrange);
 faults.setUp();
+rules.setUp();
 controls.setUp(go);
 $("copy-env").addEventListener("click", () => copy(environment(), "the two lines"));
 addEventListener("resize", () => known.money && plot.draw());
 setInterval(controls.tick, 100);
-setInterval(() => known.clock?.rate && list.tick(), 1000);
+setInterval(() => known.clock?.rate && [list.tick(), again()], 1000);
 addEventListener("hashchange", arrive);
 arrive();

@@ -1,8 +1,10 @@
 // The header: which world, its clock, its state.
 
-import {$, el, toast} from "./dom.js";
+import {$, toast} from "./dom.js";
 import {attempt, known, present} from "./feed.js";
 import {day, time} from "./format.js";
+import {options} from "./forms.js";
+import {patch} from "./patch.js";
 
 /** `go(world, environment)` shows another. */
 export function setUp(go) {
@@ -50,13 +52,12 @@ async function restore() {
 
 export function draw(parts) {
 	if (parts.worlds) {
-		$("world").replaceChildren(...known.worlds.map(name => el("option", {value: name, text: name})));
+		patch($("world"), options(known.worlds));
 		$("world").value = known.world;
 	}
 	if (parts.snapshots) {
-		const names = known.snapshots.map(name => el("option", {value: name, text: name}));
-		$("restore").replaceChildren(el("option", {value: "", text: "Restore…"}), ...names.reverse());
-		$("restore").disabled = !names.length;
+		patch($("restore"), options([["", "Restore…"], ...[...known.snapshots].reverse()]));
+		$("restore").disabled = !known.snapshots.length;
 	}
 	if (parts.about) {
 		$("environments").hidden = !known.about.live;

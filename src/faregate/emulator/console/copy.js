@@ -17,7 +17,7 @@ export function curlOfCall(call) {
 	const parts = ["curl -sS -i", quoted(base + call.path), "-H", bearer()];
 	if (call.method !== "GET") parts.splice(1, 0, "-X", call.method);
 	if (call.proof) parts.push("-H", '"PAYMENT-SIGNATURE: ${PROOF:?a new proof, from a payer}"');
-	if (call.body) parts.push("-H", quoted("Content-Type: application/json"), "--data", quoted(call.body));
+	if (call.body) parts.push("-H", quoted("Content-Type: application/json"), "--data-raw", quoted(call.body));
 	return parts.join(" ");
 }
 
@@ -25,6 +25,10 @@ export const environment = () =>
 	`export FAREGATE_BASE_URL=${base}\nexport FAREGATE_API_KEY=${known.about?.key ?? "..."}`;
 
 export async function copy(text, what) {
-	await navigator.clipboard.writeText(text);
-	toast(`Copied ${what}.`);
+	try {
+		await navigator.clipboard.writeText(text);
+		toast(`Copied ${what}.`);
+	} catch (error) {
+		toast(`The browser did not let it be copied: ${error.message}`);
+	}
 }

@@ -1,17 +1,19 @@
 // One transaction: its story, its decoded headers, its calls, and what can be done with it.
 
 import {copy, curlOf, curlOfCall} from "./copy.js";
-import {$, el, glyph, redraw} from "./dom.js";
-import {attempt, known} from "./feed.js";
-import {amount, between, duration, rule, time} from "./format.js";
+import {$, el, glyph, span} from "./dom.js";
+import {attempt, known, present} from "./feed.js";
+import {amount, between, day, duration, rule, time} from "./format.js";
+import {patch} from "./patch.js";
 import {pytestOf} from "./pytest.js";
 import {isFinal, moments, PENDING} from "./story.js";
 
 const unfolded = new Set();
-let shut = () => {};
+let shut, arrange;
 
-export function setUp(closed) {
-	shut = closed;
+/** `closed()` closes it; `arranged(id)` is asked how a payment is to end. */
+export function setUp(closed, arranged) {
+	[shut, arrange] = [closed, arranged];
 	$("detail").addEventListener(
 		"toggle",
 		event => {
@@ -27,9 +29,9 @@ export const forget = () => unfolded.clear();
 export function draw(id) {
 	const one = known.transactions.get(id);
 	if (!one) return false;
-	redraw($("detail"), [
-		bar(one.status, `${one.status} · ${one.resource} · ${amount(one.amount)} ${one.asset}`),
-		el("div", {class: "in"}, actions(one), steps(one), facts(one), ...headers(one), ...calls(one))
+	patch($("detail"), [
+		bar(one.status, one.status, ` · ${one.resource} · ${amount(one.amount)} ${one.asset}`),
+		el("div", {class: "in", "data-key": id}, actions(one), steps(one), facts(one), ...headers(one), ...calls(one))
 	]);
 	return true;
 }
@@ -39,11 +41,11 @@ export function drawCall(number) {
 	const call = known.calls.get(number);
 	if (!call) return false;
 	const state = call.status === 402 && !call.proof ? "asked" : call.status < 400 ? "succeeded" : "failed";
-	redraw($("detail"), [
-		bar(state, `${call.operation ?? call.path} · ${call.status}`),
+	patch($("detail"), [
+		bar(state, call.status ?? "no answer", ` · ${call.operation ?? call.path}`),
 		el(
 			"div",
-			{class: "in"},
+			{class: "in", "data-key": number},
 			callPart(call, true),
 			part("PAYMENT-REQUIRED", call.asked),
 			part("PAYMENT-SIGNATURE", call.proof)
@@ -52,22 +54,17 @@ export function drawCall(number) {
 	return true;
 }
 
-function bar(state, text) {
+function bar(state, word, text) {
 	return el(
 		"div",
 		{class: "bar"},
-		el("h2", {id: "detail-title", class: `is-${state}`}, glyph(state), ` ${text}`),
-		el("button", {
-			"data-key": "close",
-			"aria-keyshortcuts": "Escape",
-			text: "Close",
-			onclick: () => shut()
-		})
+		el("h2", {id: "detail-title"}, span(`is-${state}`, glyph(state), ` ${word}`), text),
+		el("button", {"data-key": "close", "aria-keyshortcuts": "Escape", text: "Close", onclick: () => shut()})
 	);
 }
 
 function actions(one) {
-	const button = (key, text, kind, action) => el("button", {"data-key": key, class: kind, text, onclick: action});
+	const button = (key, text, kind, onclick) => el("button", {"data-key": key, class: kind, text, onclick});
 	return el(
 		"div",
 		{class: "actions"},
@@ -95,20 +92,22 @@ function steps(one) {
 				"li",
 				{},
 				glyph(step.state),
-				el("span", {}, step.text, i ? el("small", {text: `  +${duration(between(all[i - 1].at, step.at))}`}) : null),
-				el("time", {datetime: step.at, text: time(step.at)})
+				span(null, step.text, i ? el("small", {text: `  +${duration(between(all[i - 1].at, step.at))}`}) : null),
+				el("time", {datetime: step.at, title: step.at, text: time(step.at)})
 			)
 		)
 	);
 }
 
 function facts(one) {
+	const ago = duration(present() - Date.parse(one.created_at));
 	return pairs({
-		transaction: one.id,
-		payer: one.payer_name ? `${one.payer_name}, ${one.payer}` : one.payer,
+		transaction: copied(one.id),
+		payer: copied(one.payer, one.payer_name ? `${one.payer_name}, ` : ""),
+		authorized: `${day(one.created_at)} ${time(one.created_at).slice(0, 8)} UTC, ${ago} ago`,
 		url: one.url,
 		description: one.description || null,
-		settlement: isFinal(one) ? null : rule(one.rule),
+		settlement: isFinal(one) ? null : [one.rule ? rule(one.rule) : "by the rules", " ", change(one.id)],
 		reads: one.reads || null,
 		reported:
 			one.completed?.values &&
@@ -116,9 +115,16 @@ function facts(one) {
 				.map(([name, value]) => `${name} = ${value}`)
 				.join(", "),
 		"failure code": one.completed?.failure_code,
-		"transaction hash": one.transaction_hash
+		"transaction hash": one.transaction_hash && copied(one.transaction_hash)
 	});
 }
+
+/** The whole of an identifier, with a button that copies it. */
+const copied = (text, before = "") => [`${before}${text} `, link("copy", `Copy ${text}`, () => copy(text, text))];
+
+const change = id => link("change", "Change how it ends", () => arrange(id));
+
+const link = (text, label, onclick) => el("button", {class: "link-like", "aria-label": label, text, onclick});
 
 function headers(one) {
 	const calls = one.calls.map(number => known.calls.get(number)).filter(Boolean);
@@ -137,8 +143,8 @@ function part(name, value) {
 	if (!value) return null;
 	return el(
 		"details",
-		{"data-part": name, open: unfolded.has(name)},
-		el("summary", {"data-key": `part ${name}`}, el("b", {text: name})),
+		{"data-part": name, "data-key": name, open: unfolded.has(name)},
+		el("summary", {}, el("b", {text: name})),
 		pairs(flat(value))
 	);
 }
@@ -160,7 +166,7 @@ function pairs(given) {
 	return el(
 		"dl",
 		{class: "pairs"},
-		told.flatMap(([name, value]) => [el("dt", {text: name}), el("dd", {text: String(value)})])
+		told.flatMap(([name, value]) => [el("dt", {text: name}), el("dd", {}, Array.isArray(value) ? value : String(value))])
 	);
 }
 
@@ -169,7 +175,7 @@ function calls(one) {
 	const found = numbers.map(number => known.calls.get(number)).filter(Boolean);
 	return [
 		el("h3", {text: found.length ? "Calls" : "Its calls are no longer remembered here"}),
-		...found.map(callPart)
+		...found.map(call => callPart(call))
 	];
 }
 
@@ -177,11 +183,11 @@ function calls(one) {
 function callPart(call, open = unfolded.has(`call ${call.number}`)) {
 	return el(
 		"details",
-		{"data-part": `call ${call.number}`, open},
+		{"data-part": `call ${call.number}`, "data-key": `call ${call.number}`, open},
 		el(
 			"summary",
-			{"data-key": `call ${call.number}`},
-			el("span", {class: "faint", text: `${time(call.at)} `}),
+			{},
+			span("faint", `${time(call.at)} `),
 			el("b", {text: call.operation ?? call.path}),
 			` ${call.status ?? "no answer"} `,
 			...tags(call)
@@ -192,16 +198,7 @@ function callPart(call, open = unfolded.has(`call ${call.number}`)) {
 			body: call.body,
 			delay: call.delay ? `${call.delay} s` : null
 		}),
-		el(
-			"div",
-			{class: "actions"},
-			el("button", {
-				class: "small",
-				"data-key": `curl ${call.number}`,
-				text: "Copy as curl",
-				onclick: () => copy(curlOfCall(call), "a curl command")
-			})
-		)
+		el("button", {class: "small", text: "Copy as curl", onclick: () => copy(curlOfCall(call), "a curl command")})
 	);
 }
 
@@ -210,5 +207,5 @@ export function tags(call) {
 	const ending = {silence: "never answered", reset: "reset", cut: "cut off"}[call.ending];
 	return [call.fault, ending, call.delay ? `+${duration(call.delay * 1000)}` : null]
 		.filter(Boolean)
-		.map(text => el("span", {class: "tag broken", text}));
+		.map(text => span("tag broken", text));
 }

@@ -7,6 +7,8 @@ export function el(tag, given = {}, ...children) {
 	return filled(document.createElement(tag), given, children);
 }
 
+export const span = (kind, ...children) => el("span", {class: kind}, children);
+
 export function svg(tag, given = {}, ...children) {
 	return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), given, children);
 }
@@ -15,10 +17,10 @@ function filled(node, given, children) {
 	for (const [name, value] of Object.entries(given)) {
 		if (value === null || value === undefined || value === false) continue;
 		if (name === "text") node.textContent = value;
-		else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+		else if (name.startsWith("on")) node[name] = value;
 		else node.setAttribute(name, value === true ? "" : value);
 	}
-	node.append(...children.flat().filter(child => child !== null && child !== undefined));
+	node.append(...children.flat(2).filter(child => child !== null && child !== undefined));
 	return node;
 }
 
@@ -50,15 +52,4 @@ export function toast(text) {
 	clearTimeout(ending);
 	$("toast").textContent = text;
 	ending = setTimeout(() => ($("toast").textContent = ""), 6000);
-}
-
-/** Draws anew what is in `holder`, and keeps what was focused there and how far it was scrolled. */
-export function redraw(holder, children) {
-	const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-	const scrolled = holder.scrollTop;
-	holder.replaceChildren(...children);
-	holder.scrollTop = scrolled;
-	if (!focused) return;
-	const same = [...holder.querySelectorAll("[data-key]")];
-	(same.find(one => one.dataset.key === focused) ?? same[0])?.focus({preventScroll: true});
 }

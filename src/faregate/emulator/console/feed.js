@@ -3,39 +3,82 @@
 import {toast} from "./dom.js";
 
 const TRANSACTIONS = 200,
-	CALLS = 500;
+	CALLS = 500,
+	RETRY = 1000,
+	SILENCE = 25_000;
 
 export const known = {world: "", environment: "test", transactions: new Map(), calls: new Map()};
 
 const root = new URL("_emulator/", document.baseURI);
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
 
-let source;
+let source, next, told, linked;
 
-/** Follows a world; `told(whole, names)` says which parts are new, `linked(state)` how the connection is. */
-export function follow(world, environment, told, linked) {
-	source?.close();
+/** Follows a world; `heard(whole, parts)` is told which parts are new, `link(state)` how the connection is. */
+export function follow(world, environment, heard, link) {
+	[told, linked] = [heard, link];
 	Object.assign(known, {world, environment});
-	source = new EventSource(new URL(`worlds/${encodeURIComponent(world)}/events?environment=${environment}`, root));
+	connect();
+}
+
+function connect() {
+	source?.close();
+	source = new EventSource(of("events"));
 	source.addEventListener("whole", event => {
-		forget();
+		known.transactions.clear();
+		known.calls.clear();
 		linked("live");
-		take(event, told);
+		take(event);
 	});
-	source.addEventListener("change", event => take(event, told));
-	source.addEventListener("gone", () => {
-		source.close();
-		linked("gone");
-	});
-	source.onerror = () => linked(source.readyState === EventSource.CLOSED ? "gone" : "reconnecting");
+	source.addEventListener("change", take);
+	source.addEventListener("beat", alive);
+	source.addEventListener("gone", gone);
+	source.onerror = () => (source.readyState === EventSource.CLOSED ? lost() : away());
+	alive();
 }
 
-function forget() {
-	known.transactions.clear();
-	known.calls.clear();
+/** A connection that was cut without a word, by a laptop that slept, is told by its silence. */
+const alive = () => later(SILENCE, lost);
+
+function later(wait, what) {
+	clearTimeout(next);
+	next = setTimeout(what, wait);
 }
 
-function take(event, told) {
+/** The time of the world is not known meanwhile. */
+function away() {
+	if (known.clock) known.clock = {...known.clock, now: new Date(present()).toISOString(), rate: 0};
+	linked("reconnecting");
+}
+
+function gone() {
+	clearTimeout(next);
+	source.close();
+	linked("gone");
+}
+
+/** Begins anew, unless the emulator is there and says that the world is not. */
+async function lost() {
+	const was = source;
+	was.close();
+	away();
+	const answer = await fetch(of("clock"), {signal: AbortSignal.timeout(5 * RETRY)}).catch(() => null);
+	if (was !== source) return;
+	if (answer?.status === 404) gone();
+	else if (answer?.ok) connect();
+	else later(RETRY, lost);
+}
+
+addEventListener("online", lost);
+
+function of(path) {
+	const address = new URL(`worlds/${encodeURIComponent(known.world)}/${path}`, root);
+	address.searchParams.set("environment", known.environment);
+	return address;
+}
+
+function take(event) {
+	alive();
 	const parts = JSON.parse(event.data);
 	for (const one of parts.transactions ?? []) known.transactions.set(one.id, one);
 	for (const one of parts.calls ?? []) known.calls.set(one.number, one);
@@ -62,11 +105,9 @@ export function present() {
 
 /** Tells the emulator something of this world; gives its answer, or null when it has said why not. */
 export async function attempt(method, path, body, said) {
-	const address = new URL(`worlds/${encodeURIComponent(known.world)}/${path}`, root);
-	address.searchParams.set("environment", known.environment);
 	const given = body === undefined ? {} : {headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)};
 	try {
-		const answer = await fetch(address, {method, ...given});
+		const answer = await fetch(of(path), {method, ...given});
 		const text = await answer.text(),
 			found = text ? JSON.parse(text) : {};
 		toast(answer.ok ? (said ?? "") : found.message);

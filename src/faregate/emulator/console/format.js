@@ -36,14 +36,19 @@ export function duration(ms) {
 /** The time of day with milliseconds, UTC. */
 export const time = moment => new Date(moment).toISOString().slice(11, 23);
 
+/** The time of day, after the day if that is another than now's. */
+export const when = (moment, now) =>
+	`${day(moment) === day(now) ? "" : `${day(moment)} `}${time(moment).slice(0, 8)}`;
+
 export const day = moment => new Date(moment).toISOString().slice(0, 10);
 
 /** How a payment is to end, in words. */
 export function rule(plan) {
 	if (!plan) return "at once";
-	const to = plan.to === "failed" ? "fails" : "succeeds";
-	if (plan.manual) return "waits to be told";
-	if (plan.until_expiry) return "fails when the authorization expires";
-	if (plan.after_seconds !== undefined) return `${to} after ${duration(plan.after_seconds * 1000)}`;
-	return plan.after_reads ? `${to} at read ${plan.after_reads}` : `${to} at once`;
+	const to = plan.to === "failed" ? "fails" : "succeeds",
+		late = plan.via ? `, ${plan.via} until then` : "";
+	if (plan.manual) return `waits to be told${late}`;
+	if (plan.until_expiry) return `fails when the authorization expires${late}`;
+	if (plan.after_seconds) return `${to} after ${duration(plan.after_seconds * 1000)}${late}`;
+	return plan.after_reads ? `${to} at read ${plan.after_reads}${late}` : `${to} at once`;
 }

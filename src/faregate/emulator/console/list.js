@@ -1,117 +1,109 @@
 // The list of transactions: a row each, newest first, its story as a track of stops and legs.
 
-import {$, el, glyph} from "./dom.js";
+import {$, el, glyph, span} from "./dom.js";
 import {known, present} from "./feed.js";
-import {amount, duration, payerName} from "./format.js";
+import {amount, duration, payerName, when} from "./format.js";
+import {patch} from "./patch.js";
 import {isFinal, PENDING, stops, total} from "./story.js";
+
+/** Rows stay where they are while they are pressed, and so many milliseconds after the pointer moved there. */
+const STILL = 400;
 
 const rows = new Map();
 let open = null,
 	used = null,
-	filter = "",
+	pressed = false,
+	moved = -STILL,
+	waiting,
 	choose = () => {};
 
 export function setUp(chosen) {
 	choose = chosen;
-	$("filter").addEventListener("change", event => {
-		filter = event.target.value;
-		draw(true);
-	});
+	$("filter").onchange = () => arrange(true);
+	$("list").onpointermove = () => (moved = performance.now());
+	$("list").onpointerdown = () => (pressed = true);
+	for (const over of ["pointerup", "pointercancel"]) addEventListener(over, () => setTimeout(release));
+}
+
+/** What is pressed is not touched until it was clicked. */
+function release() {
+	if (!pressed) return;
+	pressed = false;
+	draw(true);
 }
 
 /** Draws what changed; everything if `whole`. */
 export function draw(whole, changed = []) {
-	if (whole) {
-		rows.clear();
-		$("list").replaceChildren();
-		changed = known.transactions.values();
+	for (const one of whole ? known.transactions.values() : changed) fill(one);
+	arrange(whole);
+}
+
+function arrange(quiet) {
+	clearTimeout(waiting);
+	if (pressed || performance.now() - moved < STILL) {
+		waiting = setTimeout(arrange, STILL / 4, quiet);
+		return;
 	}
-	for (const one of changed) put(known.transactions.get(one.id), whole);
-	for (const id of [...rows.keys()])
-		if (!known.transactions.has(id)) {
-			rows.get(id).remove();
-			rows.delete(id);
-		}
-	const count = $("list").childElementCount,
+	const shown = [...known.transactions.values()].filter(fits).reverse(),
 		all = Object.values(known.counts ?? {}).reduce((sum, n) => sum + n, 0);
+	for (const id of rows.keys()) if (!known.transactions.has(id)) rows.delete(id);
+	patch(
+		$("list"),
+		shown.map(one => rows.get(one.id) ?? row(one, quiet))
+	);
 	$("nothing").hidden = all > 0;
-	$("shown").textContent = all ? `${count} of ${all.toLocaleString("en")}` : "";
+	$("shown").textContent = all ? `${shown.length} of ${all.toLocaleString("en")}` : "";
 	hold();
 }
 
-function put(one, whole) {
-	if (!one) return;
-	const item = rows.get(one.id);
-	if (!fits(one)) {
-		item?.remove();
-		rows.delete(one.id);
-		return;
-	}
-	if (item) {
-		fill(item.firstChild, one);
-		return;
-	}
+function fits(one) {
+	const filter = $("filter").value;
+	return !filter || one.status === filter || (filter === "pending" && PENDING.includes(one.status));
+}
+
+function row(one, quiet) {
 	const button = el("button", {
-		class: whole ? "row" : "row fresh",
+		class: quiet ? "row" : "row fresh",
 		tabindex: -1,
 		"data-id": one.id,
 		"aria-expanded": String(one.id === open),
 		"aria-controls": "detail",
 		onclick: () => choose(one.id)
 	});
-	fill(button, one);
-	const fresh = el("li", {}, button);
-	rows.set(one.id, fresh);
-	const after = [...$("list").children].find(
-		other => known.transactions.get(other.firstChild.dataset.id)?.number < one.number
-	);
-	$("list").insertBefore(fresh, after ?? null);
+	rows.set(one.id, el("li", {"data-key": one.id}, button));
+	fill(one);
+	return rows.get(one.id);
 }
 
-const fits = one => !filter || one.status === filter || (filter === "pending" && PENDING.includes(one.status));
-
-function fill(button, one) {
-	const now = present();
-	button.replaceChildren(
-		el("span", {class: `status is-${one.status}`}, glyph(one.status), one.status),
-		el(
-			"span",
-			{class: "what"},
-			el("span", {text: one.resource}),
-			el("span", {class: "faint"}, payerName(one), ...struck(one))
-		),
-		el("span", {class: "track"}, track(one, now)),
-		el(
-			"span",
-			{class: "sum-of"},
-			el("span", {text: `${amount(one.amount)} ${one.asset}`}),
-			el("span", {class: "faint", text: duration(total(one, now))})
-		)
-	);
+function fill(one) {
+	const button = rows.get(one.id)?.firstChild;
+	if (!button || (pressed && button.matches(":active"))) return;
+	const now = present(),
+		begun = el("time", {class: "faint", datetime: one.created_at, text: when(one.created_at, now)});
+	patch(button, [
+		span("state", span(`status is-${one.status}`, glyph(one.status), one.status), begun),
+		span("what", span(null, one.resource), span("faint", payerName(one), struck(one))),
+		span("track", track(one, now)),
+		span("sum-of", span(null, `${amount(one.amount)} ${one.asset}`), span("faint", duration(total(one, now))))
+	]);
 }
 
 /** Why the work failed, and the faults that struck its calls. */
 function struck(one) {
-	const names = one.calls.map(number => known.calls.get(number)?.fault).filter(Boolean);
+	const names = one.calls.map(number => known.calls.get(number)?.fault);
 	return [...new Set([one.completed?.failure_code, ...names])]
 		.filter(Boolean)
-		.map(name => el("span", {class: "tag broken", text: name}));
+		.map(name => span("tag broken", name));
 }
 
 /** Each leg is as long as the root of its time: short ones can still be read. */
 function track(one, now) {
 	return stops(one, now).flatMap(step => {
 		const stop =
-			step.state === "asked"
-				? el("span", {class: "stop code is-asked", text: "402"})
-				: el(
-						"span",
-						{class: "stop", title: step.text},
-						glyph(step.state),
-						el("span", {class: "hidden", text: step.text})
-					);
+			step.state === "asked" ? span("stop code is-asked", "402") : span("stop", glyph(step.state), span("hidden", step.text));
+		stop.title = step.text;
 		if (step.leg === null) return [stop];
-		const leg = el("span", {class: `leg ${step.leg}`, text: duration(step.lasts)});
+		const leg = span(`leg ${step.leg}`, duration(step.lasts));
 		leg.style.flexGrow = String(Math.sqrt(step.lasts + 1).toFixed(2));
 		return [stop, leg];
 	});
@@ -119,10 +111,7 @@ function track(one, now) {
 
 /** What is pending grows with the clock. */
 export function tick() {
-	for (const [id, item] of rows) {
-		const one = known.transactions.get(id);
-		if (one && !isFinal(one)) fill(item.firstChild, one);
-	}
+	for (const one of known.transactions.values()) if (!isFinal(one)) fill(one);
 }
 
 export function mark(id) {
@@ -131,22 +120,24 @@ export function mark(id) {
 	hold(id ?? undefined);
 }
 
+const buttons = () => [...$("list").querySelectorAll(".row")];
+
 /** One row takes part in the order of Tab: the one that was last used, else the newest. */
 function hold(id = used) {
 	used = id;
-	const buttons = [...$("list").querySelectorAll(".row")];
-	const held = buttons.find(one => one.dataset.id === used) ?? buttons[0];
-	for (const one of buttons) one.tabIndex = one === held ? 0 : -1;
+	const all = buttons(),
+		held = all.find(one => one.dataset.id === used) ?? all[0];
+	for (const one of all) one.tabIndex = one === held ? 0 : -1;
 	return held;
 }
 
 /** To the next or the previous row; gives its transaction. */
 export function step(by) {
-	const buttons = [...$("list").querySelectorAll(".row")];
-	if (!buttons.length) return null;
-	const at = buttons.indexOf(document.activeElement),
-		last = buttons.findIndex(one => one.tabIndex === 0);
-	const next = buttons[Math.min(buttons.length - 1, Math.max(0, at < 0 ? last : at + by))];
+	const all = buttons();
+	if (!all.length) return null;
+	const at = all.indexOf(document.activeElement),
+		last = all.findIndex(one => one.tabIndex === 0);
+	const next = all[Math.min(all.length - 1, Math.max(0, at < 0 ? last : at + by))];
 	hold(next.dataset.id);
 	next.focus();
 	next.scrollIntoView({block: "nearest"});

@@ -1,9 +1,11 @@
 // The panels beside the list: sums, payers with their balances as they move, the newest calls.
 
 import {tags} from "./detail.js";
-import {$, el, glyph, redraw} from "./dom.js";
+import {copy} from "./copy.js";
+import {$, el, glyph, span} from "./dom.js";
 import {known} from "./feed.js";
 import {amount, short, time} from "./format.js";
+import {patch} from "./patch.js";
 
 const CALLS = 60;
 const moved = new Map();
@@ -11,20 +13,19 @@ let before = new Map();
 
 export function sums() {
 	const {authorized = 0, settling = 0, reconciling = 0, succeeded = 0, failed = 0} = known.counts ?? {};
-	const revenue = known.money?.revenue ?? {},
-		assets = [...new Set(["USDC", ...Object.keys(revenue)])];
-	$("sums").replaceChildren(
-		...assets.map(asset => sum(amount(revenue[asset] ?? "0"), `${asset} taken`)),
+	const revenue = known.money?.revenue ?? {};
+	patch($("sums"), [
+		...["USDC", "EURC"].map(asset => sum(amount(revenue[asset] ?? "0"), `${asset} taken`)),
 		sum(succeeded, "succeeded", "succeeded"),
 		sum(failed, "failed", "failed"),
 		sum(settling + reconciling, "pending", "settling"),
 		sum(authorized, "authorized", "authorized")
-	);
+	]);
 }
 
 function sum(value, text, state) {
 	const shown = typeof value === "number" ? value.toLocaleString("en") : value;
-	return el("div", {class: "sum"}, el("b", {text: shown}), el("span", {}, state ? glyph(state) : null, text));
+	return el("div", {class: "sum"}, el("b", {text: shown}), span(null, state ? glyph(state) : null, text));
 }
 
 /** `whole` forgets what moved: these are other payers. */
@@ -36,20 +37,26 @@ export function payers(whole) {
 	const rows = known.payers.map(one =>
 		el(
 			"tr",
-			{title: one.address},
+			{"data-key": one.address},
 			el(
 				"td",
 				{},
-				one.name ?? short(one.address),
-				one.name ? el("small", {class: "mono", text: short(one.address)}) : null
+				one.name ?? "a wallet",
+				el("button", {
+					class: "link-like",
+					title: one.address,
+					"aria-label": `Copy ${one.address}`,
+					text: short(one.address),
+					onclick: () => copy(one.address, one.address)
+				})
 			),
 			el("td", {class: "n", text: `${one.succeeded} / ${one.transactions}`}),
 			...["USDC", "EURC"].map(asset => balance(one, asset))
 		)
 	);
 	before = new Map(known.payers.map(one => [one.address, one.balances]));
-	if (!rows.length) rows.push(el("tr", {}, el("td", {colspan: 4, class: "faint", text: "Nobody has paid yet."})));
-	$("payers").tBodies[0].replaceChildren(...rows);
+	if (!rows.length) rows.push(el("tr", {}, el("td", {colspan: 4, class: "none", text: "Nobody has paid yet."})));
+	patch($("payers").tBodies[0], rows);
 }
 
 function balance(one, asset) {
@@ -63,9 +70,7 @@ function balance(one, asset) {
 		"td",
 		{class: "n"},
 		amount(one.balances[asset]),
-		by
-			? el("small", {}, el("span", {class: by > 0n ? "up" : "down", text: `${by > 0n ? "▲ +" : "▼ "}${amount(by)}`}))
-			: null,
+		by ? el("small", {class: by > 0n ? "up" : "down", text: `${by > 0n ? "▲ +" : "▼ "}${amount(by)}`}) : null,
 		held ? el("small", {text: held}) : null
 	);
 }
@@ -74,11 +79,11 @@ function balance(one, asset) {
 export function calls(choose) {
 	const newest = [...known.calls.values()].slice(-CALLS).reverse();
 	$("calls-count").textContent = newest.length ? `newest of ${newest[0].number.toLocaleString("en")}` : "";
-	redraw(
+	patch(
 		$("calls"),
 		newest.length
-			? newest.map(one => el("li", {}, call(one, choose)))
-			: [el("li", {}, el("p", {class: "faint", text: "  No call yet."}))]
+			? newest.map(one => el("li", {"data-key": one.number}, call(one, choose)))
+			: [el("li", {class: "none", text: "No call yet."})]
 	);
 }
 
@@ -89,16 +94,9 @@ function call(one, choose) {
 			class: one.ending === "whole" ? `code${String(one.status)[0]}` : "broken",
 			text: one.status ?? "–"
 		}),
-		el("span", {text: one.operation ?? `${one.method} ${one.path}`}),
-		el("span", {class: "about", text: about}),
-		el("span", {}, ...tags(one), " ", el("time", {text: time(one.at).slice(0, 8)}))
+		span(null, one.operation ?? `${one.method} ${one.path}`),
+		span("about", about),
+		span(null, tags(one), " ", el("time", {text: time(one.at).slice(0, 8)}))
 	];
-	return el(
-		"button",
-		{
-			"data-key": `row ${one.number}`,
-			onclick: () => choose(one, known.transactions.has(one.transaction))
-		},
-		children
-	);
+	return el("button", {onclick: () => choose(one, known.transactions.has(one.transaction))}, children);
 }

@@ -1,6 +1,6 @@
 // Revenue and outcomes over time, drawn by hand: stacked bars for what ended, a line for each asset.
 
-import {$, el, svg} from "./dom.js";
+import {$, svg} from "./dom.js";
 import {known} from "./feed.js";
 import {amount, day, duration, time} from "./format.js";
 
@@ -21,7 +21,6 @@ export function draw() {
 		chart.replaceChildren(
 			svg("text", {x: width / 2, y: height / 2, "text-anchor": "middle", text: "No payment has ended yet"})
 		);
-		$("legend").replaceChildren();
 		return;
 	}
 	const first = intervals[0][0],
@@ -50,15 +49,8 @@ export function draw() {
 		...curves.map((points, i) => line(points, assets[i], x, y, top, step)),
 		...times(first, seconds, places, x, height)
 	);
-	$("legend").replaceChildren(
-		key("good", "succeeded"),
-		key("ill", "failed"),
-		...assets.map(asset => key(asset === "EURC" ? "line dashed" : "line", `${asset} taken`)),
-		el("span", {text: `per ${seconds < 60 ? `${seconds} s` : duration(seconds * 1000)}`})
-	);
+	$("width").textContent = `per ${seconds < 60 ? `${seconds} s` : duration(seconds * 1000)}`;
 }
-
-const key = (kind, text) => el("span", {}, el("i", {class: kind}), text);
 
 function curve(asset, intervals) {
 	let sum = 0n;

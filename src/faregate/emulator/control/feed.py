@@ -50,7 +50,7 @@ async def events(request: Request) -> StreamingResponse:
 async def _told(
     worlds: Worlds, name: str, emulator: Emulator, watch: Watch, closing: Callable[[], bool]
 ) -> AsyncGenerator[str]:
-    """Events, and a comment where there was none for long: so that a dead connection is noticed."""
+    """Events, and a `beat` where there was none for long: its absence tells of a dead connection."""
     number, last = 0, monotonic()
     yield "retry: 1000\n\n"
     while not closing():
@@ -65,7 +65,7 @@ async def _told(
             yield _event(number, "whole" if "whole" in found else "change", found)
         elif monotonic() - last > BEAT_SECONDS:
             last = monotonic()
-            yield ": here\n\n"
+            yield "event: beat\ndata: {}\n\n"
         if worlds.find(name) is not emulator:
             yield _event(number + 1, "gone", {})
             return

@@ -4,6 +4,8 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,9 +31,10 @@ _HEADERS: Final = {
 
 
 def routes_of_page() -> list[Route]:
+    packed = [Middleware(GZipMiddleware)]
     return [
-        Route("/", page, methods=["GET"]),
-        Route("/_emulator/console/{file}", part, methods=["GET"]),
+        Route("/", page, methods=["GET"], middleware=packed),
+        Route("/_emulator/console/{file}", part, methods=["GET"], middleware=packed),
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from faregate.emulator.books import Books
 from faregate.emulator.control import picture
+from faregate.emulator.control.rules import rules
 from faregate.emulator.control.story import Story
 from faregate.emulator.control.threads import Threads
 from faregate.emulator.diary import Diary
@@ -70,6 +71,7 @@ def _sections(story: Story, now: datetime) -> Json:
         "counts": picture.counts(books, now),
         "money": picture.money(story.tally),
         "payers": [picture.payer(books, one, now) for one in _payers(story)],
+        "rules": rules(books),
     }
 
 

@@ -1,0 +1,45 @@
+// What the forms are made of, and the lists of what was set with them.
+
+import {$, el, span} from "./dom.js";
+import {known} from "./feed.js";
+import {short} from "./format.js";
+import {patch} from "./patch.js";
+
+/** Options of a select, from names or `[value, text]`. */
+export const options = given =>
+	given.map(one => {
+		const [value, text] = Array.isArray(one) ? one : [one, one];
+		return el("option", {value, "data-key": value, text});
+	});
+
+export const choice = (name, text, given) => el("label", {}, text, el("select", {name}, options(given)));
+
+export const field = (name, text, value, numeric) =>
+	el("label", {}, text, el("input", {name, value, inputmode: numeric ? "decimal" : null}));
+
+/** Whom it is about: everything, the open transaction, a resource, a payer. What was chosen stays. */
+export function targets(select, everything, open) {
+	const {resources = [], payers = []} = known.rules ?? {},
+		one = known.transactions.get(open);
+	const named = new Map(payers);
+	for (const {address, name} of known.payers ?? []) named.set(address, name ?? short(address));
+	const group = (label, given) => el("optgroup", {label, "data-key": label}, options(given));
+	patch(select, [
+		...options([["", everything]]),
+		...options(one ? [[one.id, "the open transaction"]] : []),
+		group("a resource", resources),
+		group("a payer", [...named])
+	]);
+}
+
+/** What was set, each with a button that takes it back. */
+export function listed(id, rows, nothing) {
+	const item = ({key, title, about, faint, remove}) =>
+		el(
+			"li",
+			{"data-key": key},
+			span(null, el("b", {text: title}), ` ${about} `, faint ? span("faint", faint) : null),
+			el("button", {class: "small", "aria-label": `Remove ${key}`, text: "Remove", onclick: remove})
+		);
+	patch($(id), rows.length ? rows.map(item) : [el("li", {class: "none", text: nothing})]);
+}

@@ -1,0 +1,76 @@
+// How payments end: the rules that were set, and a form for one more.
+
+import {$, el} from "./dom.js";
+import {attempt, known} from "./feed.js";
+import {rule, short} from "./format.js";
+import {choice, field, listed, targets} from "./forms.js";
+
+const MEASURES = [
+	["at_once", "at once"],
+	["after_seconds", "after seconds"],
+	["after_reads", "after reads"],
+	["until_expiry", "when the authorization expires"],
+	["manual", "when it is told"]
+];
+const form = $("add-rule");
+
+export function setUp() {
+	form.replaceChildren(
+		choice("target", "Payments of", []),
+		choice("measure", "end", MEASURES),
+		field("count", "how many", 5, true),
+		choice("via", "until then", ["settling", "reconciling"]),
+		choice("to", "as", ["succeeded", "failed"]),
+		el("button", {class: "wide", type: "submit", text: "Set rule"})
+	);
+	form.elements.measure.onchange = shape;
+	form.onsubmit = event => {
+		event.preventDefault();
+		put(form.elements.target.value || "*", settlement(), "From now on it ends so.");
+	};
+	shape();
+}
+
+/** Only what this measure takes is asked for. */
+function shape() {
+	const {measure, count, via, to} = form.elements,
+		counted = measure.value.startsWith("after");
+	count.parentNode.hidden = !counted;
+	via.parentNode.hidden = measure.value === "at_once";
+	to.parentNode.hidden = !counted && measure.value !== "at_once";
+}
+
+function settlement() {
+	const {measure, count, via, to} = form.elements;
+	if (measure.value === "at_once") return {after_seconds: 0, to: to.value};
+	if (!measure.value.startsWith("after")) return {[measure.value]: true, via: via.value};
+	return {[measure.value]: Number(count.value), via: via.value, to: to.value};
+}
+
+const put = (target, body, said) => attempt("PUT", `settlements/${encodeURIComponent(target)}`, body, said);
+
+const remove = (target, own) =>
+	own
+		? put(target, own, "It ends as at first.")
+		: attempt("DELETE", `settlements/${encodeURIComponent(target)}`, undefined, "The rule is gone.");
+
+/** For this transaction, with the keyboard there. */
+export function ask(id) {
+	$("rule-part").open = true;
+	draw(id);
+	form.elements.target.value = id;
+	form.elements.measure.focus();
+}
+
+/** `open` is the transaction that can be chosen. */
+export function draw(open) {
+	targets(form.elements.target, "all", open);
+	targets($("add-fault").elements.target, "any call", open);
+	const rows = (known.rules?.set ?? []).map(one => ({
+		key: one.target,
+		title: one.target === "*" ? "all" : (one.name ?? short(one.target)),
+		about: rule(one.rule),
+		remove: () => remove(one.target, one.own)
+	}));
+	listed("rules", rows, "Payments end at once, or as their payer or resource has it.");
+}
