@@ -64,7 +64,7 @@ class RedisServer:
                     self._connections.close()
                 elif not faults.is_lost(error):
                     raise
-                return ask("again" if faults.is_lost(error) else "first")
+                return ask("again")
         except RedisError as error:
             raise faults.told(error, self._place) from error
 
