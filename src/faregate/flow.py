@@ -80,7 +80,7 @@ def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
             return (yield from _first_use(sale, proof, ticket))
         case Owed(entry):
             again = yield from redeem(entry, awaited=True)
-            return again if again is not None else (yield from _fresh_instructions(sale))
+            return again or (yield from _fresh_instructions(sale, entry.transaction_id))
         case Again(result, payment_response, transaction_id):
             yield from Tell(Redelivered(transaction_id))
             return relay.release(result, payment_response)
@@ -91,7 +91,7 @@ def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
         case Spent(transaction_id):
             return (yield from _refuse(relay.already_used(transaction_id), "proof_already_used"))
         case Void():
-            return (yield from _fresh_instructions(sale))
+            return (yield from _fresh_instructions(sale, None))
 
 
 def _first_use(sale: Sale, proof: str, ticket: Ticket) -> Flow[Response]:
@@ -179,12 +179,16 @@ def _wait(entry: Entry) -> Flow[None]:
         yield from LastResort(entry.transaction_id, entry.revision_id)
 
 
-def _fresh_instructions(sale: Sale) -> Flow[Response]:
+def _fresh_instructions(sale: Sale, transaction_id: str | None) -> Flow[Response]:
     """For a payment that failed for certain: what to pay, asked for without the dead proof."""
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
         return (yield from _not_granted(rules))
-    return (yield from _not_granted((yield from _ask_access(sale, rules, None))))
+    access = yield from _ask_access(sale, rules, None)
+    if isinstance(access, Unpaid):
+        anew = relay.unpaid_anew(access.response, transaction_id)
+        return (yield from _refuse(anew, "payment_required"))
+    return (yield from _not_granted(access))
 
 
 # Free
@@ -232,7 +236,7 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         yield from fail(entry, outcome.code)
         return relay.unsold(work.response)
     paid = yield from decide_and_settle(entry, outcome)
-    return paid if paid is not None else (yield from _fresh_instructions(sale))
+    return paid or (yield from _fresh_instructions(sale, entry.transaction_id))
 
 
 def _place(sale: Sale) -> str:

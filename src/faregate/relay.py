@@ -58,6 +58,13 @@ def unpaid(reply: Response) -> Response:
     return Response(402, _relayed(reply, "content-type", "payment-required", "retry-after"), reply.body)
 
 
+def unpaid_anew(reply: Response, transaction_id: str | None) -> Response:
+    """The service's instructions, for whoever paid already and was not charged: the body says so."""
+    message = "The payment that was sent was not taken, and nothing was charged. Sign a new one."
+    told = _told(402, "payment_required", message, transaction_id)
+    return told.plus(*_found(reply, "payment-required", "retry-after"))
+
+
 def pending(reply: Response, transaction_id: str | None) -> Response:
     """The service's 202 to access, or to a completion."""
     if reply.status != 202 or not reply.body:
@@ -79,8 +86,8 @@ def unconfirmed(transaction_id: str | None) -> Response:
 
 
 def denied(status: int, transaction_id: str, retry_after: str | None) -> Response:
-    message = "The payment could not be completed. Nothing is released."
-    return _told(status, "completion_refused", message, transaction_id, retry_after)
+    message = "The payment could not be completed yet. Come back with the same payment; do not pay again."
+    return _told(status, "completion_refused", message, transaction_id, retry_after or RETRY_SECONDS)
 
 
 def in_progress() -> Response:
@@ -123,8 +130,11 @@ def _told(
 
 
 def _relayed(reply: Response, *names: str) -> Headers:
-    relayed = ((name, value) for name in names if (value := reply.first(name)) is not None)
-    return (*relayed, NO_STORE, EXPOSED)
+    return (*_found(reply, *names), NO_STORE, EXPOSED)
+
+
+def _found(reply: Response, *names: str) -> Headers:
+    return tuple((name, value) for name in names if (value := reply.first(name)) is not None)
 
 
 def _kept(headers: Headers) -> Headers:

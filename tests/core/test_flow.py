@@ -122,6 +122,17 @@ def assert_402(response: Response) -> None:
     assert_nothing_left(response)
 
 
+def assert_402_anew(response: Response, transaction_id: str | None = TXN) -> None:
+    """Row 11: the service's instructions as they are; the body tells that the payment was not taken."""
+    assert response.status == 402
+    assert response.first("payment-required") == "aW5zdHI="
+    assert response.first("retry-after") == "7"
+    assert body(response)["code"] == "payment_required"
+    assert "nothing was charged" in body(response)["message"]
+    assert body(response).get("transaction_id") == transaction_id
+    assert_nothing_left(response)
+
+
 def assert_unconfirmed(response: Response) -> None:
     """Row 10: never a fresh 402 while the outcome is unknown."""
     assert response.status == 503
@@ -501,7 +512,7 @@ def test_an_outcome_that_could_not_be_written_is_not_sent(answer: Any) -> None:
 
 def test_row_11_not_paid_for_certain_gets_fresh_instructions() -> None:
     response = play(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *FRESH_402)
-    assert_402(response)
+    assert_402_anew(response)
 
 
 @pytest.mark.parametrize("now", [Free(), Granted(TXN)])
@@ -529,6 +540,21 @@ def test_row_12_a_refusal_is_relayed_and_held(status: int) -> None:
     response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (Hold(TICKET), True))
     assert (response.status, response.first("retry-after")) == (status, "3")
     assert_nothing_left(response)
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 422, 500, 503])
+def test_row_12_whoever_is_held_is_told_to_come_back_with_the_same_payment(status: int) -> None:
+    """Also when the service does not say when, and when it is refused again: the row is kept either way."""
+    refused = (COMPLETE_HELD, Denied(status, "code"))
+    again = (PAUSES[0], refused, PAUSES[1], refused) if status >= 500 else ()
+    left = Some(Stick) if status in (404, 409, 422) else Hold(TICKET)
+    stuck = (NOTE,) if status in (404, 409, 422) else ()
+    asked = ((STANDING, Standing.AUTHORIZED), refused, *again, NOTE, (left, True), *stuck)
+    response = play(serve(sale()), *BACK, *asked)
+    assert (response.status, response.first("retry-after")) == (status, "2")
+    assert body(response)["code"] == "completion_refused"
+    assert "same payment" in body(response)["message"]
+    assert body(response)["transaction_id"] == TXN
 
 
 def test_row_12_a_failing_service_is_asked_again_within_the_bound() -> None:
@@ -614,7 +640,8 @@ def test_row_13_still_settling_is_202() -> None:
 
 
 def test_row_13_failed_is_row_11() -> None:
-    assert_402(play(serve(sale()), *BACK, (STANDING, Standing.FAILED), (Close(TICKET), None), *FRESH_402))
+    failed = ((STANDING, Standing.FAILED), (Close(TICKET), None))
+    assert_402_anew(play(serve(sale()), *BACK, *failed, *FRESH_402))
 
 
 def test_row_13_unknown_standing_is_row_10() -> None:
@@ -632,7 +659,7 @@ def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
         (Close(TICKET), None),
         *FRESH_402,
     )
-    assert_402(response)
+    assert_402_anew(response)
 
 
 def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
@@ -723,7 +750,7 @@ def test_row_15_after_the_last_redelivery() -> None:
 
 
 def test_row_15_a_dead_proof_gets_fresh_instructions() -> None:
-    assert_402(play(serve(sale()), claimed(Void()), *FRESH_402))
+    assert_402_anew(play(serve(sale()), claimed(Void()), *FRESH_402), None)
 
 
 def test_row_16_the_same_proof_for_another_request() -> None:
@@ -891,7 +918,7 @@ def test_row_3_then_13_a_waiting_payment_that_the_service_does_not_know_is_left_
 def test_row_3_then_13_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
     closed = (Close(TICKET), None)
     waiting = (claimed(Owed(WAITING)), (STANDING, Standing.FAILED), closed)
-    assert_402(play(serve(sale()), *waiting, *FRESH_402))
+    assert_402_anew(play(serve(sale()), *waiting, *FRESH_402))
 
 
 def test_row_3_then_13_whoever_paid_is_not_asked_to_pay_again() -> None:
