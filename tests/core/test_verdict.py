@@ -188,6 +188,7 @@ def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
         (409, True),
         (422, True),
         (429, False),
+        (599, False),
     ],
 )
 def test_a_refusal_and_what_it_is_about(status: int, final: bool) -> None:
@@ -197,7 +198,7 @@ def test_a_refusal_and_what_it_is_about(status: int, final: bool) -> None:
     assert refusal.is_about_the_transaction is final
 
 
-@pytest.mark.parametrize("status", [100, 201, 302, 402, 600, 999])
+@pytest.mark.parametrize("status", [100, 201, 302, 399, 402, 600, 999])
 def test_a_status_that_cannot_be_relayed_proves_nothing(status: int) -> None:
     assert isinstance(read_completion(answer(status, ERROR), SOLD), Unproven)
 
@@ -215,6 +216,7 @@ def test_a_name_that_is_said_twice_is_nothing_said() -> None:
         (answer(200, {"transaction_id": None}), Free(None)),
         (answer(200, {"transaction_id": None, "novelty": 1}), Free(None)),
         (answer(401, UNAUTHENTICATED), Trouble(502, f"{SAID} 401 unauthenticated")),
+        (answer(499, ERROR), Trouble(502, f"{SAID} 499 c")),
         (answer(500, b"trace"), Trouble(503, f"{SAID} 500 unknown")),
         (answer(429, ERROR, ("Retry-After", "9")), Trouble(503, f"{SAID} 429 c", "9")),
         (answer(429, ERROR, ("Retry-After", "9" * 5000)), Trouble(503, f"{SAID} 429 c")),
@@ -233,8 +235,9 @@ def test_access_that_a_payer_can_act_on() -> None:
     pending = answer(202, {"transaction_id": TXN, "status": "settling"})
     assert read_access(pending) == AccessPending(pending, TXN)
     assert read_access(answer(202, b"?")) == AccessPending(Response(202), None)
-    early = answer(202, {"transaction_id": TXN, "payment_response": "eA=="})
-    assert read_access(early) == AccessPending(Response(202), TXN)
+    for early in ({"payment_response": "eA=="}, {"receipt": json.loads(COMPLETED.body)["receipt"]}):
+        told = answer(202, {"transaction_id": TXN, **early})
+        assert read_access(told) == AccessPending(Response(202), TXN)
 
 
 @pytest.mark.parametrize(

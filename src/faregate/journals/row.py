@@ -129,9 +129,6 @@ class Row:
             return Spent(self.transaction_id)
         return Again(self.outcome.result, self.payment_response, self.transaction_id)
 
-    def is_over(self, now: float) -> bool:
-        return self.expires_at is not None and self.expires_at <= now
-
     def is_due(self, now: float) -> bool:
         owed = self.expires_at is None and self.state is not State.STUCK
         return owed and max(self.lease_until, self.due_at) <= now

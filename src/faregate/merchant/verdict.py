@@ -57,10 +57,8 @@ def read_access(reply: Response) -> Access:
 
 
 def _trouble(reply: Response) -> Trouble:
-    error = error_of(reply)
-    code = error.code if isinstance(error, ApiError) else "unreadable"
     status = 503 if reply.status >= 500 or reply.status == 429 else 502
-    return Trouble(status, f"access was answered with {reply.status} {code}", _seconds(reply))
+    return Trouble(status, f"access was answered with {reply.status} {_code(reply)}", _seconds(reply))
 
 
 def read_completion(reply: Response, transaction_id: str) -> Completion:
@@ -132,9 +130,12 @@ def _refusal(reply: Response) -> Denied | Unproven:
     # A 402 here must not reach the payer, who would sign a new payment for it. Above 599 no server relays it.
     if not 400 <= reply.status < 600 or reply.status == 402:
         return Unproven(f"complete was answered with {reply.status}")
+    return Denied(reply.status, _code(reply), _seconds(reply))
+
+
+def _code(reply: Response) -> str:
     error = error_of(reply)
-    code = error.code if isinstance(error, ApiError) else "unreadable"
-    return Denied(reply.status, code, _seconds(reply))
+    return error.code if isinstance(error, ApiError) else "unreadable"
 
 
 def read_standing(reply: Response, transaction_id: str) -> Standing:
