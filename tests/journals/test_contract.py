@@ -184,6 +184,18 @@ def test_a_claim_that_was_taken_over_outlives_the_first_ones_time(journal: AnyJo
     assert journal.start(second, TXN, ACR, WORK_SECONDS)
 
 
+def test_an_abandoned_claim_that_was_taken_over_is_forgotten_as_well(
+    journal: AnyJournal, clock: Clock
+) -> None:
+    fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    fresh(journal.claim("proof", HERE))
+    clock.now += 2 * TERMS.claim_lease - 1
+    assert journal.claim("proof", "GET /other") == UsedElsewhere()
+    clock.now += 1
+    fresh(journal.claim("proof", "GET /other"))
+
+
 def test_fences_are_never_used_twice(journal: AnyJournal) -> None:
     stale = fresh(journal.claim("proof", HERE))
     journal.drop(stale)
