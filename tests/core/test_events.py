@@ -25,7 +25,7 @@ from faregate.events import (
 from faregate.flow import serve
 from faregate.model import Failed as FailedOutcome
 from faregate.model import Response, Work
-from faregate.records import Again, InProgress, Owed
+from faregate.records import Again, Entry, InProgress, Owed
 from faregate.redeem import sweep
 from faregate.steps import CallComplete, Close, Decide, GetStanding, Hold, Release, RunWork, Stick, TakeDue
 from faregate.voice import Voice
@@ -90,6 +90,12 @@ def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
 def test_a_payment_that_failed_and_the_402_after_it() -> None:
     events = told(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *FRESH_402)
     assert events == [*BEGUN, Failed(TXN, "payment_failed"), Refused(402, "payment_required")]
+
+
+@pytest.mark.parametrize("entry", [HELD, replace(ENTRY, waiting=True)])
+def test_a_payment_that_failed_while_nobody_looked(entry: Entry) -> None:
+    failed = ((TakeDue(), entry), (STANDING, Standing.FAILED), (Close(TICKET), None))
+    assert told(sweep(), *failed, (TakeDue(), None)) == [Failed(TXN, "payment_failed")]
 
 
 def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:

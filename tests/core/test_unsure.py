@@ -16,6 +16,7 @@ from faregate.events import Held
 from faregate.flow import serve
 from faregate.model import Failed, Succeeded, Work
 from faregate.records import Owed, Spent, UsedElsewhere
+from faregate.redeem import sweep
 from faregate.steps import (
     CallComplete,
     Close,
@@ -23,9 +24,11 @@ from faregate.steps import (
     Drop,
     FindRules,
     Hold,
+    Note,
     Release,
     RunWork,
     Start,
+    TakeDue,
 )
 from tests.core.play import (
     ACR,
@@ -46,6 +49,7 @@ from tests.core.play import (
     accessed,
     claimed,
     found,
+    noted,
     play,
     sale,
     told,
@@ -53,6 +57,7 @@ from tests.core.play import (
 from tests.core.test_flow import (
     BACK,
     COMPLETE_HELD,
+    HELD,
     PENDING,
     STANDING,
     assert_nothing_left,
@@ -96,6 +101,13 @@ def test_a_payment_that_cannot_be_held_is_told_as_if_it_were() -> None:
     settling = (*WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), DISK), NOTE)
     assert play(serve(sale()), *settling).status == 202
     assert told(serve(sale()), *settling)[-1] == Held(TXN, "settling")
+
+
+def test_a_sweep_that_cannot_give_back_its_last_row_ends_all_the_same() -> None:
+    settling = ((TakeDue(), HELD), (STANDING, Standing.PENDING), (Hold(TICKET), True))
+    again = ((TakeDue(), HELD), (Hold(TICKET), DISK), NOTE)
+    assert play(sweep(), *settling, *again) == 1
+    assert noted(sweep(), *settling, *again) == [Note("the journal missed Hold: disk", TXN)]
 
 
 def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
