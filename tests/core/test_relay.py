@@ -1,0 +1,141 @@
+"""What a payer is told, header by header."""
+
+import json
+
+import pytest
+
+from faregate import relay
+from faregate.model import Header, Response
+from tests.core.play import TXN
+
+JSON: Header = ("Content-Type", "application/json")
+STORED_NOWHERE: Header = ("Cache-Control", "private, no-store")
+READABLE: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After")
+OWN: Header = ("x-own", "1")
+
+
+@pytest.mark.parametrize(
+    ("response", "status", "code", "transaction_id", "retry_after"),
+    [
+        (relay.settling(TXN), 202, "payment_settling", TXN, "2"),
+        (relay.settling(None), 202, "payment_settling", None, "2"),
+        (relay.unconfirmed(TXN), 503, "payment_unconfirmed", TXN, "2"),
+        (relay.denied(403, TXN, None), 403, "completion_refused", TXN, "2"),
+        (relay.denied(429, TXN, "9"), 429, "completion_refused", TXN, "9"),
+        (relay.in_progress(), 409, "payment_in_progress", None, "1"),
+        (relay.already_used(), 409, "proof_already_used", None, None),
+        (relay.already_used(TXN), 409, "proof_already_used", TXN, None),
+        (relay.trouble(502), 502, "payment_service_unavailable", None, None),
+        (relay.trouble(502, "9"), 502, "payment_service_unavailable", None, None),
+        (relay.trouble(503), 503, "payment_service_unavailable", None, "2"),
+        (relay.trouble(503, "9"), 503, "payment_service_unavailable", None, "9"),
+        (relay.work_failed(500, "result_too_large"), 500, "result_too_large", None, None),
+        (relay.refused(431, "proof_too_large", "Too large."), 431, "proof_too_large", None, None),
+    ],
+)
+def test_an_answer_of_the_paywalls_own(
+    response: Response, status: int, code: str, transaction_id: str | None, retry_after: str | None
+) -> None:
+    body = json.loads(response.body)
+    assert (response.status, body["code"], body.get("transaction_id")) == (status, code, transaction_id)
+    assert body.keys() - {"transaction_id"} == {"code", "message"}
+    later = () if retry_after is None else (("Retry-After", retry_after),)
+    assert response.headers == (JSON, STORED_NOWHERE, READABLE, *later)
+
+
+# The service's own answers
+
+
+SAID = (
+    ("content-type", "application/problem+json"),
+    ("payment-required", "aW5zdHI="),
+    ("payment-response", "early"),
+    ("set-cookie", "a=b"),
+)
+
+
+def test_a_402_is_relayed_with_its_instructions_and_no_other_header() -> None:
+    told = relay.unpaid(Response(402, (*SAID, ("retry-after", "7")), b"pay"))
+    relayed = (SAID[0], SAID[1], ("retry-after", "7"))
+    assert told == Response(402, (*relayed, STORED_NOWHERE, READABLE), b"pay")
+
+
+def test_a_202_is_relayed_without_instructions_or_a_proof() -> None:
+    told = relay.pending(Response(202, (*SAID, ("retry-after", "7")), b"wait"), TXN)
+    assert told == Response(202, (SAID[0], ("retry-after", "7"), STORED_NOWHERE, READABLE), b"wait")
+
+
+def test_a_202_that_does_not_say_when_to_come_back_is_told_when() -> None:
+    told = relay.pending(Response(202, SAID, b"wait"), TXN)
+    assert told == Response(202, (SAID[0], STORED_NOWHERE, READABLE, ("Retry-After", "2")), b"wait")
+
+
+@pytest.mark.parametrize("reply", [Response(202), Response(200, (), b'{"status":"succeeded"}')])
+def test_what_cannot_be_relayed_as_a_202_is_told_in_our_words(reply: Response) -> None:
+    assert relay.pending(reply, TXN) == relay.settling(TXN)
+
+
+# The handler's own headers
+
+
+PAYMENT = ("PAYMENT-REQUIRED", "Payment-Response", "payment-signature", "X-Payment-Response")
+OF_THE_CONNECTION = (
+    "Connection",
+    "keep-alive",
+    "Proxy-Connection",
+    "TE",
+    "Trailer",
+    "transfer-encoding",
+    "Upgrade",
+)
+CACHING = (
+    "Cache-Control",
+    "CDN-Cache-Control",
+    "cloudflare-cdn-cache-control",
+    "Edge-Control",
+    "Expires",
+    "Surrogate-Control",
+    "vercel-cdn-cache-control",
+    "X-Accel-Expires",
+)
+
+
+@pytest.mark.parametrize("name", [*PAYMENT, *OF_THE_CONNECTION])
+def test_what_a_handler_says_of_payment_or_of_the_connection_stays_here(name: str) -> None:
+    given = Response(200, ((name, "forged"), OWN), b"result")
+    assert relay.free(given) == Response(200, (OWN,), b"result")
+    assert relay.unsold(given) == Response(200, (OWN, STORED_NOWHERE), b"result")
+    proof = ("PAYMENT-RESPONSE", "cGFpZA==")
+    assert relay.release(given, proof[1]) == Response(200, (OWN, STORED_NOWHERE, proof, READABLE), b"result")
+
+
+@pytest.mark.parametrize("name", CACHING)
+def test_what_was_paid_for_is_not_kept_by_a_shared_cache(name: str) -> None:
+    given = Response(200, ((name, "max-age=60"), OWN), b"result")
+    assert relay.unsold(given).headers == (OWN, STORED_NOWHERE)
+    assert relay.free(given) == given
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        (("cache-control", "private, no-store"),),
+        (("Cache-Control", "PRIVATE,No-Store , max-age=0"), ("Expires", "0")),
+        (("Cache-Control", "no-store"), ("Cache-Control", "private")),
+    ],
+)
+def test_a_handler_that_is_as_strict_keeps_its_own_words(own: tuple[Header, ...]) -> None:
+    assert relay.unsold(Response(200, own, b"")).headers == own
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        (("Cache-Control", "private"),),
+        (("Cache-Control", "no-store"),),
+        (("Cache-Control", "private, no-store, public"),),
+        (("Cache-Control", "private, no-store"), ("Surrogate-Control", "max-age=60")),
+    ],
+)
+def test_a_handler_that_is_less_strict_is_not_heard(own: tuple[Header, ...]) -> None:
+    assert relay.unsold(Response(200, own, b"")).headers == (STORED_NOWHERE,)
