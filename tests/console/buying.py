@@ -41,8 +41,12 @@ class Buying:
         self, instructions: str, payer: str = "good", resource: str = "text_summary", description: str = ""
     ) -> "Bought":
         """Access with a payment for these."""
-        body = self._body(resource, description)
         proof = Wallet.test(payer, clock=self.emulator.clock).pay(instructions)
+        return self.bring(proof, resource, description)
+
+    def bring(self, proof: str, resource: str = "text_summary", description: str = "") -> "Bought":
+        """Access with this proof."""
+        body = self._body(resource, description)
         allowed = self.http.post("/access", json=body, headers={"PAYMENT-SIGNATURE": proof})
         identifier = allowed.json().get("transaction_id", "")
         return Bought(identifier, proof, body["revision_id"], allowed.status_code)

@@ -93,3 +93,12 @@ def page(_page: Page, url: str, world: str, emulator: Emulator) -> Iterator[Page
         _page.remove_listener(event, hear)
     assert [one for one in asked if not one.startswith(f"{url}/")] == []
     assert complaints == []
+
+
+@pytest.fixture
+def alone(browser: Browser) -> Iterator[Page]:
+    """A page that may complain: of an emulator that goes away, or of one that refuses."""
+    page = browser.new_page()
+    page.set_default_timeout(5_000)
+    yield page
+    page.close()

@@ -24,6 +24,7 @@ function arrive() {
 function go(world, data) {
 	if (world === known.world && data === known.environment) return;
 	close();
+	for (const form of document.forms) form.reset();
 	location.hash = data === "test" ? world : `${world}/${data}`;
 	document.title = `${world} · faregate emulator`;
 	linked("connecting");

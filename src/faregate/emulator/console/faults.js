@@ -40,6 +40,7 @@ export function setUp() {
 	);
 	form.elements.kind.onchange = ask;
 	form.elements.mode.onchange = () => play(form.elements.mode.value);
+	form.onreset = () => setTimeout(ask);
 	form.onsubmit = event => {
 		event.preventDefault();
 		add(new FormData(form));
@@ -72,9 +73,15 @@ function add(data) {
 /** One parameter of a fault. */
 function read(name, value) {
 	if (name === "mode") return {};
-	if (name === "fields") return {fields: JSON.parse(value)};
+	if (name === "fields") return {fields: object(value)};
 	if (name === "target") return {[kindOf(value)]: value};
 	return {[name]: NUMBERS.includes(name) ? Number(value) : value};
+}
+
+function object(text) {
+	const found = JSON.parse(text);
+	if (Object.prototype.toString.call(found) !== "[object Object]") throw new TypeError(text);
+	return found;
 }
 
 const kindOf = target => (target.startsWith("txn_") ? "transaction" : target.startsWith("0x") ? "payer" : "resource");

@@ -4,46 +4,30 @@ import {$, el, glyph, span} from "./dom.js";
 import {known, present} from "./feed.js";
 import {amount, duration, payerName, when} from "./format.js";
 import {patch} from "./patch.js";
+import {steady} from "./steady.js";
 import {isFinal, PENDING, stops, total} from "./story.js";
 
-/** Rows stay where they are while they are pressed, and so many milliseconds after the pointer moved there. */
-const STILL = 400;
-
-const rows = new Map();
+const rows = new Map(),
+	drawn = steady($("list"));
 let open = null,
 	used = null,
-	pressed = false,
-	moved = -STILL,
-	waiting,
 	choose = () => {};
 
 export function setUp(chosen) {
 	choose = chosen;
 	$("filter").onchange = () => arrange(true);
-	$("list").onpointermove = () => (moved = performance.now());
-	$("list").onpointerdown = () => (pressed = true);
-	for (const over of ["pointerup", "pointercancel"]) addEventListener(over, () => setTimeout(release));
 }
 
-/** What is pressed is not touched until it was clicked. */
-function release() {
-	if (!pressed) return;
-	pressed = false;
-	draw(true);
-}
-
-/** Draws what changed; everything if `whole`. */
+/** Draws what changed; everything if `whole`. A row that is pressed waits until it was clicked. */
 export function draw(whole, changed = []) {
-	for (const one of whole ? known.transactions.values() : changed) fill(one);
-	arrange(whole);
+	const pressed = [...(whole ? known.transactions.values() : changed)].filter(one => !fill(one));
+	drawn(() => {
+		pressed.forEach(fill);
+		arrange(whole);
+	});
 }
 
 function arrange(quiet) {
-	clearTimeout(waiting);
-	if (pressed || performance.now() - moved < STILL) {
-		waiting = setTimeout(arrange, STILL / 4, quiet);
-		return;
-	}
 	const shown = [...known.transactions.values()].filter(fits).reverse(),
 		all = Object.values(known.counts ?? {}).reduce((sum, n) => sum + n, 0);
 	for (const id of rows.keys()) if (!known.transactions.has(id)) rows.delete(id);
@@ -75,9 +59,11 @@ function row(one, quiet) {
 	return rows.get(one.id);
 }
 
+/** False if it must wait. */
 function fill(one) {
 	const button = rows.get(one.id)?.firstChild;
-	if (!button || (pressed && button.matches(":active"))) return;
+	if (!button) return true;
+	if (button.matches(":active")) return false;
 	const now = present(),
 		begun = el("time", {class: "faint", datetime: one.created_at, text: when(one.created_at, now)});
 	patch(button, [
@@ -86,6 +72,7 @@ function fill(one) {
 		span("track", track(one, now)),
 		span("sum-of", span(null, `${amount(one.amount)} ${one.asset}`), span("faint", duration(total(one, now))))
 	]);
+	return true;
 }
 
 /** Why the work failed, and the faults that struck its calls. */

@@ -6,9 +6,12 @@ import {$, el, glyph, span} from "./dom.js";
 import {known} from "./feed.js";
 import {amount, short, time} from "./format.js";
 import {patch} from "./patch.js";
+import {steady} from "./steady.js";
 
 const CALLS = 60;
-const moved = new Map();
+const moved = new Map(),
+	callsDrawn = steady($("calls")),
+	payersDrawn = steady($("payers"));
 let before = new Map();
 
 export function sums() {
@@ -56,7 +59,7 @@ export function payers(whole) {
 	);
 	before = new Map(known.payers.map(one => [one.address, one.balances]));
 	if (!rows.length) rows.push(el("tr", {}, el("td", {colspan: 4, class: "none", text: "Nobody has paid yet."})));
-	patch($("payers").tBodies[0], rows);
+	payersDrawn(() => patch($("payers").tBodies[0], rows));
 }
 
 function balance(one, asset) {
@@ -76,7 +79,9 @@ function balance(one, asset) {
 }
 
 /** `choose` is told of the transaction of a call. */
-export function calls(choose) {
+export const calls = choose => callsDrawn(() => drawCalls(choose));
+
+function drawCalls(choose) {
 	const newest = [...known.calls.values()].slice(-CALLS).reverse();
 	$("calls-count").textContent = newest.length ? `newest of ${newest[0].number.toLocaleString("en")}` : "";
 	patch(

@@ -24,6 +24,7 @@ export function setUp() {
 		el("button", {class: "wide", type: "submit", text: "Set rule"})
 	);
 	form.elements.measure.onchange = shape;
+	form.onreset = () => setTimeout(shape);
 	form.onsubmit = event => {
 		event.preventDefault();
 		put(form.elements.target.value || "*", settlement(), "From now on it ends so.");

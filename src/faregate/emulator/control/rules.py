@@ -1,4 +1,4 @@
-"""How payments end in one environment, where it is not as it was set up; and whom a rule can be about. Pure."""
+"""Rules for how payments end in one environment, and whom a rule can be about. Pure."""
 
 from typing import Any, Final
 

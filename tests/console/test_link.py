@@ -1,0 +1,107 @@
+"""The page and its connection: cut, silent, refused, and back again with every transaction once."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from faregate.emulator import TEST_KEY, Emulator
+from faregate.emulator.server import serve
+from faregate.emulator.worlds import Worlds
+
+from .buying import Buying, choose
+
+QUIET_MS: Final = 26_000
+"""More than the page waits for a sign of life."""
+
+
+def bought(url: str, emulator: Emulator, key: str = TEST_KEY) -> str:
+    headers = {"Authorization": f"Bearer {key}"}
+    with httpx.Client(base_url=f"{url}/merchant/v1", headers=headers, trust_env=False) as http:
+        return Buying(http, emulator).buy()
+
+
+def test_a_server_that_comes_back_is_found_and_nothing_is_doubled_or_missing(alone: Page) -> None:
+    emulator = Emulator()
+    with serve(emulator) as url:
+        first = bought(url, emulator)
+        alone.goto(url)
+        choose(alone, alone.locator(f'[data-id="{first}"]'))
+    expect(alone.locator("#link")).to_have_text("reconnecting")
+    stands = alone.locator("#now").inner_text()
+    with serve(emulator, port=urlsplit(url).port or 0) as again:
+        second = bought(again, emulator)
+        expect(alone.locator("#link")).to_have_text("live")
+        expect(alone.locator(".row")).to_have_count(2)
+        assert alone.locator(".row").evaluate_all("all => all.map(one => one.dataset.id)") == [second, first]
+        expect(alone.locator("#detail")).to_contain_text(first)
+        expect(alone.locator("#now")).not_to_have_text(stands)
+
+
+def test_a_connection_that_is_silent_is_made_anew(alone: Page) -> None:
+    """As after a laptop has slept: no end is heard, and no beat."""
+    alone.clock.install()
+    with serve(Emulator()) as url:
+        alone.goto(url)
+        expect(alone.locator("#link")).to_have_text("live")
+        with alone.expect_request("**/events*"):
+            alone.clock.run_for(QUIET_MS)
+        expect(alone.locator("#link")).to_have_text("live")
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_an_answer_that_is_no_feed_is_asked_for_again(alone: Page, status: int) -> None:
+    asked: list[str] = []
+
+    def refuse_first(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=status) if len(asked) == 1 else route.continue_()
+
+    alone.route("**/events*", refuse_first)
+    with serve(Emulator()) as url:
+        alone.goto(url)
+        expect(alone.locator("#link")).to_have_text("live")
+    assert len(asked) == 2
+
+
+def test_a_world_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> None:
+    worlds = Worlds(Emulator())
+    with serve(worlds) as url:
+        bought(url, worlds.open("shop"), "svc_test_world_shop")
+        alone.goto(f"{url}/#shop")
+        expect(alone.locator(".row")).to_have_count(1)
+    with serve(Worlds(Emulator()), port=urlsplit(url).port or 0):
+        expect(alone).to_have_title("main · faregate emulator")
+        expect(alone.locator("#toast")).to_have_text("There is no world shop any more.")
+        expect(alone.locator("#link")).to_have_text("live")
+        expect(alone.locator(".row")).to_have_count(0)
+
+
+def test_another_page_that_resets_the_world_is_followed(
+    page: Page, alone: Page, buying: Buying, url: str, world: str
+) -> None:
+    choose(page, page.locator(f'[data-id="{buying.buy()}"]'))
+    alone.goto(f"{url}/#{world}")
+    alone.get_by_role("button", name="Reset").click()
+    alone.get_by_role("button", name="Really reset?").click()
+    expect(page.get_by_text("Nothing was bought here yet")).to_be_visible()
+    expect(page.locator("#detail")).to_be_hidden()
+    identifier = buying.buy()
+    for one in (page, alone):
+        expect(one.locator(".row")).to_have_count(1)
+        expect(one.locator(f'[data-id="{identifier}"]')).to_be_visible()
+
+
+def test_what_belongs_to_a_world_is_there_again(
+    page: Page, buying: Buying, worlds: Worlds, url: str, world: str
+) -> None:
+    other = f"{world}-2"[-60:]
+    here, there = buying.buy(), bought(url, worlds.open(other), f"svc_test_world_{other}")
+    for name, identifier in ((other, there), (world, here), (other, there)):
+        page.locator("#world").select_option(name)
+        expect(page.locator(f'[data-id="{identifier}"]')).to_be_visible()
+        expect(page.locator(".row")).to_have_count(1)
+    worlds.drop(other)
+    expect(page).to_have_title("main · faregate emulator")

@@ -1,0 +1,129 @@
+"""The console says how payments end and what goes wrong: by keys alone, for all, a resource, a payer, one."""
+
+from collections.abc import Mapping
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from faregate.emulator import Emulator, Wallet
+from faregate.emulator.payers import TEST_PAYERS
+
+from .buying import Buying, choose
+
+GOOD = TEST_PAYERS["good"].address
+
+
+def fill(page: Page, form: str, given: Mapping[str, str]) -> None:
+    part = page.locator(f"details:has(> {form})")
+    if part.get_attribute("open") is None:
+        part.locator("summary").click()
+    for name, value in given.items():
+        control = page.locator(f"{form} [name={name}]")
+        select = control.evaluate("one => one.tagName") == "SELECT"
+        control.select_option(value) if select else control.fill(value)
+
+
+def set_rule(page: Page, **given: str) -> None:
+    fill(page, "#add-rule", given)
+    page.get_by_role("button", name="Set rule").click()
+
+
+@pytest.mark.parametrize(
+    ("given", "told", "status"),
+    [
+        ({"measure": "after_seconds", "count": "5"}, "succeeds after 5.0 s", "settling"),
+        (
+            {"measure": "after_reads", "count": "2", "via": "reconciling", "to": "failed"},
+            "fails at read 2, reconciling until then",
+            "reconciling",
+        ),
+        ({"measure": "until_expiry"}, "fails when the authorization expires", "settling"),
+        ({"measure": "manual", "via": "reconciling"}, "waits to be told, reconciling", "reconciling"),
+        ({"measure": "at_once", "to": "failed"}, "fails at once", "failed"),
+    ],
+)
+def test_a_rule_is_set_holds_and_is_taken_back(
+    page: Page, buying: Buying, given: dict[str, str], told: str, status: str
+) -> None:
+    set_rule(page, target=GOOD, **given)
+    expect(page.locator("#rules")).to_contain_text(f"good {told}")
+    identifier = buying.buy("good")
+    expect(page.locator(f'[data-id="{identifier}"]')).to_contain_text(status)
+    page.locator("#rules button").click()
+    expect(page.locator("#rules")).to_contain_text("Payments end at once")
+    expect(page.locator(f'[data-id="{buying.buy("good")}"]')).to_contain_text("succeeded")
+
+
+def test_what_a_resource_began_with_comes_back(page: Page, buying: Buying) -> None:
+    set_rule(page, target="slow_settlement", measure="at_once")
+    expect(page.locator("#rules")).to_contain_text("slow_settlement succeeds at once")
+    page.get_by_role("button", name="Remove slow_settlement").click()
+    expect(page.locator("#rules")).to_contain_text("Payments end at once")
+    stranger = Wallet(clock=buying.emulator.clock).pay(buying.ask("slow_settlement"))
+    assert buying.complete(buying.bring(stranger, "slow_settlement")).json()["status"] == "settling"
+
+
+def test_all_payments_can_be_made_to_wait(page: Page, emulator: Emulator) -> None:
+    set_rule(page, measure="manual")
+    expect(page.locator("#rules")).to_contain_text("all waits to be told")
+    page.get_by_role("button", name="Remove *").click()
+    expect(page.locator("#rules")).to_contain_text("Payments end at once")
+
+
+def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buying) -> None:
+    bought = buying.authorize()
+    choose(page, page.locator(f'[data-id="{bought.id}"]'))
+    page.get_by_role("button", name="Change how it ends").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.name") == "measure"
+    page.keyboard.type("when it")
+    page.keyboard.press("Tab")
+    page.keyboard.type("rec")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail")).to_contain_text("waits to be told, reconciling until then")
+    assert buying.complete(bought).json()["status"] == "reconciling"
+    expect(page.locator("#detail-title")).to_contain_text("reconciling")
+
+
+def test_a_rule_that_cannot_be_is_refused_with_its_reason(
+    alone: Page, url: str, world: str, emulator: Emulator
+) -> None:
+    alone.goto(f"{url}/#{world}")
+    alone.locator("#link.live").wait_for()
+    set_rule(alone, measure="after_seconds", count="-1")
+    expect(alone.locator("#toast")).to_contain_text("after_seconds")
+    expect(alone.locator("#rules")).to_contain_text("Payments end at once")
+
+
+def test_a_form_belongs_to_its_world(page: Page, emulator: Emulator) -> None:
+    fill(page, "#add-rule", {"target": GOOD, "measure": "manual"})
+    page.locator("#world").select_option("main")
+    expect(page.locator("#add-rule [name=measure]")).to_have_value("at_once")
+    expect(page.locator("#add-rule [name=target]")).to_have_value("")
+    expect(page.locator("#add-rule [name=via]")).to_be_hidden()
+
+
+def test_an_answer_is_changed_for_one_payer_only(page: Page, buying: Buying) -> None:
+    fill(page, "#add-fault", {"kind": "changed-body", "operation": "complete", "target": GOOD})
+    page.locator("#add-fault [name=fields]").fill('{"status": "tomorrow"}')
+    page.get_by_role("button", name="Add fault").click()
+    expect(page.locator("#faults")).to_contain_text('fields {"status":"tomorrow"}')
+    assert buying.complete(buying.authorize("reads")).json()["status"] == "settling"
+    assert buying.complete(buying.authorize("good")).json()["status"] == "tomorrow"
+    expect(page.locator("#faults")).to_contain_text("Nothing goes wrong")
+
+
+@pytest.mark.parametrize("fields", ["status", "[1]", "{"])
+def test_fields_that_are_no_object_are_refused(page: Page, emulator: Emulator, fields: str) -> None:
+    fill(page, "#add-fault", {"kind": "changed-body", "fields": fields})
+    page.get_by_role("button", name="Add fault").click()
+    expect(page.locator("#toast")).to_contain_text("fields")
+    assert list(emulator.faults) == []
+
+
+def test_an_address_is_shown_short_and_copied_whole(page: Page, buying: Buying) -> None:
+    buying.buy()
+    page.get_by_role("button", name=f"Copy {GOOD}").click()
+    expect(page.locator("#toast")).to_contain_text(GOOD)
+    assert page.evaluate("navigator.clipboard.readText()") == GOOD

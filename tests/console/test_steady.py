@@ -1,0 +1,113 @@
+"""What is shown stays where it is while things change: what is pressed, focused, selected, scrolled, unfolded."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import Locator, Page, expect
+
+from faregate.emulator import Emulator, Settlement
+
+from .buying import Buying, choose
+
+PLACES = """() => [...document.querySelectorAll("header *, .sum, .plot, .listing > .bar, .side > section h2")]
+  .filter((one) => one.id !== "now" && one.checkVisibility() && !one.closest("#payers, #calls"))
+  .map((one) => { const {x, y, width, height} = one.getBoundingClientRect();
+    return [one.id || one.className || one.tagName, x, y, width, height].join(" "); })
+  .filter((one) => !one.startsWith("payers-title") && !one.startsWith("calls-title"))"""
+
+
+def row(page: Page, identifier: str) -> Locator:
+    return page.locator(f'[data-id="{identifier}"]')
+
+
+def press(page: Page, target: Locator, meanwhile: Callable[[], object]) -> None:
+    """Something happens between press and release."""
+    target.hover()
+    page.mouse.down()
+    meanwhile()
+    page.mouse.up()
+
+
+def test_a_row_that_is_pressed_is_clicked_though_all_moves_on(page: Page, buying: Buying) -> None:
+    bought = buying.authorize()
+    expect(row(page, bought.id)).to_contain_text("authorized")
+
+    def meanwhile() -> None:
+        buying.complete(bought)
+        for _ in range(3):
+            buying.buy()
+        expect(page.locator(".sum", has_text="succeeded")).to_contain_text("4")
+
+    press(page, row(page, bought.id), meanwhile)
+    expect(page.locator("#detail-title")).to_contain_text("succeeded")
+    expect(row(page, bought.id)).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".row")).to_have_count(4)
+
+
+def test_a_call_that_is_pressed_is_clicked_though_others_come(page: Page, buying: Buying) -> None:
+    buying.authorize("poor")
+
+    def meanwhile() -> None:
+        buying.buy()
+        expect(page.locator(".sum", has_text="succeeded")).to_contain_text("1")
+
+    press(page, page.locator("#calls button", has_text="not enough"), meanwhile)
+    expect(page.locator("#detail")).to_contain_text("not enough USDC")
+    expect(page.locator("#calls li")).to_have_count(5)
+
+
+def test_a_row_lives_as_long_as_its_transaction(page: Page, buying: Buying) -> None:
+    bought = buying.authorize()
+    row(page, bought.id).evaluate("one => { one.mine = one.querySelector('.what').firstChild.mine = true }")
+    row(page, bought.id).focus()
+    buying.complete(bought)
+    second = buying.buy()
+    expect(row(page, second)).to_contain_text("succeeded")
+    expect(row(page, bought.id)).to_contain_text("succeeded")
+    assert row(page, bought.id).evaluate("one => one.mine && one.querySelector('.what').firstChild.mine")
+    assert row(page, bought.id).evaluate("one => document.activeElement === one")
+
+
+def test_what_was_selected_scrolled_and_unfolded_stays_so(page: Page, buying: Buying) -> None:
+    page.set_viewport_size({"width": 1280, "height": 500})
+    bought = buying.authorize()
+    choose(page, row(page, bought.id))
+    call = page.locator("#detail details", has_text="access 200")
+    call.locator("summary").click()
+    page.locator("#detail [data-part='PAYMENT-SIGNATURE'] summary").click()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#detail .pairs dd'))")
+    scrolled = page.evaluate("(document.querySelector('.side').scrollTop = 60)")
+    buying.complete(bought)
+    expect(page.locator("#detail-title")).to_contain_text("succeeded")
+    assert bought.id in page.evaluate("String(getSelection())")
+    assert page.evaluate("document.querySelector('.side').scrollTop") == scrolled
+    expect(page.locator("#detail details[open]")).to_have_count(2)
+    call.locator("summary").click()
+    buying.http.get(f"/transactions/{bought.id}")
+    expect(page.locator("#detail summary", has_text="transaction 200")).to_be_visible()
+    expect(page.locator("#detail details[open]")).to_have_count(1)
+
+
+def test_focus_goes_to_what_is_left_when_its_button_goes(
+    page: Page, buying: Buying, emulator: Emulator
+) -> None:
+    emulator.settle_after("*", Settlement(manual=True))
+    identifier = buying.buy("reads")
+    choose(page, row(page, identifier))
+    page.get_by_role("button", name="Settle", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail-title")).to_contain_text("succeeded")
+    assert page.evaluate("document.getElementById('detail').contains(document.activeElement)")
+
+
+def test_a_first_payment_moves_nothing_but_the_lists(page: Page, buying: Buying) -> None:
+    for width in (1440, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        buying.emulator.reset()
+        expect(page.get_by_text("Nothing was bought here yet")).to_be_visible()
+        before = page.evaluate(PLACES)
+        buying.buy("good", "euro_report"), buying.buy("slow")
+        expect(page.locator(".row")).to_have_count(2)
+        expect(page.locator("#payers tbody tr")).to_have_count(2)
+        assert [one for one in page.evaluate(PLACES) if width == 1440 or "-title" not in one] == [
+            one for one in before if width == 1440 or "-title" not in one
+        ]
