@@ -136,6 +136,11 @@ MUTANTS = (
     Mutant("no-horizon", ROW, "now >= self.since + terms.horizon", "False"),
     Mutant("first-refusal-is-the-last", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not refusal.is_about_the_transaction:"),
     Mutant("asked-for-ever", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if True:"),
+    Mutant("refused-for-now-is-left-to-people", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not repeated:"),
+    Mutant("not-charged-although-unsure", FLOW, "return unsure or relay.work_failed(500, code)", "return relay.work_failed(500, code)"),
+    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from _decided(entry, Failed(code))):\n        return relay.unconfirmed(entry.transaction_id)",
+           "if not (yield from _decided(entry, Failed(code))):\n        return None"),
+    Mutant("receipt-before-it-is-paid", VERDICT, " or found.receipt is not None\n", "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and terms.redeliveries:"),
     Mutant("people-take-what-is-leased", STORED, 'record["lease_until"] > now:\n            return None', "False:\n            return None", SHELVES),
     # No fresh 402 while the fate is open
