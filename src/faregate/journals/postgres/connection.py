@@ -51,8 +51,10 @@ def _within(patience: float, answering: PQGen[T]) -> PQGen[T]:
         return cast(T, finished.value)
 
 
-def connected(parameters: Mapping[str, ConnParam], patience: float, prepare: bool) -> Connection:
-    """To whatever is there. Every statement is a transaction of its own."""
+def connected(parameters: Mapping[str, ConnParam], patience: float) -> Connection:
+    """To whatever is there. Every statement is a transaction of its own, and none is prepared: behind a
+    pooler, what another process prepared under the same name would be done instead.
+    """
     limits: dict[str, ConnParam] = {
         "connect_timeout": math.ceil(patience),
         "keepalives_idle": 30,
@@ -62,7 +64,7 @@ def connected(parameters: Mapping[str, ConnParam], patience: float, prepare: boo
     }
     given = {**limits, **parameters, "client_encoding": "UTF8"}
     made: Any = Connection.connect
-    connection: Connection = made(autocommit=True, prepare_threshold=5 if prepare else None, **given)
+    connection: Connection = made(autocommit=True, prepare_threshold=None, **given)
     connection.patience = patience
     return connection
 

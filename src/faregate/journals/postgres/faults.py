@@ -9,8 +9,6 @@ from faregate.errors import JournalError, JournalUnreadable, Misconfigured
 
 _OTHER_SERVER = {"25006", "57P01", "57P02"}
 """It is read-only or going down: another one may have its name by now."""
-UNPREPARED = {"26000", "42P05"}
-"""A pooler in between gave us another session, which knows other prepared statements than ours."""
 _UNREADABLE = {"42P01", "42703", "3F000", "XX001", "XX002"}
 _WHY = {
     "25006": "is read-only, a standby perhaps: name the server that takes writes",
@@ -54,7 +52,7 @@ def not_a_url() -> Misconfigured:
 
 
 def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool:
-    return connection.closed or isinstance(error, Late) or error.sqlstate in _OTHER_SERVER | UNPREPARED
+    return connection.closed or isinstance(error, Late) or error.sqlstate in _OTHER_SERVER
 
 
 def told(error: psycopg.Error, place: str) -> JournalError:

@@ -41,7 +41,6 @@ class Pool:
         # The server gives up on a lock first, and says so.
         self.lock_patience = f"{750 * patience:.0f}ms"
         self._connections = connections
-        self._prepare = True
         self._seen = False
         self._homes: dict[int, _Home] = {}
         weakref.finalize(self, _close_ours, self._homes)
@@ -80,7 +79,6 @@ class Pool:
         except psycopg.IntegrityError:
             raise
         except psycopg.Error as error:
-            self._prepare = self._prepare and error.sqlstate not in faults.UNPREPARED
             if faults.is_lost(error, connection):
                 raise faults.broken(error, self.place) from error
             raise faults.told(error, self.place) from error
@@ -89,7 +87,7 @@ class Pool:
 
     def _opened(self) -> Connection:
         try:
-            connection = connected(self._parameters, self._patience, self._prepare)
+            connection = connected(self._parameters, self._patience)
         except psycopg.Error as error:
             raise faults.unreachable(error, self.place) from error
         try:
