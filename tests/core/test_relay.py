@@ -1,6 +1,7 @@
 """What a payer is told, header by header."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -15,27 +16,32 @@ OWN: Header = ("x-own", "1")
 
 
 @pytest.mark.parametrize(
-    ("response", "status", "code", "transaction_id", "retry_after"),
+    ("answer", "status", "code", "transaction_id", "retry_after"),
     [
-        (relay.settling(TXN), 202, "payment_settling", TXN, "2"),
-        (relay.settling(None), 202, "payment_settling", None, "2"),
-        (relay.unconfirmed(TXN), 503, "payment_unconfirmed", TXN, "2"),
-        (relay.denied(403, TXN, None), 403, "completion_refused", TXN, "2"),
-        (relay.denied(429, TXN, "9"), 429, "completion_refused", TXN, "9"),
-        (relay.in_progress(), 409, "payment_in_progress", None, "1"),
-        (relay.already_used(), 409, "proof_already_used", None, None),
-        (relay.already_used(TXN), 409, "proof_already_used", TXN, None),
-        (relay.trouble(502), 502, "payment_service_unavailable", None, None),
-        (relay.trouble(502, "9"), 502, "payment_service_unavailable", None, None),
-        (relay.trouble(503), 503, "payment_service_unavailable", None, "2"),
-        (relay.trouble(503, "9"), 503, "payment_service_unavailable", None, "9"),
-        (relay.work_failed(500, "result_too_large"), 500, "result_too_large", None, None),
-        (relay.refused(431, "proof_too_large", "Too large."), 431, "proof_too_large", None, None),
+        (lambda: relay.settling(TXN), 202, "payment_settling", TXN, "2"),
+        (lambda: relay.settling(None), 202, "payment_settling", None, "2"),
+        (lambda: relay.unconfirmed(TXN), 503, "payment_unconfirmed", TXN, "2"),
+        (lambda: relay.denied(403, TXN, None), 403, "completion_refused", TXN, "2"),
+        (lambda: relay.denied(429, TXN, "9"), 429, "completion_refused", TXN, "9"),
+        (lambda: relay.in_progress(), 409, "payment_in_progress", None, "1"),
+        (lambda: relay.already_used(), 409, "proof_already_used", None, None),
+        (lambda: relay.already_used(TXN), 409, "proof_already_used", TXN, None),
+        (lambda: relay.trouble(502), 502, "payment_service_unavailable", None, None),
+        (lambda: relay.trouble(502, "9"), 502, "payment_service_unavailable", None, None),
+        (lambda: relay.trouble(503), 503, "payment_service_unavailable", None, "2"),
+        (lambda: relay.trouble(503, "9"), 503, "payment_service_unavailable", None, "9"),
+        (lambda: relay.work_failed(500, "result_too_large"), 500, "result_too_large", None, None),
+        (lambda: relay.refused(431, "proof_too_large", "Too large."), 431, "proof_too_large", None, None),
     ],
 )
 def test_an_answer_of_the_paywalls_own(
-    response: Response, status: int, code: str, transaction_id: str | None, retry_after: str | None
+    answer: Callable[[], Response],
+    status: int,
+    code: str,
+    transaction_id: str | None,
+    retry_after: str | None,
 ) -> None:
+    response = answer()
     body = json.loads(response.body)
     assert (response.status, body["code"], body.get("transaction_id")) == (status, code, transaction_id)
     assert body.keys() - {"transaction_id"} == {"code", "message"}
