@@ -5,7 +5,7 @@ import logging
 import signal
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from threading import Thread
@@ -283,7 +283,7 @@ def test_calls_are_answered_while_the_state_is_written(
     worlds, state = begun(tmp_path / "state.json")
     answered: list[bool] = []
 
-    def written(copy: WorldCopy) -> dict[str, object]:
+    def written(copy: WorldCopy) -> Iterator[str]:
         meanwhile = Thread(target=lambda: free(worlds.main), daemon=True)
         meanwhile.start()
         meanwhile.join(10)

@@ -21,6 +21,7 @@ REMEMBERED: Final = 10_000
 class RecordedCall:
     """One call. `number` counts them from 1; `delivery` is None until it is answered; `fault` is its name.
 
+    `undone` says that the world has gone back to before it: its ids may have come again for something else.
     What it is about is read from it when it is first asked for: the service knows by then which
     transaction an access led to. None is what cannot be told.
     """
@@ -31,6 +32,7 @@ class RecordedCall:
     service: Service
     delivery: Delivery | None = None
     fault: str | None = None
+    undone: bool = False
     _facts: Facts | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
@@ -47,6 +49,7 @@ class RecordedCall:
             ("transaction", transaction),
             ("fault", self.fault),
             ("delivered", ending),
+            ("undone", "by a restore" if self.undone else None),
         )
 
     @property
@@ -110,11 +113,16 @@ class RecordedCall:
         return self.delivery.response.status if self.delivery else None
 
 
+Mark = tuple[int, tuple[range, ...]]
+"""A moment of a diary: how many calls there were, and the numbers of those that were undone."""
+
+
 class Diary:
     """The last 10,000 calls of one world, oldest first. `count` is of all there ever were."""
 
     def __init__(self) -> None:
         self.count = 0
+        self._undone: tuple[range, ...] = ()
         self._calls: deque[RecordedCall] = deque(maxlen=REMEMBERED)
 
     def __iter__(self) -> Iterator[RecordedCall]:
@@ -125,6 +133,17 @@ class Diary:
         call = RecordedCall(self.count, at, request, service)
         self._calls.append(call)
         return call
+
+    def mark(self) -> Mark:
+        """To go back to."""
+        return self.count, self._undone
+
+    def go_back(self, mark: Mark) -> None:
+        """The world is as it was at this mark: what came since is undone, what was undone since stands."""
+        count, undone = mark
+        self._undone = (*undone, range(count + 1, self.count + 1))
+        for call in self._calls:
+            call.undone = any(call.number in gone for gone in self._undone)
 
 
 def decoded(values: list[str]) -> dict[str, Any] | None:

@@ -1,10 +1,10 @@
-"""From the copy of a world to its state document. Pure; `restoring.py` is the way back."""
+"""From the copy of a world to its state document, as text. Pure; `restoring.py` is the way back."""
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from faregate.emulator.catalog import Listing
 from faregate.emulator.copying import BooksCopy, TransactionCopy, WorldCopy
@@ -19,6 +19,7 @@ from faregate.emulator.documentparts import (
     TransactionState,
     Use,
 )
+from faregate.emulator.goods import Part
 from faregate.emulator.ledger import Balance as LedgerBalance
 from faregate.emulator.ledger import Use as LedgerUse
 from faregate.emulator.state import Settled
@@ -41,13 +42,23 @@ def surroundings(copy: WorldCopy) -> StateDocument:
     )
 
 
-def exported(copy: WorldCopy) -> dict[str, Any]:
-    """The whole document."""
+def exported(copy: WorldCopy) -> Iterator[str]:
+    """The text of the whole document, in pieces: a world may be large, and other threads want their turn."""
     latest, fence = copy.timeline
     around = surroundings(copy).model_copy(
         update={"seller": copy.seller, "timeline": TimelineState(latest=latest, fence=fence)}
     )
-    return {**around.model_dump(mode="json"), "test": _books(copy.test), "live": _books(copy.live)}
+    yield _open(around, exclude={"test", "live"})
+    yield ',"test":'
+    yield from _books(copy.test)
+    yield ',"live":'
+    yield from _books(copy.live)
+    yield "}"
+
+
+def _open(part: Part, exclude: set[str]) -> str:
+    """A JSON object that something more comes into."""
+    return part.model_dump_json(exclude=exclude).removesuffix("}")
 
 
 def _ledger(balances: Mapping[LedgerBalance, int], settled: Mapping[LedgerUse, str]) -> LedgerState:
@@ -69,8 +80,7 @@ def _use(token: Token, payer: str, nonce: str, transaction_hash: str) -> Use:
     )
 
 
-def _books(copy: BooksCopy) -> dict[str, Any]:
-    """Transactions are written one by one: other threads have their turn between them."""
+def _books(copy: BooksCopy) -> Iterator[str]:
     few = BooksState(
         resources=tuple(map(_resource, copy.listings)),
         settlement=copy.settlement,
@@ -84,8 +94,12 @@ def _books(copy: BooksCopy) -> dict[str, Any]:
             for one, revision_id, metadata in copy.executions
         ),
     )
-    many = [_transaction(one, copy.due).model_dump(mode="json") for one in copy.transactions]
-    return {**few.model_dump(mode="json"), "transactions": many}
+    yield _open(few, exclude={"transactions"})
+    yield ',"transactions":['
+    for number, one in enumerate(copy.transactions):
+        yield "," if number else ""
+        yield _transaction(one, copy.due).model_dump_json()
+    yield "]}"
 
 
 def _resource(listing: Listing) -> ResourceState:

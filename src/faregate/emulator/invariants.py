@@ -92,7 +92,7 @@ def _first_calls(diary: Diary) -> tuple[dict[str, int], dict[str, int]]:
     begun: dict[str, int] = {}
     told: dict[str, int] = {}
     for call in diary:
-        if call.transaction is None or call.status != 200:
+        if call.undone or call.transaction is None or call.status != 200:
             continue
         if call.operation == "access":
             begun.setdefault(call.transaction, call.number)

@@ -15,7 +15,7 @@ class Match(TypedDict, total=False):
     """What may be said of a call beside its operation; what is not said may be anything.
 
     `resource` is an integration key, `payer` an address or the name of a test payer, `fault` the name of
-    the fault it met; None is a call without one.
+    the fault it met; None is a call without one. `undone` are calls that a restore took back.
     """
 
     environment: Environment
@@ -25,6 +25,7 @@ class Match(TypedDict, total=False):
     status: int
     fault: str | None
     method: str
+    undone: bool
 
 
 Wanted = dict[str, Any]

@@ -1,6 +1,7 @@
 """The side of `Emulator` that knows its state as a whole: written down, brought back, begun anew."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from faregate.emulator.clock import WorldClock
@@ -12,12 +13,12 @@ from faregate.emulator.identifiers import Ids
 from faregate.emulator.payments import Payments
 from faregate.emulator.restoring import fill, surround
 from faregate.emulator.service import Service
-from faregate.emulator.snapshots import Snapshots
+from faregate.emulator.snapshots import Snapshot, Snapshots
 from faregate.emulator.witness import Witness
 
 
 class Rewinding(Witness):
-    """State goes back, but the diary does not: the calls were made. Only `reset` forgets them."""
+    """State goes back, but not the diary: calls that were made are `undone` then. `reset` forgets them."""
 
     clock: WorldClock
     payments: Payments
@@ -34,17 +35,23 @@ class Rewinding(Witness):
 
     def export(self) -> dict[str, Any]:
         """The state document: all that happened here, as plain JSON. It has payers' signatures in it."""
+        found: dict[str, Any] = json.loads("".join(self.written()))
+        return found
+
+    def written(self) -> Iterator[str]:
+        """The same as text, in pieces; the world goes on meanwhile."""
         return exported(self.look(lambda service, _: self._copy(service)))
 
     def seed(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
         """From now on the world is as this state document says, its clock too (see `document.py`).
 
-        What it leaves out is as it was set up. `Misconfigured` names the place of what does not fit, and
-        then nothing has changed.
+        What it leaves out is as it was set up; all calls so far are undone. `Misconfigured` names the place
+        of what does not fit, and then nothing has changed.
         """
         found = read_document(document)
         with self._lock:
             self._go_to(found)
+            self._diary.go_back((0, ()))
 
     def reset(self) -> None:
         """Back to the world as it was set up, its clock, ids and faults too. Calls and snapshots go."""
@@ -55,9 +62,10 @@ class Rewinding(Witness):
 
     def snapshot(self, name: str | None = None) -> str:
         """Remembers the world as it is now; gives the name. One of the same name is replaced."""
-        document = self.export()
+        copy, mark = self.look(lambda service, diary: (self._copy(service), diary.mark()))
+        taken = Snapshot("".join(exported(copy)), mark)
         with self._lock:
-            return self._snapshots.put(name, document)
+            return self._snapshots.put(name, taken)
 
     @property
     def snapshots(self) -> list[str]:
@@ -65,9 +73,15 @@ class Rewinding(Witness):
         return self._snapshots.names
 
     def restore(self, name: str) -> None:
-        """Rewinds everything to a snapshot: clock, ids, balances, transactions, faults. Calls stay known."""
+        """Rewinds everything to a snapshot: clock, ids, balances, transactions, faults.
+
+        Calls stay known. Those that came after it are `undone`: with a seed, ids that they were about come
+        again.
+        """
         with self._lock:
-            self._go_to(read_document(self._snapshots.get(name)))
+            taken = self._snapshots.get(name)
+            self._go_to(read_document(taken.document))
+            self._diary.go_back(taken.mark)
 
     def _go_to(self, document: StateDocument) -> None:
         service = self._new_service()

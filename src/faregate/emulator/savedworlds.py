@@ -1,5 +1,7 @@
 """All worlds of a server as one document: what a state file has in it."""
 
+import json
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import ValidationError
@@ -24,13 +26,15 @@ class SavedWorlds(Part):
     worlds: tuple[WorldState, ...]
 
 
-def written(worlds: Worlds) -> dict[str, object]:
-    """As plain JSON."""
-    found = [(name, worlds.setup(name), worlds.find(name)) for name in worlds.names]
-    return {
-        "version": 1,
-        "worlds": [_world(name, setup, emulator) for name, setup, emulator in found if emulator],
-    }
+def written(worlds: Worlds) -> Iterator[str]:
+    """As JSON, in pieces."""
+    yield '{"version":1,"worlds":['
+    for number, name in enumerate(worlds.names):
+        emulator = worlds.find(name)
+        if emulator is not None:
+            yield "," if number else ""
+            yield from _world(name, worlds.setup(name), emulator)
+    yield "]}"
 
 
 def take_up(worlds: Worlds, text: bytes) -> None:
@@ -39,13 +43,11 @@ def take_up(worlds: Worlds, text: bytes) -> None:
         worlds.open(one.name, world=one.world, seed=one.seed).seed(one.state)
 
 
-def _world(name: str, setup: Setup, emulator: Emulator) -> dict[str, object]:
-    return {
-        "name": name,
-        "seed": setup.seed,
-        "world": None if setup.world is None else setup.world.model_dump(mode="json"),
-        "state": emulator.export(),
-    }
+def _world(name: str, setup: Setup, emulator: Emulator) -> Iterator[str]:
+    world = "null" if setup.world is None else setup.world.model_dump_json()
+    yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"world":{world},"state":'
+    yield from emulator.written()
+    yield "}"
 
 
 def _read(text: bytes) -> SavedWorlds:

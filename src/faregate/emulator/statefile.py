@@ -6,7 +6,6 @@ lock beside it sees to (`statelock.py`).
 """
 
 import glob
-import json
 import logging
 import os
 import tempfile
@@ -63,8 +62,8 @@ class StateFile:
         """Writes everything now; `OSError` if it cannot."""
         handle, beside = tempfile.mkstemp(_NEW, f".{self.path.name}.", self.path.parent)
         try:
-            with open(handle, "w", encoding="ascii") as file:
-                json.dump(written(worlds), file, separators=(",", ":"))
+            with open(handle, "w", encoding="utf-8") as file:
+                file.writelines(written(worlds))
                 file.flush()
                 os.fsync(handle)
             os.replace(beside, self.path)

@@ -30,6 +30,8 @@ class Sought(BaseModel):
     transaction: str | None = None
     status: int | None = None
     fault: str | None = None
+    method: str | None = None
+    undone: bool | None = None
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] | None = None
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
 
@@ -99,6 +101,7 @@ def _shown(call: RecordedCall) -> dict[str, Any]:
         "fault": call.fault,
         "status": call.status,
         "delivered": call.delivery.ending if call.delivery else None,
+        "undone": call.undone,
         "instructions": call.instructions,
         "payment_response": call.payment_response,
     }
