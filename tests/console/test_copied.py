@@ -1,10 +1,12 @@
 """What is copied from the console runs as it is: curl in a shell, a case in pytest."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.houses.shared import need
@@ -20,14 +22,51 @@ def copied(page: Page, identifier: str, button: str) -> str:
     return str(page.evaluate("navigator.clipboard.readText()"))
 
 
-def test_curl_reads_the_transaction(page: Page, buying: Buying) -> None:
+@pytest.mark.parametrize(
+    ("payer", "status"), [("good", "succeeded"), ("rejected", "failed"), ("expires", "settling")]
+)
+def test_curl_reads_the_transaction(page: Page, buying: Buying, payer: str, status: str) -> None:
     need("curl", CURL_MISSING)
-    identifier = buying.buy()
+    identifier = buying.buy(payer)
     answer = subprocess.run(
         ["sh", "-c", copied(page, identifier, "Copy as curl")], capture_output=True, check=True
     )
     assert json.loads(answer.stdout)["id"] == identifier
-    assert json.loads(answer.stdout)["status"] == "succeeded"
+    assert json.loads(answer.stdout)["status"] == status
+
+
+def test_curl_completes_again_with_a_proof_of_ones_own(page: Page, buying: Buying) -> None:
+    need("curl", CURL_MISSING)
+    bought = buying.authorize()
+    assert buying.fail(bought, "it:was.late").status_code == 200
+    page.locator("#calls button", has_text="complete").click()
+    page.locator("#detail summary", has_text="complete 200").click()
+    page.locator("#detail details[open]").get_by_role("button", name="Copy as curl").click()
+    expect(page.locator("#toast")).to_contain_text("Copied")
+    command = str(page.evaluate("navigator.clipboard.readText()"))
+    without = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert "a new proof, from a payer" in without.stderr
+    again = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        check=True,
+        text=True,
+        env={"PROOF": bought.proof, **os.environ},
+    )
+    assert "200 OK" in again.stdout
+    assert json.loads(again.stdout.splitlines()[-1])["status"] == "failed"
+
+
+def test_curl_asks_for_a_list_with_its_query(page: Page, buying: Buying) -> None:
+    need("curl", CURL_MISSING)
+    buying.http.get("/transactions?status=failed&order=oldest")
+    page.locator("#calls button", has_text="transactions").click()
+    page.locator("#detail").get_by_role("button", name="Copy as curl").click()
+    expect(page.locator("#toast")).to_contain_text("Copied")
+    command = str(page.evaluate("navigator.clipboard.readText()"))
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, check=True, text=True)
+    assert json.loads(answer.stdout.splitlines()[-1])["items"] == []
+    assert "status=failed&order=oldest" in command
 
 
 def test_curl_makes_a_call_again(page: Page, buying: Buying) -> None:
@@ -44,7 +83,7 @@ def test_curl_makes_a_call_again(page: Page, buying: Buying) -> None:
 
 
 def test_a_pytest_case_tells_the_same_story(page: Page, buying: Buying, tmp_path: Path) -> None:
-    """Taken at once, late, not at all, still open; work that failed, and reported values."""
+    """Taken at once, late, not at all, still open, ended by hand; work that failed, and reported values."""
     emulator = buying.emulator
     metered = buying.authorize("good", "token_meter")
     buying.complete(metered, values={"input_tokens": "812"})
@@ -52,7 +91,13 @@ def test_a_pytest_case_tells_the_same_story(page: Page, buying: Buying, tmp_path
     buying.fail(broken)
     late = buying.buy("slow")
     emulator.clock.advance(2)
+    expired, stopped = buying.buy("expires"), buying.buy("reads")
+    emulator.fail(stopped)
+    emulator.clock.advance(120)
+    dead, left = buying.authorize(), buying.authorize()
+    emulator.fail(dead.id)
     stories = [buying.buy(), metered.id, broken.id, late, buying.buy("rejected"), buying.buy("reconciles")]
+    stories += [expired, stopped, dead.id, left.id]
     for number, identifier in enumerate(stories):
         case = copied(page, identifier, "Copy as pytest case")
         (tmp_path / f"test_{number}.py").write_text(case)

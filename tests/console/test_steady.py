@@ -1,4 +1,4 @@
-"""What is shown stays where it is while things change: what is pressed, focused, selected, scrolled, unfolded."""
+"""What is shown stays while things change: what is pressed, focused, selected, scrolled or unfolded."""
 
 from collections.abc import Callable
 
