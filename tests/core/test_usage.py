@@ -1,0 +1,113 @@
+"""What a handler measured, as the wire wants it: exactly that number, or a clear refusal."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faregate.errors import UsageError
+from faregate.model import Rules
+from faregate.usage import as_decimal, check
+from tests.core.play import ACR
+
+WIRE = re.compile(r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$", re.ASCII)
+"""As the specification has it (spec: Contract revision)."""
+MOST = "9" * 18 + "." + "9" * 12
+RULES = Rules(ACR, "USDC", frozenset({"pages", "tokens", "words"}), frozenset({"pages", "tokens"}))
+
+
+@pytest.mark.parametrize(
+    ("value", "wire"),
+    [
+        (0, "0"),
+        (12, "12"),
+        (10**18 - 1, "9" * 18),
+        ("0", "0"),
+        ("0.5", "0.5"),
+        ("1.500", "1.500"),
+        (MOST, MOST),
+        (Decimal(MOST), MOST),
+        (Decimal(10), "10"),
+        (Decimal("1E+2"), "100"),
+        (Decimal("1E-12"), "0.000000000001"),
+        (Decimal("1.50"), "1.5"),
+        (Decimal("100.000"), "100"),
+        (Decimal("1.5000000000000000"), "1.5"),
+    ],
+)
+def test_a_number_is_reported_as_it_is(value: Any, wire: str) -> None:
+    assert as_decimal("tokens", value) == wire
+
+
+@given(st.decimals(min_value=0, max_value=10**18 - 1, places=12))
+def test_a_decimal_is_reported_to_its_last_place(value: Decimal) -> None:
+    wire = as_decimal("tokens", value)
+    assert WIRE.fullmatch(wire)
+    assert Decimal(wire) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        -1,
+        10**18,
+        "",
+        "-1",
+        "+1",
+        "01",
+        "1.",
+        ".5",
+        "1e5",
+        "1,5",
+        " 1",
+        "1\n",
+        "\u0661",
+        "NaN",
+        "1." + "0" * 13,
+        Decimal(-1),
+        Decimal("NaN"),
+        Decimal("Infinity"),
+        Decimal("1E-13"),
+        Decimal(10**18),
+    ],
+)
+def test_what_is_not_the_wires_decimal_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(UsageError, match=r"(?s)^tokens: .* is not a decimal of 18 integer and 12"):
+        as_decimal("tokens", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(1.5, "float"), (True, "bool"), (None, "NoneType"), (b"1", "bytes"), ([1], "list")]
+)
+def test_what_is_no_number_is_refused_by_its_type(value: Any, kind: str) -> None:
+    with pytest.raises(UsageError, match=f"tokens: report an int, a Decimal or a string, not {kind}"):
+        as_decimal("tokens", value)
+
+
+def test_a_refusal_does_not_repeat_all_of_a_long_value() -> None:
+    with pytest.raises(UsageError) as refused:
+        as_decimal("tokens", "x" * 41)
+    assert "x" * 40 in str(refused.value)
+    assert "x" * 41 not in str(refused.value)
+
+
+def test_values_are_sorted_by_name() -> None:
+    given = {"words": 3, "tokens": 2, "pages": 1}
+    assert check(given, RULES) == (("pages", "1"), ("tokens", "2"), ("words", "3"))
+
+
+def test_a_name_that_is_unknown_is_told_with_those_that_are_known() -> None:
+    with pytest.raises(UsageError, match=r"^lines, zeros: not among .* \(pages, tokens, words\)$"):
+        check({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
+    with pytest.raises(UsageError, match=r"^lines: not among this revision's values \(none\)$"):
+        check({"lines": 4}, Rules(ACR, "USDC", frozenset()))
+
+
+def test_names_that_are_missing_are_told() -> None:
+    with pytest.raises(UsageError, match=r"^pages, tokens: required by this revision and not reported$"):
+        check({"words": 1}, RULES)
+    with pytest.raises(UsageError, match=r"^pages: required"):
+        check({"tokens": 1}, RULES)
