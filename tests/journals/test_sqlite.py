@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.journals.named import named_journal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.shelf import SqliteShelf
+from faregate.journals.terms import DEFAULT_TERMS
 from faregate.model import Response, Succeeded
 from faregate.records import Again, Fresh, InProgress
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.journals.failing_disk import without_locks
 from tests.journals.kinds import KEY, Clock, sqlite
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
 
@@ -72,6 +75,32 @@ def test_the_file_has_a_log_and_the_disk_is_told_to_mean_it(journal: SqliteJourn
 def test_the_folder_must_exist(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"make .*/nowhere first"):
         SqliteJournal(tmp_path / "nowhere" / "journal.db", keys=[KEY])
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=f"{tmp_path} is a folder: name a file in it"):
+        SqliteJournal(tmp_path, keys=[KEY])
+
+
+@pytest.mark.parametrize("name", ["a b.db", "100%.db", "%20.db", "a?mode=ro#b.db"])
+def test_what_is_special_in_an_address_is_not_in_a_path(tmp_path: Path, name: str) -> None:
+    journal = named_journal(f"sqlite://{tmp_path}/{name}", [KEY], "test", DEFAULT_TERMS)
+    assert isinstance(journal, SqliteJournal)
+    started(journal)
+    journal.disconnect()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_stays_where_it_was_when_the_process_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = SqliteJournal("journal.db", keys=[KEY])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    started(journal)
+    journal.disconnect()
+    assert (tmp_path / "journal.db").exists()
 
 
 def test_a_file_that_cannot_be_made_says_so(tmp_path: Path) -> None:
@@ -183,6 +212,23 @@ def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
     assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
     other.close()
     assert journal.decide(ticket, GOOD)
+
+
+def test_a_disk_that_cannot_lock_is_refused_and_says_so(journal: SqliteJournal) -> None:
+    said: list[str] = []
+
+    def claim() -> None:
+        with pytest.raises(JournalError) as caught:
+            journal.claim("proof", HERE)
+        said.append(str(caught.value))
+
+    thread = without_locks(claim)
+    thread.start()
+    thread.join()
+    [told] = said
+    assert "cannot lock files" in told
+    assert "name a file on a disk of this machine" in told
+    started(journal)
 
 
 READ_ONLY = """

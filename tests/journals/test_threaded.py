@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +13,11 @@ import pytest
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
+from faregate.errors import JournalError
+from faregate.journals import threaded
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.threaded import THREADS, for_loops
+from faregate.journals.threaded import THREADS, for_loops, in_a_thread
 from faregate.paywall import Paywall
 from faregate.records import Entry, InProgress, Owed, UsedElsewhere
 from tests.core.play import ACR, RECEIPT, TXN
@@ -88,6 +91,30 @@ def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Pat
     assert len(done) == 2 * THREADS
     other.close()
     blocking.disconnect()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_who_finds_no_free_thread_for_too_long_is_told(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that hangs does not make payers wait for each other, however many come."""
+    monkeypatch.setattr(threaded, "WAIT", 0.05)
+    hanging = threading.Event()
+    answers: list[bool] = []
+
+    async def hang() -> None:
+        answers.append(await in_a_thread(lambda: hanging.wait(30)))
+
+    async def sell() -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(THREADS):
+                tasks.start_soon(hang)
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(JournalError, match="kept its 8 threads waiting"):
+                await in_a_thread(int)
+            hanging.set()
+        assert await in_a_thread(int) == 0
+
+    anyio.run(sell, backend=loop)
+    assert answers == [True] * THREADS
 
 
 def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import anyio
 from anyio.lowlevel import RunVar
 
+from faregate.errors import JournalError
 from faregate.model import Outcome
 from faregate.ports import Journal
 from faregate.records import Claim, Entry, Ticket
@@ -16,6 +17,8 @@ Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """How an event loop has a blocking call made elsewhere, and waits for what it gives."""
 
 THREADS = 8
+WAIT = 10.0
+"""For so many seconds a call waits until one of them is free: a store that hangs keeps them all."""
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("faregate journal threads")
 
 
@@ -72,10 +75,26 @@ class ThreadedJournal:
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:
-    """A few threads of the journal's own: handlers that fill the loop's thread pool do not hold it up."""
+    """A few threads of the journal's own: handlers that fill the loop's thread pool do not hold it up.
+
+    Raises `JournalError` if none gets free.
+    """
+    limiter, caller = _limiter_of_loop(), object()
+    try:
+        with anyio.fail_after(WAIT):
+            await limiter.acquire_on_behalf_of(caller)
+    except TimeoutError:
+        raise JournalError(f"the journal kept its {THREADS} threads waiting for {WAIT:g} seconds") from None
+    try:
+        return await anyio.to_thread.run_sync(call, limiter=anyio.CapacityLimiter(1))
+    finally:
+        limiter.release_on_behalf_of(caller)
+
+
+def _limiter_of_loop() -> anyio.CapacityLimiter:
     try:
         limiter = _limiter.get()
     except LookupError:
         limiter = anyio.CapacityLimiter(THREADS)
         _limiter.set(limiter)
-    return await anyio.to_thread.run_sync(call, limiter=limiter)
+    return limiter

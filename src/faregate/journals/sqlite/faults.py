@@ -44,6 +44,11 @@ def _told(error: sqlite3.Error, path: Path) -> JournalError:
                 f"the journal {path}, or its folder, cannot be written ({error}): give both to the user that "
                 "the app runs as, on a disk that is not read-only"
             )
+        case sqlite3.SQLITE_IOERR if "LOCK" in error.sqlite_errorname:
+            return JournalError(
+                f"the disk of the journal {path} cannot lock files ({error}): name a file on a disk of this "
+                "machine"
+            )
         case sqlite3.SQLITE_IOERR:
             return JournalError(f"the disk of the journal {path} failed ({error})")
         case _:
@@ -51,7 +56,10 @@ def _told(error: sqlite3.Error, path: Path) -> JournalError:
 
 
 def busy(path: Path) -> JournalError:
-    return JournalError(f"the journal {path} is locked by another writer for too long")
+    return JournalError(
+        f"the journal {path} is locked by another writer for too long: a process that hangs, or a disk of "
+        "another machine"
+    )
 
 
 def taken_away(path: Path) -> JournalError:

@@ -20,10 +20,12 @@ _FIND = f"SELECT {_ALL} {_MINE} AND key = ?"
 _FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = ?"
 _STAMP = f"SELECT stamp {_MINE} AND key = ?"
 _INSERT = f"INSERT INTO journal (namespace, {_ALL}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
-_DUE = (
-    f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= ? AND due_at <= ? "
+_LONGEST_DUE = (
+    f"{_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= ? AND due_at <= ? "
     "ORDER BY lease_until LIMIT 1"
 )
+_DUE = f"SELECT {_ALL} {_LONGEST_DUE}"
+_IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN (SELECT rowid {_MINE} AND expires_at <= ? LIMIT ?)"  # noqa: S608
@@ -96,7 +98,7 @@ class SqliteShelf:
             return cast(Record, {**record, **changes})
 
         # A look first: a sweep that finds nothing holds up no writer.
-        return self._write(take) if self._read(_DUE, now, now) else None
+        return self._write(take) if self._read(_IS_DUE, now, now) else None
 
     def purge(self, now: float, limit: int) -> int:
         return self._forget(_PURGE, now, limit)
