@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from faregate.errors import Misconfigured
 from faregate.loading import WrongCall
 from faregate.model import Header, Response
+from faregate.pay.extra import need_extra
 from faregate.pay.shop import Purchase, Shop
 from faregate.pay.steps import Step
 
@@ -36,6 +37,7 @@ class SystemClock:
 
 def run_pay(arguments: Namespace) -> int:
     """The exit code (docs/pay.md). Raises `FaregateError`, `WrongCall` and `ImportError`."""
+    need_extra()
     from faregate.pay.errand import Errand, Exit
     from faregate.pay.kept import Keeper
     from faregate.pay.keys import payer_key

@@ -7,6 +7,7 @@ from contextlib import closing
 
 from faregate.errors import FaregateError
 from faregate.loading import WrongCall
+from faregate.pay.extra import need_extra
 
 
 def run_probe(arguments: Namespace) -> int:
@@ -18,6 +19,7 @@ def run_probe(arguments: Namespace) -> int:
 
 
 def _run(arguments: Namespace) -> int:
+    need_extra()
     from faregate.probe.cost import cost
     from faregate.probe.report import as_json, as_table
     from faregate.probe.run import run_checks

@@ -49,6 +49,11 @@ class Till:
         self.answers.append(answer)
         return answer
 
+    def check(self) -> None:
+        """The invariants. Not whether all is settled: a test may well end while a payment is open."""
+        self._emulator.assert_no_double_charge(self.answers)
+        self._emulator.assert_released_only_if_completed(self.answers)
+
     def _transaction(self, proof: str) -> str | None:
         carrying = (
             call.transaction
