@@ -159,8 +159,7 @@ def _till(request: pytest.FixtureRequest, emulator: "Emulator") -> "Till":
 
 def _test(request: pytest.FixtureRequest) -> pytest.Item:
     """Which test asks; pytest says no type for it before 9.2."""
-    found: Any = request.node  # pyright: ignore[reportUnknownMemberType]
-    return cast(pytest.Item, found)
+    return cast(pytest.Item, cast(Any, request).node)
 
 
 def _wishes(request: pytest.FixtureRequest) -> "Wishes":
