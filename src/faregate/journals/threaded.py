@@ -17,7 +17,7 @@ Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """How an event loop has a blocking call made elsewhere, and waits for what it gives."""
 
 THREADS = 8
-WAIT = 10.0
+WAIT = 20.0
 """For so many seconds a call waits until one of them is free: a store that hangs keeps them all."""
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("faregate journal threads")
 
