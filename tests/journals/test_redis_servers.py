@@ -15,8 +15,9 @@ from faregate.journals.redis.address import place_of
 from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import DEFAULT_TERMS
 from faregate.records import Again, InProgress
-from tests.houses import RedisHouse, lossy_network
+from tests.houses import REDIS_MISSING, RedisHouse, lossy_network
 from tests.houses.house import free_port
+from tests.houses.shared import need
 from tests.journals.kinds import KEY
 from tests.journals.test_contract import GOOD, HERE, released, started
 from tests.journals.test_redis import ask, opened, running
@@ -145,6 +146,24 @@ def test_a_cluster_is_refused_and_says_what_to_do() -> None:
             ):
                 journal.claim("proof", HERE)
         assert ask(house, "KEYS", "*") == []
+
+
+class SentinelHouse(RedisHouse):
+    def command(self) -> list[str]:
+        configuration = self.folder / "sentinel.conf"
+        configuration.write_text(f"bind 127.0.0.1\nport {self.port}\npidfile {self.folder / 'pid'}\n")
+        return [super().command()[0], str(configuration), "--sentinel", "--daemonize", "no"]
+
+
+def test_a_sentinel_is_no_server_to_write_to() -> None:
+    need("redis", REDIS_MISSING)
+    house = SentinelHouse()
+    try:
+        house.open()
+        with opened(house) as journal, pytest.raises(Misconfigured, match="name the primary that it watches"):
+            journal.claim("proof", HERE)
+    finally:
+        house.leave()
 
 
 @pytest.fixture

@@ -27,9 +27,15 @@ class Guard:
 
     def look(self, ask: Ask) -> None:
         """Raises `Misconfigured` for a server that may forget rows, or move them away; warns of other losses,
-        once."""
-        _refuse_cluster(ask, self._place)
+        once.
+        """
         facts = {**_info(ask), **_config(ask)}
+        if facts.get("redis_mode") == "sentinel":
+            raise Misconfigured(
+                f"The Redis at {self._place} is a Sentinel, which keeps nothing: name the primary that it "
+                "watches."
+            )
+        _refuse_cluster(ask, self._place)
         policy = facts.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             raise Misconfigured(
