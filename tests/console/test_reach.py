@@ -10,7 +10,7 @@ from faregate.emulator.payers import TEST_PAYERS
 from .buying import Buying, choose
 from .contrast import FAINTEST, contrasts
 
-CUT_OFF = """() => [...document.querySelectorAll(".row, .panel, header")]
+CUT_OFF = """() => [...document.querySelectorAll(".row, .panel, header, #calls button")]
   .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
 SEEN = """() => document.activeElement === document.body ||
   getComputedStyle(document.activeElement).outlineStyle !== "none"
@@ -79,6 +79,8 @@ def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     buying.emulator.clock.freeze()
     identifier = buying.buy("slow")
+    buying.http.get(f"/{'long/' * 60}")
+    expect(page.locator("#calls button", has_text="long")).to_be_visible()
     buying.emulator.faults.play("reconcile-unavailable")
     page.locator(f'[data-id="{identifier}"]').wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 360

@@ -103,7 +103,8 @@ export function draw() {
 	listed("faults", rows, "Nothing goes wrong on purpose.");
 }
 
-function about({kind, times, operation, ...rest}) {
+function about({kind, times, operation, seed, ...rest}) {
+	if (rest.probability) rest.seed = seed;
 	const told = Object.entries(rest).map(
 		([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`
 	);

@@ -1,4 +1,5 @@
-// Revenue and outcomes over time, drawn by hand: stacked bars for what ended, a line for each asset.
+// Revenue and outcomes over time, drawn by hand: stacked bars for what ended, failures narrower, and a line
+// for each asset.
 
 import {$, svg} from "./dom.js";
 import {known} from "./feed.js";
@@ -70,14 +71,17 @@ function grid(width, y, most, top) {
 	]);
 }
 
-const label = value => (value >= 1000 ? `${value / 1000}k` : String(Number(value.toPrecision(3))));
+const label = new Intl.NumberFormat("en", {notation: "compact", maximumSignificantDigits: 3}).format;
 
 function bars(x, step, y, good, ill, text) {
 	const wide = Math.max(1.5, Math.min(step - 1, 26)),
 		base = y(0);
-	const bar = (kind, from, share) =>
-		svg("rect", {class: kind, x, width: wide, y: y(from + share), height: base - y(share)}, svg("title", {text}));
-	return [good ? bar("good", 0, good) : null, ill ? bar("ill", good, ill) : null].filter(Boolean);
+	const bar = (kind, x, width, from, share) =>
+		svg("rect", {class: kind, x, width, y: y(from + share), height: base - y(share)}, svg("title", {text}));
+	return [
+		good ? bar("good", x, wide, 0, good) : null,
+		ill ? bar("ill", x + wide / 4, wide / 2, good, ill) : null
+	].filter(Boolean);
 }
 
 function line(points, asset, x, y, top, step) {
