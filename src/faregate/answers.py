@@ -106,3 +106,6 @@ class Standing(Enum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    """The service does not know the transaction."""
+    UNNAMED = "unnamed"
+    """A status that the contract does not name: which one precedes completion is not shown there."""
