@@ -214,8 +214,7 @@ def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
 def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
     try:
         if not (yield from _start(entry, sale)):
-            yield from written(Drop(entry.ticket))
-            return (yield from _refuse(relay.already_used(entry.transaction_id), "proof_already_used"))
+            return (yield from _not_started(entry))
     except Exception as error:
         yield from Note(f"the journal could not start the work: {error}", entry.transaction_id)
         yield from LastResort(entry.transaction_id, entry.revision_id)
@@ -237,6 +236,13 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         return relay.unsold(work.response)
     paid = yield from decide_and_settle(entry, outcome)
     return paid or (yield from _fresh_instructions(sale, entry.transaction_id))
+
+
+def _not_started(entry: Entry) -> Flow[Response]:
+    """Another proof has this transaction; or whoever took this claim over meanwhile serves it."""
+    if (yield from Drop(entry.ticket)):
+        return (yield from _refuse(relay.already_used(entry.transaction_id), "proof_already_used"))
+    return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
 
 
 def _place(sale: Sale) -> str:

@@ -6,10 +6,10 @@ failed for certain.
 
 from faregate import relay
 from faregate.answers import Standing
-from faregate.errors import ServiceError, TransactionNotFound
+from faregate.errors import Forbidden, ServiceError, TransactionNotFound
 from faregate.model import Failed, Response, Succeeded
 from faregate.records import Entry
-from faregate.settle import close, close_as_paid, fail, hold, settle, stick, tell_failed, written
+from faregate.settle import close, close_as_paid, decided, hold, settle, stick, tell_failed, written
 from faregate.steps import Drop, Flow, GetStanding, Hold, Note, TakeDue
 
 BATCH = 1000
@@ -22,11 +22,11 @@ def redeem(entry: Entry, *, awaited: bool) -> Flow[Response | None]:
         case Succeeded() as outcome:
             return (yield from _push(entry, outcome, awaited))
         case Failed() as outcome:
-            return (yield from tell_failed(entry, outcome, repeated=True))
+            return (yield from _report(entry, outcome, repeated=True))
         case None if entry.waiting:
             return (yield from _watch(entry))
         case None:
-            return (yield from fail(entry, "interrupted"))
+            return (yield from _give_up(entry, Failed("interrupted")))
 
 
 def sweep(limit: int = BATCH) -> Flow[int]:
@@ -52,7 +52,7 @@ def _give_back(entry: Entry) -> Flow[None]:
 def _push(entry: Entry, outcome: Succeeded, awaited: bool) -> Flow[Response | None]:
     """A GET informs whether repeating complete is worth it; complete proves."""
     match (yield from _standing(entry)):
-        case Standing.SUCCEEDED | Standing.AUTHORIZED | Standing.UNKNOWN:
+        case Standing.SUCCEEDED | Standing.AUTHORIZED | Standing.UNKNOWN | Standing.UNNAMED:
             return (yield from settle(entry, outcome, repeated=True, awaited=awaited))
         case Standing.FAILED:
             yield from close(entry, "payment_failed")
@@ -63,6 +63,32 @@ def _push(entry: Entry, outcome: Succeeded, awaited: bool) -> Flow[Response | No
         case None:
             yield from hold(entry, "not known how it stands")
             return relay.unconfirmed(entry.transaction_id)
+
+
+def _give_up(entry: Entry, outcome: Failed) -> Flow[Response | None]:
+    if not (yield from decided(entry, outcome)):
+        return relay.unconfirmed(entry.transaction_id)
+    return (yield from _report(entry, outcome, repeated=False))
+
+
+def _report(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Response | None]:
+    """The work gave nothing to sell. Where the service knows of an end already, nothing is reported."""
+    match (yield from _standing(entry)):
+        case Standing.FAILED:
+            yield from close(entry, outcome.code)
+            return None
+        case Standing.SUCCEEDED:
+            yield from Note("a payment settled whose work is reported as failed", entry.transaction_id)
+            yield from close_as_paid(entry)
+            return relay.already_used(entry.transaction_id)
+        case Standing.PENDING:
+            yield from hold(entry, "settling")
+            return relay.unconfirmed(entry.transaction_id)
+        case None:
+            yield from hold(entry, "not known how it stands")
+            return relay.unconfirmed(entry.transaction_id)
+        case _:
+            return (yield from tell_failed(entry, outcome, repeated=repeated))
 
 
 def _watch(entry: Entry) -> Flow[Response | None]:
@@ -93,6 +119,8 @@ def _standing(entry: Entry) -> Flow[Standing | None]:
         return (yield from GetStanding(entry.transaction_id))
     except TransactionNotFound:
         return Standing.UNKNOWN
+    except Forbidden:
+        return Standing.UNNAMED
     except ServiceError as error:
         yield from Note(f"how the payment stands is unknown: {error}", entry.transaction_id)
         return None

@@ -31,7 +31,7 @@ COMPLETE_PAUSES = (0.2, 0.8)
 
 def decide_and_settle(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
     """Write the outcome, then tell it. Who could not write sends nothing."""
-    if not (yield from _decided(entry, outcome)):
+    if not (yield from decided(entry, outcome)):
         return relay.unconfirmed(entry.transaction_id)
     yield from Tell(Worked(entry.transaction_id, outcome.result.status, outcome.duration_ms))
     return (yield from settle(entry, outcome, repeated=False, awaited=True))
@@ -39,12 +39,13 @@ def decide_and_settle(entry: Entry, outcome: Succeeded) -> Flow[Response | None]
 
 def fail(entry: Entry, code: str) -> Flow[Response | None]:
     """Decide `failed`, with a failure code, and tell the service."""
-    if not (yield from _decided(entry, Failed(code))):
+    if not (yield from decided(entry, Failed(code))):
         return relay.unconfirmed(entry.transaction_id)
     return (yield from tell_failed(entry, Failed(code), repeated=False))
 
 
-def _decided(entry: Entry, outcome: Outcome) -> Flow[bool]:
+def decided(entry: Entry, outcome: Outcome) -> Flow[bool]:
+    """Write the outcome; False: somebody else has the row, or whether it was written is unknown."""
     try:
         return (yield from Decide(entry.ticket, outcome))
     except Exception as error:

@@ -79,7 +79,9 @@ def test_work_that_gave_nothing_to_sell() -> None:
 
 def test_work_that_was_interrupted() -> None:
     verdict = FailedOutcome("interrupted")
-    events = told(sweep(), (TakeDue(), ENTRY), *failing(verdict), (TakeDue(), None))
+    decide, *tell = failing(verdict)
+    looked = (GetStanding(TXN), Standing.AUTHORIZED)
+    events = told(sweep(), (TakeDue(), ENTRY), decide, looked, *tell, (TakeDue(), None))
     assert events == [Failed(TXN, "interrupted")]
 
 

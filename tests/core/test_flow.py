@@ -21,6 +21,7 @@ from faregate.answers import (
 )
 from faregate.errors import (
     BadAnswer,
+    Forbidden,
     JournalError,
     JournalFull,
     Misconfigured,
@@ -584,10 +585,11 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
 HELD = replace(ENTRY, outcome=GOOD)
 BACK = (claimed(Owed(HELD)),)
 COMPLETE_HELD = CallComplete(HELD, GOOD)
+OPEN_AS_YET = (GetStanding(TXN), Standing.AUTHORIZED)
 STANDING = GetStanding(TXN)
 
 
-@pytest.mark.parametrize("standing", [Standing.SUCCEEDED, Standing.AUTHORIZED])
+@pytest.mark.parametrize("standing", [Standing.SUCCEEDED, Standing.AUTHORIZED, Standing.UNNAMED])
 def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Standing) -> None:
     response = play(
         serve(sale()),
@@ -655,6 +657,7 @@ def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
         serve(sale()),
         claimed(Owed(ENTRY)),
         (Decide(TICKET, failed), True),
+        OPEN_AS_YET,
         (CallComplete(ENTRY, failed), NotPaid()),
         (Close(TICKET), None),
         *FRESH_402,
@@ -669,6 +672,7 @@ def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
     response = play(
         serve(sale()),
         claimed(Owed(entry)),
+        OPEN_AS_YET,
         silent,
         PAUSES[0],
         silent,
@@ -681,6 +685,46 @@ def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
 
 
 REFUSED = Denied(404, "transaction_not_found")
+REPORTED = replace(ENTRY, outcome=Failed("interrupted"))
+
+
+@pytest.mark.parametrize("open_as_yet", [Standing.AUTHORIZED, Standing.UNKNOWN, Standing.UNNAMED])
+def test_a_failure_is_told_again_unless_the_service_knows_of_an_end(open_as_yet: Standing) -> None:
+    telling = (CallComplete(REPORTED, Failed("interrupted")), NotPaid())
+    told_again = (claimed(Owed(REPORTED)), (STANDING, open_as_yet), telling, (Close(TICKET), None))
+    assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
+
+
+def test_a_failure_waits_until_it_is_known_how_the_payment_stands() -> None:
+    lost = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (Hold(TICKET), True))
+    assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *lost))
+
+
+def test_a_key_that_may_not_look_completes_all_the_same() -> None:
+    """Whether a key may read transactions is the seller's setup; what is owed does not wait for it."""
+    hidden = (STANDING, Raise(Forbidden(403, "forbidden", "no")))
+    paid = (Release(TICKET, PAID.payment_response, RECEIPT, True), None)
+    assert play(serve(sale()), *BACK, hidden, (COMPLETE_HELD, PAID), paid).body == RESULT.body
+    telling = (CallComplete(REPORTED, Failed("interrupted")), NotPaid())
+    told_again = (claimed(Owed(REPORTED)), hidden, telling, (Close(TICKET), None))
+    assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
+
+
+def test_a_failure_that_the_service_has_is_not_told_again() -> None:
+    known = (claimed(Owed(REPORTED)), (STANDING, Standing.FAILED), (Close(TICKET), None))
+    assert_402_anew(play(serve(sale()), *known, *FRESH_402))
+
+
+def test_a_payment_that_others_completed_ends_as_paid_though_our_work_failed() -> None:
+    paid = ((STANDING, Standing.SUCCEEDED), NOTE, (Close(TICKET, paid=True), None))
+    response = play(serve(sale()), claimed(Owed(REPORTED)), *paid)
+    assert (response.status, body(response)["code"]) == (409, "proof_already_used")
+
+
+def test_a_payment_that_others_completed_is_waited_for() -> None:
+    """It is not reported as failed into a settlement, and not given up either."""
+    settling = ((STANDING, Standing.PENDING), (Hold(TICKET), True))
+    assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *settling))
 
 
 def test_a_failure_that_is_refused_at_first_is_held() -> None:
@@ -690,6 +734,7 @@ def test_a_failure_that_is_refused_at_first_is_held() -> None:
         serve(sale()),
         claimed(Owed(ENTRY)),
         (Decide(TICKET, failed), True),
+        OPEN_AS_YET,
         (CallComplete(ENTRY, failed), REFUSED),
         NOTE,
         (Hold(TICKET), True),
@@ -703,6 +748,7 @@ def test_a_failure_that_is_refused_again_is_left_to_people() -> None:
     response = play(
         serve(sale()),
         claimed(Owed(entry)),
+        OPEN_AS_YET,
         (CallComplete(entry, failed), REFUSED),
         NOTE,
         (Stick(TICKET, "completion was refused: 404 transaction_not_found"), None),
@@ -717,6 +763,7 @@ def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
     response = play(
         serve(sale()),
         claimed(Owed(entry)),
+        OPEN_AS_YET,
         (CallComplete(entry, failed), PAID),
         NOTE,
         (Close(TICKET, paid=True), None),
@@ -768,6 +815,14 @@ def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
         (Drop(TICKET), True),
     )
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
+
+
+def test_row_14_whoever_was_overtaken_before_its_work_says_in_progress() -> None:
+    """Its payer's own request serves it: "already used" would have them pay anew."""
+    overtaken = ((Start(TICKET, TXN, ACR, 54.0), False), (Drop(TICKET), False))
+    response = play(serve(sale()), claimed(), found(), accessed(), *overtaken)
+    assert (response.status, body(response)["code"]) == (409, "payment_in_progress")
+    assert response.first("retry-after")
 
 
 # Before and beside the rows
@@ -845,9 +900,11 @@ def test_the_sweep_finishes_what_was_left() -> None:
         (Release(TICKET, PAID.payment_response, RECEIPT, False), None),
         (TakeDue(), interrupted),
         (Decide(T1, verdict), True),
+        (GetStanding("txn_1"), Standing.AUTHORIZED),
         (CallComplete(interrupted, verdict), NotPaid()),
         (Close(T1), None),
         (TakeDue(), failed),
+        (GetStanding("txn_2"), Standing.AUTHORIZED),
         (CallComplete(failed, Failed("handler_error")), NotPaid()),
         (Close(T2), None),
         (TakeDue(), waiting),

@@ -104,18 +104,21 @@ OF_A_TRANSACTION: dict[str, Case] = {
     ),
     "the service settled a payment that was reported as failed": swept(
         REPORTED,
+        (STANDING, Standing.AUTHORIZED),
         (CallComplete(REPORTED, FAILURE), PAID),
         NOTE,
         (Close(TICKET, paid=True), None),
     ),
     "a failed outcome was refused: 403 forbidden": swept(
         REPORTED,
+        (STANDING, Standing.AUTHORIZED),
         (CallComplete(REPORTED, FAILURE), Denied(403, "forbidden")),
         NOTE,
         HELD_STEP,
     ),
     "a failed outcome is not acknowledged yet": swept(
         REPORTED,
+        (STANDING, Standing.AUTHORIZED),
         *thrice(CallComplete(REPORTED, FAILURE), Unproven("silence")),
         NOTE,
         HELD_STEP,

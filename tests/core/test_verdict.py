@@ -262,7 +262,7 @@ def test_standing() -> None:
         ("authorized", Standing.AUTHORIZED),
         ("settling", Standing.PENDING),
         ("reconciling", Standing.PENDING),
-        ("novel", Standing.PENDING),
+        ("novel", Standing.UNNAMED),
     ]:
         assert read_standing(changed(DETAIL, put(status=status)), SOLD) is standing
     with pytest.raises(BadAnswer):

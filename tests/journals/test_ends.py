@@ -11,7 +11,7 @@ from faregate.journals.shelf import SEALED
 from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import Terms
 from faregate.model import Failed
-from faregate.records import Again, Entry, Fresh, InProgress, Spent, Void
+from faregate.records import Again, Entry, Fresh, InProgress, Spent, Ticket, Void
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
 from tests.journals.test_contract import (
@@ -92,6 +92,40 @@ def test_a_waiting_payment_that_is_open_after_all_may_be_begun_anew(
     journal.drop(owed(journal.claim("proof", HERE)).ticket)
     assert journal.due() is None
     assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+
+
+def overtaken(journal: AnyJournal, clock: Clock) -> Ticket:
+    """The newer claim of two; the older one learns only now that its payment settles without us."""
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    quick = fresh(journal.claim("proof", HERE))
+    journal.wait(slow, TXN, ACR)
+    return quick
+
+
+def test_a_payment_that_settles_without_us_is_watched_whoever_learned_it(
+    journal: AnyJournal, clock: Clock
+) -> None:
+    """It is not open: the sweep must not report work as failed that nobody here was asked to do."""
+    overtaken(journal, clock)
+    assert journal.claim("proof", HERE) == InProgress()
+    clock.now += TERMS.claim_lease
+    entry = due(journal)
+    assert (entry.transaction_id, entry.waiting) == (TXN, True)
+    journal.close(entry.ticket, True)
+    assert journal.claim("proof", HERE) == Spent(TXN)
+
+
+def test_no_work_starts_for_a_payment_that_settles_without_us(journal: AnyJournal, clock: Clock) -> None:
+    quick = overtaken(journal, clock)
+    assert not journal.start(quick, TXN, ACR, WORK_SECONDS)
+    assert not journal.drop(quick)
+
+
+def test_who_learns_the_same_gives_the_row_back(journal: AnyJournal, clock: Clock) -> None:
+    quick = overtaken(journal, clock)
+    journal.wait(quick, TXN, ACR)
+    assert owed(journal.claim("proof", HERE)).waiting
 
 
 def test_a_claim_that_somebody_else_had_is_not_forgotten(journal: AnyJournal, clock: Clock) -> None:

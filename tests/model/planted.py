@@ -94,9 +94,9 @@ def _two_rows_for_one_payment(patch: pytest.MonkeyPatch) -> None:
 
 
 def _id_of_the_slow_one_is_lost(patch: pytest.MonkeyPatch) -> None:
-    def learned(journal: MemoryJournal, *known: Any) -> None:
+    def learned(journal: MemoryJournal, *known: Any, waits: bool) -> None:
         try:
-            plain(journal, *known)
+            plain(journal, *known, waits=waits)
         except JournalError:
             return
 

@@ -82,7 +82,7 @@ class MemoryJournal:
             if not self._is_free(transaction_id, ticket.key):
                 return False
             started = row is not None and row.start(ticket, transaction_id, revision_id, until)
-            self._learned(row, transaction_id, revision_id)
+            self._learned(row, transaction_id, revision_id, waits=False)
             return started
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
@@ -93,11 +93,11 @@ class MemoryJournal:
                 return
             if row is not None:
                 row.wait(ticket, transaction_id, revision_id, now, self._terms)
-            self._learned(row, transaction_id, revision_id)
+            self._learned(row, transaction_id, revision_id, waits=True)
 
-    def _learned(self, row: Row | None, transaction_id: str, revision_id: str) -> None:
+    def _learned(self, row: Row | None, transaction_id: str, revision_id: str, *, waits: bool) -> None:
         if row is not None:
-            row.learn(transaction_id, revision_id)
+            row.learn(transaction_id, revision_id, waits)
         if row is None or row.transaction_id != transaction_id:
             raise JournalError("the row of this payment is gone, or knows of another transaction")
         self._transactions[transaction_id] = row.key

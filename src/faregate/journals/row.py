@@ -171,17 +171,18 @@ class Row:
         return True
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str, now: float, terms: Terms) -> bool:
-        if not self.may_start(ticket, transaction_id):
+        is_known = self.transaction_id == transaction_id and self._is_held(ticket, State.WAITING)
+        if not (is_known or self.may_start(ticket, transaction_id)):
             return False
         self._bind(State.WAITING, transaction_id, revision_id)
         self._give_back(now, terms)
         return True
 
-    def learn(self, transaction_id: str, revision_id: str) -> bool:
-        """What the service told somebody who has no say here any more."""
+    def learn(self, transaction_id: str, revision_id: str, waits: bool) -> bool:
+        """What the service told somebody who has no say here any more; `waits`: it settles without us."""
         if self.state is not State.CLAIMED:
             return False
-        self._bind(State.OPEN, transaction_id, revision_id)
+        self._bind(State.WAITING if waits else State.OPEN, transaction_id, revision_id)
         return True
 
     def decide(self, ticket: Ticket, outcome: Outcome, now: float, terms: Terms) -> bool:

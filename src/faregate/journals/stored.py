@@ -141,7 +141,7 @@ class StoredJournal:
 
         def change(row: Row) -> bool:
             started = row.start(ticket, transaction_id, revision_id, until)
-            return started or row.learn(transaction_id, revision_id)
+            return started or row.learn(transaction_id, revision_id, waits=False)
 
         try:
             row, changed = self._change(ticket, change, durable=True)
@@ -155,7 +155,7 @@ class StoredJournal:
 
         def change(row: Row) -> bool:
             waits = row.wait(ticket, transaction_id, revision_id, now, terms)
-            return waits or row.learn(transaction_id, revision_id)
+            return waits or row.learn(transaction_id, revision_id, waits=True)
 
         try:
             row, _ = self._change(ticket, change, durable=True)

@@ -4,7 +4,7 @@ Rules
 1. Paid means: HTTP 200, `succeeded`, our transaction id, a receipt for it, and exactly one sane
    `PAYMENT-RESPONSE` header, all on one reply to complete. Every part missing means: not proven.
 2. Free means the literal null; granted means a well-formed id.
-3. A status that is not known is pending, never succeeded.
+3. A completion's status that is not known is pending, never succeeded. From a transaction's nothing follows.
 4. A 402 is only a 402 if a payer can act on it.
 Anything that is not the contract's raises `BadAnswer`.
 """
@@ -152,8 +152,10 @@ def read_standing(reply: Response, transaction_id: str) -> Standing:
             return Standing.FAILED
         case "authorized":
             return Standing.AUTHORIZED
-        case _:
+        case "succeeded" | "failed" | "settling" | "reconciling":
             return Standing.PENDING
+        case _:
+            return Standing.UNNAMED
 
 
 def _looks_settled(detail: TransactionDetail) -> bool:
