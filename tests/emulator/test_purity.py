@@ -16,7 +16,17 @@ FORBIDDEN = {
 }
 EDGE = {
     *("__init__", "arranging", "asgi", "command", "edge", "embedded", "emulator", "greeting"),
-    *("mounts", "rewinding", "savedworlds", "server", "statefile", "statelock", "transport", "wallet"),
+    *(
+        "judging",
+        "mounts",
+        "rewinding",
+        "savedworlds",
+        "server",
+        "statefile",
+        "statelock",
+        "transport",
+        "wallet",
+    ),
     *("witness", "worlds"),
 }
 HERE = Path(service.__file__).parent

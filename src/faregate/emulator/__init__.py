@@ -3,7 +3,7 @@
 A map of the modules; a call goes the way of the first four lines.
 
 mounts      transport (httpx), embedded (in a seller's process), mounts, asgi, server, worlds
-Emulator    emulator, arranging, rewinding, witness, diary, delivery, signs
+Emulator    emulator, arranging, rewinding, judging, witness, diary, delivery, signs
 service     service, routes, keys, calls, facts, replies: one call, read, allowed, answered
 operations  access, complete, executions, reads, lists, queries
 payments    payments (the seam), ledger, checks, signatures, proofs, instructions, tokens, holds, funding

@@ -10,14 +10,14 @@ from faregate.emulator.document import StateDocument, read_document
 from faregate.emulator.exporting import exported, surroundings
 from faregate.emulator.faults.rules import Faults
 from faregate.emulator.identifiers import Ids
+from faregate.emulator.judging import Judging
 from faregate.emulator.payments import Payments
 from faregate.emulator.restoring import fill, surround
 from faregate.emulator.service import Service
 from faregate.emulator.snapshots import Snapshot, Snapshots
-from faregate.emulator.witness import Witness
 
 
-class Rewinding(Witness):
+class Rewinding(Judging):
     """State goes back, but not the diary: calls that were made are `undone` then. `reset` forgets them."""
 
     clock: WorldClock
