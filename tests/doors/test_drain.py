@@ -1,0 +1,116 @@
+"""A server that is told to end while paid work runs for longer than it waits."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from faregate.asgi import PaywallMiddleware
+from faregate.emulator import Wallet
+from tests.doors.conftest import eventually
+from tests.doors.test_lifespan import heard
+from tests.doors.test_prefixes import Plain, ask
+from tests.left_open import Seller, selling
+
+DRAIN, WORK, SOON = 0.4, 50.0, 15.0
+"""Seconds. `SOON` is far from both, for machines that are busy."""
+
+SHOP = f"""
+import time
+from pathlib import Path
+
+import anyio
+from faregate.asgi import PaywallMiddleware
+
+async def report(scope, receive, send):
+    assert scope["type"] == "http"
+    Path(f"begun-{{scope['path'][1:]}}").touch()
+    if scope["path"] == "/awaiting":
+        await anyio.sleep({WORK})
+    else:
+        await anyio.to_thread.run_sync(time.sleep, {WORK})
+    await send({{"type": "http.response.start", "status": 200, "headers": []}})
+    await send({{"type": "http.response.body", "body": b"paid content"}})
+
+app = PaywallMiddleware(report, offers={{"/": "daily_report"}}, drain_seconds={DRAIN})
+"""
+
+
+@pytest.fixture
+def seller(tmp_path: Path) -> Generator[Seller]:
+    with selling(tmp_path) as seller:
+        yield seller
+
+
+@contextlib.contextmanager
+def shop(seller: Seller, folder: Path) -> Generator[tuple["subprocess.Popen[str]", str]]:
+    (folder / "shop.py").write_text(SHOP)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, *f"-m uvicorn --port {port} --timeout-graceful-shutdown 0 shop:app".split()],
+        env=os.environ | seller.environ | {"FAREGATE_PUBLIC_URL": "https://seller.example"},
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        heard(server, "Uvicorn running")
+        yield server, f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_work_that_outlasts_the_drain_is_left_behind(seller: Seller, tmp_path: Path) -> None:
+    with shop(seller, tmp_path) as (server, url):
+        proofs = {path: begun(tmp_path, url, path) for path in ("/awaiting", "/in-a-thread")}
+        told_at = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(SOON) == -signal.SIGTERM  # uvicorn ends well, and then by the signal it got
+        assert time.monotonic() - told_at >= DRAIN
+    assert (statuses(seller), states(seller)) == (["authorized"] * 2, ["running"] * 2)
+    assert [comes_back(seller, *sale) for sale in proofs.items()] == [(409, b"payment_in_progress")] * 2
+    assert seller.paywall(ago=-3600).sweep() == 2
+    assert (statuses(seller), states(seller)) == (["failed"] * 2, [])
+    assert [comes_back(seller, *sale) for sale in proofs.items()] == [(402, b"nothing was charged")] * 2
+
+
+def begun(folder: Path, url: str, path: str) -> str:
+    """The proof of a request whose work runs."""
+    proof = Wallet().pay(httpx.get(f"{url}{path}").headers["payment-required"])
+    threading.Thread(target=pay, args=(url + path, proof)).start()
+    assert eventually(lambda: (folder / f"begun-{path[1:]}").exists(), SOON)
+    return proof
+
+
+def pay(url: str, proof: str) -> None:
+    with contextlib.suppress(httpx.TransportError):
+        httpx.get(url, headers={"PAYMENT-SIGNATURE": proof}, timeout=WORK)
+
+
+def statuses(seller: Seller) -> list[str]:
+    return list(seller.statuses().values())
+
+
+def states(seller: Seller) -> list[str]:
+    return [one.state for one in seller.holdings()]
+
+
+def comes_back(seller: Seller, path: str, proof: str) -> tuple[int, bytes]:
+    """The status at another process, and what its body says; nothing is run there."""
+    plain = Plain()
+    paywall = seller.paywall(public_url="https://seller.example")
+    start, body = ask(PaywallMiddleware(plain, paywall, offers={"/": "daily_report"}), path, proof)
+    assert plain.runs == 0
+    said = (b"payment_in_progress", b"nothing was charged")
+    return start["status"], next(words for words in said if words in body["body"])
