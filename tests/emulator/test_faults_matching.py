@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, ManualClock, Wallet
+from faregate.emulator import (
+    LIVE_KEY,
+    READ_ONLY_TEST_KEY,
+    TEST_KEY,
+    TEST_PAYERS,
+    Emulator,
+    Fault,
+    ManualClock,
+    Wallet,
+)
 from faregate.model import WireRequest
 
 from .shop import ROOT, Shop
@@ -181,3 +190,9 @@ def test_threads_strike_as_often_as_said() -> None:
         found = [status for many in pool.map(lambda _: statuses(emulator, 20), range(8)) for status in many]
     assert (found.count(503), found.count(200)) == (100, 60)
     assert [rule.struck for rule in rules] == [25] * 4
+
+
+def test_a_test_payer_is_matched_by_name_and_nobody_by_what_is_no_payer() -> None:
+    assert Fault(kind="cut", payer="slow").payer == TEST_PAYERS["slow"].address
+    with pytest.raises(ValueError, match="'0x1' is no address and no test payer; these are good, slow"):
+        Fault(kind="cut", payer="0x1")

@@ -3,17 +3,29 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Self, cast
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 from pydantic import StringConstraints as Text
 
 from faregate.emulator.facts import Facts
 from faregate.emulator.faults.kinds import DEFAULTS, LONGEST, NEEDS, PARAMETERS, TAKES, Kind, When
 from faregate.emulator.goods import Part
+from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.routes import Operation
+from faregate.emulator.transitions import is_address
 from faregate.merchant.types import Environment
 
 _MATCHED: Final = ("operation", "key", "environment", "resource", "payer", "transaction")
 _OF_THE_SERVER: Final = ("connection", "content-length", "date", "transfer-encoding")
+
+
+def _address_of(payer: str) -> str:
+    if not is_address(payer) and payer not in TEST_PAYERS:
+        raise ValueError(f"{payer!r} is no address and no test payer; these are {', '.join(TEST_PAYERS)}")
+    return TEST_PAYERS[payer].address if payer in TEST_PAYERS else payer
+
+
+Payer = Annotated[str, AfterValidator(_address_of)]
+"""An address, or the name of a test payer."""
 
 
 class Fault(Part):
@@ -44,7 +56,7 @@ class Fault(Part):
     key: str | None = None
     environment: Environment | None = None
     resource: str | None = None
-    payer: str | None = None
+    payer: Payer | None = None
     transaction: str | None = None
     times: Annotated[int, Field(strict=True, ge=1)] | None = 1
     probability: Annotated[float, Field(gt=0, le=1)] | None = None
