@@ -8,7 +8,7 @@ from pathlib import Path
 
 from faregate.errors import JournalUnreadable
 
-VERSION = 2
+VERSION = 3
 APPLICATION_ID = 0x66677431
 """Tells this file from other programs' (SQLite keeps it in the file's head)."""
 
@@ -75,6 +75,23 @@ TABLES = (
     CREATE TRIGGER journal_decided_once BEFORE UPDATE OF result ON journal
     WHEN OLD.result IS NOT NULL AND NEW.result IS NOT NULL
     BEGIN SELECT RAISE(ABORT, 'an outcome is decided once'); END
+    """,
+    # A large result, whose row has an empty one: SQLite writes a row anew for whatever changes in it.
+    """
+    CREATE TABLE large (
+        namespace TEXT NOT NULL,
+        key BLOB NOT NULL,
+        result BLOB NOT NULL CHECK (length(result) > 0),
+        PRIMARY KEY (namespace, key)
+    )
+    """,
+    """
+    CREATE TRIGGER large_goes_with_its_result AFTER UPDATE OF result ON journal WHEN NEW.result IS NULL
+    BEGIN DELETE FROM large WHERE namespace = OLD.namespace AND key = OLD.key; END
+    """,
+    """
+    CREATE TRIGGER large_goes_with_its_row AFTER DELETE ON journal WHEN OLD.result = x''
+    BEGIN DELETE FROM large WHERE namespace = OLD.namespace AND key = OLD.key; END
     """,
 )
 

@@ -13,20 +13,26 @@ T = TypeVar("T")
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
+APART = 64 * 1024
+"""A result of more bytes is not in its row."""
+
 _ALL = ", ".join(COLUMNS)
+_LARGE = "SELECT result FROM large WHERE namespace = journal.namespace AND key = journal.key"
+_WHOLE = _ALL.replace("result", f"CASE result WHEN x'' THEN coalesce(({_LARGE}), result) ELSE result END")
 _PLAIN = ", ".join("NULL" if name in SEALED else name for name in COLUMNS)
 _MINE = "FROM journal WHERE namespace = ?"
-_FIND = f"SELECT {_ALL} {_MINE} AND key = ?"
-_FIND_TRANSACTION = f"SELECT {_ALL} {_MINE} AND transaction_id = ?"
+_FIND = f"SELECT {_WHOLE} {_MINE} AND key = ?"
+_FIND_TRANSACTION = f"SELECT {_WHOLE} {_MINE} AND transaction_id = ?"
 _STAMP = f"SELECT stamp {_MINE} AND key = ?"
 _INSERT = f"INSERT INTO journal (namespace, {_ALL}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
 _LONGEST_DUE = (
     f"{_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= ? AND due_at <= ? "
     "ORDER BY lease_until LIMIT 1"
 )
-_DUE = f"SELECT {_ALL} {_LONGEST_DUE}"
+_DUE = f"SELECT {_WHOLE} {_LONGEST_DUE}"
 _IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
+_INSERT_LARGE = "INSERT INTO large VALUES (?, ?, ?)"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN (SELECT rowid {_MINE} AND expires_at <= ? LIMIT ?)"  # noqa: S608
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
@@ -113,8 +119,14 @@ class SqliteShelf:
     def _change(
         self, connection: sqlite3.Connection, key: bytes, stamp: int, changes: Mapping[str, Any]
     ) -> bool:
+        result = changes.get("result") or b""
+        if large := len(result) > APART:
+            changes = {**changes, "result": b""}
         values = (*changes.values(), self._namespace, key, stamp)
-        return connection.execute(_changing(tuple(changes)), values).rowcount == 1
+        changed = connection.execute(_changing(tuple(changes)), values).rowcount == 1
+        if changed and large:
+            connection.execute(_INSERT_LARGE, (self._namespace, key, result))
+        return changed
 
     def _forget(self, statement: str, *values: Any) -> int:
         mine = (self._namespace, *values)

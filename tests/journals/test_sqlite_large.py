@@ -1,0 +1,121 @@
+"""Large results in a SQLite file: kept beside their rows, written once, and gone with them."""
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from faregate.errors import JournalUnreadable
+from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.sqlite.shelf import APART
+from faregate.model import Failed, Response, Succeeded
+from faregate.records import Again, Entry, Owed, Ticket
+from tests.core.play import OTHER_TXN, RECEIPT, TXN
+from tests.journals.kinds import Clock, sqlite
+from tests.journals.test_contract import HERE, fresh, started
+from tests.journals.test_sqlite import asked, written
+
+BODY = bytes(range(256)) * (APART // 128)
+LARGE = Succeeded(Response(200, (("a", "1"),), BODY), (("tokens", "3"),), 7)
+RESPONSE = "cGFpZA=="
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def journal(tmp_path: Path, clock: Clock) -> Generator[SqliteJournal]:
+    made = sqlite(tmp_path, clock)
+    yield made
+    made.disconnect()
+
+
+def decided(journal: SqliteJournal) -> Ticket:
+    ticket = started(journal)
+    assert journal.decide(ticket, LARGE)
+    return ticket
+
+
+def owed(journal: SqliteJournal) -> Entry:
+    claim = journal.claim("proof", HERE)
+    assert isinstance(claim, Owed)
+    return claim.entry
+
+
+def kept(journal: SqliteJournal) -> object:
+    return asked(journal, "SELECT count(*) FROM large")
+
+
+def test_it_is_written_once_whatever_happens_to_its_row(journal: SqliteJournal, tmp_path: Path) -> None:
+    log = tmp_path / "journal.db-wal"
+    ticket = decided(journal)
+    before = log.stat().st_size
+    assert before > len(BODY)
+    journal.hold(ticket)
+    entry = owed(journal)
+    assert entry.outcome == LARGE
+    journal.hold(entry.ticket)
+    taken = journal.take(TXN)
+    assert taken is not None
+    assert taken.outcome == LARGE
+    journal.release(taken.ticket, RESPONSE, RECEIPT, True)
+    assert journal.claim("proof", HERE) == Again(LARGE.result, RESPONSE, TXN)
+    assert log.stat().st_size - before < len(BODY)
+    assert kept(journal) == 1
+
+
+def test_a_sweep_is_given_it(journal: SqliteJournal, clock: Clock) -> None:
+    decided(journal)
+    clock.now += 1000
+    entry = journal.due()
+    assert entry is not None
+    assert entry.outcome == LARGE
+
+
+def closed(journal: SqliteJournal, clock: Clock) -> None:
+    journal.close(decided(journal), False)
+
+
+def forgotten(journal: SqliteJournal, clock: Clock) -> None:
+    journal.release(decided(journal), RESPONSE, RECEIPT, True)
+    assert kept(journal) == 1
+    clock.now += 1e6
+    fresh(journal.claim("another", HERE))
+
+
+def claimed_anew(journal: SqliteJournal, clock: Clock) -> None:
+    journal.release(decided(journal), RESPONSE, RECEIPT, True)
+    clock.now += 1e6
+    fresh(journal.claim("proof", HERE))
+
+
+@pytest.mark.parametrize("end", [closed, forgotten, claimed_anew])
+def test_it_goes_with_its_row(
+    journal: SqliteJournal, clock: Clock, end: Callable[[SqliteJournal, Clock], None]
+) -> None:
+    end(journal, clock)
+    assert kept(journal) == 0
+
+
+def test_who_lost_its_row_leaves_nothing(journal: SqliteJournal, clock: Clock) -> None:
+    ticket = started(journal)
+    clock.now += 1000
+    entry = owed(journal)
+    assert not journal.decide(ticket, LARGE)
+    assert journal.decide(entry.ticket, Failed("interrupted"))
+    assert kept(journal) == 0
+
+
+def test_one_that_is_missing_is_told_and_not_taken_for_no_work(journal: SqliteJournal, clock: Clock) -> None:
+    """Else the work that was done would be reported as interrupted."""
+    decided(journal)
+    started(journal, "another", OTHER_TXN)
+    written(journal, "DELETE FROM large")
+    clock.now += 1000
+    with pytest.raises(JournalUnreadable):
+        journal.claim("proof", HERE)
+    entry = journal.due()
+    assert entry is not None
+    assert entry.transaction_id == OTHER_TXN
