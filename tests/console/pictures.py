@@ -12,7 +12,7 @@ from typing import Final, Literal
 import httpx
 from playwright.sync_api import Browser, Page
 
-from faregate.emulator import TEST_KEY, Emulator, ManualClock
+from faregate.emulator import TEST_KEY, Emulator, ManualClock, Settlement
 from faregate.emulator.faults import Fault
 from faregate.emulator.identifiers import SeededIds
 from faregate.emulator.server import serve
@@ -40,6 +40,7 @@ def tell(buying: Buying, clock: ManualClock, purchases: int = 44) -> None:
         payer, resource = PAYERS[number % len(PAYERS)], RESOURCES[number * 5 % len(RESOURCES)]
         _buy(buying, clock, number, payer, resource)
         clock.advance(0.3 + number * 37 % 11 / 8)
+    buying.emulator.settle_after("daily_report", Settlement(after_seconds=5, via="reconciling"))
     buying.authorize("poor")
     clock.advance(0.2)
     buying.authorize("good", "daily_report")

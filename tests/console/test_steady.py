@@ -14,6 +14,8 @@ PLACES = """() => [...document.querySelectorAll("header *, .sum, .plot, .listing
     return [one.id || one.className || one.tagName, x, y, width, height].join(" "); })
   .filter((one) => !one.startsWith("payers-title") && !one.startsWith("calls-title"))"""
 
+TOP = "one => one.getBoundingClientRect().top"
+
 
 def row(page: Page, identifier: str) -> Locator:
     return page.locator(f'[data-id="{identifier}"]')
@@ -111,3 +113,14 @@ def test_a_first_payment_moves_nothing_but_the_lists(page: Page, buying: Buying)
         assert [one for one in page.evaluate(PLACES) if width == 1440 or "-title" not in one] == [
             one for one in before if width == 1440 or "-title" not in one
         ]
+
+
+def test_who_reads_further_down_is_not_moved_by_new_payments(page: Page, buying: Buying) -> None:
+    page.set_viewport_size({"width": 1280, "height": 500})
+    first, *_ = (buying.buy() for _ in range(12))
+    expect(page.locator(".row")).to_have_count(12)
+    row(page, first).scroll_into_view_if_needed()
+    before = row(page, first).evaluate(TOP)
+    newest = buying.buy()
+    expect(row(page, newest)).to_be_attached()
+    assert abs(row(page, first).evaluate(TOP) - before) < 1

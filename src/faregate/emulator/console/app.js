@@ -17,7 +17,7 @@ let open = null;
 
 /** To the world in the address: `#name`, `#name/live`, or the main one. */
 function arrive() {
-	const [world, data] = decodeURIComponent(location.hash.slice(1)).split("/");
+	const [world, data] = location.hash.slice(1).split("/");
 	go(world || "main", data === "live" ? "live" : "test");
 }
 
