@@ -317,6 +317,7 @@ def test_every_way_to_write_a_path_that_reaches_the_handler_reaches_the_gate(sho
             assert answer.getheader("x-own") is None
             line.close()
     assert shop.work.runs == 0
+    assert CONTENT in shop.get("/paid", shop.proof_for("/paid")).text  # there was something to be had
 
 
 def test_head_of_a_paid_get_is_paid(shop: Shop) -> None:
