@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,20 +148,64 @@ def test_a_listener_can_be_called() -> None:
         Voice("print")  # type: ignore[arg-type]
 
 
+def test_who_does_not_listen_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    Voice().tell(Settled(TXN))
+    assert caplog.text == ""
+
+
 def test_an_id_of_last_resort_is_in_the_log_and_in_its_file(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
+    """With its revision, without which it cannot be completed."""
     file = tmp_path / "ids"
     voice = Voice(None, str(file))
     voice.last_resort(TXN, "acr_x")
-    voice.last_resort("txn_2", "acr_x")
-    assert TXN in caplog.text
-    assert [json.loads(line)["transaction_id"] for line in file.read_text().splitlines()] == [TXN, "txn_2"]
+    voice.last_resort("txn_2", "acr_y")
+    known = [(TXN, "acr_x"), ("txn_2", "acr_y")]
+    kept = [json.loads(line) for line in file.read_text().splitlines()]
+    assert kept == [{"transaction_id": one, "revision_id": other} for one, other in known]
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        f"the journal could not write down an open transaction: {line}"
+        for line in file.read_text().splitlines()
+    ]
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_id_of_last_resort_is_on_the_disk_before_anybody_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file, forced = tmp_path / "ids", []
+
+    def fsync(_: int) -> None:
+        forced.append(file.read_text())
+
+    monkeypatch.setattr("os.fsync", fsync)
+    Voice(None, str(file)).last_resort(TXN, "acr_x")
+    assert forced == [file.read_text()]
+    assert TXN in forced[0]
+
+
+def test_ids_of_last_resort_leave_no_file_open(tmp_path: Path) -> None:
+    def lowest() -> int:
+        os.close(free := os.open(os.devnull, os.O_RDONLY))
+        return free
+
+    before = lowest()
+    Voice(None, str(tmp_path / "ids")).last_resort(TXN, "acr_x")
+    assert lowest() == before
+
+
+def test_without_a_file_of_last_resort_the_log_has_the_id(caplog: pytest.LogCaptureFixture) -> None:
+    Voice().last_resort(TXN, "acr_x")
+    [record] = caplog.records
+    assert TXN in record.getMessage()
 
 
 def test_a_file_of_last_resort_that_cannot_be_written_is_told(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     Voice(None, str(tmp_path / "no" / "ids")).last_resort(TXN, "acr_x")
-    assert "nor could the file of last resort" in caplog.text
+    last = caplog.records[-1].getMessage()
+    assert last.startswith("nor could the file of last resort: ")
+    assert str(tmp_path / "no" / "ids") in last
