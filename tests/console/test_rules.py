@@ -70,20 +70,25 @@ def test_all_payments_can_be_made_to_wait(page: Page, emulator: Emulator) -> Non
     expect(page.locator("#rules")).to_contain_text("Payments end at once")
 
 
-def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buying) -> None:
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buying, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
     bought = buying.authorize()
     choose(page, page.locator(f'[data-id="{bought.id}"]'))
     page.get_by_role("button", name="Change how it ends").focus()
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.name") == "measure"
     page.keyboard.type("when it")
+    buying.buy("slow")  # the choices are drawn again
+    expect(page.locator("#payers")).to_contain_text("slow")
     page.keyboard.press("Tab")
     page.keyboard.type("rec")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.locator("#detail")).to_contain_text("waits to be told, reconciling until then")
+    expect(page.locator("#toast")).to_contain_text("From now on")
     assert buying.complete(bought).json()["status"] == "reconciling"
-    expect(page.locator("#detail-title")).to_contain_text("reconciling")
+    expect(page.locator(f'[data-id="{bought.id}"]')).to_contain_text("reconciling")
+    expect(page.locator("#rules")).to_contain_text("Payments end at once")
 
 
 def test_a_rule_that_cannot_be_is_refused_with_its_reason(

@@ -17,16 +17,20 @@ export const choice = (name, text, given) => el("label", {}, text, el("select", 
 export const field = (name, text, value, numeric) =>
 	el("label", {}, text, el("input", {name, value, inputmode: numeric ? "decimal" : null}));
 
-/** Whom it is about: everything, the open transaction, a resource, a payer. What was chosen stays. */
+/** Whom it is about: everything, the open transaction, a resource, a payer. What was chosen stays to be chosen. */
 export function targets(select, everything, open) {
 	const {resources = [], payers = []} = known.rules ?? {},
-		one = known.transactions.get(open);
+		one = known.transactions.has(open) ? open : null,
+		chosen = select.value;
 	const named = new Map(payers);
-	for (const {address, name} of known.payers ?? []) named.set(address, name ?? short(address));
+	for (const address of (known.payers ?? []).map(payer => payer.address).sort())
+		if (!named.has(address)) named.set(address, short(address));
+	const isGone = chosen && chosen !== one && !named.has(chosen) && !resources.includes(chosen);
 	const group = (label, given) => el("optgroup", {label, "data-key": label}, options(given));
 	patch(select, [
 		...options([["", everything]]),
-		...options(one ? [[one.id, "the open transaction"]] : []),
+		...options(one ? [[one, "the open transaction"]] : []),
+		...options(isGone ? [[chosen, short(chosen)]] : []),
 		group("a resource", resources),
 		group("a payer", [...named])
 	]);
