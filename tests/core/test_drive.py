@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 import faregate.flow
+import faregate.redeem
 import faregate.settle
 from faregate.drive import adrive, drive, raised, resumed, started
 from faregate.model import Work
@@ -171,6 +172,19 @@ def run_by_hand(flow: Flow[Any], answer: Callable[[float], Any]) -> Any:
 
 
 @pytest.mark.parametrize("run", [run_blocking, run_by_hand])
+def test_what_no_flow_may_catch_closes_it(run: Callable[..., Any]) -> None:
+    """Somebody may still hold the flow: a signal in the middle is the same case as a crash."""
+
+    def interrupted(_seconds: float) -> Any:
+        raise KeyboardInterrupt
+
+    flow = counting()
+    with pytest.raises(KeyboardInterrupt):
+        run(flow, interrupted)
+    assert inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED
+
+
+@pytest.mark.parametrize("run", [run_blocking, run_by_hand])
 def test_no_garbage_is_left(run: Callable[..., Any]) -> None:
     """An uncaught error holds its traceback, which holds the frame: no cycle may hold the error."""
 
@@ -191,7 +205,7 @@ def test_no_garbage_is_left(run: Callable[..., Any]) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("module", [faregate.flow, faregate.settle])
+@pytest.mark.parametrize("module", [faregate.flow, faregate.redeem, faregate.settle])
 def test_flows_only_ever_yield_from(module: Any) -> None:
     """A bare yield would make the answer Any; a yield in finally would run on close."""
     tree = ast.parse(inspect.getsource(module))
