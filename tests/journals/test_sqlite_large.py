@@ -105,6 +105,8 @@ def test_who_lost_its_row_leaves_nothing(journal: SqliteJournal, clock: Clock) -
     entry = owed(journal)
     assert not journal.decide(ticket, LARGE)
     assert journal.decide(entry.ticket, Failed("interrupted"))
+    late = {"result": bytes(APART + 1), "stamp": 2}
+    assert not journal._shelf.replace(ticket.key, 1, late, True)
     assert kept(journal) == 0
 
 

@@ -10,6 +10,8 @@ SHELVES = tuple(
     f"tests/journals/test_{name}.py" for name in ("stored", "ends", "sqlite", "django_journal", "threaded")
 )
 GROUP = ("tests/journals/test_group_commit.py",)
+LARGE = ("tests/journals/test_sqlite_large.py",)
+REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
 FORKS = ("tests/journals/test_processes.py",)
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
 
@@ -47,6 +49,7 @@ MEMORY = "src/faregate/journals/memory.py"
 STORED = "src/faregate/journals/stored.py"
 SEAL = "src/faregate/journals/seal.py"
 SQLITE = "src/faregate/journals/sqlite/"
+REDIS = "src/faregate/journals/redis/"
 DJANGO = "src/faregate/django/journal/"
 DJANGO_DOOR = "src/faregate/django/"
 RELAY = "src/faregate/relay.py"
@@ -301,6 +304,14 @@ MUTANTS = (
     Mutant("written-over-in-sqlite", SQLITE + "shelf.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', SHELVES),
     Mutant("deleted-unseen-in-sqlite", SQLITE + "shelf.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
            "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", SHELVES),
+    Mutant("large-result-is-no-result", SQLITE + "shelf.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE),
+    Mutant("large-result-of-who-lost", SQLITE + "shelf.py", "if changed and large:", "if large:", LARGE),
+    Mutant("cluster-is-trusted", REDIS + "guard.py", "        _refuse_cluster(ask, self._place)\n", "", REDIS_SERVERS),
+    Mutant("who-takes-over-is-trusted", REDIS + "connections.py", "        connection.disconnect()  # or it would", "        pass  # or it would", REDIS_SERVERS),
+    Mutant("demoted-server-is-kept", REDIS + "server.py", "if faults.is_another(error):", "if False:", REDIS_SERVERS),
+    Mutant("redis-url-is-guessed-at", REDIS + "address.py", "if not place_is_said or", "if", REDIS_SERVERS),
+    Mutant("prepared-behind-a-pooler", "src/faregate/journals/postgres/connection.py", "prepare_threshold=None", "prepare_threshold=5",
+           ("tests/journals/test_postgres_others.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", SHELVES),
     Mutant("released-failure", SQLITE + "schema.py", "NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')", "0", SHELVES),
