@@ -7,6 +7,9 @@ from decimal import Decimal
 from faregate.errors import UsageError
 from faregate.model import Rules
 
+FAR = 60
+"""Digits before or after the point: more than any value may have, few enough to write out."""
+
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
 
 
@@ -29,14 +32,19 @@ def as_decimal(name: str, value: object) -> str:
     """An int, a Decimal or a decimal string as the wire's string; a float is refused."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
         raise UsageError(f"{name}: report an int, a Decimal or a string, not {type(value).__name__}")
-    text = _plain(value) if isinstance(value, Decimal) else str(value)
+    text = value if isinstance(value, str) else _plain(Decimal(value))
     if not _DECIMAL.fullmatch(text):
         raise UsageError(f"{name}: {text[:40]} is not a decimal of 18 integer and 12 fraction digits at most")
     return text
 
 
 def _plain(value: Decimal) -> str:
-    """Without an exponent and without trailing zeros, which could push it over twelve places."""
+    """Without an exponent and without trailing zeros, which could push it over twelve places.
+
+    What is far out of bounds stays short: a payer may have had a say in it.
+    """
+    if not value.is_finite() or abs(value.adjusted()) > FAR:
+        return f"{value:.3E}"
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 

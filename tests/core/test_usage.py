@@ -111,3 +111,13 @@ def test_names_that_are_missing_are_told() -> None:
         check({"words": 1}, RULES)
     with pytest.raises(UsageError, match=r"^pages: required"):
         check({"tokens": 1}, RULES)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, Decimal("1E+999999999999"), Decimal("1E-999999999999"), Decimal("NaN")],
+    ids=["5001 digits", "large", "small", "none"],
+)
+def test_a_number_that_nobody_could_write_out_is_refused_at_once(value: Any) -> None:
+    with pytest.raises(UsageError, match=r"^tokens: \S{3,20} is not a decimal"):
+        as_decimal("tokens", value)
