@@ -7,7 +7,7 @@ Rules
 3. A result leaves only when a completion *proved* the payment. A GET informs; it never releases.
 4. While the fate of a proof is open, its payer is never given a fresh 402: payers sign a new
    payment on every 402, and would pay twice.
-5. Whoever lost its lease sends nothing and releases nothing.
+5. Whoever is told that it lost its lease sends nothing and releases nothing.
 6. What is not understood stays closed.
 """
 
