@@ -248,6 +248,23 @@ def test_a_result_that_was_changed_does_not_open(open_one: Open) -> None:
         journal.claim("proof", HERE)
 
 
+@pytest.mark.parametrize("changes", [{"state": "novel"}, {"result": b"{}"}, {"result": b'{"status":200}'}])
+def test_what_a_newer_version_wrote_is_told_as_that(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    journal = open_one()
+    decided(journal)
+    clock.now += LEASE
+    record: Any = record_of(journal)
+    if "result" in changes:
+        head = changes["result"]
+        framed = len(head).to_bytes(4) + head
+        changes = {"result": journal._keyring.seal(record["key"], "result", framed)}
+    monkeypatch.setattr(journal._shelf, "find", lambda _: {**record, **changes})
+    with pytest.raises(JournalUnreadable, match="version of faregate"):
+        journal.claim("proof", HERE)
+
+
 def test_sealed_values_differ_although_what_they_hold_is_the_same(open_one: Open) -> None:
     journal = open_one()
     decided(journal)
