@@ -1,8 +1,12 @@
-"""`/_emulator/worlds/{name}`: `reset`, the `state` document, `snapshots` to go back to."""
+"""`/_emulator/worlds/{name}`: `reset`, the `state` document, `snapshots` to go back to.
+
+A large world takes its time to be written down: that is done in a thread, and calls are answered meanwhile.
+"""
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.control.told import Told, body_of, told, world_of
@@ -40,7 +44,8 @@ async def reset(request: Request) -> Response:
 
 async def export_state(request: Request) -> Response:
     """The state document: all that happened, payers' signatures included."""
-    return JSONResponse(world_of(request).export())
+    text = await run_in_threadpool("".join, world_of(request).written())
+    return Response(text, media_type="application/json")
 
 
 async def seed_state(request: Request) -> Response:
@@ -60,7 +65,7 @@ async def take_snapshot(request: Request) -> Response:
     """Remembers the world as it is; {"name": ...} or a name of its own. The same name is replaced."""
     world = world_of(request)
     new = await body_of(request, _new)
-    return told({"name": world.snapshot(new.name)}, 201)
+    return told({"name": await run_in_threadpool(world.snapshot, new.name)}, 201)
 
 
 async def restore_snapshot(request: Request) -> Response:
