@@ -99,6 +99,20 @@ def test_a_stripped_root_path_is_put_back() -> None:
     assert ask(app, "/reports/x", root_path="/api")[0]["status"] == 402
 
 
+def test_where_nothing_is_declared_no_path_is_looked_at() -> None:
+    """The app reads its own paths as it likes."""
+    assert ask(shop(), "/a/../b")[0]["status"] == 200
+
+
+def test_a_prefix_sells_what_a_whole_offer_says() -> None:
+    plain = Plain()
+    sold = offer("daily_report", max_result_bytes=1)
+    app = shop(plain, offers={"/reports": sold})
+    proof = Wallet().pay(header(ask(app, "/reports"), b"payment-required"))
+    sent = ask(app, "/reports", proof)
+    assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "result_too_large")
+
+
 def test_a_prefix_is_paid_like_a_handler() -> None:
     app = shop(offers={"/reports": "daily_report"})
     proof = Wallet().pay(header(ask(app, "/reports/a"), b"payment-required"))
@@ -188,7 +202,7 @@ def test_a_websocket_on_paid_ground_never_reaches_the_app(setting: dict[str, Any
     async def connect() -> Any:
         return {"type": "websocket.connect"}
 
-    for path in ("/reports/live", "/open"):
+    for path in ("/reports/live", "/x/../reports/live", "/\ufffdreports/live", "/open"):
         sent: list[Any] = []
         asyncio.run(
             shop(sockets, **setting)({**http_scope(path), "type": "websocket"}, connect, collect(sent))
