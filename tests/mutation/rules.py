@@ -150,6 +150,8 @@ MUTANTS = (
     Mutant("last-resort-in-the-log-alone", VOICE, "            _append(self._file, line)\n", "            pass\n"),
     Mutant("last-resort-without-its-revision", VOICE, '{"transaction_id": transaction_id, "revision_id": revision_id}', '{"transaction_id": transaction_id}'),
     Mutant("last-resort-not-on-the-disk", VOICE, "        os.fsync(file)\n", ""),
+    Mutant("sockets-read-a-path-two-ways", GROUNDS, "return self.closed or self.ambiguous or", "return self.closed or",
+           ("tests/doors/test_prefixes.py",)),
     Mutant("listeners-decide", VOICE, "        except Exception:\n", "        except TypeError:\n"),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("no-horizon", ROW, "now >= self.since + terms.horizon", "False"),
