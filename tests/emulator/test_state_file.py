@@ -248,7 +248,7 @@ def test_a_second_server_is_refused_until_the_first_has_ended(
         process.kill()
         process.wait(10)
     with running("--json", "--state", str(path)) as (line, process):
-        assert line
+        assert httpx.get(json.loads(line)["url"], trust_env=False).status_code == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
     assert {one.name for one in tmp_path.iterdir()} == {"state.json", "link.json"}
