@@ -22,8 +22,8 @@ class RedisJournal(StoredJournal):
     """A `StoredJournal` in the Redis server at `url` (redis://, rediss:// or unix://).
 
     `patience` is how many seconds a call waits for the server. Its time is `clock`, unless another is given.
-    Opens nothing until it is used. Raises `Misconfigured`: now for what is no URL, and on the first use for
-    a server that may forget rows to make room.
+    Opens nothing until it is used. Raises `Misconfigured`: now for what is no URL, and when it connects to
+    a server that may forget rows to make room, is part of a cluster, or is a Sentinel.
     """
 
     def __init__(
