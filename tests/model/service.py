@@ -6,6 +6,7 @@ Rules
 2. The first outcome that is reported stands. The same again is answered with how things are now,
    another one is a conflict.
 3. A payment settles by itself, at any moment; what is final stays.
+4. Nobody waits for an outcome for ever: an authorization that got none in its time has failed.
 """
 
 from typing import NamedTuple
@@ -47,6 +48,10 @@ def _after(outcome: str, slowly: bool) -> str:
 
 def standing(payment: Payment) -> str:
     return UNKNOWN if payment.status == NEW else payment.status
+
+
+def expired(payment: Payment) -> Payment:
+    return payment._replace(status=FAILED) if payment.status == AUTHORIZED else payment
 
 
 def settled(payment: Payment, status: str) -> Payment:

@@ -11,13 +11,17 @@ from tests.model.brief import Retold, Say, in_brief
 from tests.model.cast import Cast
 from tests.model.recovery import Recovery
 from tests.model.scope import Flows
-from tests.model.service import FAILED, SUCCEEDED, settled
+from tests.model.service import FAILED, SUCCEEDED, expired, settled
 from tests.model.stage import WELL, Stage
 from tests.model.watch import Watch
 from tests.model.weather import SECONDS, weather
 
 STEPS_EACH = 40
 """So many steps for each flow, before it clears up: enough for most to end."""
+
+
+VALID = 4000.0
+"""Seconds. What is authorized for so long has expired at the service."""
 
 
 class Simulation:
@@ -68,6 +72,9 @@ class Simulation:
     def _later(self, seconds: float) -> None:
         self._stage.now += seconds
         self._tell(f"{seconds:.0f} seconds later")
+        if seconds >= VALID:
+            payments = self._stage.world.payments
+            payments.update({number: expired(payment) for number, payment in payments.items()})
 
     def _arrive(self) -> None:
         """What was under way to the service for long."""
