@@ -52,7 +52,8 @@ def test_what_is_not_a_whole_response_is_no_start() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [("x own", "1"), ("", "1"), ("x-own:", "1"), ("x-own", "a\r\nb"), ("x-own", "\u20ac")]
+    "header",
+    [("x own", "1"), ("", "1"), ("x-own:", "1"), ("x-own", "a\r\nb"), ("x-own", "a\n"), ("x-own", "\u20ac")],
 )
 def test_a_header_that_no_server_sends_is_no_start(header: tuple[str, str]) -> None:
     held = Held()

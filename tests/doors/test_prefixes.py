@@ -116,6 +116,11 @@ def test_a_prefix_sells_what_a_whole_offer_says() -> None:
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "result_too_large")
 
 
+def test_an_answer_that_costs_nothing_is_not_kept_by_a_cache() -> None:
+    sent = ask(shop(offers={"/reports": "daily_report"}), "/reports", method="OPTIONS")
+    assert (sent[0]["status"], header(sent, b"cache-control")) == (204, "private, no-store")
+
+
 def test_a_prefix_is_paid_like_a_handler() -> None:
     app = shop(offers={"/reports": "daily_report"})
     proof = Wallet().pay(header(ask(app, "/reports/a"), b"payment-required"))
