@@ -1,6 +1,7 @@
 """Whole prefixes for sale, for any ASGI app: in doubt a path is on paid ground."""
 
 import asyncio
+import base64
 import contextlib
 import json
 from typing import Any
@@ -131,12 +132,22 @@ def test_a_prefix_is_paid_like_a_handler() -> None:
 
 
 def test_the_longest_prefix_names_the_offer() -> None:
-    app = shop(offers={"/": "daily_report", "/cheap": "text_summary"})
-    prices = []
-    for path in ("/x", "/cheap/x"):
-        prices.append(header(ask(app, path), b"payment-required"))
-    assert prices[0] != prices[1]
-    assert ask(shop(offers={"/": "daily_report"}), "/anything")[0]["status"] == 402
+    app = shop(offers={"/": "daily_report", "/other": "text_summary", "/other/daily": "daily_report"})
+    report, summary = price(shop(offers={"/": "daily_report"})), price(shop(offers={"/": "text_summary"}))
+    assert report != summary
+    prices = [price(app, path) for path in ("/x", "/other/x", "/other/daily/x", "/otherwise")]
+    assert prices == [report, summary, report, report]
+
+
+def test_the_longest_prefix_is_that_of_either_reading() -> None:
+    app = shop(offers={"/b": "daily_report", "/api/b": "text_summary"})
+    assert price(app, "/b/x", root_path="/api") == price(shop(offers={"/": "text_summary"}))
+
+
+def price(app: Any, path: str = "/x", **scope: Any) -> Any:
+    """In atomic units. Instructions differ anyway: they name the resource."""
+    instructions = json.loads(base64.b64decode(header(ask(app, path, **scope), b"payment-required")))
+    return instructions["accepts"][0]["amount"]
 
 
 def test_a_root_path_is_looked_through() -> None:
