@@ -152,6 +152,8 @@ MUTANTS = (
     Mutant("last-resort-not-on-the-disk", VOICE, "        os.fsync(file)\n", ""),
     Mutant("sockets-read-a-path-two-ways", GROUNDS, "return self.closed or self.ambiguous or", "return self.closed or",
            ("tests/doors/test_prefixes.py",)),
+    Mutant("shortest-prefix-names-the-price", GROUNDS, "max(found, key=len", "min(found, key=len", ("tests/doors/test_prefixes.py",)),
+    Mutant("flow-left-open-by-a-signal", "src/faregate/drive.py", "        del turn, answer  # an error's traceback holds this frame\n        if not paused:\n            flow.close()", "        del turn, answer"),
     Mutant("listeners-decide", VOICE, "        except Exception:\n", "        except TypeError:\n"),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("no-horizon", ROW, "now >= self.since + terms.horizon", "False"),
