@@ -322,3 +322,22 @@ def test_a_claim_can_be_begun_anew_after_a_crash_before_access(journal: AnyJourn
     clock.now += TERMS.claim_lease
     assert isinstance(journal.claim("proof", HERE), Fresh)
     assert journal.holdings(10) == []
+
+
+# When somebody else may come
+
+
+def test_who_decided_has_the_row_for_as_long_as_telling_takes(journal: AnyJournal, clock: Clock) -> None:
+    decided(journal)
+    clock.now += TERMS.completion_lease - 1
+    assert journal.due() is None
+    clock.now += 1
+    assert due(journal).outcome == GOOD
+
+
+def test_an_open_payment_is_its_payers_first_and_then_the_sweeps(journal: AnyJournal, clock: Clock) -> None:
+    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    assert journal.due() is None
+    clock.now += TERMS.claim_lease
+    assert due(journal).transaction_id == TXN
