@@ -3,10 +3,16 @@
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.houses.shared import not_run
 
 pytest_plugins = ("tests.hostile.figures",)
+
+# No example has to be done in 200 ms: the machine may be busy.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+
 NOT_RUN = "not run"
 """What a worker tells of it at its end."""
 ALONE = ("running", "kind", "stand")

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from hypothesis import settings
 
 from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
@@ -12,9 +11,6 @@ from faregate.model import Response, WireRequest
 from tests.openapi.conformance import assert_conforms
 
 from .shop import Shop
-
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
 
 
 class Switch(Emulator):

@@ -183,7 +183,7 @@ class AClock(RuleBasedStateMachine):
 
 
 TestAClock = AClock.TestCase
-TestAClock.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+TestAClock.settings = settings(max_examples=60, stateful_step_count=15)
 
 
 def test_time_ends_and_nothing_breaks(clock: WorldClock, source: Source) -> None:

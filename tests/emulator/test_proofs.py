@@ -199,7 +199,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 PATHS = st.sampled_from(sorted({path for path, _, _ in CHANGES}))
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
 def ask(proof: str | None) -> Response:

@@ -71,7 +71,7 @@ def told(story: Story) -> tuple[Register[Record], list[Record], int]:
     return register, records, now
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(STORIES, st.data())
 def test_any_page_of_any_moment_is_that_of_a_walk_over_all(story: Story, data: st.DataObject) -> None:
     register, records, now = told(story)
@@ -87,7 +87,7 @@ def test_any_page_of_any_moment_is_that_of_a_walk_over_all(story: Story, data: s
             assert register.between(start, stop, moment(tick), status) == fitting[start:stop]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(STORIES)
 def test_records_taken_over_with_their_past_are_listed_as_those_that_were_watched(
     story: Story,
