@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 
-from faregate.emulator import Revision
+from faregate.emulator import Revision, Settlement
 from faregate.emulator.tokens import TOKENS
 from tests.e2e.market import Market
 from tests.e2e.payers import Payer, Refused
@@ -111,3 +111,24 @@ def test_an_empty_purse_gets_the_instructions_again(shop: Market, payer: Payer) 
     again = decode_payment_required_header(answer.headers["PAYMENT-REQUIRED"])
     assert "enough" in (again.error or "")
     assert shop.runs("report") == 0
+
+
+def test_a_payment_that_fails_at_its_settlement_buys_nothing_and_the_next_one_does(
+    shop: Market, payer: Payer
+) -> None:
+    """The client signs once a call: what comes back is for its owner, who is told that nothing was taken."""
+    shop.emulator.settle_after("*", Settlement(after_seconds=0, to="failed"))
+
+    failed = payer.call("GET", f"{shop.seller}/report")
+
+    assert failed.status_code == 402
+    [transaction] = shop.transactions()
+    assert (transaction.status, transaction.settled_atomic) == ("failed", None)
+    assert failed.json()["transaction_id"] == transaction.id
+    assert "nothing was charged" in failed.json()["message"]
+    assert decode_payment_required_header(failed.headers["PAYMENT-REQUIRED"]).accepts
+
+    shop.emulator.settle_after("*", None)
+
+    assert payer.call("GET", f"{shop.seller}/report").status_code == 200
+    assert [one.status for one in shop.transactions()] == ["failed", "succeeded"]
