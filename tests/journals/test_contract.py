@@ -96,8 +96,9 @@ def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fence
 
 def test_work_that_started_is_never_fresh_again(journal: AnyJournal, clock: Clock) -> None:
     slow = started(journal)
+    clock.now += LEASE - 1
     assert journal.claim("proof", HERE) == InProgress()
-    clock.now += LEASE
+    clock.now += 1
     entry = owed(journal.claim("proof", HERE))
     assert (entry.transaction_id, entry.revision_id, entry.outcome, entry.waiting) == (TXN, ACR, None, False)
     assert entry.proof == "proof"
