@@ -104,7 +104,7 @@ def _watch(entry: Entry) -> Flow[Response | None]:
             return relay.already_used(entry.transaction_id)
         case Standing.AUTHORIZED:
             # Open after all: nothing of ours was started, so its payer may begin anew.
-            yield from written(Drop(entry.ticket))
+            yield from written(Drop(entry.ticket), entry.transaction_id)
             return relay.settling(entry.transaction_id)
         case Standing.UNKNOWN:
             yield from stick(entry, "the service does not know the transaction")

@@ -61,7 +61,9 @@ def settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -
         case Proven(payment_response, receipt):
             # The payment is proven, whatever the journal says now.
             yield from Tell(Settled(entry.transaction_id))
-            yield from written(Release(entry.ticket, payment_response, receipt, awaited))
+            yield from written(
+                Release(entry.ticket, payment_response, receipt, awaited), entry.transaction_id
+            )
             if awaited:
                 yield from Tell(Released(entry.transaction_id))
             return relay.release(outcome.result, payment_response)
@@ -149,7 +151,7 @@ def _hold_or_stick(entry: Entry, refusal: Denied, repeated: bool) -> Flow[None]:
 
 def stick(entry: Entry, reason: str) -> Flow[None]:
     """The sweep need not come back."""
-    yield from written(Stick(entry.ticket, reason))
+    yield from written(Stick(entry.ticket, reason), entry.transaction_id)
     yield from _tell_stuck(entry, reason)
 
 
@@ -160,19 +162,19 @@ def _tell_stuck(entry: Entry, reason: str) -> Flow[None]:
 
 def close(entry: Entry, code: str) -> Flow[None]:
     """Nothing was charged, for certain."""
-    yield from written(Close(entry.ticket))
+    yield from written(Close(entry.ticket), entry.transaction_id)
     yield from Tell(PaymentFailed(entry.transaction_id, code))
 
 
 def close_as_paid(entry: Entry) -> Flow[None]:
     """It was charged, and there is nothing to hand out: whoever paid must not be asked to pay again."""
-    yield from written(Close(entry.ticket, paid=True))
+    yield from written(Close(entry.ticket, paid=True), entry.transaction_id)
     yield from Tell(Settled(entry.transaction_id))
 
 
-def written(step: Drop | Release | Stick | Close) -> Flow[None]:
+def written(step: Drop | Release | Stick | Close, transaction_id: str | None = None) -> Flow[None]:
     """Write what the payer's answer does not depend on."""
     try:
         yield from step
     except Exception as error:
-        yield from Note(f"the journal missed {type(step).__name__}: {error}")
+        yield from Note(f"the journal missed {type(step).__name__}: {error}", transaction_id)

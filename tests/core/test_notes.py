@@ -22,6 +22,7 @@ from faregate.steps import (
     Flow,
     Hold,
     Note,
+    Release,
     RunWork,
     Start,
     Stick,
@@ -35,6 +36,7 @@ from tests.core.play import (
     NOTE,
     OFFER,
     PAID,
+    RECEIPT,
     TICKET,
     TXN,
     WORKED,
@@ -48,6 +50,7 @@ from tests.core.play import (
 from tests.core.test_flow import BACK, HELD, PAUSES, PENDING, SALVAGED, STANDING, WAITING
 
 DISK = Raise(JournalError("disk full"))
+FULL = Raise(JournalError("no space"))
 BEGUN = BEGINNING[:3]
 FAILURE = Failed("handler_error")
 REPORTED = replace(ENTRY, outcome=FAILURE)
@@ -101,6 +104,25 @@ OF_A_TRANSACTION: dict[str, Case] = {
         (STANDING, Standing.PENDING),
         (Hold(TICKET), DISK),
         NOTE,
+    ),
+    "the journal missed Release: disk full": served(
+        *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response, RECEIPT, True), DISK), NOTE
+    ),
+    "the journal missed Close: disk full": swept(
+        WAITING, (STANDING, Standing.FAILED), (Close(TICKET), DISK), NOTE
+    ),
+    "the journal missed Close: no space": swept(
+        WAITING, (STANDING, Standing.SUCCEEDED), NOTE, (Close(TICKET, paid=True), FULL), NOTE
+    ),
+    "the journal missed Stick: disk full": swept(
+        WAITING,
+        (STANDING, Standing.UNKNOWN),
+        (Stick(TICKET, "the service does not know the transaction"), DISK),
+        NOTE,
+        NOTE,
+    ),
+    "the journal missed Drop: disk full": swept(
+        WAITING, (STANDING, Standing.AUTHORIZED), (Drop(TICKET), DISK), NOTE
     ),
     "the service settled a payment that was reported as failed": swept(
         REPORTED,
