@@ -87,8 +87,7 @@ def page(_page: Page, url: str, world: str, emulator: Emulator) -> Iterator[Page
     expect(_page).to_have_title(f"{world} · faregate emulator")
     _page.locator("#link.live").wait_for()
     yield _page
-    _page.goto(f"{url}/#main")
-    expect(_page).to_have_title("main · faregate emulator")
+    _page.goto("about:blank")
     for event, hear in hears.items():
         _page.remove_listener(event, hear)
     assert [one for one in asked if not one.startswith(f"{url}/")] == []

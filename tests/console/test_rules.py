@@ -78,6 +78,8 @@ def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buyi
     page.get_by_role("button", name="Change how it ends").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#add-rule [name=measure]")).to_be_focused()
+    expect(page.locator("#add-rule [name=measure]")).to_be_in_viewport()
+    expect(page.locator("#add-rule [name=target]")).to_have_value(bought.id)
     for _ in range(4):
         page.keyboard.press("ArrowDown")
     buying.buy("slow")  # the choices are drawn again
@@ -107,6 +109,8 @@ def test_a_form_belongs_to_its_world(page: Page, emulator: Emulator) -> None:
     page.locator("#world").select_option("main")
     expect(page.locator("#add-rule [name=measure]")).to_have_value("at_once")
     expect(page.locator("#add-rule [name=target]")).to_have_value("")
+    expect(page.locator("#rule-part")).not_to_have_attribute("open", "")
+    page.locator("#rule-part summary").click()
     expect(page.locator("#add-rule [name=via]")).to_be_hidden()
 
 

@@ -24,7 +24,10 @@ function arrive() {
 function go(world, data) {
 	if (world === known.world && data === known.environment) return;
 	close();
-	for (const form of document.forms) form.reset();
+	for (const form of document.forms) {
+		form.reset();
+		form.closest("details")?.removeAttribute("open");
+	}
 	location.hash = data === "test" ? world : `${world}/${data}`;
 	document.title = `${world} · faregate emulator`;
 	linked("connecting");
@@ -84,10 +87,10 @@ function again() {
 	else if (open) detail.draw(open);
 }
 
-/** How the payment of the open transaction ends. */
+/** How the payment of the open transaction ends. It is closed last: then the focus is where it is to stay. */
 function arrange(id) {
-	if (narrow.matches) close();
 	rules.ask(id);
+	if (narrow.matches) close();
 }
 
 function close() {

@@ -55,10 +55,12 @@ const remove = (target, own) =>
 		? put(target, own, "It ends as at first.")
 		: attempt("DELETE", `settlements/${encodeURIComponent(target)}`, undefined, "The rule is gone.");
 
-/** For this transaction, with the keyboard there. */
+/**
+ * For the open transaction, with the keyboard there. Nothing in the form may change between its unfolding and
+ * the focus: Chromium (156) would leave it out of sight.
+ */
 export function ask(id) {
 	$("rule-part").open = true;
-	draw(id);
 	form.elements.target.value = id;
 	form.elements.measure.focus();
 }
