@@ -35,8 +35,15 @@ from tests.servers import serving, serving_on_trio
 CONTENT = "paid content"
 
 
-def a_paywall(emulator: Emulator | None = None, **settings: Any) -> Paywall:
-    transport: Any = EmbeddedTransport(emulator or Emulator())
+class SlowToComplete(EmbeddedTransport):
+    async def asend(self, method: str, url: str, *rest: Any) -> Any:
+        if url.endswith("/complete"):
+            await anyio.sleep(0.4)
+        return await super().asend(method, url, *rest)
+
+
+def a_paywall(emulator: Emulator | None = None, *, slow: bool = False, **settings: Any) -> Paywall:
+    transport: Any = (SlowToComplete if slow else EmbeddedTransport)(emulator or Emulator())
     return Paywall(
         base_url="http://service.example",
         api_key="svc_test_emulator",
@@ -187,12 +194,6 @@ def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(shop: Shop) -> N
 def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool) -> None:
     """A time limit inside the app, while the payment is taken: the payer still gets the answer."""
 
-    class Slow(EmbeddedTransport):
-        async def asend(self, method: str, url: str, *rest: Any) -> Any:
-            if url.endswith("/complete"):
-                await asyncio.sleep(0.4)
-            return await super().asend(method, url, *rest)
-
     class Impatient:
         def __init__(self, app: Any) -> None:
             self.app = app
@@ -202,13 +203,31 @@ def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool)
                 with contextlib.nullcontext() if native else anyio.fail_after(0.2):
                     await self.app(scope, receive, send)
 
-    transport: Any = Slow(Emulator())
-    address, key = "http://service.example", "svc_test_emulator"
-    paywall = Paywall(base_url=address, api_key=key, environ={}, transport=transport)
-    layers = [Middleware(PaywallMiddleware, paywall=paywall), Middleware(Impatient)]
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True)), Middleware(Impatient)]
     with calling(Starlette(routes=[Route("/", report)], middleware=layers)) as http:
         response = buy(http, "/")
     assert (response.text, "payment-response" in response.headers) == (CONTENT, True)
+
+
+@pytest.mark.parametrize("serve", [serving, serving_on_trio])
+def test_the_time_of_the_work_does_not_limit_the_report_of_its_failure(serve: Any) -> None:
+    """Else its payer would hear that the payment is unsure, and the framework nothing of the error."""
+    heard: list[Exception] = []
+
+    @paid("daily_report", max_work_seconds=0.2)
+    async def failing(request: Request) -> Response:
+        raise LookupError("no content")
+
+    async def answered(_request: Request, error: Exception) -> Response:
+        heard.append(error)
+        return PlainTextResponse("our own page", 500)
+
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True))]
+    app = Starlette(routes=[Route("/", failing)], middleware=layers, exception_handlers={500: answered})
+    with serve(app) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        response = buy(http, "/")
+    assert (response.status_code, response.text) == (500, "our own page")
+    assert [str(error) for error in heard] == ["no content"]
 
 
 def test_free_streams_end_when_their_reader_leaves(shop: Shop) -> None:
