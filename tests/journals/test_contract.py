@@ -94,6 +94,14 @@ def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fence
     assert journal.start(quick, TXN, ACR, WORK_SECONDS)
 
 
+def test_who_comes_late_does_not_start_work_that_runs(journal: AnyJournal, clock: Clock) -> None:
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    quick = started(journal)
+    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(quick, GOOD)
+
+
 def test_work_that_started_is_never_fresh_again(journal: AnyJournal, clock: Clock) -> None:
     slow = started(journal)
     clock.now += LEASE - 1

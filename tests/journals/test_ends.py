@@ -155,6 +155,14 @@ def test_a_second_transaction_of_one_proof_is_an_error(journal: AnyJournal, cloc
         journal.start(quick, OTHER_TXN, ACR, WORK_SECONDS)
 
 
+def test_a_payment_that_is_watched_is_not_forgotten_for_another(journal: AnyJournal, clock: Clock) -> None:
+    quick = overtaken(journal, clock)
+    with pytest.raises(JournalError, match="another transaction"):
+        journal.wait(quick, OTHER_TXN, ACR)
+    clock.now += TERMS.claim_lease
+    assert due(journal).transaction_id == TXN
+
+
 def test_who_drops_a_claim_learns_whether_it_was_his(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
@@ -164,6 +172,7 @@ def test_who_drops_a_claim_learns_whether_it_was_his(journal: AnyJournal, clock:
     again = fresh(journal.claim("proof", HERE))
     assert not journal.start(quick, TXN, ACR, WORK_SECONDS)
     assert not journal.drop(again)  # a transaction is known by now, and its payer is not asked to pay again
+    assert not journal.drop(fresh(journal.claim("proof", HERE)))  # and may come back at once
     alone = fresh(journal.claim("another", HERE))
     assert journal.drop(alone)
     assert not journal.drop(alone)
@@ -252,6 +261,40 @@ def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock:
     clock.now += 10**9
     assert journal.due() is None
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
+
+
+@pytest.mark.parametrize(("age", "open_still"), [(TERMS.horizon - 1, True), (TERMS.horizon, False)])
+def test_the_horizon_is_as_far_as_it_says(
+    journal: AnyJournal, clock: Clock, age: float, open_still: bool
+) -> None:
+    ticket = decided(journal)
+    clock.now += age
+    assert journal.hold(ticket) is open_still
+
+
+def test_why_it_is_stuck_stays_known_beyond_the_horizon(journal: AnyJournal, clock: Clock) -> None:
+    stuck(journal)
+    clock.now += TERMS.horizon
+    assert not journal.hold(owed(journal.claim("proof", HERE)).ticket)
+    [holding] = journal.holdings(10)
+    assert holding.reason == "refused"
+
+
+def test_it_is_held_as_often_as_it_takes(journal: AnyJournal, clock: Clock) -> None:
+    assert journal.hold(decided(journal))
+    for _ in range(40):
+        clock.now += 1.25 * TERMS.longest_pause
+        assert journal.hold(due(journal).ticket)
+
+
+def test_rows_that_were_held_together_come_back_one_by_one(journal: AnyJournal, clock: Clock) -> None:
+    for number in range(8):
+        ticket = started(journal, f"proof {number}", f"{TXN[:-1]}{number}")
+        assert journal.decide(ticket, GOOD)
+        assert journal.hold(ticket)
+    pauses = {holding.due_at - clock.now for holding in journal.holdings(10)}
+    assert len(pauses) > 4
+    assert all(0.75 * TERMS.first_pause <= pause <= 1.25 * TERMS.first_pause for pause in pauses)
 
 
 def test_a_stale_ticket_sticks_nothing(journal: AnyJournal, clock: Clock) -> None:

@@ -9,7 +9,7 @@ from faregate.model import Response, Succeeded
 from faregate.records import Again, Fresh
 from tests.core.play import ACR, RECEIPT
 from tests.journals.kinds import Clock
-from tests.journals.test_contract import HERE, fresh, started
+from tests.journals.test_contract import HERE, LEASE, fresh, owed, started
 
 
 def test_it_refuses_rather_than_evicts_when_full() -> None:
@@ -33,6 +33,20 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
     journal.release(ticket, "cGFpZA==", RECEIPT, True)
     assert isinstance(journal.claim("proof", HERE), Again)
     clock.now += Terms().redelivery_window
+    assert isinstance(journal.claim("two", HERE), Fresh)
+
+
+def test_only_a_row_that_is_closed_gives_its_room_back() -> None:
+    clock = Clock()
+    journal = MemoryJournal(max_bytes=10, clock=clock)
+    stale = started(journal)
+    journal.decide(stale, Succeeded(Response(200, (), b"x" * 10)))
+    clock.now += LEASE
+    taken = owed(journal.claim("proof", HERE))
+    journal.close(stale, False)
+    with pytest.raises(JournalFull):
+        journal.claim("two", HERE)
+    journal.close(taken.ticket, False)
     assert isinstance(journal.claim("two", HERE), Fresh)
 
 
