@@ -122,6 +122,25 @@ def test_no_work_starts_for_a_payment_that_settles_without_us(journal: AnyJourna
     assert not journal.drop(quick)
 
 
+def test_a_watched_payment_belongs_to_one_row(journal: AnyJournal, clock: Clock) -> None:
+    ticket = started(journal)
+    twin = fresh(journal.claim("the same payment, encoded anew", HERE))
+    journal.wait(twin, TXN, ACR)
+    fresh(journal.claim("the same payment, encoded anew", HERE))
+    assert [holding.state for holding in journal.holdings(10)] == ["running"]
+    assert journal.decide(ticket, GOOD)
+
+
+def test_who_learns_of_a_payment_when_it_is_over_opens_nothing(journal: AnyJournal, clock: Clock) -> None:
+    slow = fresh(journal.claim("proof", HERE))
+    clock.now += TERMS.claim_lease
+    released(journal)
+    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    journal.wait(slow, TXN, ACR)
+    assert journal.holdings(10) == []
+    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+
+
 def test_who_learns_the_same_gives_the_row_back(journal: AnyJournal, clock: Clock) -> None:
     quick = overtaken(journal, clock)
     journal.wait(quick, TXN, ACR)
@@ -144,6 +163,26 @@ def test_an_id_that_cannot_be_remembered_is_an_error(journal: AnyJournal, clock:
         journal.start(gone, TXN, ACR, WORK_SECONDS)
     with pytest.raises(JournalError, match="gone"):
         journal.wait(gone, TXN, ACR)
+
+
+def test_what_is_written_of_a_row_that_is_gone_is_no_error(journal: AnyJournal) -> None:
+    """It owed nothing, or it would be here."""
+    gone = fresh(journal.claim("proof", HERE))
+    journal.drop(gone)
+    assert journal.hold(gone)
+    journal.stick(gone, "refused")
+    journal.close(gone, True)
+    journal.release(gone, "cGFpZA==", RECEIPT, True)
+    assert not journal.decide(gone, GOOD)
+    assert journal.holdings(10) == []
+
+
+def test_a_row_that_is_forgotten_lets_its_transaction_go(journal: AnyJournal, clock: Clock) -> None:
+    released(journal)
+    clock.now += TERMS.redelivery_window
+    fresh(journal.claim("proof", HERE))
+    twin = fresh(journal.claim("the same payment, encoded anew", HERE))
+    assert journal.start(twin, TXN, ACR, WORK_SECONDS)
 
 
 def test_a_second_transaction_of_one_proof_is_an_error(journal: AnyJournal, clock: Clock) -> None:
@@ -356,6 +395,7 @@ def test_people_take_what_nobody_else_has(journal: AnyJournal, clock: Clock) -> 
 
 def test_people_are_not_shown_what_is_settled_or_unheard_of(journal: AnyJournal, clock: Clock) -> None:
     released(journal)
+    clock.now += LEASE
     assert (journal.holdings(10), journal.holding(TXN), journal.take(TXN)) == ([], None, None)
     assert (journal.holding(OTHER_TXN), journal.take(OTHER_TXN)) == (None, None)
 

@@ -120,6 +120,17 @@ def test_a_write_that_was_overtaken_is_judged_anew(open_one: Open, monkeypatch: 
     assert record_of(journal)["state"] == "ok"
 
 
+def test_who_is_late_does_not_write_what_a_sweep_has_taken(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = open_one()
+    ticket = started(journal)
+    clock.now += LEASE
+    taken_over(journal, monkeypatch, lambda: open_one().due())
+    assert not journal.decide(ticket, GOOD)
+    assert record_of(journal)["state"] == "running"
+
+
 def test_a_claim_that_was_overtaken_is_read_anew(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_one()
     taken_over(journal, monkeypatch, lambda: fresh(open_one().claim("proof", HERE)))
@@ -203,7 +214,9 @@ def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Ope
         assert journal.due() is None  # it was put off
         journal.decide(entry.ticket, GOOD)
         journal.close(entry.ticket, False)
-        clock.now += TERMS.longest_pause
+        clock.now += TERMS.longest_pause - 1
+        assert journal.due() is None
+        clock.now += 1
 
 
 @pytest.mark.parametrize("keys", [[], [b"short"], [KEY, b"short"]])
