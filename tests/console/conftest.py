@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from faregate.emulator import Emulator
+from faregate.emulator.control import feed
 from faregate.emulator.server import serve
 from faregate.emulator.worlds import Worlds
 from tests.houses.shared import need
@@ -24,6 +25,14 @@ def browser() -> Iterator[Browser]:
     need("chromium", CHROMIUM_MISSING)
     with chromium() as found:
         yield found
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _looks() -> Iterator[None]:
+    """The feed looks more often than for a person: a test that waits for a page does not wait for the next look."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(feed, "LOOK_SECONDS", 0.04)
+        yield
 
 
 @pytest.fixture(scope="package")

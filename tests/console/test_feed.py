@@ -11,10 +11,12 @@ import httpx
 import pytest
 
 from faregate.emulator import Emulator, Settlement
-from faregate.emulator.control import feed
+from faregate.emulator.control import feed, threads
+from faregate.emulator.faults import Fault
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
 from faregate.emulator.worlds import Worlds
+from faregate.model import WireRequest
 from tests.emulator.sellers import Seller
 
 from .buying import Buying
@@ -92,6 +94,31 @@ def test_the_402_is_that_of_the_purchase(url: str, world: str, buying: Buying) -
     assert told[unasked.id]["asked"] is None
 
 
+def test_an_older_purchase_has_its_402_and_its_faults_too(url: str, world: str, buying: Buying) -> None:
+    """A page begins with the last 300 calls."""
+    bought = buying.authorize()
+    buying.emulator.faults.add(Fault(kind="status", status=503, operation="complete"))
+    buying.complete(bought)
+    buying.complete(bought)
+    for _ in range(threads.PIECE + 1):
+        buying.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
+    with followed(url, world) as events:
+        _, data = next(events)
+    assert len(data["calls"]) == 300
+    told = data["transactions"][0]
+    assert (told["asked"]["number"], told["calls"], told["faults"]) == (1, [2, 3, 4], ["status-1"])
+
+
+def test_a_call_that_was_undone_belongs_to_nothing(url: str, world: str, buying: Buying) -> None:
+    buying.emulator.snapshot("before")
+    instructions = buying.ask()
+    buying.emulator.restore("before")
+    buying.pay(instructions)
+    with followed(url, world) as events:
+        told = until(events, "transactions")[0]
+    assert (told["asked"], told["calls"]) == (None, [2])
+
+
 def test_what_falls_due_is_told_though_nobody_calls(
     url: str, world: str, buying: Buying, emulator: Emulator
 ) -> None:
@@ -167,8 +194,7 @@ def test_a_large_world_is_told_by_its_newest_and_its_sums() -> None:
         assert ended == data["counts"]["succeeded"] + data["counts"]["failed"]
         assert int(data["money"]["revenue"]["USDC"]) == 10_000 * data["counts"]["succeeded"]
         seller.sell()
-        _, change = next(events)
-        assert len(change["transactions"]) == 1
+        assert len(until(events, "transactions")) == 1
 
 
 def test_an_idle_world_says_only_that_it_is_there(

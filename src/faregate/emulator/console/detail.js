@@ -173,8 +173,9 @@ function pairs(given) {
 function calls(one) {
 	const numbers = one.asked ? [one.asked.number, ...one.calls] : one.calls;
 	const found = numbers.map(number => known.calls.get(number)).filter(Boolean);
+	const missing = numbers.length - found.length;
 	return [
-		el("h3", {text: found.length ? "Calls" : "Its calls are no longer remembered here"}),
+		el("h3", {text: missing ? `Calls, without ${missing} that are no longer remembered here` : "Calls"}),
 		...found.map(call => callPart(call))
 	];
 }

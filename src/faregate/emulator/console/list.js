@@ -77,10 +77,8 @@ function fill(one) {
 
 /** Why the work failed, and the faults that struck its calls. */
 function struck(one) {
-	const names = one.calls.map(number => known.calls.get(number)?.fault);
-	return [...new Set([one.completed?.failure_code, ...names])]
-		.filter(Boolean)
-		.map(name => span("tag broken", name));
+	const names = new Set([one.completed?.failure_code, ...one.faults].filter(Boolean));
+	return [...names].map(name => span("tag broken", name));
 }
 
 /** Each leg is as long as the root of its time: short ones can still be read. */

@@ -25,8 +25,13 @@ _LONGEST_BODY: Final = 4096
 _NAMES: Final = {payer.address.lower(): payer.name for payer in TEST_PAYERS.values()}
 
 
-def transaction(record: TransactionRecord, asked: Json | None, calls: Sequence[int]) -> Json:
-    """`asked` is the 402 before it, `calls` the numbers of its calls, oldest first."""
+def transaction(
+    record: TransactionRecord, asked: Json | None, calls: Sequence[tuple[int, str | None]]
+) -> Json:
+    """`asked` is the 402 before it; `calls` are numbers, each with the fault that struck it, oldest first.
+
+    All that a row shows is here: a page has not all the calls.
+    """
     terms, resource = record.sale.terms, record.sale.request.resource
     return {
         "id": record.id,
@@ -44,7 +49,8 @@ def transaction(record: TransactionRecord, asked: Json | None, calls: Sequence[i
         "submitted_at": _moment(record.submitted_at),
         "history": [[_moment(at), status] for at, status in record.history],
         "asked": asked,
-        "calls": list(calls),
+        "calls": [number for number, _ in calls],
+        "faults": list(dict.fromkeys(fault for _, fault in calls if fault)),
         "completed": _completed(record.accepted),
         "rule": _rule(record.plan),
         "reads": record.reads,

@@ -1,11 +1,11 @@
 """Which calls belong to which transaction, and the 402 that came before it. Pure.
 
 The first call of a purchase names neither payer nor transaction. The one taken for it is the newest 402
-for the same resource that no other purchase claims.
+for the same resource that no other purchase claims. What was undone belongs to nothing.
 """
 
 from collections import deque
-from itertools import dropwhile
+from itertools import dropwhile, islice
 from typing import Any, Final
 
 from faregate.emulator.control import picture
@@ -16,20 +16,27 @@ from faregate.model import header_values
 
 SHOWN: Final = 300
 """Calls that a page begins with."""
+PIECE: Final = 500
+"""Calls that are read at one look."""
 KEPT: Final = 1_000
 """Transactions whose calls are remembered, and unclaimed 402s."""
+
 _OF_ONE: Final = 50
 
 Json = dict[str, Any]
+Struck = tuple[int, str | None]
+"""The number of a call, and the name of the fault that struck it."""
 
 
 class Threads:
-    """Reads the diary on, from where it was last."""
+    """Reads all of the diary, and on from where it was last."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._read = 0
-        self._calls: dict[str, deque[int]] = {}
+        self._new: deque[RecordedCall] = deque(maxlen=SHOWN)
+        self._touched: set[str] = set()
+        self._calls: dict[str, deque[Struck]] = {}
         self._asked: dict[str, Json] = {}
         self._unclaimed: deque[RecordedCall] = deque(maxlen=KEPT)
 
@@ -37,37 +44,39 @@ class Threads:
         """False if the diary began anew."""
         return diary.count >= self._read
 
-    def of(self, transaction: str) -> tuple[Json | None, list[int]]:
-        """Its 402 and the numbers of its calls, oldest first."""
+    def of(self, transaction: str) -> tuple[Json | None, list[Struck]]:
+        """Its 402 and its calls, oldest first."""
         return self._asked.get(transaction), list(self._calls.get(transaction, ()))
 
-    def read(self, diary: Diary) -> tuple[list[Json], set[str]]:
-        """The calls since the last time as the page shows them, and the transactions they are about."""
-        entries: list[Json] = []
-        touched: set[str] = set()
-        for call in self._since(diary):
-            facts = call.facts
-            if (facts.environment or "test") == self._environment:
-                entries.append(picture.call(call, facts))
-                self._follow(call, facts)
-                touched.update(() if facts.transaction is None else (facts.transaction,))
-        return entries, touched
-
-    def _since(self, diary: Diary) -> list[RecordedCall]:
-        first = max(self._read, diary.count - SHOWN)
+    def take_in(self, diary: Diary) -> bool:
+        """The next piece; False if that was not all."""
         if self._read == diary.count:
-            return []
-        self._read = diary.count
-        return list(dropwhile(lambda call: call.number <= first, diary))
+            return True
+        for call in islice(dropwhile(lambda one: one.number <= self._read, diary), PIECE):
+            self._read = call.number
+            if (call.facts.environment or "test") == self._environment:
+                self._new.append(call)
+                self._follow(call, call.facts)
+        return self._read == diary.count
+
+    def news(self) -> tuple[list[Json], set[str]]:
+        """The newest calls since the last time as the page shows them, and the transactions they are about."""
+        calls, touched = [picture.call(one, one.facts) for one in self._new], self._touched
+        self._new.clear()
+        self._touched = set()
+        return calls, touched
 
     def _follow(self, call: RecordedCall, facts: Facts) -> None:
+        if call.undone:
+            return
         if facts.operation == "access" and call.status == 402 and not _proofs(call):
             self._unclaimed.append(call)
         if facts.transaction is None:
             return
         if facts.operation == "access" and facts.transaction not in self._calls:
             self._claim(call, facts.transaction)
-        self._calls.setdefault(facts.transaction, deque(maxlen=_OF_ONE)).append(call.number)
+        self._calls.setdefault(facts.transaction, deque(maxlen=_OF_ONE)).append((call.number, call.fault))
+        self._touched.add(facts.transaction)
         while len(self._calls) > KEPT:
             oldest = next(iter(self._calls))
             del self._calls[oldest]

@@ -39,11 +39,11 @@ class Watch:
         """
         story = self._current(service.books[self._environment], diary)
         now = story.books.timeline.now()
-        if not story.take_in(now):
+        if not (story.take_in(now) and self._threads.take_in(diary)):
             return None
         whole = {} if self._told else {"whole": True}
         parts = {**_sections(story, now), "about": _about(service, self._environment)}
-        return {**whole, **self._news(story, diary), **self.changed(parts)}
+        return {**whole, **self._news(story), **self.changed(parts)}
 
     def changed(self, sections: Json) -> Json:
         """Those of these parts that differ from what was told last."""
@@ -56,8 +56,8 @@ class Watch:
             self._story, self._threads, self._told = Story(books), Threads(self._environment), {}
         return self._story
 
-    def _news(self, story: Story, diary: Diary) -> Json:
-        calls, touched = self._threads.read(diary)
+    def _news(self, story: Story) -> Json:
+        calls, touched = self._threads.news()
         moved = {record.id: record for record in (*story.moved(), *story.shown_of(touched))}
         records = sorted(moved.values(), key=lambda one: one.number)
         entries = [picture.transaction(one, *self._threads.of(one.id)) for one in records]
