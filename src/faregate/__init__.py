@@ -4,6 +4,20 @@ A seller puts `faregate.fastapi`, `faregate.starlette` or `faregate.asgi` in fro
 talk to the service with `MerchantClient` or `AsyncMerchantClient`; `faregate.emulator` is the whole
 service on one machine. Importing this package loads no framework, and each name only when it is asked
 for: pytest imports it at every start, for its plugin.
+
+A map of the modules; a paid request goes from the doors down to the values.
+
+doors       asgi, wsgi, starlette, fastapi, flask/, django/: convert once in, once out, and decide nothing
+the gate    gate, curtain, held, grounds, scopes, environs, detached, openapi
+the shop    paywall, settings, catalog, loading, payment
+the story   flow, settle, redeem, steps, drive: told once, touching nothing
+judgement   relay, usage, proof
+the world   world, ports, voice, merchant/, journals/
+values      model, answers, records, events, errors
+left open   sweeping, walk, lifespan, desk, holds, holdings, ending
+what sells  inventory/, fronts, stock, routes
+commands    cli, pay/, probe/
+for tests   emulator/, testing/, pytest_plugin
 """
 
 from importlib import import_module
