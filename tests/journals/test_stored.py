@@ -15,7 +15,7 @@ from faregate.journals.terms import Terms
 from faregate.model import Failed, Response, Succeeded
 from faregate.records import Again, Fresh, InProgress, Spent
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, tamper
+from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, sqlite, tamper
 from tests.journals.test_contract import (
     GOOD,
     HERE,
@@ -172,6 +172,21 @@ def taken_over(journal: StoredJournal, monkeypatch: pytest.MonkeyPatch, act: Cal
     monkeypatch.setattr(journal._shelf, "find", find_and_be_late)
 
 
+def test_what_must_not_be_lost_is_forced_to_the_disk(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That work starts, what it gave, that a payment is watched: a power cut takes none of them."""
+    journal = open_one()
+    replace, forced = journal._shelf.replace, []
+
+    def watched(key: bytes, stamp: int, changes: Any, durable: bool) -> bool:
+        forced.extend([changes["state"]] if durable else [])
+        return replace(key, stamp, changes, durable)
+
+    monkeypatch.setattr(journal._shelf, "replace", watched)
+    decided(journal)
+    journal.wait(fresh(journal.claim("another", HERE)), OTHER_TXN, ACR)
+    assert forced == ["running", "ok", "waiting"]
+
+
 def test_endless_overtaking_is_an_error(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_one()
     ticket = started(journal)
@@ -250,15 +265,40 @@ def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, 
         journal.claim("another" if here == there else "proof", HERE)
 
 
-def test_a_result_that_was_changed_does_not_open(open_one: Open) -> None:
+@pytest.mark.parametrize(
+    "change", [lambda sealed: sealed[:-1] + bytes([sealed[-1] ^ 1]), lambda sealed: sealed[:9]]
+)
+def test_a_result_that_was_changed_does_not_open(open_one: Open, change: Callable[[Any], bytes]) -> None:
     journal = open_one()
     released(journal)
     record = record_of(journal)
-    assert record["result"] is not None
-    changed = record["result"][:-1] + bytes([record["result"][-1] ^ 1])
-    tamper(journal, record, {"result": changed})
-    with pytest.raises(JournalUnreadable, match="result"):
+    tamper(journal, record, {"result": change(record["result"])})
+    with pytest.raises(JournalUnreadable, match="the result of a journal row was changed"):
         journal.claim("proof", HERE)
+
+
+EARLIER = {
+    "key": "c095abb39a9a9832e2176f935fcdd5ba7439bc8ef8b504c17152a07b287aecf6",
+    "proof": "c5f998ca8d42b81268a9758de1b38ee3204f3ab2b9bccb779eeeb18820c6e85cf08f87983753a3b6a4",
+    "result": "c5f998ca8d42b812afec7df5e60bbb43e5e67587da7f0c5a87faeb5a2a54be2bc3936880fe5321068add627280a7"
+    "fbdcae3a86a4ee4d38c3f81e300d514ea70d497d14cb10938d4360e7ed2c120e821c672af45da19c1a71c3faa87c64d65a22eb"
+    "ca353b2e6c4f8ba197f2ad441a1ab3ef66acaf5886573c9fe6f3382c732043d6b2a1d32535",
+}
+
+
+def test_what_was_sealed_before_an_upgrade_is_found_and_opens_after_it(tmp_path: Path, clock: Clock) -> None:
+    """Another derivation or form, and all that is owed would be lost, and used proofs taken for new ones."""
+    sealed = {name: bytes.fromhex(value) for name, value in EARLIER.items()}
+    journal = sqlite(tmp_path, clock)
+    decided(journal)
+    record = record_of(journal)
+    assert record["key"] == sealed.pop("key")
+    assert record["request"] == "0e25a623700bc4d3fdd972df59c61255551cad709f0828931a168aa1a7fd9e4a"
+    tamper(journal, record, sealed)
+    clock.now += LEASE
+    entry = owed(journal.claim("proof", HERE))
+    assert (entry.proof, entry.outcome) == ("proof", GOOD)
+    done_with(journal)
 
 
 @pytest.mark.parametrize("changes", [{"state": "novel"}, {"result": b"{}"}, {"result": b'{"status":200}'}])
