@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package", autouse=True)
 def _looks() -> Iterator[None]:
-    """The feed looks more often than for a person: a test that waits for a page does not wait for the next look."""
+    """The feed looks more often than for a person: no test waits long for the next look."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(feed, "LOOK_SECONDS", 0.04)
         yield

@@ -6,13 +6,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from faregate.emulator import World
+from faregate.emulator.worlds import Worlds
 from tests.houses.shared import need
 
 from .browser import CURL_MISSING
 from .buying import Buying
+
+
+OWN = """
+keys = [{ key = "svc_test_own" }]
+resources = [{ key = "text_summary", name = "A longer summary", revisions = [{ amount = 20_000 }] }]
+"""
+CONFTEST = f"""
+import pytest
+from faregate.emulator import World
+
+@pytest.fixture(scope="session")
+def emulator_world():
+    return World.from_toml({OWN!r})
+"""
 
 
 def copied(page: Page, identifier: str, button: str) -> str:
@@ -82,8 +99,24 @@ def test_curl_makes_a_call_again(page: Page, buying: Buying) -> None:
     assert last.request.body == first.request.body
 
 
-def test_a_pytest_case_tells_the_same_story(page: Page, buying: Buying, tmp_path: Path) -> None:
-    """Taken at once, late, not at all, still open, ended by hand; work that failed, and reported values."""
+def case_of_another_world(page: Page, worlds: Worlds, url: str) -> str:
+    with httpx.Client(base_url=f"{url}/merchant/v1", trust_env=False) as http:
+        http.headers["Authorization"] = "Bearer svc_test_world_own"
+        identifier = Buying(http, worlds.open("own", world=World.from_toml(OWN))).buy()
+    page.locator("#world").select_option("own")
+    case = copied(page, identifier, "Copy as pytest case")
+    worlds.drop("own")
+    assert "# The built-in world does not sell this" in case
+    return case
+
+
+def test_a_pytest_case_tells_the_same_story(
+    page: Page, buying: Buying, worlds: Worlds, url: str, tmp_path: Path
+) -> None:
+    """Taken at once, late, not at all, still open, ended by hand; work that failed, and reported values.
+
+    That of another world fails without it, and passes with it.
+    """
     emulator = buying.emulator
     metered = buying.authorize("good", "token_meter")
     buying.complete(metered, values={"input_tokens": "812"})
@@ -101,19 +134,16 @@ def test_a_pytest_case_tells_the_same_story(page: Page, buying: Buying, tmp_path
     for number, identifier in enumerate(stories):
         case = copied(page, identifier, "Copy as pytest case")
         (tmp_path / f"test_{number}.py").write_text(case)
+        assert "emulator_world" not in case
     (tmp_path / "test_other.py").write_text(case.replace("== before", "!= before"))
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            str(tmp_path),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert f"1 failed, {len(stories)} passed" in result.stdout, result.stdout
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "conftest.py").write_text(CONFTEST)
+    case = case_of_another_world(page, worlds, url)
+    (own / "test_with_its_world.py").write_text(case)
+    (tmp_path / "test_without_it.py").write_text(case)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert f"2 failed, {len(stories) + 1} passed" in result.stdout, result.stdout
+    for name in ("test_other.py", "test_without_it.py"):
+        assert f"FAILED {name}" in result.stdout

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from faregate.emulator.books import Books
+from faregate.emulator.catalog import Listing
 from faregate.emulator.control.headers import answered_of, asked_of, promise, proof_of
 from faregate.emulator.control.tally import Tally
 from faregate.emulator.diary import RecordedCall
@@ -18,10 +19,12 @@ from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.state import STATUSES, PayerRecord, TransactionRecord
 from faregate.emulator.tokens import CURRENCIES, TOKENS
+from faregate.emulator.world import World
 from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest
 
 Json = dict[str, Any]
 _LONGEST_BODY: Final = 4096
+_BUILT_IN: Final = {one.key: one for one in World.builtin().resources}
 _NAMES: Final = {payer.address.lower(): payer.name for payer in TEST_PAYERS.values()}
 
 
@@ -40,6 +43,7 @@ def transaction(
         "payer": record.payer.identifier,
         "payer_name": _NAMES.get(record.payment.payer),
         "resource": record.sale.listing.plan.key,
+        "built_in": _is_built_in(record.sale.listing),
         "url": resource.url,
         "description": resource.description,
         "revision_id": record.sale.revision.id,
@@ -114,6 +118,12 @@ def money(tally: Tally) -> Json:
         "seconds": tally.seconds,
         "intervals": [[second, one.succeeded, one.failed, _strings(one.settled)] for second, one in tally],
     }
+
+
+def _is_built_in(listing: Listing) -> bool:
+    """Whether an emulator that is given nothing sells this, as it is sold here."""
+    plan = listing.plan
+    return plan == _BUILT_IN.get(plan.key) and len(listing.revisions) == len(plan.revisions)
 
 
 def _rule(plan: Settlement | None) -> Json | None:

@@ -60,7 +60,7 @@ class Threads:
         return self._read == diary.count
 
     def news(self) -> tuple[list[Json], set[str]]:
-        """The newest calls since the last time as the page shows them, and the transactions they are about."""
+        """The newest calls since the last time, for the page, and the transactions they are about."""
         calls, touched = [picture.call(one, one.facts) for one in self._new], self._touched
         self._new.clear()
         self._touched = set()
