@@ -17,7 +17,6 @@ from tests.houses.shared import need
 from .browser import CURL_MISSING
 from .buying import Buying
 
-
 OWN = """
 keys = [{ key = "svc_test_own" }]
 resources = [{ key = "text_summary", name = "A longer summary", revisions = [{ amount = 20_000 }] }]
