@@ -4,7 +4,7 @@ import {toast} from "./dom.js";
 import {base, known} from "./feed.js";
 
 /** In single quotes, for any POSIX shell. */
-export const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
+const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
 
 const bearer = () =>
 	known.about?.key ? quoted(`Authorization: Bearer ${known.about.key}`) : '"Authorization: Bearer $FAREGATE_API_KEY"';
