@@ -169,7 +169,8 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
         raise Misconfigured("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **limits)
     made = replace(made, billable=frozenset(made.billable))
-    if not (0 < (made.max_result_bytes or 1) < math.inf and 0 < (made.max_work_seconds or 1) < math.inf):
+    limited = (made.max_result_bytes, made.max_work_seconds)
+    if not all(most is None or 0 < most < math.inf for most in limited):
         raise Misconfigured("max_result_bytes and max_work_seconds must be numbers above 0.")
     if made.asset not in (None, "EURC", "USDC"):
         raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")

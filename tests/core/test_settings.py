@@ -163,11 +163,20 @@ def test_leases_outlast_the_calls_made_under_them() -> None:
         ("text_summary", {"max_work_seconds": -1}, "above 0"),
         ("text_summary", {"max_work_seconds": float("nan")}, "above 0"),
         ("text_summary", {"max_result_bytes": -1}, "above 0"),
+        ("text_summary", {"max_result_bytes": 0}, "above 0"),
+        ("text_summary", {"max_work_seconds": 0}, "above 0"),
+        ("text_summary", {"max_work_seconds": -0.5}, "above 0"),
+        ("text_summary", {"max_work_seconds": float("inf")}, "above 0"),
     ],
 )
 def test_an_offer_is_checked_where_it_is_made(sells: str, limits: Any, says: str) -> None:
     with pytest.raises(Misconfigured, match=says):
         offer(sells, **limits)
+
+
+@pytest.mark.parametrize("asset", ["EURC", "USDC", None])
+def test_an_offer_may_name_its_asset(asset: Any) -> None:
+    assert offer("text_summary", asset=asset).asset == asset
 
 
 def test_what_is_billable_may_be_any_collection() -> None:
