@@ -110,7 +110,9 @@ def test_the_proof_travels_unchanged_and_only_where_it_belongs() -> None:
         name for name, call in CALLS.items() if ("PAYMENT-SIGNATURE", "proof") in call.request.headers
     }
     assert with_proof == {"access", "complete"}
-    assert [name for name, _ in wire.access(ACCESS).request.headers] == ["Content-Type"]
+    for call in (wire.access(ACCESS), CALLS["access"], CALLS["complete"], CALLS["execution"]):
+        others = [pair for pair in call.request.headers if pair[0] != "PAYMENT-SIGNATURE"]
+        assert others == [("Content-Type", "application/json")]
 
 
 def test_queries_hold_what_was_asked_and_nothing_else() -> None:
@@ -232,6 +234,13 @@ def test_one_wrong_property_is_a_bad_answer(name: str, path: str, value: object)
     CALLS[name].read(reply(GOOD[name]))
     with pytest.raises(BadAnswer):
         CALLS[name].read(reply(changed(GOOD[name], path, value)))
+
+
+def test_a_bad_answer_names_what_is_wrong() -> None:
+    amount = changed(COMPLETED, "receipt.payment.settled_atomic", "01")
+    for body, where in ((amount, r"receipt\.payment\.settled_atomic: "), ([], "body: ")):
+        with pytest.raises(BadAnswer, match=f"^HTTP 200: not a CompletionResult: {where}"):
+            CALLS["complete"].read(reply(body))
 
 
 def test_an_unknown_status_is_read_and_kept() -> None:
