@@ -5,7 +5,9 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from faregate.emulator import Emulator, Settlement
+from faregate.emulator.control.threads import SHOWN
 from faregate.emulator.payers import TEST_PAYERS
+from faregate.model import WireRequest
 
 from .buying import Buying, choose
 
@@ -34,6 +36,21 @@ def test_a_purchase_appears_as_it_happens_with_its_whole_timeline(page: Page, bu
         expect(steps.nth(step)).to_contain_text(text)
         expect(steps.nth(step).locator("time")).to_have_text(re.compile(r"\d\d:\d\d:\d\d\.\d{3}"))
     expect(page.locator("#detail")).to_contain_text(bought.id)
+
+
+def test_an_older_purchase_keeps_its_timeline_when_the_page_is_loaded_again(
+    page: Page, buying: Buying
+) -> None:
+    identifier = buying.buy()
+    for _ in range(SHOWN):
+        buying.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
+    page.reload()
+    expect(row(page, identifier).locator(".code")).to_have_text("402")
+    choose(page, row(page, identifier))
+    expect(page.locator(".steps li").first).to_contain_text("402, payment required")
+    expect(page.locator("#detail h3").last).to_have_text(
+        "Calls, without 3 that are no longer remembered here"
+    )
 
 
 def test_headers_are_shown_decoded_and_the_signature_shortened(page: Page, buying: Buying) -> None:
