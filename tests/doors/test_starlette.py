@@ -14,6 +14,7 @@ import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, WebSocket
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
@@ -207,6 +208,20 @@ def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool)
     with calling(Starlette(routes=[Route("/", report)], middleware=layers)) as http:
         response = buy(http, "/")
     assert (response.text, "payment-response" in response.headers) == (CONTENT, True)
+
+
+def test_the_time_of_the_work_does_not_limit_its_completion() -> None:
+    """What the handler still does once its result is sold is done, too."""
+    done: list[str] = []
+
+    @paid("daily_report", max_work_seconds=0.2)
+    async def quick(request: Request) -> Response:
+        return PlainTextResponse(CONTENT, background=BackgroundTask(done.append, "afterwards"))
+
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True))]
+    with calling(Starlette(routes=[Route("/", quick)], middleware=layers)) as http:
+        assert buy(http, "/").text == CONTENT
+        assert eventually(lambda: done == ["afterwards"])
 
 
 @pytest.mark.parametrize("serve", [serving, serving_on_trio])
