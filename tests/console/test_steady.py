@@ -46,12 +46,16 @@ def test_a_row_that_is_pressed_is_clicked_though_all_moves_on(page: Page, buying
 
 def test_a_call_that_is_pressed_is_clicked_though_others_come(page: Page, buying: Buying) -> None:
     buying.authorize("poor")
+    call = page.locator("#calls button", has_text="not enough")
 
     def meanwhile() -> None:
+        before = call.evaluate(TOP)
         buying.buy()
         expect(page.locator(".sum", has_text="succeeded")).to_contain_text("1")
+        assert call.evaluate(TOP) == before
 
-    press(page, page.locator("#calls button", has_text="not enough"), meanwhile)
+    press(page, call, meanwhile)
+    expect(page.locator("#payers")).to_contain_text("good")
     expect(page.locator("#detail")).to_contain_text("not enough USDC")
     expect(page.locator("#calls li")).to_have_count(5)
 

@@ -11,7 +11,7 @@ import {steady} from "./steady.js";
 const CALLS = 60;
 const moved = new Map(),
 	callsDrawn = steady($("calls")),
-	payersDrawn = steady($("payers"));
+	payersDrawn = steady($("payers").closest(".side")); // they push down what is below them
 let before = new Map();
 
 export function sums() {
