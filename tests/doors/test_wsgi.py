@@ -1,6 +1,7 @@
 """What is WSGI's own: `write`, `close`, late starts, second starts, and the ways past a middleware."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from werkzeug.test import Client, TestResponse
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
+from faregate.events import Event, Worked
 from faregate.gate import PaymentStop
 from faregate.merchant.client import MerchantClient
 from faregate.model import Offer
@@ -31,7 +33,10 @@ class Shop:
         transport: Any = EmbeddedTransport(self.emulator)
         service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
         self.service = MerchantClient(**service)
-        paywall = Paywall(public_url="https://seller.example", environ={}, **service)
+        self.heard: list[Event] = []
+        paywall = Paywall(
+            public_url="https://seller.example", environ={}, on_event=self.heard.append, **service
+        )
         self.client = Client(PaywallMiddleware(app, paywall, **settings))
 
     def ask(self, path: str = "/", proof: str | None = None, method: str = "GET") -> TestResponse:
@@ -235,6 +240,20 @@ def test_a_handler_that_ends_the_process_is_told_to_the_service_first(error: Bas
         shop.ask("/", proof)
     assert shop.statuses == ["failed"]
     assert shop.ask("/", proof).status_code == 402
+
+
+def test_the_work_is_measured_in_milliseconds_from_the_open_gate_on() -> None:
+    """Late work is not sold by this measure."""
+
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        time.sleep(0.05)
+        start_response("200 OK", PLAIN)
+        return [CONTENT]
+
+    shop = Shop(selling(handler))
+    assert shop.buy().data == CONTENT
+    [worked] = [event for event in shop.heard if isinstance(event, Worked)]
+    assert 49 <= worked.duration_ms < 30_000
 
 
 def test_too_much_is_not_charged_even_if_the_handler_does_not_mind() -> None:

@@ -220,6 +220,7 @@ MUTANTS = (
     Mutant("exact-paths-only", GROUNDS, 'parts.append(part)\n    return "/" + "/".join(parts)',
            "parts.append(part)\n    return path", DOORS),
     Mutant("websocket-is-free", ASGI, 'if not self.grounds.place(scope["path"], scope.get("root_path", "")).guarded:', "if True:", DOORS),
+    Mutant("work-is-never-late", GATE, "int((monotonic() - self._work_began) * 1000)", "int(monotonic() - self._work_began)", WSGI_TESTS),
     Mutant("completed-in-the-time-of-the-work", GATE, "        await self._unlimited()\n        return await self._to_the_end(self._ending(turn))",
            "        return await self._to_the_end(self._ending(turn))", ("tests/doors/test_starlette.py",)),
     Mutant("failure-is-reported-in-the-time-of-the-work", GATE, "        await self._unlimited()\n        return await self._to_the_end(self._ending(raised(",
