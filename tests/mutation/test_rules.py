@@ -17,3 +17,11 @@ def test_the_text_to_break_stands_exactly_once(mutant: Mutant) -> None:
 
 def test_names_are_unique() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_the_tests_beside_each_rule_are_there() -> None:
+    named = {
+        word.partition("::")[0] for mutant in MUTANTS for word in mutant.tests if word.startswith("tests/")
+    }
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    assert all(mutant.tests for mutant in MUTANTS)
