@@ -97,6 +97,13 @@ def test_an_empty_journal_is_a_journal() -> None:
     assert Paywall(environ=TEST, journal=journal).journal is journal
 
 
+def test_a_paywall_that_forgets_knows_no_proof_of_before() -> None:
+    paywall = Paywall(environ={"FAREGATE_BASE_URL": "emulator:"}, journal=(journal := MemoryJournal()))
+    journal.claim("proof", "GET /")
+    paywall.forget()
+    assert len(journal) == 0
+
+
 def test_a_journal_may_be_made_of_a_namespace_and_terms() -> None:
     made = Paywall(
         environ=TEST, journal=lambda namespace, terms: MemoryJournal(namespace=namespace, terms=terms)

@@ -84,3 +84,12 @@ def test_a_dropped_claim_takes_no_room() -> None:
     journal = MemoryJournal()
     journal.drop(fresh(journal.claim("proof", HERE)))
     assert len(journal) == 0
+
+
+def test_a_journal_that_is_cleared_is_as_new() -> None:
+    journal = MemoryJournal(max_bytes=10, clock=Clock())
+    journal.decide(started(journal), Succeeded(Response(200, (), b"x" * 10)))
+    journal.clear()
+    assert (len(journal), journal.holdings(10)) == (0, [])
+    assert isinstance(journal.claim("proof", "GET /other"), Fresh)
+    started(journal, "another")
