@@ -104,6 +104,13 @@ def test_a_paywall_that_forgets_knows_no_proof_of_before() -> None:
     assert len(journal) == 0
 
 
+def test_a_transport_of_ones_own_takes_the_emulators_place() -> None:
+    transport: Any = EmbeddedTransport(own := Emulator())
+    paywall = Paywall(environ={"FAREGATE_BASE_URL": "emulator:"}, transport=transport)
+    paywall.world.rules(offer("daily_report"))
+    assert [call.status for call in own.calls("contracts")] == [200]
+
+
 def test_a_journal_may_be_made_of_a_namespace_and_terms() -> None:
     made = Paywall(
         environ=TEST, journal=lambda namespace, terms: MemoryJournal(namespace=namespace, terms=terms)
