@@ -15,8 +15,10 @@ settings.load_profile("any machine")
 
 NOT_RUN = "not run"
 """What a worker tells of it at its end."""
-ALONE = ("running", "kind", "stand")
+ALONE = ("running", "kind", "stand", "variant")
 """Parameters that have servers, or a long time, of their own."""
+LONG = tuple(f"tests/{name}" for name in ("torture", "hostile", "model", "openapi", "e2e", "console"))
+"""Begun first, so that none is left over for a minute when the other processes have nothing to do."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -25,6 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     First, because pytest-xdist reads the groups in this very hook.
     """
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
 
