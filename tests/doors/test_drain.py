@@ -1,11 +1,7 @@
 """A server that is told to end while paid work runs for longer than it waits."""
 
 import contextlib
-import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Generator
@@ -17,7 +13,7 @@ import pytest
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Wallet
 from tests.doors.conftest import eventually
-from tests.doors.test_lifespan import heard
+from tests.doors.ending_shop import serving_shop
 from tests.doors.test_prefixes import Plain, ask
 from tests.left_open import Seller, selling
 
@@ -51,28 +47,8 @@ def seller(tmp_path: Path) -> Generator[Seller]:
         yield seller
 
 
-@contextlib.contextmanager
-def shop(seller: Seller, folder: Path) -> Generator[tuple["subprocess.Popen[str]", str]]:
-    (folder / "shop.py").write_text(SHOP)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, *f"-m uvicorn --port {port} --timeout-graceful-shutdown 0 shop:app".split()],
-        env=os.environ | seller.environ | {"FAREGATE_PUBLIC_URL": "https://seller.example"},
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        heard(server, "Uvicorn running")
-        yield server, f"http://127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.communicate()
-
-
 def test_work_that_outlasts_the_drain_is_left_behind(seller: Seller, tmp_path: Path) -> None:
-    with shop(seller, tmp_path) as (server, url):
+    with serving_shop(SHOP, seller, tmp_path, grace=0) as (server, url):
         proofs = {path: begun(tmp_path, url, path) for path in ("/awaiting", "/in-a-thread")}
         told_at = time.monotonic()
         server.send_signal(signal.SIGTERM)

@@ -2,11 +2,7 @@
 
 import contextlib
 import math
-import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -29,6 +25,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
 from faregate.records import Entry
 from tests.doors.conftest import eventually
+from tests.doors.ending_shop import Process, heard, serving_shop
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, a_paywall, header
 from tests.left_open import Gate, Seller, selling
@@ -354,33 +351,13 @@ app = PaywallMiddleware(report, offers={"/": "daily_report"}, drain_seconds=DRAI
 
 
 @contextlib.contextmanager
-def shop(seller: Seller, folder: Path, drain: float) -> Generator[tuple["subprocess.Popen[str]", str]]:
-    """A seller's server that waits a second for its requests, then cancels them."""
-    (folder / "shop.py").write_text(SHOP.replace("DRAIN", str(drain)))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = f"-m uvicorn --port {port} --timeout-graceful-shutdown 1 shop:app"
-    server = subprocess.Popen(
-        [sys.executable, *command.split()],
-        env=os.environ | seller.environ | {"FAREGATE_PUBLIC_URL": "https://seller.example"},
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        heard(server, "Uvicorn running")
-        yield server, f"http://127.0.0.1:{port}/"
-    finally:
-        server.kill()
-        server.communicate()
+def shop(seller: Seller, folder: Path, drain: float) -> Generator[tuple[Process, str]]:
+    """It waits a second for its requests, then cancels them."""
+    with serving_shop(SHOP.replace("DRAIN", str(drain)), seller, folder, grace=1) as (server, url):
+        yield server, f"{url}/"
 
 
-def heard(server: "subprocess.Popen[str]", words: str) -> None:
-    assert server.stderr is not None
-    assert any(words in line for line in server.stderr), words
-
-
-def ended_while_completing(server: "subprocess.Popen[str]", url: str, gate: Gate) -> str:
+def ended_while_completing(server: Process, url: str, gate: Gate) -> str:
     """The proof of a request whose completion hangs until the server has given it up."""
     proof = Wallet().pay(httpx.get(url).headers["payment-required"])
 
