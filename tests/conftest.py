@@ -7,7 +7,7 @@ from hypothesis import settings
 
 from tests.houses.shared import not_run
 
-pytest_plugins = ("tests.hostile.figures",)
+pytest_plugins = ("tests.attacks.figures", "tests.hostile.figures")
 
 # No example has to be done in 200 ms: the machine may be busy.
 settings.register_profile("any machine", deadline=None)

@@ -15,7 +15,7 @@ from typing import Any
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import TEST_KEY, Emulator, Settlement, Wallet
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.terms import Terms
+from faregate.journals.terms import JournalContext
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.requests import SucceededCompleteRequest
 from faregate.model import Response
@@ -60,9 +60,15 @@ class Seller:
     def paywall(self, *, ago: float = 0.0, **options: Any) -> Paywall:
         """For one whose clock is behind by `ago`: what it leaves open is due at once for the others."""
 
-        def journal(namespace: str, terms: Terms) -> SqliteJournal:
-            clock = lambda: time.time() - ago  # noqa: E731
-            return SqliteJournal(self.journal, keys=[KEY], namespace=namespace, terms=terms, clock=clock)
+        def journal(context: JournalContext) -> SqliteJournal:
+            return SqliteJournal(
+                self.journal,
+                keys=[KEY],
+                namespace=context.namespace,
+                seller=context.seller,
+                terms=context.terms,
+                clock=lambda: time.time() - ago,
+            )
 
         return Paywall(journal=journal, environ=self.environ, **options)
 
@@ -113,13 +119,13 @@ class Seller:
 
     def statuses(self) -> dict[str, str]:
         with MerchantClient(TEST_KEY, self.environ["FAREGATE_BASE_URL"]) as client:
-            return {one.id: one.status for one in client.iter_transactions()}
+            return {one.id: one.status or "" for one in client.iter_transactions()}
 
     def run(self, *words: str, **environ: str) -> "subprocess.Popen[str]":
         """`faregate`, as a process of its own."""
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("FAREGATE_")}
         return subprocess.Popen(
-            [sys.executable, "-m", "faregate.cli", *words],
+            [sys.executable, "-m", "faregate", *words],
             env={**inherited, **self.environ, **environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -27,3 +29,32 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert said.endswith("loaded: []\n")
+
+
+def test_a_bare_call_is_helped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("usage: faregate [-h] [--version] COMMAND")
+    assert all(command.name in told for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", [["faregate"], [sys.executable, "-m", "faregate"]])
+def test_its_version(command: list[str]) -> None:
+    command = [
+        str(Path(sys.executable).with_name(command[0])) if command == ["faregate"] else command[0],
+        *command[1:],
+    ]
+    said = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
+    assert said == f"faregate {version('faregate')}\n"
+
+
+def test_a_reader_who_has_seen_enough_is_no_error() -> None:
+    """As `faregate openapi | head -1` has it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "faregate", "openapi"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1

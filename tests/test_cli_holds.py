@@ -15,6 +15,7 @@ import pytest
 from faregate.cli import main
 from faregate.errors import JournalError
 from faregate.journals.sqlite import SqliteJournal
+from faregate.records import Claimant
 from tests.doors.service import answers, with_body
 from tests.doors.test_starlette import CONTENT
 from tests.left_open import DAY, UNKNOWN, Sale, Seller, selling
@@ -78,7 +79,7 @@ def test_a_table_with_what_is_stuck_first(seller: Seller, holds: Run) -> None:
 def test_what_is_being_served_is_shown_when_asked_for(seller: Seller, holds: Run) -> None:
     running = "txn_" + "0" * 12 + "7" + "0" * 3 + "8" + "0" * 15
     journal: Any = seller.paywall().journal
-    journal.start(journal.claim("a proof", "GET /").ticket, running, "acr", 60.0)
+    journal.start(journal.claim("a proof", Claimant("GET /")).ticket, running, "acr", 60.0)
     code, said = holds("list")
     assert (code, said) == (0, "0 stuck, 0 held for the sweep, 1 being served now.\n")
     assert re.search(rf"{running}  running  \ds +in \dm", holds("list", "--all")[1])
@@ -96,7 +97,8 @@ def test_lists_for_machines(seller: Seller, holds: Run) -> None:
     assert (second["transaction_id"], second["reason"]) == (held.id, None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", second["next_look"])
     assert set(first) == {
-        "transaction_id", "revision_id", "state", "reason", "since", "next_look", "attempts", "size",
+        "transaction_id", "revision_id", "state", "reason", "readable", "since", "next_look", "attempts",
+        "size",
     }  # fmt: skip
 
 
@@ -284,7 +286,7 @@ def test_without_a_terminal_it_must_be_said_that_it_is_meant(seller: Seller) -> 
 def test_on_a_terminal_one_is_asked(seller: Seller, answer: str, code: int, state: str | None) -> None:
     sale = seller.stuck()
     terminal, inside = pty.openpty()
-    command = [sys.executable, "-m", "faregate.cli", "holds", "drop", sale.id]
+    command = [sys.executable, "-m", "faregate", "holds", "drop", sale.id]
     asked = subprocess.Popen(
         command, env=os.environ | seller.environ, stdin=inside, stdout=subprocess.PIPE, text=True
     )
@@ -301,6 +303,7 @@ def test_on_a_terminal_one_is_asked(seller: Seller, answer: str, code: int, stat
 FLASK = """
 from flask import Flask
 from faregate.flask import Faregate
+from faregate.records import Claimant
 
 app = Flask(__name__)
 Faregate(app)

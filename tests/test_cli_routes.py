@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from faregate.inventory.asking import UNGUESSABLE, UNKNOWN
+
 ROOT = Path(__file__).parents[1]
+WELL = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"
 
 SHOP = """
 from fastapi import Depends, FastAPI
@@ -62,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 def faregate(folder: Path, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")}
     return subprocess.run(
-        [sys.executable, "-W", "error", "-I", "-m", "faregate.cli", *words],
+        [sys.executable, "-W", "error", "-I", "-m", "faregate", *words],
         cwd=folder,
         env={**inherited, **environ},
         capture_output=True,
@@ -142,7 +145,7 @@ def test_a_flask_app_is_listed_by_its_own_module(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert ["paid", "GET", "/report", "daily_report", "report"] in map(str.split, done.stdout.splitlines())
     asked = faregate(folder, "check", "shop:app", FAREGATE_BASE_URL="emulator:")
-    assert (asked.stdout, asked.returncode) == ("All is well: 1 offer can be sold.\n", 0)
+    assert (asked.stdout, asked.returncode) == (WELL, 0)
 
 
 @pytest.mark.parametrize("protocol", ["wsgi", "asgi"])
@@ -160,16 +163,17 @@ def test_a_django_project_is_listed_by_its_own_module(folder: Path, protocol: st
         "from django.urls import path\n"
         "from faregate.django import paid\n"
         "def report(request): return HttpResponse('Sunny.')\n"
-        "urlpatterns = [path('report/', paid('daily_report')(report)), path('drafts/<int:number>', report)]\n"
+        "def draft(request, number): return HttpResponse('Rain?')\n"
+        "urlpatterns = [path('report/', paid('daily_report')(report)), path('drafts/<int:number>', draft)]\n"
     )
     done = faregate(folder, "routes", "shop:app", FAREGATE_BASE_URL="emulator:")
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()[1:3]] == [
         ["paid", "any", "/report/", "daily_report", "shop_urls.report"],
-        ["refused", "any", "/drafts/<int:number>", "-", "shop_urls.report"],
+        ["refused", "any", "/drafts/<int:number>", "-", "shop_urls.draft"],
     ]
     asked = faregate(folder, "check", "shop:app", FAREGATE_BASE_URL="emulator:")
-    assert (asked.stdout, asked.returncode) == ("All is well: 1 offer can be sold.\n", 0), asked.stderr
+    assert (asked.stdout, asked.returncode) == (WELL, 0), asked.stderr
 
 
 def test_a_flask_app_behind_the_wsgi_door_is_listed_by_its_prefixes(folder: Path) -> None:
@@ -197,7 +201,7 @@ def test_the_docs_show_what_is_said(folder: Path, page: str) -> None:
 
 def test_check_asks_the_service(folder: Path) -> None:
     done = faregate(folder, "check", "shop:app", FAREGATE_BASE_URL="emulator:")
-    assert (done.stdout, done.stderr, done.returncode) == ("All is well: 1 offer can be sold.\n", "", 0)
+    assert (done.stdout, done.stderr, done.returncode) == (WELL, "", 0)
     (folder / "shop.py").write_text(SHOP.replace("daily_report", "daily_paper"))
     unknown = faregate(folder, "check", "shop:app", FAREGATE_BASE_URL="emulator:")
     assert unknown.returncode == 1
@@ -205,6 +209,8 @@ def test_check_asks_the_service(folder: Path) -> None:
     told = faregate(folder, "check", "shop:app", "--json", FAREGATE_BASE_URL="emulator:")
     assert told.returncode == 1
     assert json.loads(told.stdout)["sells"] == ["daily_paper"]
+    assert json.loads(told.stdout)["notes"] == [UNKNOWN]
+    assert unknown.stdout.endswith(f"{UNKNOWN}\n")
 
 
 def test_check_without_settings_and_without_offers(folder: Path) -> None:

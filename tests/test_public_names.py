@@ -47,7 +47,7 @@ def test_the_names_of_the_front_doors() -> None:
     ]
     assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]
     assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
-    assert faregate.wsgi.__all__ == ["Environ", "Payment", "PaywallMiddleware", "open_gate"]
+    assert faregate.wsgi.__all__ == ["Environ", "Payment", "PaywallMiddleware", "on_release", "open_gate"]
     assert faregate.django.__all__ == ["Payment", "PaywallMiddleware", "paid", "paid_include", "payment_of"]
 
 

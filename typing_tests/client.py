@@ -43,7 +43,9 @@ def blocking(
     assert_type(client.complete_resource_execution("rex", execution), ResourceExecutionCompleted)
     assert_type(next(client.iter_transactions()), Transaction)
     assert_type(client.send(call), int)
-    assert_type(client.list_payers().items[0].identifier, str)
+    assert_type(client.list_payers().items[0].id, str)
+    assert_type(client.list_payers().items[0].identifier, str | None)
+    assert_type(client.list_transactions().items[0].status, str | None)
     assert_type(client.list_transactions().items[0].settled_atomic, int | None)
     # Wrong words are found before anything runs.
     client.list_payers(status="settling")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]

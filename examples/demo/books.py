@@ -30,7 +30,7 @@ def _transactions(tell: Teller, transactions: list[TransactionDetail]) -> None:
         [
             (
                 short(one.id),
-                one.status,
+                one.status or "-",
                 money(one.authorized_atomic or 0),
                 money(one.receipt.payment.settled_atomic, one.receipt.payment.asset) if one.receipt else "-",
                 short(one.receipt.id) if one.receipt else "-",
@@ -46,7 +46,7 @@ def _transactions(tell: Teller, transactions: list[TransactionDetail]) -> None:
 
 
 def _payers(tell: Teller, payer: Payer, known: list[KnownPayer]) -> None:
-    tell.table(["payer", "identifier"], [(short(one.id), one.identifier) for one in known])
+    tell.table(["payer", "identifier"], [(short(one.id), one.identifier or "-") for one in known])
     tell.claim("there is one payer: ours", [one.identifier for one in known], [payer.address])
 
 

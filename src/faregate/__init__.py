@@ -8,15 +8,15 @@ for: pytest imports it at every start, for its plugin.
 A map of the modules; a paid request goes from the doors down to the values.
 
 doors       asgi, wsgi, starlette, fastapi, flask/, django/: convert once in, once out, and decide nothing
-the gate    gate, curtain, held, grounds, scopes, environs, detached, openapi
-the shop    paywall, settings, catalog, loading, payment
+the gate    gate, curtain, held, grounds, scopes, snapshot, environs, detached, openapi, request_body
+the shop    paywall, settings, server_timeouts, catalog, loading, payment
 the story   flow, settle, redeem, steps, drive: told once, touching nothing
-judgement   relay, usage, proof
+judgement   relay, usage, proof, credentials, instructions
 the world   world, ports, voice, merchant/, journals/
-values      model, answers, records, events, errors
+values      model, answers, records, events, errors, callables
 left open   sweeping, walk, lifespan, desk, holds, holdings, ending
-what sells  inventory/, fronts, stock, routes
-commands    cli, pay/, probe/
+what sells  handlers, resolution, inventory/, fronts, stock, routes
+commands    __main__, cli, journal_admin, pay/, probe/
 for tests   emulator/, testing/, pytest_plugin
 """
 

@@ -49,7 +49,14 @@ class Trouble:
     retry_after: str | None = None
 
 
-Access = Granted | Free | Unpaid | AccessPending | Trouble
+@dataclass(frozen=True, slots=True)
+class RevisionRejected:
+    """422: perhaps a newer revision was published meanwhile. `trouble` is what it is otherwise."""
+
+    trouble: Trouble
+
+
+Access = Granted | Free | Unpaid | AccessPending | RevisionRejected | Trouble
 
 # Completion
 
@@ -88,11 +95,13 @@ class Denied:
     status: int
     code: str
     retry_after: str | None = None
+    is_readable: bool = True
+    """Whether the body is an error of the service, and not a page of something in between."""
 
     @property
     def is_about_the_transaction(self) -> bool:
         """Whether asking again would be answered in the same way: unknown there, or in conflict."""
-        return self.status in (400, 404, 409, 410, 422)
+        return self.is_readable and self.status in (400, 404, 409, 410, 422)
 
 
 Completion = Proven | Settling | NotPaid | Unproven | Denied

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import anyio
 
 from faregate.curtain import Curtain
-from faregate.detached import is_cancelled_from_outside, to_the_end
+from faregate.detached import is_cancelled_by_itself, is_cancelled_from_outside, to_the_end
 from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
 from faregate.gate import Gate
 from faregate.grounds import Grounds
@@ -21,6 +21,7 @@ from faregate.model import Offer, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.proof import speaks_of_payment
+from faregate.resolution import Resolver
 from faregate.scopes import Receive, Scope, Send, host_of, origin_of, request_of
 from faregate.settings import Arguments
 
@@ -36,11 +37,15 @@ class PaywallMiddleware:
     """Holds every response of a paid handler until its payment is proven.
 
     `offers` sells everything below a path prefix as one offer. `refuse` names prefixes below which
-    whatever has no offer is refused, not free. Give a `paywall`, or the arguments of one.
+    whatever has no offer is refused, not free: it does not run. Which handler a request reaches is asked
+    of Starlette's and FastAPI's routers; an application without such routes has no offers there. Give a
+    `paywall`, or the arguments of one.
 
     With `sweep_every` the journal is swept as long as the application lives, after so many seconds each
     time. Its shutdown waits up to `drain_seconds` for what was begun (`faregate.lifespan`).
     """
+
+    faregate_middleware = True
 
     def __init__(
         self,
@@ -59,6 +64,8 @@ class PaywallMiddleware:
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
         self.grounds = Grounds(offers, refuse)
+        self._resolver = Resolver(app)
+        self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds
 
@@ -68,6 +75,7 @@ class PaywallMiddleware:
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         elif scope["type"] == "lifespan":
+            self._shared = scope.get("state")
             life = Lifespan(self.paywall, self._sweep_every, self._drain_seconds, receive, send)
             await life.live(self.app, scope)
         else:
@@ -78,7 +86,17 @@ class PaywallMiddleware:
         scope = {**asked, "extensions": dict(asked.get("extensions") or {})}
         place = self.grounds.place(asked["path"], asked.get("root_path", ""))
         gate = Gate(self.paywall, asked["method"], partial(_sale, self.paywall, asked), place)
-        curtain = scope[_CURTAIN] = Curtain(gate, scope, receive, send)
+        outer = asked.get(_CURTAIN)
+        curtain = scope[_CURTAIN] = Curtain(
+            gate,
+            asked,
+            scope,
+            receive,
+            send,
+            find_handler=lambda: self._resolver.recall(asked, scope),
+            shared=self._shared,
+            outer=outer if isinstance(outer, Curtain) else None,
+        )
         if any(speaks_of_payment(name) for name, _ in scope["headers"]):
             await to_the_end(lambda: self._limited(curtain, scope))
         else:
@@ -87,6 +105,10 @@ class PaywallMiddleware:
     async def _unlimited(self, curtain: Curtain, scope: Scope) -> None:
         try:
             await self._served(curtain, scope)
+        except Exception:
+            raise
+        except BaseException as ended:
+            await self._report(curtain, ended)
         finally:
             curtain.close()
 
@@ -96,27 +118,44 @@ class PaywallMiddleware:
             with anyio.CancelScope() as curtain.gate.limit:
                 await self._served(curtain, scope)
             if curtain.gate.limit.cancelled_caught:
-                await curtain.fail(WorkTimedOut("the work took longer than its payment is valid"))
+                await curtain.fail(_too_late())
+        except Exception:
+            raise
+        except BaseException as ended:
+            await self._report(curtain, ended)
         finally:
             curtain.close()
 
     async def _served(self, curtain: Curtain, scope: Scope) -> None:
+        gate = curtain.gate
         try:
-            sold = curtain.gate.ground_offer
+            sold = gate.ground_offer
             if sold is not None:
-                await curtain.open(sold)
-            if curtain.gate.verdict is None:
+                await curtain.open(sold, scope)
+            elif gate.place.closed and not self._sells(scope):
+                gate.refuse_closed()
+            if gate.verdict is None:
                 await self.app(scope, curtain.receive, curtain.send)
         except Exception as error:
             await curtain.fail(error)
-        except (KeyboardInterrupt, SystemExit, asyncio.CancelledError) as ended:
-            if is_cancelled_from_outside(ended):
-                raise
-            await curtain.fail(WorkInterrupted(f"the handler raised {type(ended).__name__}"))
-            if not isinstance(ended, asyncio.CancelledError):
-                raise
         else:
             await curtain.end()
+
+    def _sells(self, scope: Scope) -> bool:
+        handler = self._resolver.resolve(scope)
+        return handler is not None and bool(handler.offers)
+
+    async def _report(self, curtain: Curtain, ended: BaseException) -> None:
+        """Work that ended in more than an error is failed work; what ended it goes on, unless it was ours."""
+        if isinstance(ended, GeneratorExit) or is_cancelled_from_outside(ended):
+            raise ended
+        limit = curtain.gate.limit
+        if limit is not None and limit.cancel_called and isinstance(ended, asyncio.CancelledError):
+            await curtain.fail(_too_late())  # an application that made its own error of the cut-off
+            return
+        await curtain.fail(WorkInterrupted(f"the handler raised {type(ended).__name__}"))
+        if not isinstance(ended, asyncio.CancelledError) or is_cancelled_by_itself():
+            raise ended
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self.grounds.place(scope["path"], scope.get("root_path", "")).guarded:
@@ -138,7 +177,11 @@ async def open_gate(scope: Mapping[str, Any], sold: Offer) -> Payment:
             f"A handler sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
             "app.add_middleware(PaywallMiddleware)"
         )
-    return await curtain.open(sold)
+    return await curtain.open(sold, scope)
+
+
+def _too_late() -> WorkTimedOut:
+    return WorkTimedOut("the work took longer than its payment is valid")
 
 
 def _sale(paywall: Paywall, scope: Scope, sold: Offer) -> Sale:

@@ -1,18 +1,22 @@
 """Which revision an offer means, as the service's contracts document says.
 
 Integration keys are resolved there, so that test and live share one code base. What was read is kept
-for `FRESH_SECONDS`; a name that was not found is not asked for again within `MISSING_SECONDS`.
+for `FRESH_SECONDS`; a name that was not found is not asked for again within `MISSING_SECONDS`. Rules that
+are too old are better than none: they serve on while the service cannot be asked.
 """
 
 from collections.abc import Callable
 
 from faregate.errors import Misconfigured
-from faregate.merchant.contracts import ContractRevision, ContractsDocument
+from faregate.merchant.verdict import read_revisions
 from faregate.merchant.wire import Call, list_contracts
-from faregate.model import Offer, Rules
+from faregate.model import Offer, Response, Rules
 
 FRESH_SECONDS = 300.0
 MISSING_SECONDS = 5.0
+REFRESH_SECONDS = 2.0
+"""After the service refused a revision, the document is read once in so many seconds, whatever the crowd."""
+GUESSABILITY_SECONDS = 3600.0
 
 
 class Catalog:
@@ -20,9 +24,14 @@ class Catalog:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self.forget()
+
+    def forget(self) -> None:
+        """As if nothing had been read yet."""
         self._rules: dict[str, Rules] = {}
-        self._read_at = float("-inf")
-        self._asked_at = float("-inf")
+        self._read_at = self._asked_at = float("-inf")
+        self._unguessable: bool | None = None
+        self._judged_at = float("-inf")
 
     def known(self, offer: Offer) -> Rules | None:
         """The rules, or None for whoever is to ask for them. Raises `Misconfigured`."""
@@ -36,29 +45,48 @@ class Catalog:
         self._asked_at = now
         return None
 
-    def forget(self) -> None:
-        """As if nothing had been read yet."""
-        self._rules = {}
-        self._read_at = self._asked_at = float("-inf")
+    def last_read(self, offer: Offer) -> Rules | None:
+        """The rules, however old. Raises `Misconfigured`."""
+        return self._matching(offer) if offer.sells in self._rules else None
+
+    def refreshed(self, offer: Offer, rejected: Rules) -> Rules | None:
+        """The rules if they were read since `rejected` was, or just now. Raises `Misconfigured`."""
+        found = self._rules.get(offer.sells)
+        is_newer = found is not None and found.revision_id != rejected.revision_id
+        if is_newer or self._clock() - self._read_at < REFRESH_SECONDS:
+            return self._matching(offer) if found is not None else None
+        return None
+
+    def may_ask(self) -> bool:
+        """Whether the caller is the one who reads the document now; the others wait for what it finds."""
+        now = self._clock()
+        if now - self._asked_at < REFRESH_SECONDS:
+            return False
+        self._asked_at = now
+        return True
 
     def asset_of(self, sells: str) -> str | None:
         """What was read last; None if nothing was."""
         return self._rules[sells].asset if sells in self._rules else None
 
+    @property
+    def unguessable(self) -> bool | None:
+        """Whether the service's payment instructions are unguessable; None if that is not known."""
+        return self._unguessable if self._clock() - self._judged_at < GUESSABILITY_SECONDS else None
+
+    @unguessable.setter
+    def unguessable(self, value: bool) -> None:
+        self._unguessable, self._judged_at = value, self._clock()
+
     def asking(self, offer: Offer) -> Call[Rules]:
         """The call that reads the contracts document and gives the offer's rules."""
         call = list_contracts(include_integration_key=True)
-        return Call(call.request, lambda reply: self._learned(call.read(reply), offer))
+        return Call(call.request, lambda reply: self._learned(reply, offer))
 
-    def _learned(self, document: ContractsDocument, offer: Offer) -> Rules:
-        rules: dict[str, Rules] = {}
-        for revision in document.components.schemas.values():
-            rules[revision.revision_id] = _rules(revision)
-            if revision.integration_key is not None:
-                rules[revision.integration_key] = _rules(revision)
-        self._rules = rules
+    def _learned(self, reply: Response, offer: Offer) -> Rules:
+        self._rules = read_revisions(reply)
         self._read_at = self._clock()
-        if offer.sells not in rules:
+        if offer.sells not in self._rules:
             raise self._unknown(offer)
         return self._matching(offer)
 
@@ -77,12 +105,3 @@ class Catalog:
             f"Nothing is sold as {offer.sells!r} in this environment. Use an integration key or the id of "
             f"an active revision from your seller account (integration keys here: {known})."
         )
-
-
-def _rules(revision: ContractRevision) -> Rules:
-    return Rules(
-        revision.revision_id,
-        revision.settlement_asset,
-        frozenset(revision.properties),
-        frozenset(revision.required),
-    )

@@ -1,9 +1,11 @@
 """`faregate`, the command. Each subcommand is a table row; its module is imported when it is called for."""
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from faregate.errors import FaregateError
@@ -65,6 +67,13 @@ COMMANDS: Final = (
         "about it.",
     ),
     Command(
+        "journal",
+        "the journal's keys, and the addresses it was used with",
+        "faregate.journal_admin:add_journal",
+        "faregate.journal_admin:run_journal",
+        "For changing the keys of the journal that FAREGATE_JOURNAL names, and for a service that moved.",
+    ),
+    Command(
         "probe",
         "find out what a merchant service decides",
         "faregate.probe.arguments:add_probe",
@@ -85,9 +94,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     Some commands have more statuses; their help tells them.
     """
     given = sys.argv[1:] if argv is None else list(argv)
+    parser = _parser(given)
+    if not given:
+        parser.print_help()
+        return 0
     try:
-        arguments = _parser(given).parse_args(given)
+        arguments = parser.parse_args(given)
         status: int = _found(arguments.run)(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough, such as `head`. The interpreter must not try to flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except WrongCall as error:
         print(f"faregate: {error}", file=sys.stderr)
         return 2
@@ -100,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser(given: Sequence[str]) -> ArgumentParser:
     """Only the command that is called learns its arguments."""
     parser = ArgumentParser(prog="faregate", description="Charge for an HTTP resource.")
+    parser.add_argument("--version", action="version", version=f"faregate {version('faregate')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         subparser = commands.add_parser(command.name, help=command.help, description=command.about)
@@ -113,7 +132,3 @@ def _found(place: str) -> Callable[..., Any]:
     module, _, name = place.partition(":")
     found: Callable[..., Any] = getattr(import_module(module), name)
     return found
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,49 +1,94 @@
 """The messages of one ASGI request, held back until its gate says what may leave."""
 
-from typing import cast
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import anyio
 
 from faregate.errors import Misconfigured, WorkInterrupted
 from faregate.gate import Gate, PaymentStop
+from faregate.handlers import Handler
 from faregate.held import Held
 from faregate.model import Offer, Response
 from faregate.payment import Payment
-from faregate.scopes import Message, Receive, Scope, Send, has_body, messages_of, text_of
+from faregate.request_body import digest_parts, is_comparable
+from faregate.scopes import (
+    Message,
+    Receive,
+    Scope,
+    Send,
+    has_body,
+    length_of,
+    messages_of,
+    take_snapshot,
+    text_of,
+)
 
 # Ways of sending past us; a paid handler must not be offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
 
 
 class Curtain:
-    """Stands between an application and its server; `gate` decides."""
+    """Stands between an application and its server; `gate` decides.
 
-    def __init__(self, gate: Gate, scope: Scope, receive: Receive, send: Send) -> None:
+    `asked` is the scope as the server gave it, `scope` the one for the application. `shared` objects belong
+    to all requests. `find_handler` knows who answered; `outer` is that of a paywall around this one.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        asked: Scope,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        find_handler: Callable[[], Handler | None] = lambda: None,
+        shared: Mapping[str, object] | None = None,
+        outer: "Curtain | None" = None,
+    ) -> None:
         self.gate = gate
+        self._asked = asked
         self._scope = scope
-        self._method: str = scope["method"]
+        self._method: str = asked["method"]
         self._receive = receive
         self._send = send
+        self._find_handler = find_handler
+        self._shared = shared
+        self._outer = outer
         self._held = Held()
         self._body_read = not has_body(scope)
+        self._is_comparable = self._body_read or is_comparable(length_of(scope))
+        self._body: list[bytes] = []
+        self._read_before: deque[Message] = deque()
         self._told = False
         self._closed: anyio.Event | None = None
         self._sent = False
 
     # The handler's side
 
-    async def open(self, sold: Offer) -> Payment:
-        """For the handler that sells: see `Gate.open`."""
+    async def open(self, sold: Offer, scope: Mapping[str, Any]) -> Payment:
+        """For the handler that sells: see `Gate.open`. `scope` is the one that it was given."""
+        if self._outer is not None:
+            self._outer.gate.is_sold_inside = True
+        if self.gate.payment is None and self.gate.limit is not None:
+            await self._read_ahead()
         payment = await self.gate.aopen(sold)
-        self._closed = self._closed or anyio.Event()
-        self._withhold_extensions()
+        if self._closed is None:
+            self._closed = anyio.Event()
+            self._withhold_extensions()
+            snapshot = take_snapshot(self._asked, scope, self._shared)
+            self.gate.restore_unless_released(snapshot.restore)
         return payment
 
     async def receive(self) -> Message:
         """The payer's messages; once the work runs, that the payer left is no news."""
+        if self._read_before:
+            return self._read_before.popleft()
         message = await self._receive()
         if message["type"] == "http.request":
-            self._body_read = not message.get("more_body", False)
+            self._note_body(message)
         elif self.gate.transaction_id is not None and self._body_read and not self._sent and self._closed:
             if self._told:
                 await self._closed.wait()
@@ -52,6 +97,24 @@ class Curtain:
                 message = {"type": "http.request", "body": b"", "more_body": False}
         self._told = True
         return message
+
+    def _note_body(self, message: Message) -> None:
+        self._body_read = not message.get("more_body", False)
+        if self._is_comparable and self.gate.limit is not None:  # only a payment is compared
+            self._body.append(bytes(message.get("body", b"")))
+
+    async def _read_ahead(self) -> None:
+        """Read a small body before the handler does: it is a part of what the payment is for."""
+        if not self._is_comparable or self.gate.body_digest:
+            return
+        while not self._body_read:
+            message = await self._receive()
+            self._read_before.append(message)
+            if message["type"] != "http.request":
+                return
+            self._note_body(message)
+        self.gate.body_digest = digest_parts(self._body)
+        self._body.clear()
 
     async def send(self, message: Message) -> None:
         """The handler's messages: held when paid for, dropped when stopped, passed on otherwise."""
@@ -68,8 +131,22 @@ class Curtain:
             raise Misconfigured(f"A paid handler cannot send {message['type']}.")
 
     async def _pass(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._withhold_unpaid(message["status"])
         if self.gate.lets_pass():
+            self._share_session()
             await self._send(message)
+
+    def _withhold_unpaid(self, status: int) -> None:
+        """A result of a handler that sells, whose gate was not opened: something answered in its place."""
+        is_result = 200 <= status < 300 or status == 304
+        if not is_result or self._method == "OPTIONS" or self.gate.is_sold_inside:
+            return
+        handler = self._find_handler()
+        if handler is not None and handler.mistake:
+            self.gate.withhold(Misconfigured(handler.mistake))
+        elif handler is not None and handler.offers:
+            self.gate.withhold(Misconfigured(_answered_by_another(handler.offers[0])))
 
     async def _hold(self, message: Message) -> None:
         self._held.take(message.get("body", b""))
@@ -78,9 +155,9 @@ class Curtain:
         work = self._held.whole()
         answer = await self.gate.aconclude(work)
         await self._emit(answer)
-        if answer.body is not work.body:
+        if not answer.released:
             # The payer did not get what the handler made: its background tasks must not run.
-            raise PaymentStop(402)
+            raise PaymentStop(answer.status)
 
     # The middleware's side
 
@@ -119,8 +196,15 @@ class Curtain:
 
     async def _emit(self, response: Response) -> None:
         self.gate.finished = self._sent = True
+        if response.released:
+            self._share_session()
         for message in messages_of(response, self._method):
             await self._send(message)
+
+    def _share_session(self) -> None:
+        """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
+        if "session" in self._asked and "session" in self._scope:
+            self._asked["session"] = self._scope["session"]
 
     def _withhold_extensions(self) -> None:
         # In place: a middleware in between may have copied the scope, but not this.
@@ -128,8 +212,18 @@ class Curtain:
             self._scope["extensions"].pop(f"http.response.{name}", None)
 
 
-def _is_a_stop(error: Exception) -> bool:
-    """Ours, or nothing but ours in what a task group of the application made of it."""
+def _answered_by_another(offer: Offer) -> str:
+    return (
+        f"The handler of this request sells {offer.sells!r}, and something in front of it answered without "
+        "a payment. Put the price outside: @paid above a decorator that caches or answers by itself, and "
+        "such a middleware or route class behind a path prefix that is sold."
+    )
+
+
+def _is_a_stop(error: BaseException | None) -> bool:
+    """Ours, or nothing but ours in what the application made of it: a group, or an error of its own."""
     if isinstance(error, ExceptionGroup):
         return all(map(_is_a_stop, cast("ExceptionGroup[Exception]", error).exceptions))
-    return isinstance(error, (PaymentStop, WorkInterrupted))
+    return isinstance(error, (PaymentStop, WorkInterrupted)) or (
+        error is not None and _is_a_stop(error.__cause__)
+    )

@@ -1,8 +1,8 @@
 """Work that nobody who waits for it can stop, and waiting for all of it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -21,7 +21,7 @@ async def to_the_end(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         with anyio.CancelScope(shield=True):
             await _counted(work)
         return
-    task = loop.create_task(_counted(work))
+    task = _Task(_counted(work), loop=loop)
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
     await asyncio.shield(task)
@@ -54,12 +54,53 @@ def _running() -> set[anyio.Event]:
         return running
 
 
+class _Task(asyncio.Task[None]):
+    """A task that knows how often it was cancelled by the code it runs itself."""
+
+    own_cancels = 0
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if asyncio.current_task() is self:
+            self.own_cancels += 1
+        return super().cancel(msg)
+
+
 def is_cancelled_from_outside(ended: BaseException) -> bool:
     """Whether somebody asked this task to end; False for what a handler raised of its own accord."""
-    if not isinstance(ended, asyncio.CancelledError):
+    kind = _cancelled_class()
+    if not any(isinstance(one, kind) for one in _flatten(ended)):
         return False
+    task = _find_task()
+    # On trio nobody but a scope can raise this error.
+    return kind is not asyncio.CancelledError or (task is not None and task.cancelling() > _own_cancels(task))
+
+
+def is_cancelled_by_itself() -> bool:
+    """Whether the code that this task runs cancelled it."""
+    task = _find_task()
+    return task is not None and _own_cancels(task) > 0
+
+
+def _flatten(error: BaseException) -> Iterator[BaseException]:
+    yield error
+    if isinstance(error, BaseExceptionGroup):
+        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _flatten(one)
+
+
+def _own_cancels(task: asyncio.Task[Any]) -> int:
+    return task.own_cancels if isinstance(task, _Task) else 0
+
+
+def _cancelled_class() -> type[BaseException]:
     try:
-        task = asyncio.current_task()
-    except RuntimeError:  # trio, where nobody but a handler raises this error
-        return False
-    return task is not None and task.cancelling() > 0
+        return anyio.get_cancelled_exc_class()
+    except RuntimeError:  # a thread without an event loop
+        return asyncio.CancelledError
+
+
+def _find_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # trio
+        return None

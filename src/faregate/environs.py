@@ -4,28 +4,38 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from faregate.model import Headers, Request
+from faregate.model import Header, Headers, Request
 
 Environ = dict[str, Any]
 
 _PAYMENT_HEADERS = (("PAYMENT-SIGNATURE", "HTTP_PAYMENT_SIGNATURE"), ("X-PAYMENT", "HTTP_X_PAYMENT"))
+_CREDENTIAL_HEADERS = (
+    ("Authorization", "HTTP_AUTHORIZATION"),
+    ("Cookie", "HTTP_COOKIE"),
+    ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
+)
 _URL_SAFE = "/:@!$&'()*+,;=~-._"
 
 
 def request_of(environ: Mapping[str, Any]) -> Request:
-    """The request with those of its headers that speak of payment; its path quoted in one way."""
+    """The request with those of its headers that the flow reads; its path quoted in one way."""
     path, query = _raw_path(environ), environ.get("QUERY_STRING", "")
     url = quote(path, safe=_URL_SAFE)
-    return Request(environ["REQUEST_METHOD"], f"{url}?{query}" if query else url, payment_headers(environ))
+    headers = payment_headers(environ) + _headers(environ, _CREDENTIAL_HEADERS)
+    return Request(environ["REQUEST_METHOD"], f"{url}?{query}" if query else url, headers)
 
 
 def payment_headers(environ: Mapping[str, Any]) -> Headers:
     """A server joins doubled headers by a comma, which no proof has."""
-    return tuple((name, str(environ[key])) for name, key in _PAYMENT_HEADERS if key in environ)
+    return _headers(environ, _PAYMENT_HEADERS)
+
+
+def _headers(environ: Mapping[str, Any], names: tuple[Header, ...]) -> Headers:
+    return tuple((name, str(environ[key])) for name, key in names if key in environ)
 
 
 def path_of(environ: Mapping[str, Any]) -> str:
-    """The whole decoded path, with where the application is mounted."""
+    """The whole decoded path, with where the application is mounted; a target that is no path as it is."""
     return _raw_path(environ).decode(errors="replace")
 
 
@@ -50,4 +60,6 @@ def origin_of(environ: Mapping[str, Any], scheme: str) -> str | None:
 
 def _raw_path(environ: Mapping[str, Any]) -> bytes:
     """WSGI says bytes as latin-1 text."""
-    return f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}".encode("latin-1")
+    path = str(environ.get("PATH_INFO", ""))
+    root = str(environ.get("SCRIPT_NAME", "")) if path.startswith("/") or not path else ""
+    return f"{root}{path}".encode("latin-1")

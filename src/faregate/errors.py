@@ -68,6 +68,10 @@ class NoAnswer(ServiceError):
     """No reply: refused, reset, timed out. Whether the service acted is unknown."""
 
 
+class TooManyCalls(NoAnswer):
+    """The call was not sent: too many others are under way. Asking again at once makes it worse."""
+
+
 class BadAnswer(ServiceError):
     """A reply that is not the contract's: wrong JSON, wrong shape, too large."""
 

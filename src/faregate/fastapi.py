@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from typing import Any, Unpack
 
 try:
-    from fastapi import HTTPException
+    from fastapi import HTTPException, Response
     from fastapi.openapi.models import APIKey, APIKeyIn
+    from fastapi.params import Depends
     from fastapi.requests import HTTPConnection
     from fastapi.routing import iter_route_contexts
     from fastapi.security.base import SecurityBase
@@ -24,37 +25,82 @@ except ModuleNotFoundError as error:
 
 from starlette.routing import BaseRoute, Route
 
-from faregate import stock
+from faregate import relay, starlette, stock
+from faregate.errors import Misconfigured
 from faregate.gate import PaymentStop
+from faregate.handlers import mark_maker
 from faregate.inventory import Inventory
 from faregate.model import Offer
 from faregate.openapi import INFO, MARK, payment_info
 from faregate.payment import Payment
-from faregate.paywall import Limits, offer
-from faregate.starlette import PaywallMiddleware, document, enter
+from faregate.paywall import Limits
+from faregate.starlette import check_offer, document, enter
 
 __all__ = ["Paid", "Payment", "PaywallMiddleware", "document", "inventory_of", "paid"]
 
 
-class Paid(SecurityBase):
+class PaywallMiddleware(starlette.PaywallMiddleware):
+    """`faregate.starlette.PaywallMiddleware` for an application of FastAPI."""
+
+    def _list(self, app: Any) -> Inventory:
+        return inventory_of(app)
+
+
+class Paid(Depends):
     """A dependency that sells what the route answers, and gives it its `Payment`.
 
-    It declares itself as a security scheme because that costs a request nothing; the paywall turns
+    It is what `Depends` makes and what `Depends` takes: `Depends(paid(...))` and `paid(...)` alone are the
+    same, in `dependencies`, in `Annotated` and as a default.
+    """
+
+    faregate_offer: Offer
+    __wrapped__: "_Scheme"
+
+    def __init__(self, sold: Offer) -> None:
+        super().__init__(self)
+        # FastAPI's are frozen; `__wrapped__` is what it reads the parameters and the security scheme of.
+        object.__setattr__(self, "faregate_offer", sold)
+        object.__setattr__(self, "__wrapped__", _Scheme(sold))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(value, HTTPConnection) for value in (*args, *kwargs.values())):
+            raise Misconfigured(
+                "paid('text_summary') is a dependency and no decorator: write @app.get(..., "
+                "dependencies=[Depends(paid('text_summary'))]), or use the paid of faregate.starlette."
+            )
+        return self.__wrapped__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"paid({self.faregate_offer.sells!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class _Scheme(SecurityBase):
+    """Declares itself as a security scheme because that costs a request nothing; the paywall turns
     the declaration into what it is, a header parameter with the answers a payer gets (`faregate.openapi`).
     """
 
     def __init__(self, sold: Offer) -> None:
-        self.faregate_offer = sold
+        self._sold = sold
         scheme = {"in": APIKeyIn.header, "name": "PAYMENT-SIGNATURE", INFO: payment_info(sold)}
         self.model = APIKey.model_validate(scheme)
         self.scheme_name = f"{MARK}{sold.sells}"
 
-    async def __call__(self, connection: HTTPConnection) -> Payment:
+    async def __call__(self, connection: HTTPConnection, response: Response) -> Payment:
         try:
-            return await enter(connection, self.faregate_offer)
+            payment = await enter(connection, self._sold)
         except PaymentStop as stop:
             # Nobody sees this answer: the paywall sends its own in its place.
             raise HTTPException(stop.status) from None
+        if payment.transaction_id is not None:
+            name, value = relay.NO_STORE
+            response.headers[name] = value  # for caches between the route and the paywall
+        return payment
 
 
 def paid(sells: str, **limits: Unpack[Limits]) -> Paid:
@@ -63,7 +109,10 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Paid:
     `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets the
     answers of a payment. Raises `Misconfigured`, here or on the first call.
     """
-    return Paid(offer(sells, **limits))
+    return Paid(check_offer(sells, "Depends(paid('text_summary'))", **limits))
+
+
+mark_maker(paid)
 
 
 def inventory_of(app: Any) -> Inventory:

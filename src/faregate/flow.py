@@ -12,14 +12,39 @@ Rules
 """
 
 from faregate import relay
-from faregate.answers import Access, AccessPending, Free, Granted, Trouble, Unpaid
-from faregate.errors import FaregateError, NoAnswer, ServiceError, UsageError, WorkError, WorkTimedOut
+from faregate.answers import Access, AccessPending, Free, Granted, RevisionRejected, Trouble, Unpaid
+from faregate.credentials import find_credentials
+from faregate.errors import (
+    FaregateError,
+    NoAnswer,
+    ServiceError,
+    TooManyCalls,
+    UsageError,
+    WorkError,
+    WorkTimedOut,
+)
 from faregate.events import Authorized, Redelivered, Refused
-from faregate.model import Failed, Outcome, Response, Rules, Sale, Succeeded, Work
+from faregate.instructions import are_unguessable
+from faregate.model import Failed, Outcome, Response, Rules, Sale, Succeeded, Work, header_values
 from faregate.proof import BadProof, find_proof
-from faregate.records import Again, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
+from faregate.records import (
+    Again,
+    Claim,
+    Claimant,
+    Entry,
+    Fresh,
+    InProgress,
+    OtherClient,
+    Owed,
+    Replay,
+    ReplayUnsafe,
+    Spent,
+    Ticket,
+    UsedElsewhere,
+    Void,
+)
 from faregate.redeem import redeem
-from faregate.settle import decide_and_settle, fail, written
+from faregate.settle import RETRY_SECONDS, decide_and_settle, fail, written
 from faregate.steps import (
     Await,
     CallAccess,
@@ -28,16 +53,25 @@ from faregate.steps import (
     Drop,
     FindRules,
     Flow,
+    GetKnownRules,
+    GetTime,
+    HasUnknownKeys,
     LastResort,
     Note,
+    RecallGuessability,
+    RecordGuessability,
+    RefreshRules,
     RunWork,
     Start,
     Tell,
+    Wait,
 )
 from faregate.usage import check
 
 MAX_RESOURCE_URL = 2048
 TROUBLE = "payment_service_unavailable"
+REFRESH_PAUSES = (0.1, 0.2, 0.4, 0.8)
+"""Seconds between looks at the rules while another request reads them anew."""
 
 
 def serve(sale: Sale) -> Flow[Response]:
@@ -58,7 +92,7 @@ def _without_proof(sale: Sale) -> Flow[Response]:
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
         return (yield from _not_granted(rules))
-    access = yield from _ask_access(sale, rules, None)
+    rules, access = yield from _authorize(sale, rules, None)
     match access:
         case Free():
             return (yield from _give_free(sale, rules, access))
@@ -71,13 +105,19 @@ def _without_proof(sale: Sale) -> Flow[Response]:
 
 def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
     try:
-        claim = yield from ClaimProof(proof, f"{sale.request.method} {sale.request.url}")
+        claim = yield from _claim(sale, proof, Replay.SAME_CLIENT)
     except Exception as error:
         yield from Note(f"the journal could not take a claim: {error}")
         return (yield from _refuse(relay.trouble(503), TROUBLE))
+    if isinstance(claim, ReplayUnsafe):
+        return (yield from _claim_as_secret(sale, proof, claim.transaction_id))
+    return (yield from _proceed(sale, proof, claim))
+
+
+def _proceed(sale: Sale, proof: str, claim: Claim) -> Flow[Response]:
     match claim:
-        case Fresh(ticket):
-            return (yield from _first_use(sale, proof, ticket))
+        case Fresh():
+            return (yield from _first_use(sale, proof, claim))
         case Owed(entry):
             again = yield from redeem(entry, awaited=True)
             return again or (yield from _fresh_instructions(sale, entry.transaction_id))
@@ -88,18 +128,68 @@ def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
             return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
         case UsedElsewhere():
             return (yield from _refuse(relay.already_used(), "proof_already_used"))
-        case Spent(transaction_id):
+        case OtherClient():
+            return (yield from _refuse(relay.other_client(), "proof_already_used"))
+        case Spent(transaction_id) | ReplayUnsafe(transaction_id):
             return (yield from _refuse(relay.already_used(transaction_id), "proof_already_used"))
         case Void():
             return (yield from _fresh_instructions(sale, None))
 
 
-def _first_use(sale: Sale, proof: str, ticket: Ticket) -> Flow[Response]:
+def _claim(sale: Sale, proof: str, replay: Replay) -> ClaimProof:
+    """Claim the proof for this request, and for the client that its credentials show."""
+    request = sale.request
+    credentials = find_credentials(request.headers)
+    called = f"{request.method} {request.url}"
+    allowed = replay if sale.offer.replay else Replay.NEVER
+    return ClaimProof(proof, Claimant(called, credentials, request.body_digest, allowed))
+
+
+def _claim_as_secret(sale: Sale, proof: str, transaction_id: str) -> Flow[Response]:
+    """Who asks is not known by credentials: go on only where nobody but the payer can know the proof."""
+    unguessable = yield from _find_guessability(sale)
+    if unguessable is None:
+        return (yield from _refuse(relay.unconfirmed(transaction_id), "payment_unconfirmed"))
+    if not unguessable:
+        return (yield from _refuse(relay.not_recognized(transaction_id), "proof_already_used"))
+    try:
+        claim = yield from _claim(sale, proof, Replay.SAME_PROOF)
+    except Exception as error:
+        yield from Note(f"the journal could not take a claim: {error}", transaction_id)
+        return (yield from _refuse(relay.unconfirmed(transaction_id), "payment_unconfirmed"))
+    return (yield from _proceed(sale, proof, claim))
+
+
+def _find_guessability(sale: Sale) -> Flow[bool | None]:
+    """Whether two instructions differ by what nobody can guess; None if that cannot be found out now."""
+    known = yield from RecallGuessability()
+    if known is not None:
+        return known
+    rules = yield from _find_rules(sale)
+    if isinstance(rules, Trouble):
+        return None
+    found: list[str] = []
+    for _ in range(2):
+        rules, access = yield from _authorize(sale, rules, None)
+        if not isinstance(access, Unpaid):
+            return None
+        found += header_values(access.response.headers, "payment-required")
+    unguessable = len(found) == 2 and are_unguessable(*found)
+    if not unguessable:
+        yield from Note(
+            "payment instructions can be guessed: delivered results are not replayed without credentials"
+        )
+    yield from RecordGuessability(unguessable)
+    return unguessable
+
+
+def _first_use(sale: Sale, proof: str, claim: Fresh) -> Flow[Response]:
+    ticket = claim.ticket
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
         yield from written(Drop(ticket))
         return (yield from _not_granted(rules))
-    access = yield from _ask_access(sale, rules, proof)
+    rules, access = yield from _authorize(sale, rules, proof)
     match access:
         case Granted(transaction_id):
             return (yield from _sell(sale, rules, Entry(ticket, proof, transaction_id, rules.revision_id)))
@@ -109,6 +199,11 @@ def _first_use(sale: Sale, proof: str, ticket: Ticket) -> Flow[Response]:
         case Free():
             yield from written(Drop(ticket))
             return (yield from _give_free(sale, rules, access))
+        case Unpaid() if claim.transaction_id:
+            # What was authorized before is not any more: whoever began it has not ended it.
+            entry = Entry(ticket, proof, claim.transaction_id, claim.revision_id)
+            again = yield from redeem(entry, awaited=True)
+            return again or (yield from _fresh_instructions(sale, claim.transaction_id))
         case Unpaid():
             return (yield from _not_accepted(ticket, access))
         case _:
@@ -118,14 +213,31 @@ def _first_use(sale: Sale, proof: str, ticket: Ticket) -> Flow[Response]:
 
 def _not_accepted(ticket: Ticket, access: Unpaid) -> Flow[Response]:
     """The service may refuse a proof because it was used, by whoever took this claim over meanwhile."""
+    may_be_missed = yield from _may_miss_rows()
     try:
         ours = yield from Drop(ticket)
     except Exception as error:
         yield from Note(f"the journal missed Drop: {error}")
         return (yield from _refuse(relay.trouble(503), TROUBLE))
-    if ours:
-        return (yield from _not_granted(access))
-    return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
+    if not ours:
+        return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
+    if may_be_missed:
+        return (yield from _refuse(relay.unconfirmed(None), "payment_unconfirmed"))
+    return (yield from _not_granted(access))
+
+
+def _may_miss_rows() -> Flow[bool]:
+    """Whether the payment may stand in a row that only others can find: then nobody is told to pay anew.
+
+    So it is while a new journal key is brought to one worker after the other in a single step.
+    """
+    try:
+        if not (yield from HasUnknownKeys()):
+            return False
+        yield from Note("the journal has rows of a key that this process was not given: FAREGATE_JOURNAL_KEY")
+    except Exception as error:
+        yield from Note(f"the journal does not say which keys its rows need: {error}")
+    return True
 
 
 # Access
@@ -134,16 +246,60 @@ def _not_accepted(ticket: Ticket, access: Unpaid) -> Flow[Response]:
 def _find_rules(sale: Sale) -> Flow[Rules | Trouble]:
     try:
         return (yield from FindRules(sale.offer))
+    except ServiceError as error:
+        failure = error
     except FaregateError as error:
-        return Trouble(503 if isinstance(error, NoAnswer) else 502, f"nothing can be sold: {error}")
+        return Trouble(502, f"nothing can be sold: {error}")
+    known = yield from _known_rules(sale)
+    if known is None:
+        return Trouble(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
+    yield from Note(f"the rules could not be read anew, and the known ones are used: {failure}")
+    return known
+
+
+def _known_rules(sale: Sale) -> Flow[Rules | None]:
+    try:
+        return (yield from GetKnownRules(sale.offer))
+    except FaregateError:
+        return None
+
+
+def _authorize(sale: Sale, rules: Rules, proof: str | None) -> Flow[tuple[Rules, Access]]:
+    """Ask access. If the revision was refused, read the rules anew and ask once more, with what sells now."""
+    access = yield from _ask_access(sale, rules, proof)
+    if not isinstance(access, RevisionRejected):
+        return rules, access
+    newer = yield from _refresh_rules(sale, rules)
+    if newer is None or newer.revision_id == rules.revision_id:
+        return rules, access.trouble
+    access = yield from _ask_access(sale, newer, proof)
+    return newer, access.trouble if isinstance(access, RevisionRejected) else access
+
+
+def _refresh_rules(sale: Sale, rejected: Rules) -> Flow[Rules | None]:
+    """The rules that sell now. One request reads them; a crowd waits for what it finds."""
+    try:
+        for pause in (*REFRESH_PAUSES, 0.0):
+            newer = yield from RefreshRules(sale.offer, rejected)
+            if newer is not None:
+                return newer
+            yield from Wait(pause)
+    except FaregateError as error:
+        yield from Note(f"the revision was refused, and the rules could not be read anew: {error}")
+    return None
 
 
 def _ask_access(sale: Sale, rules: Rules, proof: str | None) -> Flow[Access]:
     """Access may be asked again: the same proof gets the same transaction."""
+    began = yield from GetTime()
     try:
         try:
             return (yield from CallAccess(sale, rules, proof))
+        except TooManyCalls:
+            raise  # the same call again would only make the crowd larger
         except NoAnswer:
+            if (yield from GetTime()) - began > RETRY_SECONDS:
+                raise
             return (yield from CallAccess(sale, rules, proof))
     except NoAnswer as error:
         return Trouble(503, f"access was not answered: {error}")
@@ -184,7 +340,7 @@ def _fresh_instructions(sale: Sale, transaction_id: str | None) -> Flow[Response
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
         return (yield from _not_granted(rules))
-    access = yield from _ask_access(sale, rules, None)
+    _, access = yield from _authorize(sale, rules, None)
     if isinstance(access, Unpaid):
         anew = relay.unpaid_anew(access.response, transaction_id)
         return (yield from _refuse(anew, "payment_required"))
@@ -199,13 +355,23 @@ def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
         work = yield from RunWork(sale, None)
     except WorkError as error:
         yield from Note(f"{_place(sale)} gave nothing, for free: {error}")
+        yield from _close_execution(access.execution_id, rules, None)
         return relay.work_failed(500, error.code)
-    if access.execution_id is not None:
-        try:
-            yield from CloseExecution(access.execution_id, rules, work)
-        except ServiceError as error:
-            yield from Note(f"a free execution could not be closed: {error}")
+    except Exception:
+        yield from _close_execution(access.execution_id, rules, None)
+        raise
+    yield from _close_execution(access.execution_id, rules, work)
     return relay.free(work.response)
+
+
+def _close_execution(execution_id: str | None, rules: Rules, work: Work | None) -> Flow[None]:
+    """Whatever the handler did: an execution that is known is not left open."""
+    if execution_id is None:
+        return
+    try:
+        yield from CloseExecution(execution_id, rules, work)
+    except ServiceError as error:
+        yield from Note(f"a free execution could not be closed: {error}")
 
 
 # Paid: start, work, decide
@@ -240,9 +406,12 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
 
 def _not_started(entry: Entry) -> Flow[Response]:
     """Another proof has this transaction; or whoever took this claim over meanwhile serves it."""
-    if (yield from Drop(entry.ticket)):
-        return (yield from _refuse(relay.already_used(entry.transaction_id), "proof_already_used"))
-    return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
+    may_be_missed = yield from _may_miss_rows()
+    if not (yield from Drop(entry.ticket)):
+        return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
+    if may_be_missed:
+        return (yield from _refuse(relay.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
+    return (yield from _refuse(relay.already_used(entry.transaction_id), "proof_already_used"))
 
 
 def _place(sale: Sale) -> str:

@@ -3,17 +3,21 @@
 Neutral: a layer is whatever keeps the application it wraps as `app`, as middleware of both protocols does.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from faregate.grounds import Grounds
+from faregate.handlers import name_handler
 from faregate.inventory import Inventory, Listed
 from faregate.inventory.taking import take_stock
 from faregate.paywall import Paywall
 
 ANYTHING = "/*"
+_MOST_LAYERS = 100
+"""An object that makes up its attributes has layers without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Front:
             inventory.unmatched,
             root=root,
             faults=inventory.faults,
+            mistakes=inventory.mistakes,
             paywall=self.paywall,
         )
 
@@ -38,7 +43,7 @@ class Front:
 def layers(app: Any) -> list[Any]:
     """From the outside in: each layer, and at last the application itself, which has routes or no `app`."""
     found = [app]
-    while not hasattr(found[-1], "routes"):
+    while not hasattr(found[-1], "routes") and len(found) < _MOST_LAYERS:
         inner = getattr(found[-1], "app", None) or getattr(found[-1], "application", None)
         if not callable(inner) or any(inner is one for one in found):
             break
@@ -57,11 +62,24 @@ def front_of(layer: Any) -> Front | None:
     return Front(grounds, partial(_given, paywall))
 
 
+def inner_fronts(core: Any) -> list[Front]:
+    """The paywalls that an application or a router puts around its own routes. Raises `Misconfigured`."""
+    entries = getattr(core, "user_middleware", ())
+    made = [front_to_be(entry.args, entry.kwargs) for entry in entries if is_paywall(entry.cls)]
+    stack = getattr(getattr(core, "router", core), "middleware_stack", None)
+    return [*made, *(front for layer in layers(stack) if (front := front_of(layer)) is not None)]
+
+
+def is_paywall(kind: Any) -> bool:
+    """Whether this is a class of paywall middleware."""
+    return getattr(kind, "faregate_middleware", False) is True
+
+
 def front_to_be(arguments: Sequence[Any], options: Mapping[str, Any]) -> Front:
     """The paywall that a middleware of these arguments will be. Raises `Misconfigured`."""
     rest = dict(options)
     grounds = Grounds(rest.pop("offers", None), rest.pop("refuse", ()))
-    for name in ("sweep_every", "drain_seconds"):
+    for name in ("sweep_every", "drain_seconds", "allow_outside"):
         rest.pop(name, None)
     paywall = arguments[0] if arguments else rest.pop("paywall", None)
     return Front(grounds, cache(partial(Paywall, **rest)) if paywall is None else partial(_given, paywall))
@@ -74,6 +92,61 @@ def behind(fronts: Sequence[Front], inventory: Inventory, root: str = "") -> Inv
     return inventory
 
 
+_ANSWERS = re.compile("cache|static|(white|black)noise", re.IGNORECASE)
+_ONLY_SAYS = re.compile("no_?cach|cache_?(control|headers?)", re.IGNORECASE)
+
+
+Around = Sequence[tuple[Any, Mapping[str, Any]]]
+"""Middleware classes and their options, outermost first."""
+
+
+def find_answering(around: Around) -> Iterator[str]:
+    """Middleware outside a paywall that answers by itself, as far as its name says: sentences."""
+    paywalls = [at for at, (kind, _) in enumerate(around) if is_paywall(kind)]
+    allowed = [one for at in paywalls for one in around[at][1].get("allow_outside") or ()]
+    for kind, options in around[: max(paywalls, default=0)]:
+        called = options.get("dispatch", kind)  # what Starlette's BaseHTTPMiddleware calls
+        name = name_handler(called)
+        if not is_paywall(kind) and called not in allowed and _seems_to_answer(name.rpartition(".")[2]):
+            yield (
+                f"{name} is outside PaywallMiddleware. If it answers by itself, from a cache or from files, "
+                "nobody pays for that. Put it inside: after PaywallMiddleware in a list, before it in calls "
+                "of add_middleware. If it leaves alone what is sold, name it in allow_outside."
+            )
+
+
+def find_useless(around: Around) -> Iterator[str]:
+    """A paywall around another one of the same application that no handler and no path can reach."""
+    paywalls = [options for kind, options in around if is_paywall(kind)]
+    if any(not options.get("offers") and not options.get("refuse") for options in paywalls[:-1]):
+        yield "PaywallMiddleware is there twice, and the outer one sells nothing. Add it once."
+
+
+def entries_of(core: Any) -> Around:
+    """The middleware that an application or a router puts around its own routes."""
+    entries = [(entry.cls, entry.kwargs) for entry in getattr(core, "user_middleware", ())]
+    stack = getattr(getattr(core, "router", core), "middleware_stack", None)
+    return [*entries, *layers_around(stack)]
+
+
+def layers_around(app: Any) -> Around:
+    """The middleware that is wrapped around an application."""
+    return [(layer.__class__, _get_options(layer)) for layer in layers(app)[:-1]]
+
+
+def _get_options(layer: Any) -> Mapping[str, Any]:
+    grounds = getattr(layer, "grounds", None)
+    if not isinstance(grounds, Grounds):
+        called = getattr(layer, "dispatch_func", None)
+        return {} if called is None or getattr(called, "__self__", None) is layer else {"dispatch": called}
+    allowed = getattr(layer, "allow_outside", ())
+    return {"offers": grounds.offers, "refuse": grounds.refused, "allow_outside": allowed}
+
+
+def _seems_to_answer(name: str) -> bool:
+    return _ANSWERS.search(name) is not None and _ONLY_SAYS.search(name) is None
+
+
 def unguarded(inventory: Inventory) -> Iterator[str]:
     """What is for sale without a paywall in front: such a handler is an error, never free."""
     for route in inventory.routes:
@@ -83,15 +156,7 @@ def unguarded(inventory: Inventory) -> Iterator[str]:
 
 def opaque(app: Any, path: str = ANYTHING, host: str = "") -> Inventory:
     """An application whose routes nobody can list."""
-    return Inventory((Listed(path, (), handler_name(app), host=host),))
-
-
-def handler_name(handler: Any) -> str:
-    """Where a person finds it: `shop.reports.today`; for an object, its class."""
-    while isinstance(handler, partial):
-        handler = handler.func
-    named: Any = handler if hasattr(handler, "__qualname__") else getattr(handler, "__class__", None)
-    return f"{named.__module__}.{named.__qualname__}".replace("<locals>.", "")
+    return Inventory((Listed(path, (), name_handler(app), host=host),))
 
 
 def _given(paywall: Paywall) -> Paywall:

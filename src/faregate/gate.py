@@ -8,8 +8,8 @@ driven to its end, and what it returns is all that may leave.
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic
-from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -38,8 +38,9 @@ class Gate:
     """The state of one request.
 
     `payment` is there once the handler may work; `verdict` once the payer's answer is decided without
-    it; `begun` once a response that nobody pays for is on its way. `limit` is the scope in which an
-    awaiting handler runs, if it can be cut off.
+    it; `begun` once a response that nobody pays for is on its way. `is_sold_inside` once another paywall,
+    between this one and the handler, sells it. `limit` is the scope in which an awaiting handler runs, if
+    it can be cut off. `body_digest` is set by the adapter before it opens, where the body is at hand.
     """
 
     def __init__(
@@ -52,18 +53,23 @@ class Gate:
         self._flow: Flow[Response] | None = None
         self._answer: Response | None = None
         self._concluded: anyio.Event | None = None
+        self._request_began = monotonic()
         self._work_began = 0.0
+        self._work_seconds = math.inf
         self._sold_twice: SoldTwice | None = None
+        self._restore: list[Callable[[], None]] = []
         self.place = place
         self.payment: Payment | None = None
         self.verdict: Response | None = None
         self.mistake: Misconfigured | None = None
         self.begun = False
+        self.is_sold_inside = False
+        self.body_digest = ""
         self.finished = False
         self._over = False
         self.limit: anyio.CancelScope | None = None
         if place.ambiguous:
-            self.refuse(400, "ambiguous_path", "A path on this server is UTF-8 without dot-dot segments.")
+            self._refuse_path()
 
     @property
     def result_bytes(self) -> int:
@@ -98,20 +104,33 @@ class Gate:
             flow = self._begun(sold)
             self._reached(await adrive(flow, self._paywall.async_world, started(flow)))
         if self.limit is not None and self._sale is not None and self.transaction_id is not None:
-            self.limit.deadline = anyio.current_time() + self._sale.work_seconds
+            self.limit.deadline = anyio.current_time() + self._work_seconds
         return self._granted()
 
     def refuse(self, status: int, code: str, message: str) -> None:
         """Nothing of this request is served."""
         self.verdict = relay.refused(status, code, message)
 
+    def refuse_closed(self) -> None:
+        """Nothing is for sale here, and nothing is free."""
+        self.refuse(403, "not_for_sale", "This resource is not for sale.")
+
+    def withhold(self, mistake: Misconfigured) -> None:
+        """Let nothing leave, because the seller's mistake would give it away. Raises `mistake`."""
+        with self._mistakes():
+            raise mistake
+
     def lets_pass(self) -> bool:
         """Whether a response that nobody pays for may leave; on closed ground it may not."""
-        if self.place.closed:
-            self.refuse(403, "not_for_sale", "This resource is not for sale.")
+        if self.place.closed and not self.is_sold_inside:
+            self.refuse_closed()
             return False
         self.begun = True
         return True
+
+    def _refuse_path(self) -> None:
+        message = "A path on this server begins with a slash and is UTF-8 without dot-dot segments."
+        self.refuse(400, "ambiguous_path", message)
 
     def _is_new(self, sold: Offer) -> bool:
         if self._over:
@@ -123,6 +142,8 @@ class Gate:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
             self._sold_twice = SoldTwice(mistake)
             raise Misconfigured(mistake)
+        if not self.place.is_path:
+            self._refuse_path()
         if self.verdict is not None:
             return False
         if self._method == "OPTIONS":
@@ -141,14 +162,18 @@ class Gate:
             raise
 
     def _begun(self, sold: Offer) -> Flow[Response]:
-        self._sale = self._sale_of(sold)
-        self._flow = serve(self._sale)
+        sale = self._sale_of(sold)
+        if self.body_digest:
+            sale = replace(sale, request=replace(sale.request, body_digest=self.body_digest))
+        self._sale, self._flow = sale, serve(sale)
         return self._flow
 
     def _reached(self, step: Response | RunWork) -> None:
         if isinstance(step, RunWork):
             self.payment = Payment(step.transaction_id)
             self._work_began = monotonic()
+            elapsed = self._work_began - self._request_began
+            self._work_seconds = self._paywall.work_seconds(step.sale, elapsed)
         else:
             self.verdict = step
 
@@ -157,10 +182,16 @@ class Gate:
             raise PaymentStop(500 if self.verdict is None else self.verdict.status)
         return self.payment
 
+    def restore_unless_released(self, restore: Callable[[], None]) -> None:
+        """Have `restore` called once, before the payer is answered, unless the handler's result is released.
+
+        For what a handler writes beside its response: a session, messages, the state of the request.
+        """
+        self._restore.append(restore)
+
     def hurry(self) -> None:
         """Between the pieces of a result, where nobody can cut the handler off. Raises `WorkTimedOut`."""
-        bounded = self._sale is not None and self.transaction_id is not None
-        if bounded and monotonic() - self._work_began > cast(Sale, self._sale).work_seconds:
+        if self.transaction_id is not None and monotonic() - self._work_began > self._work_seconds:
             raise WorkTimedOut("the work took longer than its payment is valid")
 
     # After the work
@@ -199,6 +230,7 @@ class Gate:
     def close(self) -> None:
         """Nothing more will be asked: an unfinished flow is the same case as a crash."""
         self._over = True
+        self._restore_state()
         if self._flow is not None and not self.finished:
             self._flow.close()
 
@@ -232,7 +264,14 @@ class Gate:
         if isinstance(answer, RunWork):
             raise RuntimeError("the flow asked for the work twice")
         self._answer = answer
+        if answer.released:
+            self._restore.clear()
+        self._restore_state()
         return answer
+
+    def _restore_state(self) -> None:
+        while self._restore:
+            self._restore.pop()()
 
     def _open_flow(self) -> Flow[Response]:
         if self._flow is None:

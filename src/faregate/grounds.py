@@ -18,11 +18,15 @@ _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is declared for one path. `ambiguous`: it can be read two ways, and nobody shall read it."""
+    """What is declared for one path. `ambiguous`: it can be read two ways, and nobody shall read it.
+
+    Where nothing is declared, `is_path` is False for a target that is none: nothing is sold for it.
+    """
 
     offer: Offer | None = None
     closed: bool = False
     ambiguous: bool = False
+    is_path: bool = True
 
     @property
     def guarded(self) -> bool:
@@ -30,6 +34,7 @@ class Place:
 
 
 ANYWHERE = Place()
+_NO_PATH = Place(is_path=False)
 
 
 class Grounds:
@@ -48,8 +53,8 @@ class Grounds:
     def place(self, path: str, root: str = "") -> Place:
         """Where a decoded path stands; `root` is where the application is mounted."""
         if self._bare:
-            return ANYWHERE
-        if _is_ambiguous(path):
+            return ANYWHERE if _is_path(path, root) else _NO_PATH
+        if _is_ambiguous(path) or not _is_path(path, root):
             return Place(ambiguous=True)
         paths = _readings(path, root)
         prefix = _longest(paths, tuple(self.offers))
@@ -73,6 +78,18 @@ def _readings(path: str, root: str) -> tuple[str, ...]:
         return (_canonical(path),)
     other = path[len(root) :] if path.startswith(root) else root + path
     return (_canonical(path), _canonical(other))
+
+
+def _is_path(path: str, root: str) -> bool:
+    """Whether every router looks for this path, and none for one inside it: `http://x/reports`, `x:/reports`.
+
+    Servers pass such request targets on, and some put the root path in front. An empty path is `/`, and
+    `*` is the target of an OPTIONS for the whole server.
+    """
+    if path in ("", "*"):
+        return True
+    below = path[len(root) :] if root and path.startswith(root) else "/"
+    return path.startswith("/") and (below[:1] in ("", "/") or ":" not in below.partition("/")[0])
 
 
 def _is_ambiguous(path: str) -> bool:

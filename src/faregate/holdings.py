@@ -9,6 +9,7 @@ from typing import Any
 from faregate.records import Holding
 
 STUCK = "stuck"
+NO_KEY = "of a journal key that was not given here"
 _HEAD = ("TRANSACTION", "STATE", "SINCE", "NEXT LOOK", "ATTEMPTS", "SIZE", "REASON")
 
 
@@ -34,14 +35,19 @@ def _is_being_served(one: Holding, now: float) -> bool:
 
 
 def as_table(shown: Sequence[Holding], now: float) -> str:
-    rows = [_HEAD, *(_row(one, now) for one in shown)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    return format_table([_HEAD, *(_row(one, now) for one in shown)])
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in columns, the first row as their head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 
 
 def _row(one: Holding, now: float) -> tuple[str, ...]:
     since, look = span(now - one.since), _next_look(one, now)
-    return one.transaction_id, one.state, since, look, str(one.attempts), size(one.size), one.reason or "-"
+    reason = (one.reason or "-") if one.readable else NO_KEY
+    return one.transaction_id, one.state, since, look, str(one.attempts), size(one.size), reason
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -55,7 +61,8 @@ def as_page(one: Holding, now: float) -> str:
         "revision": one.revision_id,
         "state": one.state,
         "reason": one.reason or "-",
-        "since": f"{_moment(one.since)} ({span(now - one.since)} ago)",
+        **({} if one.readable else {"key": NO_KEY}),
+        "since": f"{format_moment(one.since)} ({span(now - one.since)} ago)",
         "next look": _next_look(one, now),
         "attempts": str(one.attempts),
         "size": size(one.size),
@@ -70,8 +77,9 @@ def as_object(one: Holding) -> dict[str, Any]:
         "revision_id": one.revision_id,
         "state": one.state,
         "reason": one.reason or None,
-        "since": _moment(one.since),
-        "next_look": None if one.state == STUCK else _moment(one.due_at),
+        "readable": one.readable,
+        "since": format_moment(one.since),
+        "next_look": None if one.state == STUCK else format_moment(one.due_at),
         "attempts": one.attempts,
         "size": one.size,
     }
@@ -107,5 +115,5 @@ def _next_look(one: Holding, now: float) -> str:
     return "now" if one.due_at <= now else f"in {span(one.due_at - now)}"
 
 
-def _moment(seconds: float) -> str:
+def format_moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

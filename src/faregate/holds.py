@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from faregate.desk import Desk, desk_of, give_up, known, known_as_stuck, release
 from faregate.holdings import Owed, as_json, as_object, as_page, as_table, size, span
+from faregate.journal_admin import find_problems
 from faregate.loading import WrongCall
 from faregate.paywall import Paywall
 from faregate.records import Holding
@@ -80,7 +81,7 @@ def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Tell) -> int:
     desk = desk_of(paywall)
     match asked.action:
         case "list":
-            return _list(desk, asked, tell)
+            return _list(paywall, desk, asked, tell)
         case "show":
             return _show(desk, asked, tell)
         case "release":
@@ -91,7 +92,7 @@ def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Tell) -> int:
             return _drop(desk, asked, tell)
 
 
-def _list(desk: Desk, asked: Namespace, tell: Tell) -> int:
+def _list(paywall: Paywall, desk: Desk, asked: Namespace, tell: Tell) -> int:
     now = time.time()
     found = desk.holdings(AT_MOST)
     owed = Owed.of(found, now)
@@ -103,6 +104,8 @@ def _list(desk: Desk, asked: Namespace, tell: Tell) -> int:
     if shown:
         tell(f"{as_table(shown, now)}\n")
     tell(_summary(owed) + (f" These are the {AT_MOST} oldest; there may be more." if more else ""))
+    for problem in find_problems(paywall):
+        tell(problem)
     return 0
 
 

@@ -7,6 +7,7 @@ Rules
 3. An application without a lifespan has one all the same. One that fails to start fails as it would alone.
 """
 
+import asyncio
 import logging
 import math
 from enum import Enum
@@ -14,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from faregate.detached import all_ended
+from faregate.detached import all_ended, is_cancelled_from_outside
 from faregate.errors import Misconfigured
 from faregate.paywall import Paywall
 from faregate.scopes import Message, Receive, Scope, Send
@@ -104,9 +105,24 @@ class Lifespan:
     async def _keep_sweeping(self, every: float) -> None:
         try:
             with self._sweep:
-                await keep_asweeping(self._paywall, every, self._ending)
+                await self._sweep_on(every)
+        except asyncio.CancelledError as ended:
+            if is_cancelled_from_outside(ended):
+                raise
+            # What the sweep called made its own error of the end. Raised on, it would end the application.
         finally:
             self._swept.set()
+
+    async def _sweep_on(self, every: float) -> None:
+        while not self._ending.is_set():
+            try:
+                await keep_asweeping(self._paywall, every, self._ending)
+            except asyncio.CancelledError as ended:
+                if is_cancelled_from_outside(ended):
+                    raise
+                logger.warning("the sweep will try again: what it called was cancelled")
+                with anyio.move_on_after(every):
+                    await self._ending.wait()
 
     async def _become_quiet(self) -> None:
         self._ending.set()

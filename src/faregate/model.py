@@ -23,22 +23,30 @@ def header_values(headers: Headers, name: str) -> list[str]:
 class Request:
     """A payer's request as the flow sees it.
 
-    `url` is the path with its query, as the payer sent it. `headers` need only hold those that
-    speak of payment (`faregate.proof.speaks_of_payment`).
+    `url` is the path with its query, as the payer sent it. `headers` need only hold those about payment
+    (`faregate.proof.speaks_of_payment`) and credentials (`faregate.credentials.is_credential_header`).
+    `body_digest` is the SHA-256 of the body in hexadecimal; empty where the body is not at hand before the
+    handler reads it.
     """
 
     method: str
     url: str
     headers: Headers = field(default=(), repr=False)
+    body_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole HTTP response: what a payer may be given, or what the service said."""
+    """A whole HTTP response: what a payer may be given, or what the service said.
+
+    `released` marks the handler's own result, paid for or free: only with it may leave, or be stored, what
+    the handler did beside it (sessions, cookies, background tasks).
+    """
 
     status: int
     headers: Headers = ()
     body: bytes = b""
+    released: bool = field(default=False, compare=False)
 
     def plus(self, *headers: Header) -> "Response":
         return replace(self, headers=(*self.headers, *headers))
@@ -67,7 +75,8 @@ class Offer:
     """What one handler sells.
 
     `sells` is an integration key or an `acr_` revision id. `asset` None takes the revision's own.
-    `max_result_bytes` and `max_work_seconds` None take the paywall's.
+    `max_result_bytes` and `max_work_seconds` None take the paywall's. With `replay` False, a result that was
+    delivered once is never handed out again.
     """
 
     sells: str
@@ -77,6 +86,7 @@ class Offer:
     billable: frozenset[int] = BILLABLE
     max_result_bytes: int | None = None
     max_work_seconds: float | None = None
+    replay: bool = True
 
 
 @dataclass(frozen=True, slots=True)

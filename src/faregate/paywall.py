@@ -18,7 +18,7 @@ from faregate.drive import adrive, drive, started
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.named import named_journal
-from faregate.journals.terms import Terms
+from faregate.journals.terms import JournalContext, Terms
 from faregate.journals.threaded import for_loops
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.types import SettlementAsset
@@ -31,8 +31,8 @@ from faregate.world import SellerWorld, access_resource
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
-MakeJournal = Callable[[str, Terms], Journal]
-"""Makes the journal of a namespace."""
+MakeJournal = Callable[[JournalContext], Journal]
+"""Makes the journal of a paywall."""
 
 EMBEDDED: "WeakSet[Paywall]" = WeakSet()
 """Those that sell with the emulator inside this process, for tests that plug in another one."""
@@ -42,7 +42,7 @@ class Paywall:
     """One seller's paywall. Starts nothing and connects to nothing until it is asked to sell.
 
     Arguments are those of `faregate.settings.Arguments`; `journal` is named as in `FAREGATE_JOURNAL`, or
-    is a `Journal` object, or makes one of a namespace and terms. One paywall serves any number of threads
+    is a `Journal` object, or makes one of a `JournalContext`. One paywall serves any number of threads
     and event loops. `on_event` is called with every event (`faregate.events`); it must not block.
     """
 
@@ -63,9 +63,11 @@ class Paywall:
         self._async_client = AsyncMerchantClient(**client)
         catalog = self._catalog = Catalog(time.monotonic)
         voice = Voice(on_event, self.settings.last_resort)
-        self.world: World = SellerWorld(self._client.send, self.journal, catalog, time.sleep, voice)
+        self.world: World = SellerWorld(
+            self._client.send, self.journal, catalog, time.monotonic, time.sleep, voice
+        )
         self.async_world: World = SellerWorld(
-            self._async_client.send, for_loops(self.journal), catalog, anyio.sleep, voice
+            self._async_client.send, for_loops(self.journal), catalog, time.monotonic, anyio.sleep, voice
         )
 
         if self.settings.embedded and transport is None:
@@ -78,11 +80,12 @@ class Paywall:
             self.journal.clear()
 
     def _journal(self, journal: str | Journal | MakeJournal | None) -> Journal:
-        settings, terms = self.settings, self._terms()
+        settings = self.settings
+        context = JournalContext(settings.namespace, settings.seller, self._terms())
         if journal is None or isinstance(journal, str):
             config.check_journal(settings)
-            return named_journal(settings.journal, settings.journal_keys, settings.namespace, terms)
-        own = journal(self.settings.namespace, terms) if callable(journal) else journal
+            return named_journal(settings.journal, settings.journal_keys, context)
+        own = journal(context) if callable(journal) else journal
         if isinstance(own, MemoryJournal):
             config.check_memory(self.settings)
         return own
@@ -118,6 +121,14 @@ class Paywall:
             offer.max_work_seconds or self.settings.max_work_seconds,
             offer.max_result_bytes or self.settings.max_result_bytes,
         )
+
+    def work_seconds(self, sale: Sale, elapsed: float) -> float:
+        """How long the work of a request may take that began `elapsed` seconds ago.
+
+        Its outcome has to be reported before servers and proxies give the request up.
+        """
+        left = self.settings.max_request_seconds - elapsed - self.settings.completion_seconds
+        return min(sale.work_seconds, max(left, 1.0))
 
     def _base(self, origin: str | None, host: str | None) -> str:
         if self.settings.public_url:
@@ -158,6 +169,7 @@ class Limits(TypedDict, total=False):
     billable: frozenset[int]
     max_result_bytes: int | None
     max_work_seconds: float | None
+    replay: bool
 
 
 def offer(sells: str, **limits: Unpack[Limits]) -> Offer:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from faregate.answers import Access, Completion, Standing
 from faregate.events import Event
 from faregate.model import Offer, Outcome, Rules, Sale, Work
-from faregate.records import Claim, Entry, Ticket
+from faregate.records import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 
@@ -24,8 +24,12 @@ class Journal(Protocol):
     the journal promises durability at all.
     """
 
-    def claim(self, proof: str, request: str) -> Answer[Claim]:
+    def claim(self, proof: str, claimant: Claimant) -> Answer[Claim]:
         """Take the row of this proof for this request, or say what became of it."""
+        ...
+
+    def has_unknown_keys(self) -> Answer[bool]:
+        """Whether rows are named under keys that this journal was not given: it may miss what is there."""
         ...
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> Answer[bool]:
@@ -55,10 +59,15 @@ class Journal(Protocol):
         """Give the lease back for good: only the payer or a person brings the row to its end."""
         ...
 
-    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> Answer[None]:
+    def postpone(self, ticket: Ticket) -> Answer[None]:
+        """Give the lease of a row back that is not this seller's to finish; it is due again much later."""
+        ...
+
+    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> Answer[bool]:
         """Mark a row with a result as settled.
 
-        The redelivery window opens when it is first `delivered`, now or by a later claim.
+        The redelivery window opens when it is first `delivered`, now or by a later claim. False if somebody
+        else, who took the lease over, has delivered it already.
         """
         ...
 
@@ -87,13 +96,23 @@ class World(Protocol):
 
     def rules(self, offer: Offer) -> Answer[Rules]: ...
 
+    def known_rules(self, offer: Offer) -> Answer[Rules | None]: ...
+
+    def refresh_rules(self, offer: Offer, rejected: Rules) -> Answer[Rules | None]: ...
+
+    def are_instructions_unguessable(self) -> Answer[bool | None]: ...
+
+    def record_guessability(self, unguessable: bool) -> Answer[None]: ...
+
     def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]: ...
 
     def complete(self, entry: Entry, outcome: Outcome) -> Answer[Completion]: ...
 
     def standing(self, transaction_id: str) -> Answer[Standing]: ...
 
-    def close_execution(self, execution_id: str, rules: Rules, work: Work) -> Answer[None]: ...
+    def close_execution(self, execution_id: str, rules: Rules, work: Work | None) -> Answer[None]: ...
+
+    def now(self) -> Answer[float]: ...
 
     def pause(self, seconds: float, /) -> Answer[None]: ...
 

@@ -5,8 +5,33 @@ which its holder may write; who lost the lease holds an old number, and every wr
 """
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from faregate.model import Outcome, Response
+
+
+class Replay(Enum):
+    """When a result that was delivered once is handed out again."""
+
+    NEVER = "never"
+    SAME_CLIENT = "same client"
+    """To a request with the credentials of the first one, if that had any."""
+    SAME_PROOF = "same proof"
+    """Also where the first request had no credentials: the bytes of the proof are known to its payer only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """What a request shows of itself when it claims a proof.
+
+    `request` is its method and URL. `credentials` and `body_digest` may be empty; a digest is compared only
+    where both requests have one.
+    """
+
+    request: str
+    credentials: tuple[str, ...] = field(default=(), repr=False)
+    body_digest: str = ""
+    replay: Replay = Replay.SAME_PROOF
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +48,7 @@ class Entry:
 
     `outcome` None is not decided: the work did not begin, is running, or was interrupted; or the payment
     is `waiting`: it settles without work of ours. `proof` is the payer's header, which complete needs.
+    `foreign`: it was begun under another API key, perhaps another seller's.
     """
 
     ticket: Ticket
@@ -31,13 +57,19 @@ class Entry:
     revision_id: str
     outcome: Outcome | None = None
     waiting: bool = False
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Nobody has this proof: go on to access."""
+    """Nobody works for this proof: go on to access.
+
+    `transaction_id` and `revision_id` are what was learned of it before, without any work.
+    """
 
     ticket: Ticket
+    transaction_id: str = ""
+    revision_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +79,23 @@ class InProgress:
 
 @dataclass(frozen=True, slots=True)
 class UsedElsewhere:
-    """The proof belongs to another request."""
+    """The proof belongs to another request: another URL, method or body."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherClient:
+    """There is a result for this proof, bound to credentials that this request does not carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayUnsafe:
+    """The client of the first request cannot be recognised with certainty.
+
+    It had no credentials and its result was delivered, or its signed cookie has another time by now. Whoever
+    can rebuild the proof may be asking: claim again with `Replay.SAME_PROOF` if nobody else can.
+    """
+
+    transaction_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +131,8 @@ class Holding:
     """What a person may know of a row that owes something. Times are the journal's clock, in seconds.
 
     `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; `reason` says why it is stuck.
-    `size` is that of the result, in bytes; `attempts` how often it was left open.
+    `size` is that of the result, in bytes; `attempts` how often it was left open. What is not `readable` is
+    encrypted with a journal key that is not among those given.
     """
 
     transaction_id: str
@@ -94,6 +143,7 @@ class Holding:
     due_at: float
     attempts: int
     size: int
+    readable: bool = True
 
 
-Claim = Fresh | InProgress | UsedElsewhere | Owed | Again | Spent | Void
+Claim = Fresh | InProgress | UsedElsewhere | OtherClient | Owed | Again | ReplayUnsafe | Spent | Void

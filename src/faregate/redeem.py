@@ -6,11 +6,11 @@ failed for certain.
 
 from faregate import relay
 from faregate.answers import Standing
-from faregate.errors import Forbidden, ServiceError, TransactionNotFound
+from faregate.errors import BadAnswer, Forbidden, ServiceError, TransactionNotFound
 from faregate.model import Failed, Response, Succeeded
 from faregate.records import Entry
 from faregate.settle import close, close_as_paid, decided, hold, settle, stick, tell_failed, written
-from faregate.steps import Drop, Flow, GetStanding, Hold, Note, TakeDue
+from faregate.steps import Drop, Flow, GetStanding, Hold, Note, Postpone, TakeDue
 
 BATCH = 1000
 """Rows looked at in one walk, so that a walk has an end."""
@@ -18,6 +18,10 @@ BATCH = 1000
 
 def redeem(entry: Entry, *, awaited: bool) -> Flow[Response | None]:
     """Bring an owed row nearer to its end; `awaited` if its payer waits for the answer."""
+    if entry.foreign and not (yield from _is_known_to_service(entry)):
+        yield from Note("begun under another API key, whose seller has to finish it", entry.transaction_id)
+        yield from written(Postpone(entry.ticket), entry.transaction_id)
+        return relay.unconfirmed(entry.transaction_id)
     match entry.outcome:
         case Succeeded() as outcome:
             return (yield from _push(entry, outcome, awaited))
@@ -114,12 +118,28 @@ def _watch(entry: Entry) -> Flow[Response | None]:
             return relay.settling(entry.transaction_id)
 
 
+def _is_known_to_service(entry: Entry) -> Flow[bool]:
+    """Whether the service shows the transaction to our API key: then the key was replaced, and it is ours.
+
+    The payer's proof is sent under no other seller's key to find that out.
+    """
+    try:
+        yield from GetStanding(entry.transaction_id)
+    except ServiceError:
+        return False
+    return True
+
+
 def _standing(entry: Entry) -> Flow[Standing | None]:
+    """How the payment stands; None if that is unknown now. An answer that cannot be read tells nothing."""
     try:
         return (yield from GetStanding(entry.transaction_id))
     except TransactionNotFound:
         return Standing.UNKNOWN
     except Forbidden:
+        return Standing.UNNAMED
+    except BadAnswer as error:
+        yield from Note(f"how the payment stands cannot be read: {error}", entry.transaction_id)
         return Standing.UNNAMED
     except ServiceError as error:
         yield from Note(f"how the payment stands is unknown: {error}", entry.transaction_id)

@@ -19,7 +19,7 @@ EXPOSED: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-R
 RETRY_SECONDS = "2"
 
 _PAYMENT = frozenset(("payment-required", "payment-response", "payment-signature", "x-payment-response"))
-_CACHING = frozenset(
+CACHING = frozenset(
     (
         "cache-control",
         "cdn-cache-control",
@@ -39,18 +39,19 @@ _HOP_BY_HOP = frozenset(
 def release(result: Response, payment_response: str) -> Response:
     """The result of paid work, with its proof of payment."""
     proven = (*_kept(result.headers), ("PAYMENT-RESPONSE", payment_response), EXPOSED)
-    return Response(result.status, proven, result.body)
+    return Response(result.status, proven, result.body, released=True)
 
 
 def unsold(response: Response) -> Response:
-    """The handler's own answer when nothing was charged for it."""
-    return Response(response.status, _kept(response.headers), response.body)
+    """The handler's own answer when nothing was charged for it: it sets no cookies."""
+    kept = tuple(pair for pair in _kept(response.headers) if pair[0].lower() != "set-cookie")
+    return Response(response.status, kept, response.body)
 
 
 def free(response: Response) -> Response:
     """A result that costs nothing: its caching is the handler's own business."""
     kept = tuple(pair for pair in response.headers if pair[0].lower() not in _PAYMENT | _HOP_BY_HOP)
-    return Response(response.status, kept, response.body)
+    return Response(response.status, kept, response.body, released=True)
 
 
 def unpaid(reply: Response) -> Response:
@@ -100,6 +101,24 @@ def already_used(transaction_id: str | None = None) -> Response:
     return _told(409, "proof_already_used", message, transaction_id)
 
 
+def other_client() -> Response:
+    """There is a result, for a request with other credentials. Says nothing of it to whoever asks."""
+    message = (
+        "This payment belongs to a request with other credentials. Send the Authorization, Cookie and "
+        "Idempotency-Key headers of that request."
+    )
+    return _told(409, "proof_already_used", message)
+
+
+def not_recognized(transaction_id: str) -> Response:
+    """Nothing tells its payer from somebody who copied the payment from the chain."""
+    message = (
+        "The result of this payment is not delivered to a request that could be somebody else's. "
+        "A request with an Authorization or Idempotency-Key header can fetch its result again."
+    )
+    return _told(409, "proof_already_used", message, transaction_id)
+
+
 def trouble(status: int, retry_after: str | None = None) -> Response:
     """502 when the service said something wrong, 503 when it may be better soon."""
     message = "Payment cannot be checked at the moment."
@@ -140,17 +159,18 @@ def _found(reply: Response, *names: str) -> Headers:
 def _kept(headers: Headers) -> Headers:
     """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
     dropped = _PAYMENT | _HOP_BY_HOP
-    if not _forbids_storing(headers):
-        dropped = dropped | _CACHING
+    if not forbids_storing(headers):
+        dropped = dropped | CACHING
     kept = tuple(pair for pair in headers if pair[0].lower() not in dropped)
-    return kept if _forbids_storing(headers) else (*kept, NO_STORE)
+    return kept if forbids_storing(headers) else (*kept, NO_STORE)
 
 
-def _forbids_storing(headers: Headers) -> bool:
+def forbids_storing(headers: Headers) -> bool:
+    """Whether no cache may keep a response with these headers, its payer's own included."""
     directives = {
         directive.strip().lower()
         for value in header_values(headers, "cache-control")
         for directive in value.split(",")
     }
-    others = any(name.lower() in _CACHING - {"cache-control", "expires"} for name, _ in headers)
+    others = any(name.lower() in CACHING - {"cache-control", "expires"} for name, _ in headers)
     return {"private", "no-store"} <= directives and "public" not in directives and not others

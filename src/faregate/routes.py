@@ -9,7 +9,7 @@ from typing import Any
 from faregate.errors import Misconfigured
 from faregate.fronts import behind, front_of, layers, opaque
 from faregate.inventory import Inventory
-from faregate.inventory.asking import check
+from faregate.inventory.asking import check, describe_instructions
 from faregate.inventory.telling import as_json, as_table
 from faregate.loading import WrongCall, load
 from faregate.paywall import Paywall
@@ -54,16 +54,24 @@ def run_routes(arguments: Namespace) -> int:
 
 
 def run_check(arguments: Namespace) -> int:
-    """Asks the service about everything that is for sale; 1 if something of it cannot be sold."""
+    """Asks the service about everything that is for sale; 1 if something of it cannot be sold.
+
+    Says too whether the service's payment instructions can be guessed; that is not an error here.
+    """
     stock = _stock(arguments)
     offers = stock.inventory.offers
-    faults = check(stock.paywall, stock.inventory) if offers else ["Nothing is for sale in this application."]
-    if arguments.json:
-        print(json.dumps({"sells": [offer.sells for offer in offers], "faults": faults}, indent=2))
-    elif faults:
-        print("\n".join(faults))
+    notes: list[str] = []
+    if offers:
+        faults = check(stock.paywall, stock.inventory)
+        notes = describe_instructions(stock.paywall, stock.inventory)
     else:
-        print(f"All is well: {len(offers)} {'offer' if len(offers) == 1 else 'offers'} can be sold.")
+        faults = [*stock.inventory.complaints, "Nothing is for sale in this application."]
+    if arguments.json:
+        sells = [offer.sells for offer in offers]
+        print(json.dumps({"sells": sells, "faults": faults, "notes": notes}, indent=2))
+    else:
+        well = f"All is well: {len(offers)} {'offer' if len(offers) == 1 else 'offers'} can be sold."
+        print("\n".join((*(faults or [well]), *notes)))
     return 1 if faults else 0
 
 

@@ -1,22 +1,62 @@
 """What an ASGI scope and its messages say, as the values the flow speaks in. Pure."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
+from faregate.credentials import is_credential_header
 from faregate.held import sendable
 from faregate.model import Headers, Request, Response
 from faregate.proof import speaks_of_payment
+from faregate.snapshot import Snapshot
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+_OF_THE_PROTOCOL = frozenset(
+    (
+        "asgi",
+        "client",
+        "extensions",
+        "headers",
+        "http_version",
+        "method",
+        "path",
+        "query_string",
+        "raw_path",
+        "root_path",
+        "scheme",
+        "server",
+        "type",
+    )
+)
+
 
 def request_of(scope: Scope) -> Request:
-    """The request with those of its headers that speak of payment."""
-    headers = (pair for pair in scope["headers"] if speaks_of_payment(pair[0]))
+    """The request with those of its headers that the flow reads."""
+    headers = (
+        pair for pair in scope["headers"] if speaks_of_payment(pair[0]) or is_credential_header(pair[0])
+    )
     return Request(scope["method"], url_of(scope), text_of(headers))
+
+
+def take_snapshot(
+    asked: Mapping[str, Any], scope: Mapping[str, Any], shared: Mapping[str, object] | None
+) -> Snapshot:
+    """What a handler can change in the scope it is given, and in the one of the middleware outside.
+
+    The session is taken deeply. `shared` is the state of the lifespan, whose values belong to all requests.
+    """
+    state = shared or {}
+    snapshot = Snapshot((state, *state.values()))
+    snapshot.take(asked.get("session"), deep=True)
+    snapshot.take(scope.get("session"), deep=True)
+    for one in (asked, scope):
+        for name, value in one.items():
+            if name not in _OF_THE_PROTOCOL:
+                snapshot.take(value)
+    return snapshot
 
 
 def host_of(scope: Scope) -> str | None:
@@ -56,6 +96,14 @@ def has_body(scope: Scope) -> bool:
         name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         for name, value in scope["headers"]
     )
+
+
+def length_of(scope: Scope) -> str | None:
+    """The declared length of the body, unless it comes in chunks."""
+    if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
+        return None
+    lengths = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-length"]
+    return lengths[0] if len(lengths) == 1 else None
 
 
 def text_of(headers: Any) -> Headers:

@@ -8,18 +8,27 @@ FAREGATE_JOURNAL     `memory:` (test keys only), `sqlite:///absolute/path`, `sql
 FAREGATE_JOURNAL_KEY what a stored journal is sealed with: base64 of 32 random bytes; several, separated
                      by commas, newest first. A test key needs none
 FAREGATE_LAST_RESORT a file for the ids of open transactions that the journal could not write
+
+Every other scalar argument has its variable as well: FAREGATE_TIMEOUT, FAREGATE_MAX_RESULT_BYTES, ...
 """
 
 import base64
+import difflib
 import hmac
+import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar, cast
+from urllib.parse import urlsplit
 
 from faregate.errors import Misconfigured
 from faregate.merchant.secret import ApiKey
+from faregate.server_timeouts import find_server_timeout
+from faregate.settle import RETRY_SECONDS
+
+logger = logging.getLogger("faregate")
 
 N = TypeVar("N", int, float)
 
@@ -27,7 +36,12 @@ EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"
 MEMORY = "memory:"
 MAX_REDELIVERIES = 1000
+OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
+"""Variables that are read elsewhere."""
+_TRUTHS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(["0", "false", "no", "off"], False)
+REQUEST_SECONDS = 55.0
 _MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
+_PORTS = {"http": 80, "https": 443}
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[^?#\s@]*)?", re.ASCII)
 
 
@@ -43,10 +57,16 @@ class Settings:
     trust_host: bool
     max_result_bytes: int
     max_work_seconds: float
+    max_request_seconds: float
     timeout: float
     redeliveries: int
     redelivery_window: float
     last_resort: str
+
+    @property
+    def completion_seconds(self) -> float:
+        """How much of a request is kept for reporting its outcome, however slow the service is."""
+        return self.timeout + RETRY_SECONDS + 1
 
     @property
     def embedded(self) -> bool:
@@ -54,8 +74,31 @@ class Settings:
 
     @property
     def namespace(self) -> str:
-        """What a journal's rows are kept apart by."""
-        return f"{self.api_key.environment} {self.base_url}"
+        """What a journal's rows are kept apart by: workers that spell one address in two ways share them."""
+        return make_namespace(self.api_key.environment, self.base_url)
+
+    @property
+    def seller(self) -> str:
+        """What tells this API key from others in a journal. It does not give the key away."""
+        return hmac.digest(b"faregate seller", self.api_key.reveal().encode(), "sha256")[:8].hex()
+
+
+def make_namespace(environment: str, base_url: str) -> str:
+    return f"{environment} {normalize_address(base_url)}"
+
+
+def normalize_address(base_url: str) -> str:
+    """One spelling for each address: case, default port, trailing slash, and the names of this machine."""
+    try:
+        parts = urlsplit(base_url)
+        scheme, host, port = parts.scheme, (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        return base_url  # the client refuses it, and says why
+    if scheme not in _PORTS:
+        return base_url
+    host = "localhost" if host in ("127.0.0.1", "::1") else f"[{host}]" if ":" in host else host
+    address = f"{scheme}://{host}" if port in (None, _PORTS[scheme]) else f"{scheme}://{host}:{port}"
+    return address + parts.path.rstrip("/")
 
 
 class Arguments(TypedDict, total=False):
@@ -68,6 +111,7 @@ class Arguments(TypedDict, total=False):
     trust_host: bool
     max_result_bytes: int
     max_work_seconds: float
+    max_request_seconds: float
     timeout: float
     redeliveries: int
     redelivery_window: float
@@ -82,6 +126,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "trust_host": (bool,),
     "max_result_bytes": (int,),
     "max_work_seconds": (int, float),
+    "max_request_seconds": (int, float),
     "timeout": (int, float),
     "redeliveries": (int,),
     "redelivery_window": (int, float),
@@ -107,31 +152,100 @@ def configured(said: Mapping[str, object], spelt: Callable[[str], str]) -> Argum
     return cast(Arguments, given)
 
 
+def from_environ(environ: Mapping[str, str]) -> Arguments:
+    """Arguments from environment variables, `FAREGATE_` and the name in upper case.
+
+    Raises `Misconfigured` for a value that cannot be read, and for a variable that looks like a misspelt one.
+    """
+    variables = {variable_of(name): name for name in KINDS}
+    _check_spelling(environ, {*variables, *OTHER_VARIABLES})
+    given: dict[str, object] = {}
+    for variable, name in variables.items():
+        text = environ.get(variable, "").strip()
+        if text:
+            given["journal_keys" if name == "journal_key" else name] = _parse(variable, text, KINDS[name])
+    return cast(Arguments, given)
+
+
+def variable_of(name: str) -> str:
+    return f"FAREGATE_{name.upper()}"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of a sentence; empty if nothing is near."""
+    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+def _check_spelling(environ: Mapping[str, str], known: set[str]) -> None:
+    """A variable of another program may begin like ours; one that is nearly ours is a mistake."""
+    for variable in environ:
+        if variable.startswith("FAREGATE_") and variable not in known:
+            hint = nearest_name(variable, known)
+            if hint:
+                raise Misconfigured(f"faregate knows no variable {variable}.{hint}")
+
+
+def _parse(variable: str, text: str, kinds: tuple[type, ...]) -> object:
+    if str in kinds:
+        return text
+    if bool in kinds:
+        if text.lower() in _TRUTHS:
+            return _TRUTHS[text.lower()]
+        raise Misconfigured(f"{variable} must be true or false, not {text!r}.")
+    try:
+        return float(text) if float in kinds else int(text)
+    except ValueError:
+        kind = "a number" if float in kinds else "a whole number"
+        raise Misconfigured(f"{variable} must be {kind}, not {text!r}.") from None
+
+
 def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) -> Settings:
     """Settings from arguments, else from `environ`. Raises `Misconfigured`, saying what to do."""
-    address = arguments.get("base_url") or environ.get("FAREGATE_BASE_URL") or ""
+    spoken = {name: value for name, value in arguments.items() if value is not None}
+    found = cast(Arguments, {**from_environ(environ), **spoken})
+
+    def spelt(name: str) -> str:
+        """A setting as it was given: by its variable, or by its argument."""
+        return name if name in spoken or variable_of(name) not in environ else variable_of(name)
+
+    address = _base_url(found.get("base_url") or "", spelt("base_url"))
+    key = ApiKey(found.get("api_key") or _default_key(address))
+    settings = Settings(
+        key,
+        address,
+        _public(found.get("public_url") or ""),
+        journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
+        _journal_keys(found.get("journal_keys") or "", key),
+        found.get("trust_host", False),
+        _positive(spelt("max_result_bytes"), found.get("max_result_bytes", 8 * 1024 * 1024)),
+        _positive(spelt("max_work_seconds"), found.get("max_work_seconds", 54.0)),
+        _request_seconds(
+            spelt("max_request_seconds"), found.get("max_request_seconds"), find_server_timeout()
+        ),
+        _positive(spelt("timeout"), found.get("timeout", 10.0)),
+        _redeliveries(spelt("redeliveries"), found.get("redeliveries", 3)),
+        _positive(spelt("redelivery_window"), found.get("redelivery_window", 600.0)),
+        found.get("last_resort") or "",
+    )
+    _check_live(settings)
+    _check_times(settings)
+    return settings
+
+
+def _base_url(address: str, spelt: str) -> str:
     if not address:
         raise Misconfigured(
             "Where is the merchant service? Set FAREGATE_BASE_URL to its address, "
             "or to emulator: to run one inside this process."
         )
-    key = ApiKey(arguments.get("api_key") or environ.get("FAREGATE_API_KEY") or _default_key(address))
-    settings = Settings(
-        key,
-        address,
-        _public(arguments.get("public_url") or environ.get("FAREGATE_PUBLIC_URL") or ""),
-        journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
-        _journal_keys(arguments.get("journal_keys") or environ.get("FAREGATE_JOURNAL_KEY") or "", key),
-        arguments.get("trust_host", False),
-        _positive("max_result_bytes", arguments.get("max_result_bytes", 8 * 1024 * 1024)),
-        _positive("max_work_seconds", arguments.get("max_work_seconds", 54.0)),
-        _positive("timeout", arguments.get("timeout", 10.0)),
-        _redeliveries(arguments.get("redeliveries", 3)),
-        _positive("redelivery_window", arguments.get("redelivery_window", 600.0)),
-        arguments.get("last_resort") or environ.get("FAREGATE_LAST_RESORT") or "",
-    )
-    _check_live(settings)
-    return settings
+    if address == EMULATOR.rstrip(":"):
+        raise Misconfigured(
+            f"{spelt} is {address!r}: say {EMULATOR!r}, with a colon, to run one in this process."
+        )
+    if address != EMULATOR and "://" not in address and not {"@", "?"} & set(address):
+        raise Misconfigured(f"{spelt} is {address!r}, and lacks its scheme: say 'https://{address}'.")
+    return address
 
 
 def _positive(name: str, value: N) -> N:
@@ -140,9 +254,33 @@ def _positive(name: str, value: N) -> N:
     return value
 
 
-def _redeliveries(count: int) -> int:
+def _request_seconds(spelt: str, given: float | None, server_timeout: float | None) -> float:
+    """By default, what fits into a minute, which most proxies wait, and into the server's own time-out."""
+    if given is None:
+        return min(REQUEST_SECONDS, 5 / 6 * (server_timeout or math.inf))
+    if server_timeout is not None and given > server_timeout:
+        logger.warning(
+            "%s is %g, and this server ends a request after %g s: a payer may be answered with the "
+            "server's error although the payment succeeds. Raise the server's time-out.",
+            spelt,
+            given,
+            server_timeout,
+        )
+    return _positive(spelt, given)
+
+
+def _check_times(settings: Settings) -> None:
+    least = settings.completion_seconds + 1
+    if settings.max_request_seconds < least:
+        raise Misconfigured(
+            f"max_request_seconds is {settings.max_request_seconds:g}, and reporting an outcome may take "
+            f"{settings.completion_seconds:g} of them: make it {least:g} or more, or timeout smaller."
+        )
+
+
+def _redeliveries(spelt: str, count: int) -> int:
     if not 0 <= count <= MAX_REDELIVERIES:
-        raise Misconfigured(f"redeliveries must be between 0 (off) and {MAX_REDELIVERIES}.")
+        raise Misconfigured(f"{spelt} must be between 0 (off) and {MAX_REDELIVERIES}.")
     return count
 
 

@@ -4,6 +4,8 @@ The rules stand at the top of `faregate.flow`. Here, a `Response` is what the pa
 the payment failed for certain, and only then may the payer be asked to pay anew.
 """
 
+from dataclasses import replace
+
 from faregate import relay
 from faregate.answers import Completion, Denied, NotPaid, Proven, Settling, Unproven
 from faregate.errors import ServiceError
@@ -17,24 +19,36 @@ from faregate.steps import (
     Decide,
     Drop,
     Flow,
+    GetTime,
     Hold,
     Note,
+    Postpone,
     Release,
     Stick,
     Tell,
     Wait,
 )
 
+_COOKIES = frozenset(("set-cookie", "set-cookie2"))
+
 COMPLETE_PAUSES = (0.2, 0.8)
 """Seconds before the second and the third attempt to complete."""
+RETRY_SECONDS = 3.0
+"""Nothing is asked again later than so many seconds after it was first asked: a payer waits."""
 
 
 def decide_and_settle(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
     """Write the outcome, then tell it. Who could not write sends nothing."""
-    if not (yield from decided(entry, outcome)):
+    if not (yield from decided(entry, _storable(outcome))):
         return relay.unconfirmed(entry.transaction_id)
     yield from Tell(Worked(entry.transaction_id, outcome.result.status, outcome.duration_ms))
     return (yield from settle(entry, outcome, repeated=False, awaited=True))
+
+
+def _storable(outcome: Succeeded) -> Succeeded:
+    """The outcome as the journal keeps it: a cookie is for the first request alone, and is never replayed."""
+    headers = tuple(pair for pair in outcome.result.headers if pair[0].lower() not in _COOKIES)
+    return replace(outcome, result=replace(outcome.result, headers=headers))
 
 
 def fail(entry: Entry, code: str) -> Flow[Response | None]:
@@ -61,9 +75,10 @@ def settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -
         case Proven(payment_response, receipt):
             # The payment is proven, whatever the journal says now.
             yield from Tell(Settled(entry.transaction_id))
-            yield from written(
-                Release(entry.ticket, payment_response, receipt, awaited), entry.transaction_id
-            )
+            ours = yield from _released(Release(entry.ticket, payment_response, receipt, awaited), entry)
+            if awaited and not ours:
+                # Somebody else took over and delivered it. This payer may come back for a replay.
+                return relay.in_progress()
             if awaited:
                 yield from Tell(Released(entry.transaction_id))
             return relay.release(outcome.result, payment_response)
@@ -103,10 +118,11 @@ def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Respon
 
 
 def _complete(entry: Entry, outcome: Outcome) -> Flow[Completion]:
-    """The first clear answer within the bound."""
+    """The first clear answer within the bounds."""
+    began = yield from GetTime()
     completion = yield from _complete_once(entry, outcome)
     for pause in COMPLETE_PAUSES:
-        if not _worth_repeating(completion):
+        if not _worth_repeating(completion) or (yield from GetTime()) - began > RETRY_SECONDS:
             break
         yield from Wait(pause)
         completion = yield from _complete_once(entry, outcome)
@@ -172,7 +188,16 @@ def close_as_paid(entry: Entry) -> Flow[None]:
     yield from Tell(Settled(entry.transaction_id))
 
 
-def written(step: Drop | Release | Stick | Close, transaction_id: str | None = None) -> Flow[None]:
+def _released(step: Release, entry: Entry) -> Flow[bool]:
+    """Whether the result may leave: the payment is proven, even if the journal cannot be written."""
+    try:
+        return (yield from step)
+    except Exception as error:
+        yield from Note(f"the journal missed Release: {error}", entry.transaction_id)
+        return True
+
+
+def written(step: Drop | Postpone | Stick | Close, transaction_id: str | None = None) -> Flow[None]:
     """Write what the payer's answer does not depend on."""
     try:
         yield from step

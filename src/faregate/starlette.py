@@ -4,8 +4,8 @@ app = Starlette(routes=[Route("/summary", summary)], middleware=[Middleware(Payw
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from inspect import isclass, iscoroutinefunction
+from functools import partial, wraps
+from inspect import getattr_static, isclass, iscoroutine, iscoroutinefunction, signature
 from typing import Any, TypeVar, Unpack, cast
 
 try:
@@ -19,16 +19,19 @@ except ModuleNotFoundError as error:
         "faregate.starlette needs Starlette: pip install 'faregate[starlette]'", name=error.name
     ) from error
 
+from faregate import relay, stock
 from faregate.asgi import ASGIApp, open_gate
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.errors import Misconfigured
 from faregate.fronts import layers
 from faregate.gate import PaymentStop
+from faregate.handlers import inspect_handler, mark, mark_maker
+from faregate.inventory import Inventory
 from faregate.model import Offer
 from faregate.openapi import with_payments
 from faregate.payment import Payment
 from faregate.paywall import Limits, Paywall, offer
-from faregate.scopes import Receive, Scope, Send
+from faregate.scopes import Receive, Scope, Send, text_of
 from faregate.settings import Arguments
 from faregate.stock import inventory_of
 
@@ -39,6 +42,10 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 class PaywallMiddleware(ASGIMiddleware):
     """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one.
+
+    At the start, or with the first request, the application is looked through for what would give paid
+    handlers away: see `faregate.stock.inventory_of`. `allow_outside` names the middleware classes that may
+    stand outside although they are called after caches or files.
 
     Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
     a `Misconfigured` is kept as `mistake`, told to the server as a failed start, and raised for every
@@ -54,10 +61,12 @@ class PaywallMiddleware(ASGIMiddleware):
         refuse: Sequence[str] = (),
         sweep_every: float | None = None,
         drain_seconds: float = 10.0,
+        allow_outside: Sequence[Any] = (),
         **arguments: Unpack[Arguments],
     ) -> None:
         self.mistake: Misconfigured | None = None
-        self._documented = False
+        self.allow_outside = tuple(allow_outside)
+        self._begun = False
         try:
             super().__init__(
                 app,
@@ -72,20 +81,35 @@ class PaywallMiddleware(ASGIMiddleware):
             self.mistake = mistake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._begun:
+            self._begin(scope.get("app", self.app))
         if self.mistake is not None:
             await _not_started(self.mistake, scope, receive, send)
             return
-        if not self._documented:
-            document(scope.get("app", self.app), self)
-            self._documented = True
         await super().__call__(scope, receive, send)
+
+    def _begin(self, app: Any) -> None:
+        self._begun = True
+        if self.mistake is not None:
+            return
+        try:
+            mistakes = self._list(app).mistakes
+        except Misconfigured as mistake:
+            self.mistake = mistake
+        else:
+            self.mistake = Misconfigured(" ".join(mistakes)) if mistakes else None
+            document(app, self)
+
+    def _list(self, app: Any) -> Inventory:
+        return stock.inventory_of(app)
 
 
 async def _not_started(mistake: Misconfigured, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] != "lifespan":
-        raise mistake
-    await receive()
-    await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
+    # Servers were told; test clients wait for what is raised. The traceback would grow with every request.
+    raise mistake.with_traceback(None)
 
 
 def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
@@ -120,27 +144,70 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]
     `sells` is an integration key or an `acr_` revision id. The endpoint finds its `Payment` in
     `request.state.payment`. Raises `Misconfigured`, here or on the first call.
     """
-    sold = offer(sells, **limits)
+    sold = check_offer(sells, "@paid('text_summary')", **limits)
 
     def decorate(endpoint: Endpoint) -> Endpoint:
-        if isclass(endpoint):
-            raise Misconfigured("Put @paid on the methods of an endpoint class, not on the class.")
+        _check_endpoint(endpoint, sold)
+        run: Any = endpoint if _is_async(endpoint) else partial(run_in_threadpool, endpoint)
 
         @wraps(endpoint)
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             request = _request_of(args, kwargs)
             try:
-                request.state.payment = await enter(request, sold)
+                payment = request.state.payment = await enter(request, sold)
             except PaymentStop as stop:
-                return Response(status_code=stop.status)
-            if iscoroutinefunction(endpoint):
-                return await endpoint(*args, **kwargs)
-            return await run_in_threadpool(endpoint, *args, **kwargs)
+                return forbid_storing(Response(status_code=stop.status))
+            answer = await run(*args, **kwargs)
+            answer = await answer if iscoroutine(answer) else answer
+            return answer if payment.transaction_id is None else forbid_storing(answer)
 
-        guarded.__dict__["faregate_offer"] = sold
+        mark(guarded, endpoint, sold)
         return cast(Endpoint, guarded)
 
+    mark_maker(decorate)
     return decorate
+
+
+mark_maker(paid)
+
+
+def check_offer(sells: str, spelt: str, **limits: Unpack[Limits]) -> Offer:
+    """The offer of these arguments; `spelt` is how it is written. Raises `Misconfigured`."""
+    if not isinstance(cast(Any, sells), str):
+        raise Misconfigured(f"paid is given what is sold, and no function. Write {spelt}.")
+    return offer(sells, **limits)
+
+
+def forbid_storing(response: Any) -> Any:
+    """The response, which no cache above its handler may keep. Anything else is given back as it is."""
+    if isinstance(response, Response) and not relay.forbids_storing(text_of(response.raw_headers)):
+        for name in relay.CACHING:
+            del response.headers[name]
+        response.headers[relay.NO_STORE[0]] = relay.NO_STORE[1]
+    return response
+
+
+def _check_endpoint(endpoint: Any, sold: Offer) -> None:
+    if isclass(endpoint):
+        raise Misconfigured("Put @paid on the methods of an endpoint class, not on the class.")
+    if isinstance(endpoint, staticmethod | classmethod):
+        raise Misconfigured(f"Put @{type(cast(Any, endpoint)).__name__} above @paid.")
+    if not callable(endpoint):
+        raise Misconfigured(f"@paid is for an endpoint, and {endpoint!r} is none.")
+    others = [other.sells for other in inspect_handler(endpoint).offers if other != sold]
+    if others:
+        raise Misconfigured(f"An endpoint sells {sold.sells!r} and {others[0]!r}. Keep one offer.")
+    if not signature(endpoint).parameters:
+        raise Misconfigured(_NO_REQUEST)
+
+
+_NO_REQUEST = "@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...))."
+
+
+def _is_async(endpoint: Any) -> bool:
+    while isinstance(endpoint, partial):
+        endpoint = endpoint.func
+    return iscoroutinefunction(endpoint) or iscoroutinefunction(getattr_static(endpoint, "__call__", None))
 
 
 async def enter(connection: HTTPConnection[Any], sold: Offer) -> Payment:
@@ -154,7 +221,7 @@ def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection
     for value in (*args, *kwargs.values()):
         if _is_connection(value):
             return cast(HTTPConnection[Any], value)
-    raise Misconfigured("@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...)).")
+    raise Misconfigured(_NO_REQUEST)
 
 
 def _is_connection(value: object) -> bool:

@@ -12,7 +12,7 @@ from faregate.answers import Access, Completion, Standing
 from faregate.events import Event
 from faregate.model import Offer, Outcome, Rules, Sale, Work
 from faregate.ports import Answer, World
-from faregate.records import Claim, Entry, Ticket
+from faregate.records import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,6 +45,48 @@ class FindRules(Step[Rules]):
 
     def ask(self, world: World) -> Answer[Rules]:
         return world.rules(self.offer)
+
+
+@dataclass(frozen=True, slots=True)
+class GetKnownRules(Step[Rules | None]):
+    """The rules that were read last, however old; None if none were. Asks nobody."""
+
+    offer: Offer
+
+    def ask(self, world: World) -> Answer[Rules | None]:
+        return world.known_rules(self.offer)
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRules(Step[Rules | None]):
+    """The rules after the service refused the revision of `rejected`; None while somebody else reads them.
+
+    Raises `Misconfigured` or `ServiceError`.
+    """
+
+    offer: Offer
+    rejected: Rules
+
+    def ask(self, world: World) -> Answer[Rules | None]:
+        return world.refresh_rules(self.offer, self.rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallGuessability(Step[bool | None]):
+    """Whether the service's instructions are known to be unguessable; None if that was not found out yet."""
+
+    def ask(self, world: World) -> Answer[bool | None]:
+        return world.are_instructions_unguessable()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordGuessability(Step[None]):
+    """Keep for a while whether the service's instructions are unguessable."""
+
+    unguessable: bool
+
+    def ask(self, world: World) -> Answer[None]:
+        return world.record_guessability(self.unguessable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +124,11 @@ class GetStanding(Step[Standing]):
 
 @dataclass(frozen=True, slots=True)
 class CloseExecution(Step[None]):
-    """Close a free execution with facts about its response. Raises `ServiceError`."""
+    """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
 
     execution_id: str
     rules: Rules
-    work: Work
+    work: Work | None
 
     def ask(self, world: World) -> Answer[None]:
         return world.close_execution(self.execution_id, self.rules, self.work)
@@ -111,10 +153,18 @@ class ClaimProof(Step[Claim]):
     """Take the proof for this request, or learn what became of it."""
 
     proof: str = field(repr=False)
-    request: str
+    claimant: Claimant
 
     def ask(self, world: World) -> Answer[Claim]:
-        return world.journal.claim(self.proof, self.request)
+        return world.journal.claim(self.proof, self.claimant)
+
+
+@dataclass(frozen=True, slots=True)
+class HasUnknownKeys(Step[bool]):
+    """Whether the journal may have a row that cannot be found with the keys that were given."""
+
+    def ask(self, world: World) -> Answer[bool]:
+        return world.journal.has_unknown_keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +228,28 @@ class Stick(Step[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Release(Step[None]):
-    """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it."""
+class Postpone(Step[None]):
+    """Give the lease back for long: the row is another seller's to finish."""
+
+    ticket: Ticket
+
+    def ask(self, world: World) -> Answer[None]:
+        return world.journal.postpone(self.ticket)
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Step[bool]):
+    """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it.
+
+    False: the lease was lost, and whoever took it over has delivered the result.
+    """
 
     ticket: Ticket
     payment_response: str
     receipt: str = field(repr=False)
     delivered: bool
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: World) -> Answer[bool]:
         return world.journal.release(self.ticket, self.payment_response, self.receipt, self.delivered)
 
 
@@ -220,6 +283,14 @@ class TakeDue(Step[Entry | None]):
 
 
 # The rest
+
+
+@dataclass(frozen=True, slots=True)
+class GetTime(Step[float]):
+    """Seconds on a clock that never jumps; only differences mean anything."""
+
+    def ask(self, world: World) -> Answer[float]:
+        return world.now()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from inspect import isclass
+from itertools import chain
 from typing import Any
 
 from starlette.applications import Starlette
@@ -11,20 +11,23 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
-from faregate.asgi import PaywallMiddleware
 from faregate.fronts import (
     ANYTHING,
+    Around,
     Front,
     behind,
+    entries_of,
+    find_answering,
+    find_useless,
     front_of,
-    front_to_be,
-    handler_name,
+    inner_fronts,
     layers,
+    layers_around,
     opaque,
     unguarded,
 )
+from faregate.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.inventory import WEBSOCKET, Inventory, Listed
-from faregate.model import Offer
 
 Expand = Callable[[Any], Iterable[tuple[type[BaseRoute], Any]]]
 """The routes of a router: what kind each is, and an object that says what it says."""
@@ -34,14 +37,18 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where in the whole application one is."""
+    """Where in the whole application one is, and behind which middleware."""
 
     root: str = ""
     host: str = ""
+    around: Around = ()
 
     def below(self, route: Any) -> "Spot":
         host = getattr(route, "host", "")
-        return Spot(self.root, host) if host else Spot(self.root + route.path, self.host)
+        return replace(self, host=host) if host else replace(self, root=self.root + route.path)
+
+    def behind(self, *around: Around) -> "Spot":
+        return replace(self, around=[*self.around, *chain(*around)])
 
 
 def plain(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
@@ -51,35 +58,28 @@ def plain(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
 
 
 def inventory_of(app: Any, expand: Expand = plain) -> Inventory:
-    """What a Starlette application or router sells. Raises `Misconfigured`."""
+    """What a Starlette application or router sells, and what would give it away. Raises `Misconfigured`."""
     inventory = _stock(app, Spot(), expand)
-    return replace(inventory, faults=(*inventory.faults, *unguarded(inventory)))
+    faults = (*inventory.faults, *unguarded(inventory))
+    return replace(inventory, faults=faults, mistakes=tuple(dict.fromkeys(inventory.mistakes)))
 
 
 def _stock(app: Any, spot: Spot, expand: Expand) -> Inventory:
     """An application with everything that is wrapped around it."""
     wrapped = layers(app)
     core = wrapped[-1]
-    fronts = [*_fronts(wrapped), *_inner_fronts(core)]
+    spot = spot.behind(layers_around(app), entries_of(core))
+    fronts = [*_fronts(wrapped), *inner_fronts(core)]
     if isinstance(core, Starlette | Router):
         found = _together(_shelved(kind, route, spot, expand) for kind, route in expand(_router(core)))
     else:
         found = _leaf(core, spot)
-    return behind(fronts, found, spot.root)
+    mistakes = (*found.mistakes, *find_answering(spot.around), *find_useless(entries_of(core)))
+    return behind(fronts, replace(found, mistakes=mistakes), spot.root)
 
 
 def _fronts(wrapped: Iterable[Any]) -> list[Front]:
     return [front for layer in wrapped if (front := front_of(layer)) is not None]
-
-
-def _inner_fronts(core: Any) -> list[Front]:
-    """The middleware that an application or a router will put, or has put, around its own routes."""
-    found: list[Front] = []
-    if isinstance(core, Starlette):
-        for entry in core.user_middleware:
-            if isclass(entry.cls) and issubclass(entry.cls, PaywallMiddleware):
-                found.append(front_to_be(entry.args, entry.kwargs))
-    return [*found, *_fronts(layers(getattr(_router(core), "middleware_stack", None)))]
 
 
 def _router(core: Any) -> Any:
@@ -92,6 +92,7 @@ def _together(inventories: Iterable[Inventory]) -> Inventory:
         tuple(route for part in parts for route in part.routes),
         tuple(name for part in parts for name in part.unmatched),
         tuple(fault for part in parts for fault in part.faults),
+        tuple(mistake for part in parts for mistake in part.mistakes),
     )
 
 
@@ -100,23 +101,28 @@ def _shelved(kind: type[BaseRoute], route: Any, spot: Spot, expand: Expand) -> I
         return _stock(route.app, spot.below(route), expand)
     if not issubclass(kind, Route | WebSocketRoute):
         return opaque(route, spot.root + getattr(route, "path", ANYTHING), spot.host)
-    path, faults = spot.root + route.path, list[str]()
-    rows = tuple(
-        _row(path, methods, offers, route, spot, faults) for methods, offers in _sold_by(kind, route)
-    )
-    fronts = _fronts(layers(getattr(route, "app", None)))
-    return behind(fronts, Inventory(rows, faults=tuple(faults)), spot.root)
+    path, faults, mistakes = spot.root + route.path, list[str](), dict[str, None]()
+    rows = list[Listed]()
+    for methods, handler in _sold_by(kind, route):
+        rows.append(_row(path, methods, handler, route, spot, faults))
+        if handler.mistake:
+            mistakes[handler.mistake] = None
+    app = getattr(route, "app", None)
+    mistakes.update(dict.fromkeys(find_answering(spot.behind(layers_around(app)).around)))
+    fronts = _fronts(layers(app))
+    return behind(fronts, Inventory(tuple(rows), (), tuple(faults), tuple(mistakes)), spot.root)
 
 
 def _row(
-    path: str, methods: tuple[str, ...], offers: list[Offer], route: Any, spot: Spot, faults: list[str]
+    path: str, methods: tuple[str, ...], handler: Handler, route: Any, spot: Spot, faults: list[str]
 ) -> Listed:
+    offers = handler.offers
     offer = offers[0] if offers else None
     closed = bool(offers) and (methods == WEBSOCKET or len(offers) > 1)
     row = Listed(
         path,
         methods,
-        handler_name(route.endpoint),
+        name_handler(route.endpoint),
         offer,
         "refused" if closed else "paid" if offers else "free",
         spot.host,
@@ -127,51 +133,30 @@ def _row(
     return row
 
 
-def _sold_by(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], list[Offer]]]:
-    """Methods and their offers: one pair for a function, one for each offer of an endpoint class."""
+def _sold_by(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
+    """Methods and their handler: one pair for a function, one for each offer of an endpoint class."""
+    dependant = getattr(route, "dependant", None)
     if issubclass(kind, WebSocketRoute):
-        yield WEBSOCKET, offers_of(route.endpoint, route)
+        yield WEBSOCKET, inspect_handler(route.endpoint, dependant)
     elif isclass(route.endpoint) and issubclass(route.endpoint, HTTPEndpoint):
         yield from _by_method(route.endpoint, route)
     else:
-        yield _methods(route.methods or ()), offers_of(route.endpoint, route)
+        yield _methods(route.methods or ()), inspect_handler(route.endpoint, dependant)
 
 
-def _by_method(endpoint: type[HTTPEndpoint], route: Any) -> Iterator[tuple[tuple[str, ...], list[Offer]]]:
-    groups: dict[tuple[Offer, ...], list[str]] = {}
+def _by_method(endpoint: type[HTTPEndpoint], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
+    groups: dict[Handler, list[str]] = {}
     for method in _METHODS:
-        handler = getattr(endpoint, method.lower(), None)
-        if method == "HEAD" and handler is None:
-            handler = getattr(endpoint, "get", None)
-        if handler is not None and method in (route.methods or _METHODS):
-            groups.setdefault(tuple(offers_of(handler, route)), []).append(method)
-    for offers, methods in groups.items():
-        yield _methods(methods), list(offers)
+        handler = pick_method(endpoint, method)
+        if handler is not endpoint and method in (route.methods or _METHODS):
+            groups.setdefault(inspect_handler(handler, getattr(route, "dependant", None)), []).append(method)
+    for handler, methods in groups.items():
+        yield _methods(methods), handler
 
 
 def _methods(names: Iterable[str]) -> tuple[str, ...]:
     """Without HEAD where it is sold as GET is."""
     return tuple(sorted(set(names) - ({"HEAD"} if "GET" in names else set())))
-
-
-def offers_of(endpoint: Any, route: Any = None) -> list[Offer]:
-    """What a handler sells: by its own mark, or by any of the dependencies that are solved before it."""
-    found = [*_mark(endpoint), *_depended(getattr(route, "dependant", None))]
-    return list(dict.fromkeys(found))
-
-
-def _mark(handler: Any) -> Iterator[Offer]:
-    while isinstance(handler, partial):
-        handler = handler.func
-    sold = getattr(handler, "faregate_offer", None)
-    if isinstance(sold, Offer):
-        yield sold
-
-
-def _depended(dependant: Any) -> Iterator[Offer]:
-    for one in getattr(dependant, "dependencies", ()):
-        yield from _mark(one.call)
-        yield from _depended(one)
 
 
 def _leaf(app: Any, spot: Spot) -> Inventory:

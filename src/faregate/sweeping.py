@@ -5,11 +5,13 @@ import logging
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 
 from faregate.ending import Ending
 from faregate.errors import JournalError, Misconfigured
+from faregate.journal_admin import find_problems
 from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
 from faregate.redeem import BATCH
@@ -70,6 +72,7 @@ def run_sweep(arguments: Namespace) -> int:
 
 def sweep_as_asked(paywall: Paywall, asked: Namespace, tell: Callable[[str], object]) -> None:
     """What the command does, for whoever has a paywall already. Raises `JournalError`, unless it watches."""
+    warn_of_problems(paywall)
     try:
         if asked.watch:
             keep_sweeping(paywall, asked.every, tell, limit=asked.limit, for_machines=asked.json)
@@ -78,6 +81,13 @@ def sweep_as_asked(paywall: Paywall, asked: Namespace, tell: Callable[[str], obj
                 tell(_said(walk(paywall, asked.limit, lambda: ending.is_asked), asked.json))
     except KeyboardInterrupt:
         pass  # asked twice: what was interrupted now is the next sweep's
+
+
+def warn_of_problems(paywall: Paywall) -> None:
+    """Log what keeps a sweep from finishing rows: keys that are missing, an address that changed."""
+    with suppress(JournalError):  # the sweep tells it
+        for problem in find_problems(paywall):
+            logger.warning("%s", problem)
 
 
 def keep_sweeping(

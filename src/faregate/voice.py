@@ -1,47 +1,103 @@
-"""Who is told what happens: the seller's listener, and what must survive a journal that is down."""
+"""Who is told what happens: the seller's listener and log, and what must survive a journal that is down.
 
+Nothing here raises into a flow, whatever a listener, a log filter or a log handler does.
+"""
+
+import asyncio
+import inspect
 import json
 import logging
 import os
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import suppress
+from functools import partial
 
 from faregate.errors import Misconfigured
 from faregate.events import Event
 
 Listener = Callable[[Event], object]
-"""Called with each event, in the thread or loop of the request. It must not block."""
+"""Called with each event, in the thread or loop of the request. It must not block, and is not awaited."""
 
 logger = logging.getLogger("faregate")
 
+_PLAIN = (
+    "on_event must be a plain function: an async one is never awaited. Let the function put the event into a "
+    "queue or start a task, and do the rest there."
+)
+
+
+def log(level: int, message: str, *args: object, error: Exception | None = None) -> None:
+    """Write to the logger `faregate`, with the traceback of `error` if there is one. Raises nothing.
+
+    Where a filter or handler of the seller's logging raises, the message goes to standard error.
+    """
+    try:
+        logger.log(level, message, *args, exc_info=error, stacklevel=2)
+    except Exception as broken:
+        with suppress(Exception):
+            shown = "".join(traceback.format_exception(error)) if error else ""
+            sys.stderr.write(f"faregate: {message % args}\n{shown}(logging it failed: {broken!r})\n")
+
 
 class Voice:
-    """`on_event` is told every event. Ids of last resort go to the log, and to the file `last_resort`."""
+    """`on_event` is told every event. Ids of last resort go to the log, and to the file `last_resort`.
+
+    Raises `Misconfigured` for an `on_event` that cannot be called, or that somebody would have to await.
+    """
 
     def __init__(self, on_event: Listener | None = None, last_resort: str = "") -> None:
-        if on_event is not None and not callable(on_event):
-            raise Misconfigured("on_event must be something that can be called with an event.")
+        if on_event is not None:
+            _check_listener(on_event)
         self._on_event = on_event
         self._file = last_resort
+        self._has_warned = False
 
     def tell(self, event: Event) -> None:
         """What a listener raises is logged, and changes nothing."""
         if self._on_event is None:
             return
         try:
-            self._on_event(event)
-        except Exception:
-            logger.exception("a listener failed on %s", type(event).__name__)
+            result = self._on_event(event)
+            if result is not None:
+                self._check_result(result)
+        except Exception as error:
+            log(logging.ERROR, "a listener failed on %s", type(event).__name__, error=error)
+
+    def _check_result(self, result: object) -> None:
+        """A plain function may still give what somebody must await, such as a lambda around an async one."""
+        if asyncio.isfuture(result):
+            return
+        if not (inspect.isawaitable(result) or isinstance(result, (Generator, AsyncGenerator))):
+            return
+        if isinstance(result, (Coroutine, Generator)):
+            result.close()
+        if not self._has_warned:
+            self._has_warned = True
+            log(logging.ERROR, "what on_event gives is never awaited: %s", _PLAIN)
 
     def last_resort(self, transaction_id: str, revision_id: str) -> None:
         """Access granted this transaction, and the journal does not know."""
         line = json.dumps({"transaction_id": transaction_id, "revision_id": revision_id})
-        logger.critical("the journal could not write down an open transaction: %s", line)
+        log(logging.CRITICAL, "the journal could not write down an open transaction: %s", line)
         if not self._file:
             return
         try:
             _append(self._file, line)
-        except OSError as error:
-            logger.critical("nor could the file of last resort: %s", error)
+        except Exception as error:
+            log(logging.CRITICAL, "nor could the file of last resort: %s", error)
+
+
+def _check_listener(listener: object) -> None:
+    if not callable(listener):
+        raise Misconfigured("on_event must be something that can be called with an event.")
+    while isinstance(listener, partial):
+        listener = listener.func
+    # A call of these runs nothing yet.
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    if any(is_kind(listener) or is_kind(type(listener).__call__) for is_kind in kinds):
+        raise Misconfigured(_PLAIN)
 
 
 def _append(path: str, line: str) -> None:

@@ -28,10 +28,9 @@ from faregate.merchant.wire import Call
 from faregate.model import Failed, Offer, Outcome, Response, Rules, Sale, WireRequest, Work
 from faregate.ports import Answer, Journal
 from faregate.records import Entry
-from faregate.voice import Voice
+from faregate.voice import Voice, log
 
 T = TypeVar("T")
-logger = logging.getLogger("faregate")
 
 
 class Send(Protocol):
@@ -46,18 +45,35 @@ class SellerWorld:
         send: Send,
         journal: Journal,
         catalog: Catalog,
+        now: Callable[[], float],
         pause: Callable[[float], Answer[None]],
         voice: Voice,
     ) -> None:
         self._send = send
         self._catalog = catalog
         self.journal = journal
+        self.now = now
         self.pause = pause
         self.tell = voice.tell
         self.last_resort = voice.last_resort
 
     def rules(self, offer: Offer) -> Answer[Rules]:
         return self._catalog.known(offer) or self._send(self._catalog.asking(offer))
+
+    def known_rules(self, offer: Offer) -> Rules | None:
+        return self._catalog.last_read(offer)
+
+    def refresh_rules(self, offer: Offer, rejected: Rules) -> Answer[Rules | None]:
+        refreshed = self._catalog.refreshed(offer, rejected)
+        if refreshed is not None or not self._catalog.may_ask():
+            return refreshed
+        return self._send(self._catalog.asking(offer))
+
+    def are_instructions_unguessable(self) -> bool | None:
+        return self._catalog.unguessable
+
+    def record_guessability(self, unguessable: bool) -> None:
+        self._catalog.unguessable = unguessable
 
     def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]:
         request = _access_call(sale.offer, sale.resource_url, rules)
@@ -73,14 +89,14 @@ class SellerWorld:
         request = wire.get_transaction(transaction_id).request
         return self._send(Call(request, lambda reply: read_standing(reply, transaction_id)))
 
-    def close_execution(self, execution_id: str, rules: Rules, work: Work) -> Answer[None]:
-        facts = _facts(work.response, work.duration_ms)
+    def close_execution(self, execution_id: str, rules: Rules, work: Work | None) -> Answer[None]:
+        facts = ResourceExecutionMetadata() if work is None else _facts(work.response, work.duration_ms)
         body = ResourceExecutionCompleteRequest(revision_id=rules.revision_id, resource_execution=facts)
         call = wire.complete_resource_execution(execution_id, body)
         return self._send(Call(call.request, lambda reply: _nothing(call.read(reply))))
 
     def note(self, message: str, transaction_id: str | None) -> None:
-        logger.warning("%s%s", message, f" [{transaction_id}]" if transaction_id else "")
+        log(logging.WARNING, "%s%s", message, f" [{transaction_id}]" if transaction_id else "")
 
 
 @lru_cache(maxsize=1024)

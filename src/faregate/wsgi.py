@@ -3,11 +3,13 @@
 The price is bound to the handler: a paid handler opens the gate it finds in its environ (`open_gate`).
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http.client import responses as phrases
+from inspect import iscoroutinefunction
 from itertools import chain
-from typing import Any, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 try:
     from werkzeug.wsgi import ClosingIterator, FileWrapper
@@ -19,18 +21,25 @@ except ModuleNotFoundError as error:
 from faregate.environs import Environ, origin_of, path_of, payment_headers, request_of, root_of
 from faregate.errors import Misconfigured, WorkInterrupted
 from faregate.gate import Gate
-from faregate.grounds import Grounds
+from faregate.grounds import Grounds, Place
 from faregate.held import Held, sendable
-from faregate.model import Offer, Response, Sale
+from faregate.model import Header, Headers, Offer, Response, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
+from faregate.snapshot import Snapshot
 
-__all__ = ["Environ", "Payment", "PaywallMiddleware", "open_gate"]
+__all__ = ["Environ", "Payment", "PaywallMiddleware", "on_release", "open_gate"]
+
+logger = logging.getLogger("faregate")
 
 Write = Callable[[bytes], object]
 StartResponse = Callable[..., Write]
 WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
+Release = Callable[[Response], Headers]
+"""Called with a result that is released; gives more headers for its payer."""
+
+CheckUnpaid = Callable[["RequestGate", Environ, int], None]
 
 _GATE = "faregate.gate"
 _PAST_US = ("wsgi.early_hints", "wsgi.websocket", "werkzeug.socket", "gunicorn.socket")
@@ -40,8 +49,12 @@ class PaywallMiddleware:
     """Holds every response of a paid handler until its payment is proven.
 
     `offers` sells everything below a path prefix as one offer. `refuse` names prefixes below which
-    whatever has no offer is refused, not free. Give a `paywall`, or the arguments of one.
+    whatever has no offer is refused, not free. Give a `paywall`, or the arguments of one. Raises
+    `Misconfigured`.
     """
+
+    is_opaque: ClassVar[bool] = True
+    """Whether only a call tells what the application sells: below a refused prefix it is not called."""
 
     def __init__(
         self,
@@ -54,7 +67,7 @@ class PaywallMiddleware:
     ) -> None:
         if paywall is not None and arguments:
             raise Misconfigured("Give PaywallMiddleware a paywall or the arguments of one, not both.")
-        self.app = app
+        self.app = _check_app(app)
         self.paywall = paywall or Paywall(**arguments)
         self.grounds = Grounds(offers, refuse)
 
@@ -62,7 +75,7 @@ class PaywallMiddleware:
         # What the payer asked; applications change an environ in place, Bottle every path that is not ASCII.
         asked = environ.copy()
         place = self.grounds.place(path_of(asked), root_of(asked))
-        gate = Gate(self.paywall, asked["REQUEST_METHOD"], partial(_sale, self.paywall, asked), place)
+        gate = RequestGate(environ, self.paywall, asked, place)
         outer = environ.get(_GATE)
         environ[_GATE] = gate
         if payment_headers(environ):
@@ -70,13 +83,45 @@ class PaywallMiddleware:
             environ["wsgi.file_wrapper"] = FileWrapper
             for name in _PAST_US:
                 environ.pop(name, None)
-        curtain = _Curtain(gate, asked["REQUEST_METHOD"], start_response)
+        if place.closed and place.offer is None and self.is_opaque:
+            gate.refuse_closed()  # what would run is not known
+        curtain = _Curtain(gate, asked, start_response, self.check_unpaid)
         try:
             return curtain.run(self.app, environ)
         finally:
             gate.close()
             if outer is not None:
                 environ[_GATE] = outer  # who asked this application may answer itself
+
+    def check_unpaid(self, gate: "RequestGate", asked: Environ, status: int) -> None:
+        """For adapters that know what a request is for: called before an answer leaves that nobody pays for.
+
+        Raises `Misconfigured` for one that came in place of what is sold.
+        """
+
+
+class RequestGate(Gate):
+    """The gate of one WSGI request. `releases` are called with its result when that is released.
+
+    `is_checked`: the framework itself has looked at what it answers.
+    """
+
+    def __init__(self, environ: Environ, paywall: Paywall, asked: Environ, place: Place) -> None:
+        super().__init__(paywall, asked["REQUEST_METHOD"], partial(_sale, paywall, asked), place)
+        self.releases: list[Release] = []
+        self.is_checked = False
+        self._environ = environ
+        self._is_let_in = False
+
+    def open(self, sold: Offer) -> Payment:
+        """See `Gate.open`. What is written into the environ afterwards stays only with a released result."""
+        payment = super().open(sold)
+        if not self._is_let_in:
+            self._is_let_in = True
+            snapshot = Snapshot()
+            snapshot.take(self._environ)
+            self.restore_unless_released(snapshot.restore)
+        return payment
 
 
 def open_gate(environ: Environ, sold: Offer) -> Payment:
@@ -85,8 +130,8 @@ def open_gate(environ: Environ, sold: Offer) -> Payment:
     Raises `PaymentStop` when the payer's answer is something else than the work, and
     `Misconfigured` when there is no paywall in front.
     """
-    gate = environ.get(_GATE)
-    if not isinstance(gate, Gate):
+    gate = find_gate(environ)
+    if gate is None:
         raise Misconfigured(
             f"A handler sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
             "app = faregate.wsgi.PaywallMiddleware(app)"
@@ -94,13 +139,48 @@ def open_gate(environ: Environ, sold: Offer) -> Payment:
     return gate.open(sold)
 
 
+def find_gate(environ: Environ) -> RequestGate | None:
+    """For adapters: the gate of this request; None without a paywall in front."""
+    gate = environ.get(_GATE)
+    return gate if isinstance(gate, RequestGate) else None
+
+
+def on_release(environ: Environ, release: Release) -> None:
+    """For adapters: have `release` called once the payment is proven, and never if it is not.
+
+    For what a paid handler stores beside its response, such as a session. It is given the released result;
+    the headers that it gives go to this payer, and are not part of what is handed out again. An error is
+    logged. Raises `Misconfigured` where nothing is sold.
+    """
+    gate = find_gate(environ)
+    if gate is None or gate.payment is None:
+        raise Misconfigured("Nothing is sold here: call open_gate before on_release.")
+    gate.releases.append(release)
+
+
+def _check_app(app: Any) -> WSGIApp:
+    """Raises `Misconfigured` for what no WSGI server could serve."""
+    if not callable(app):
+        raise Misconfigured(f"PaywallMiddleware goes around a WSGI application, not around {app!r}.")
+    if iscoroutinefunction(app) or iscoroutinefunction(getattr(app, "__call__", None)):  # noqa: B004
+        raise Misconfigured("This is an ASGI application: use faregate.asgi.PaywallMiddleware.")
+    if isinstance(app, PaywallMiddleware):
+        raise Misconfigured("PaywallMiddleware is around this application twice. Keep one.")
+    return cast(WSGIApp, app)
+
+
 class _Curtain:
     """The response of one request, held back until its gate says what may leave."""
 
-    def __init__(self, gate: Gate, method: str, start_response: StartResponse) -> None:
+    def __init__(
+        self, gate: RequestGate, asked: Environ, start_response: StartResponse, check_unpaid: CheckUnpaid
+    ) -> None:
         self._gate = gate
-        self._method = method
+        self._asked = asked
+        self._method: str = asked["REQUEST_METHOD"]
         self._start_response = start_response
+        self._check_unpaid = check_unpaid
+        self._mistake: Misconfigured | None = None
         self._held = Held()
 
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
@@ -115,6 +195,8 @@ class _Curtain:
             if gate.begun:
                 return body
             chunks = self._from_the_start(body)
+            if self._mistake is not None:
+                raise self._mistake
             if gate.verdict is None and gate.payment is None:
                 return ClosingIterator(chunks, _closing(body))
             answer = gate.verdict or self._concluded(chunks)
@@ -138,6 +220,11 @@ class _Curtain:
         if gate.verdict is None and gate.payment is not None:
             self._held.begin(int(status[:3]), tuple(headers), gate.result_bytes)
             return self._take
+        if gate.verdict is None:
+            try:
+                self._check_unpaid(gate, self._asked, int(status[:3]))
+            except Misconfigured as mistake:
+                self._mistake = mistake  # raised when the application has returned what there is to close
         if gate.verdict is not None or not gate.lets_pass():
             return _dropped
         return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
@@ -157,7 +244,16 @@ class _Curtain:
             self._take(chunk)
         if self._held.too_large is not None:
             raise self._held.too_large
-        return self._gate.conclude(self._held.whole())
+        answer = self._gate.conclude(self._held.whole())
+        return answer.plus(*self._release(answer)) if answer.released else answer
+
+    def _release(self, result: Response) -> Iterator[Header]:
+        """The payer has paid: whatever fails here takes nothing away from it."""
+        for release in self._gate.releases:
+            try:
+                yield from release(result)
+            except Exception:
+                logger.exception("what goes with a paid result could not be stored")
 
     def _take(self, chunk: bytes) -> None:
         self._gate.hurry()

@@ -7,7 +7,7 @@ from typing import Any
 from faregate.answers import Granted, Proven
 from faregate.events import Event, Refused
 from faregate.model import Offer, Request, Response, Rules, Sale, Succeeded, Work
-from faregate.records import Entry, Fresh, Ticket
+from faregate.records import Claimant, Entry, Fresh, Replay, Ticket
 from faregate.steps import (
     CallAccess,
     CallComplete,
@@ -15,6 +15,8 @@ from faregate.steps import (
     Decide,
     FindRules,
     Flow,
+    GetTime,
+    HasUnknownKeys,
     Note,
     RunWork,
     Start,
@@ -119,9 +121,10 @@ def _play(flow: Flow[Any], script: tuple[tuple[Any, Any], ...], events: list[Eve
 
 def _advance(flow: Flow[Any], answer: Any, events: list[Event]) -> Any:
     step = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
-    while isinstance(step, Tell):
-        events.append(step.event)
-        step = flow.send(None)
+    while isinstance(step, Tell | GetTime):
+        if isinstance(step, Tell):
+            events.append(step.event)
+        step = flow.send(0.0 if isinstance(step, GetTime) else None)
     return step
 
 
@@ -130,7 +133,11 @@ def found(proof: str | None = PROOF, offer: Offer = OFFER) -> tuple[Any, Any]:
 
 
 def claimed(answer: Any = None, url: str = "/summary?q=1") -> tuple[Any, Any]:
-    return ClaimProof(PROOF, f"GET {url}"), answer or Fresh(TICKET)
+    return ClaimProof(PROOF, Claimant(f"GET {url}", replay=Replay.SAME_CLIENT)), answer or Fresh(TICKET)
+
+
+ALL_KEYS = (HasUnknownKeys(), False)
+"""The journal was given every key that its rows are named under."""
 
 
 def accessed(answer: Any = None, proof: str | None = PROOF) -> tuple[Any, Any]:

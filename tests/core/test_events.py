@@ -51,7 +51,7 @@ BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]
 
 
 def release(delivered: bool) -> tuple[Any, Any]:
-    return Release(TICKET, PAID.payment_response, RECEIPT, delivered), None
+    return Release(TICKET, PAID.payment_response, RECEIPT, delivered), True
 
 
 def test_a_sale_that_goes_well() -> None:

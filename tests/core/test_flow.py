@@ -27,13 +27,25 @@ from faregate.errors import (
     Misconfigured,
     NoAnswer,
     ResultTooLarge,
+    ServiceError,
     TransactionNotFound,
     WorkTimedOut,
 )
 from faregate.events import Stuck
 from faregate.flow import serve
 from faregate.model import Failed, Offer, Request, Response, Sale, Succeeded, Work
-from faregate.records import Again, Entry, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
+from faregate.records import (
+    Again,
+    Claimant,
+    Entry,
+    InProgress,
+    Owed,
+    Replay,
+    Spent,
+    Ticket,
+    UsedElsewhere,
+    Void,
+)
 from faregate.redeem import sweep
 from faregate.steps import (
     Await,
@@ -45,7 +57,9 @@ from faregate.steps import (
     Decide,
     Drop,
     FindRules,
+    GetKnownRules,
     GetStanding,
+    HasUnknownKeys,
     Hold,
     LastResort,
     Release,
@@ -57,6 +71,7 @@ from faregate.steps import (
 )
 from tests.core.play import (
     ACR,
+    ALL_KEYS,
     BEGINNING,
     COMPLETE,
     ENTRY,
@@ -215,12 +230,29 @@ def test_row_3_without_an_id_the_claim_is_dropped() -> None:
 
 
 def test_row_4_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
-    assert_402(play(serve(sale()), claimed(), found(), accessed(Unpaid(NEEDED)), (Drop(TICKET), True)))
+    dropped = (Drop(TICKET), True)
+    assert_402(play(serve(sale()), claimed(), found(), accessed(Unpaid(NEEDED)), ALL_KEYS, dropped))
+
+
+def test_a_proof_that_a_row_of_another_key_may_know_is_nobodys_402() -> None:
+    """While a new journal key is brought to one worker after the other, this one may miss the row."""
+    refused = (claimed(), found(), accessed(Unpaid(NEEDED)))
+    for answer in (True, Raise(JournalError("down"))):
+        missed = ((HasUnknownKeys(), answer), NOTE, (Drop(TICKET), True))
+        response = play(serve(sale()), *refused, *missed)
+        assert (response.status, body(response)["code"]) == (503, "payment_unconfirmed")
+
+
+def test_a_transaction_that_a_row_of_another_key_may_have_is_not_called_used() -> None:
+    missed = ((HasUnknownKeys(), True), NOTE, (Drop(TICKET), True))
+    taken = ((Start(TICKET, TXN, ACR, 54.0), False), *missed)
+    response = play(serve(sale()), claimed(), found(), accessed(), *taken)
+    assert (response.status, body(response)["code"]) == (503, "payment_unconfirmed")
 
 
 def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> None:
     """The proof may be refused because it is being sold, or was sold, by whoever has the claim by now."""
-    refused = (claimed(), found(), accessed(Unpaid(NEEDED)))
+    refused = (claimed(), found(), accessed(Unpaid(NEEDED)), ALL_KEYS)
     assert play(serve(sale()), *refused, (Drop(TICKET), False)).status == 409
     unknown = (Drop(TICKET), Raise(JournalError("disk")))
     assert play(serve(sale()), *refused, unknown, NOTE).status == 503
@@ -263,8 +295,11 @@ def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
 
 @pytest.mark.parametrize(("error", "status"), [(Misconfigured("unknown key"), 502), (NoAnswer("down"), 503)])
 def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> None:
-    response = play(serve(sale()), claimed(), (FindRules(OFFER), Raise(error)), (Drop(TICKET), True), NOTE)
-    assert play(serve(sale(None)), (FindRules(OFFER), Raise(error)), NOTE) == response
+    failed: tuple[Any, ...] = ((FindRules(OFFER), Raise(error)),)
+    if isinstance(error, ServiceError):
+        failed = (*failed, (GetKnownRules(OFFER), None))
+    response = play(serve(sale()), claimed(), *failed, (Drop(TICKET), True), NOTE)
+    assert play(serve(sale(None)), *failed, NOTE) == response
     assert response.status == status
     assert b"unknown key" not in response.body
 
@@ -323,7 +358,7 @@ def test_row_7_an_offer_may_say_what_is_billable() -> None:
         (RunWork(asked, TXN), work),
         (Decide(TICKET, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
     )
     assert (response.status, response.first("payment-response")) == (404, PAID.payment_response)
 
@@ -349,7 +384,7 @@ def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
     )
     busy = play(serve(sale()), claimed(InProgress()))
     for response in (unpaid, paid, busy):
@@ -433,7 +468,7 @@ def test_row_8_a_proven_payment_is_the_only_way_out() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
     )
     assert (response.status, response.body) == (200, RESULT.body)
     assert response.first("payment-response") == PAID.payment_response
@@ -496,7 +531,7 @@ def test_row_10_a_retry_that_proves_releases() -> None:
         (COMPLETE, Raise(NoAnswer("timeout"))),
         PAUSES[0],
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
     )
     assert response.body == RESULT.body
 
@@ -596,7 +631,7 @@ def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Stand
         *BACK,
         (STANDING, standing),
         (COMPLETE_HELD, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
     )
     assert (response.body, response.first("payment-response")) == (RESULT.body, PAID.payment_response)
 
@@ -703,7 +738,7 @@ def test_a_failure_waits_until_it_is_known_how_the_payment_stands() -> None:
 def test_a_key_that_may_not_look_completes_all_the_same() -> None:
     """Whether a key may read transactions is the seller's setup; what is owed does not wait for it."""
     hidden = (STANDING, Raise(Forbidden(403, "forbidden", "no")))
-    paid = (Release(TICKET, PAID.payment_response, RECEIPT, True), None)
+    paid = (Release(TICKET, PAID.payment_response, RECEIPT, True), True)
     assert play(serve(sale()), *BACK, hidden, (COMPLETE_HELD, PAID), paid).body == RESULT.body
     telling = (CallComplete(REPORTED, Failed("interrupted")), NotPaid())
     told_again = (claimed(Owed(REPORTED)), hidden, telling, (Close(TICKET), None))
@@ -785,7 +820,7 @@ def test_row_15_a_released_result_is_given_again_without_call_or_work() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
     )
     again = play(serve(sale()), claimed(Again(RESULT, PAID.payment_response, TXN)))
     assert again == first
@@ -812,6 +847,7 @@ def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
         found(),
         accessed(),
         (Start(TICKET, TXN, ACR, 54.0), False),
+        ALL_KEYS,
         (Drop(TICKET), True),
     )
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
@@ -819,7 +855,7 @@ def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
 
 def test_row_14_whoever_was_overtaken_before_its_work_says_in_progress() -> None:
     """Its payer's own request serves it: "already used" would have them pay anew."""
-    overtaken = ((Start(TICKET, TXN, ACR, 54.0), False), (Drop(TICKET), False))
+    overtaken = ((Start(TICKET, TXN, ACR, 54.0), False), ALL_KEYS, (Drop(TICKET), False))
     response = play(serve(sale()), claimed(), found(), accessed(), *overtaken)
     assert (response.status, body(response)["code"]) == (409, "payment_in_progress")
     assert response.first("retry-after")
@@ -869,7 +905,7 @@ def test_a_proof_of_16_kib_is_read() -> None:
     proof = "x" * 16384
     play(
         serve(sale(proof)),
-        (ClaimProof(proof, "GET /summary?q=1"), InProgress()),
+        (ClaimProof(proof, Claimant("GET /summary?q=1", replay=Replay.SAME_CLIENT)), InProgress()),
     )
 
 
@@ -897,7 +933,7 @@ def test_the_sweep_finishes_what_was_left() -> None:
         (TakeDue(), HELD),
         (STANDING, Standing.SUCCEEDED),
         (COMPLETE_HELD, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, False), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, False), True),
         (TakeDue(), interrupted),
         (Decide(T1, verdict), True),
         (GetStanding("txn_1"), Standing.AUTHORIZED),

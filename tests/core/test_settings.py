@@ -17,6 +17,7 @@ from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
 from faregate.model import Offer
 from faregate.paywall import Paywall, offer
+from faregate.records import Claimant
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
 KEY, OLD_KEY = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
@@ -99,7 +100,7 @@ def test_an_empty_journal_is_a_journal() -> None:
 
 def test_a_paywall_that_forgets_knows_no_proof_of_before() -> None:
     paywall = Paywall(environ={"FAREGATE_BASE_URL": "emulator:"}, journal=(journal := MemoryJournal()))
-    journal.claim("proof", "GET /")
+    journal.claim("proof", Claimant("GET /"))
     paywall.forget()
     assert len(journal) == 0
 
@@ -111,13 +112,14 @@ def test_a_transport_of_ones_own_takes_the_emulators_place() -> None:
     assert [call.status for call in own.calls("contracts")] == [200]
 
 
-def test_a_journal_may_be_made_of_a_namespace_and_terms() -> None:
+def test_a_journal_may_be_made_of_its_context() -> None:
     made = Paywall(
-        environ=TEST, journal=lambda namespace, terms: MemoryJournal(namespace=namespace, terms=terms)
+        environ=TEST,
+        journal=lambda context: MemoryJournal(namespace=context.namespace, terms=context.terms),
     )
     assert isinstance(made.journal, MemoryJournal)
     with pytest.raises(Misconfigured, match="memory journal"):
-        Paywall(environ=LIVE, journal=lambda namespace, terms: MemoryJournal())
+        Paywall(environ=LIVE, journal=lambda context: MemoryJournal())
 
 
 @pytest.mark.parametrize("live", [False, True])
@@ -138,7 +140,7 @@ def test_a_journals_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     journal = Paywall(environ=TEST, journal="sqlite:journal.db", journal_keys=KEY).journal
     monkeypatch.chdir("/")
-    journal.claim("proof", "GET /")
+    journal.claim("proof", Claimant("GET /"))
     assert (tmp_path / "journal.db").exists()
     assert isinstance(journal, SqliteJournal)
     journal.disconnect()
@@ -162,9 +164,9 @@ def test_what_blocks_is_called_from_loops_in_threads(tmp_path: Path) -> None:
 
 
 def test_leases_outlast_the_calls_made_under_them() -> None:
-    journal: Any = Paywall(environ=TEST, timeout=100).journal
-    assert journal._terms.claim_lease > 200
-    assert journal._terms.completion_lease > 301
+    journal: Any = Paywall(environ=TEST, timeout=40).journal
+    assert journal._terms.claim_lease > 80
+    assert journal._terms.completion_lease > 121
 
 
 @pytest.mark.parametrize(

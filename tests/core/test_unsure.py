@@ -11,27 +11,34 @@ from faregate.answers import (
     Standing,
     Trouble,
 )
-from faregate.errors import JournalError, NoAnswer, ResultTooLarge
+from faregate.errors import JournalError, NoAnswer, ResultTooLarge, TooManyCalls
 from faregate.events import Held
 from faregate.flow import serve
 from faregate.model import Failed, Succeeded, Work
 from faregate.records import Owed, Spent, UsedElsewhere
 from faregate.redeem import sweep
+from faregate.settle import COMPLETE_PAUSES, settle
 from faregate.steps import (
+    CallAccess,
     CallComplete,
     Close,
     Decide,
     Drop,
     FindRules,
+    GetKnownRules,
+    GetTime,
     Hold,
     Note,
     Release,
     RunWork,
     Start,
     TakeDue,
+    Tell,
+    Wait,
 )
 from tests.core.play import (
     ACR,
+    ALL_KEYS,
     BEGINNING,
     COMPLETE,
     ENTRY,
@@ -41,6 +48,7 @@ from tests.core.play import (
     PAID,
     RECEIPT,
     RESULT,
+    RULES,
     TICKET,
     TXN,
     WORK,
@@ -111,8 +119,8 @@ def test_a_sweep_that_cannot_give_back_its_last_row_ends_all_the_same() -> None:
 
 
 def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
-    no_price = (FindRules(OFFER), Raise(NoAnswer("down")))
-    response = play(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), no_price, NOTE)
+    no_price = ((FindRules(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None))
+    response = play(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *no_price, NOTE)
     assert (response.status, body(response)["code"]) == (503, "payment_service_unavailable")
     assert_nothing_left(response)
 
@@ -127,7 +135,7 @@ def test_work_may_take_all_of_its_time() -> None:
         (RunWork(sale(), TXN), last),
         (Decide(TICKET, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), None),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
     )
     assert play(serve(sale()), *BEGINNING, *sold).status == 200
 
@@ -157,10 +165,59 @@ def test_a_payer_hears_when_the_service_asks_for_patience() -> None:
 
 
 def test_a_payer_hears_which_transaction_used_the_payment() -> None:
-    taken = ((Start(TICKET, TXN, ACR, 54.0), False), (Drop(TICKET), True))
+    taken = ((Start(TICKET, TXN, ACR, 54.0), False), ALL_KEYS, (Drop(TICKET), True))
     for response in (
         play(serve(sale()), claimed(), found(), accessed(), *taken),
         play(serve(sale()), claimed(Spent(TXN))),
     ):
         assert (response.status, body(response)["transaction_id"]) == (409, TXN)
     assert "transaction_id" not in body(play(serve(sale()), claimed(UsedElsewhere())))
+
+
+# Nobody waits for long
+
+
+def at(*seconds: float) -> list[float]:
+    """A clock that shows these times, one after the other."""
+    return list(seconds)
+
+
+def played_by_the_clock(flow: Any, times: list[float], *script: tuple[Any, Any]) -> Any:
+    """`play`, with what each look at the clock shows."""
+    answer: Any = None
+    expected = list(script)
+    try:
+        while True:
+            step = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
+            if isinstance(step, Tell | Note):
+                answer = None
+            elif isinstance(step, GetTime):
+                answer = times.pop(0)
+            else:
+                question, answer = expected.pop(0)
+                assert question == step
+    except StopIteration as end:
+        assert not expected
+        return end.value
+
+
+@pytest.mark.parametrize(("later", "asked"), [(3.0, 2), (3.1, 1)])
+def test_access_that_was_waited_for_long_is_not_asked_again(later: float, asked: int) -> None:
+    calls = [(CallAccess(sale(None), RULES, None), Raise(NoAnswer("too late")))] * asked
+    flow = serve(sale(None))
+    assert played_by_the_clock(flow, at(5.0, 5.0 + later), found(), *calls).status == 503
+
+
+def test_what_was_refused_for_the_crowd_is_not_asked_again() -> None:
+    refused = (CallAccess(sale(None), RULES, None), Raise(TooManyCalls("1250 calls are under way")))
+    assert play(serve(sale(None)), found(), refused, NOTE).status == 503
+
+
+@pytest.mark.parametrize(("times", "asked"), [((0.0, 10.0), 1), ((0.0, 3.0, 3.1), 2), ((0.0, 1.0, 2.0), 3)])
+def test_a_completion_that_was_waited_for_long_is_not_repeated(times: Any, asked: int) -> None:
+    calls: list[tuple[Any, Any]] = []
+    for pause in (None, *COMPLETE_PAUSES)[:asked]:
+        calls += [] if pause is None else [(Wait(pause), None)]
+        calls.append((CallComplete(ENTRY, GOOD), Raise(NoAnswer("too late"))))
+    flow = settle(ENTRY, GOOD, repeated=False, awaited=True)
+    assert played_by_the_clock(flow, at(*times), *calls, (Hold(TICKET), True)).status == 503

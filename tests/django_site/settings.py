@@ -42,10 +42,11 @@ TEMPLATES = [
 
 
 def _folder() -> str:
-    """Named in the environment, so that processes started by a test share it."""
-    folder = os.environ.get("FAREGATE_TEST_DJANGO")
+    """Named in the environment: processes started by a test share it, workers of pytest-xdist do not."""
+    name = f"TESTS_DJANGO_{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+    folder = os.environ.get(name)
     if folder is None:
-        folder = os.environ["FAREGATE_TEST_DJANGO"] = tempfile.mkdtemp(prefix="faregate-django-")
+        folder = os.environ[name] = tempfile.mkdtemp(prefix="faregate-django-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
@@ -55,6 +56,7 @@ DATABASES = {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": Path(_folder()) / "db.sqlite3",
         "OPTIONS": {"timeout": 20},
-    }
+    },
+    "second": {"ENGINE": "django.db.backends.sqlite3", "NAME": Path(_folder()) / "second.sqlite3"},
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -820,7 +820,7 @@ def test_checks_say_what_is_wrong_and_nothing_else() -> None:
     live = {"API_KEY": f"svc_live_{'x' * 32}", "JOURNAL": "django:", "BASE_URL": "https://service.example"}
     assert found() == []
     assert found(MIDDLEWARE=[]) == ["faregate.E001"]
-    assert found(MIDDLEWARE=[PAYWALL, COMMON]) == ["faregate.W001"]
+    assert found(MIDDLEWARE=[PAYWALL, COMMON]) == ["faregate.E007"]
     assert found(MIDDLEWARE=[COMMON, PAYWALL]) == []
     assert found(MIDDLEWARE=[PAYWALL, PAYWALL]) == ["faregate.E005"]
     assert found(FAREGATE={"BASE_URL": ""}) == ["faregate.E002"]
@@ -881,7 +881,7 @@ def said_by(command: str, *arguments: str) -> str:
 
 
 def test_routes_lists_every_kind() -> None:
-    with project(*every_kind(), path("open", content)):
+    with project(*every_kind(), path("open", lambda request: content(request))):
         routes = json.loads(said_by("faregate_routes", "--json"))["routes"]
         table = said_by("faregate_routes")
     standing = {

@@ -78,7 +78,7 @@ class Site:
 
     @property
     def statuses(self) -> list[str]:
-        return [transaction.status for transaction in self.service.iter_transactions()]
+        return [transaction.status or "" for transaction in self.service.iter_transactions()]
 
 
 Serve = Callable[..., Any]

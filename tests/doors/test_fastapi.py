@@ -55,7 +55,7 @@ def outcomes(emulator: Emulator) -> list[str]:
     """What became of each payment, as the service has it."""
     transport: Any = EmbeddedTransport(emulator)
     with MerchantClient(TEST_KEY, "http://service.example", transport=transport) as client:
-        return [transaction.status for transaction in client.iter_transactions()]
+        return [transaction.status or "" for transaction in client.iter_transactions()]
 
 
 # Dependencies

@@ -73,7 +73,7 @@ class Shop:
 
     @property
     def statuses(self) -> list[str]:
-        return [transaction.status for transaction in self.service.iter_transactions()]
+        return [transaction.status or "" for transaction in self.service.iter_transactions()]
 
     def sells(self, view: Any, path: str = "/paid", **options: Any) -> None:
         self.app.add_url_rule(path, view_func=paywall.require("daily_report")(view), **options)

@@ -1,5 +1,6 @@
 """What a paywall does from an application's startup to its shutdown, on real servers."""
 
+import asyncio
 import contextlib
 import math
 import signal
@@ -126,6 +127,86 @@ def test_a_journal_that_fails_for_a_moment_does_not_end_the_sweep(caplog: pytest
         assert eventually(lambda: journal.walks >= 5)
     told = [record.getMessage() for record in caplog.records if record.name == "faregate"]
     assert told == ["the sweep will try again: locked for too long", "the sweep will try again"]
+
+
+class Cancelled(MemoryJournal):
+    """Is cancelled, as by a pool of the seller's own: once of its own accord, then when it is waited for."""
+
+    walks = 0
+
+    def due(self) -> Any:
+        self.walks += 1
+        return self.cancelled() if self.walks == 1 else self.waited_for()
+
+    async def cancelled(self) -> Entry | None:
+        raise asyncio.CancelledError
+
+    async def waited_for(self) -> Entry | None:
+        ended = False
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            ended = True
+        if ended:
+            raise asyncio.CancelledError
+        return None
+
+
+@pytest.mark.parametrize("lifespan", ["its own", "none"])
+def test_a_sweep_that_is_cancelled_ends_neither_itself_nor_the_shutdown_of_the_app(lifespan: str) -> None:
+    journal, done = Cancelled(), list[str]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if lifespan == "none":
+            raise ValueError("only http")
+        await ends_after_a_while(receive, send, done)
+
+    async def live() -> list[str]:
+        server = Server()
+        paywall = a_paywall(journal=journal)
+        front = PaywallMiddleware(app, paywall, sweep_every=0.01, drain_seconds=0.05)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(front, {"type": "lifespan"}, server.receive, server.send)
+            with anyio.fail_after(20):
+                while journal.walks < 2:
+                    await anyio.lowlevel.checkpoint()
+            server.shutdown.set()
+        return server.said
+
+    assert anyio.run(live) == COMPLETE
+    assert done == ([] if lifespan == "none" else ["committed", "closed"])
+
+
+async def ends_after_a_while(receive: Any, send: Any, done: list[str]) -> None:
+    await receive()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    async with asyncio.timeout(20):
+        await asyncio.sleep(0.02)
+    done.append("committed")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(asyncio.sleep(0.02))
+    done.append("closed")
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+def test_a_drain_that_is_over_does_not_cancel_the_shutdown_of_the_app() -> None:
+    done: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await ends_after_a_while(receive, send, done)
+
+    async def live() -> list[str]:
+        go_on = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(to_the_end, go_on.wait)
+            await anyio.wait_all_tasks_blocked()
+            said = await lived(app, drain_seconds=0.05)
+            go_on.set()
+        return said
+
+    assert anyio.run(live) == COMPLETE
+    assert done == ["committed", "closed"]
 
 
 def test_a_walk_ends_between_two_sales_when_the_app_ends(seller: Seller) -> None:

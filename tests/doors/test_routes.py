@@ -48,6 +48,15 @@ async def anything(request: Request) -> Response:
     return PlainTextResponse("free")
 
 
+def another(sells: str) -> Any:
+    """An endpoint that is sold, and nowhere free."""
+
+    async def endpoint(request: Request) -> Response:
+        return PlainTextResponse("paid content")
+
+    return paid(sells)(endpoint)
+
+
 async def plain(scope: Any, receive: Any, send: Any) -> None: ...
 
 
@@ -129,7 +138,7 @@ def test_every_listed_standing_is_what_a_request_gets() -> None:
         routes=[
             Route("/report", report),
             Route("/sold/x", anything),
-            Route("/sold/two", paid("text_summary")(anything)),
+            Route("/sold/two", another("text_summary")),
             Route("/closed/x", anything),
             Route("/closed/sold", report),
             Mount("/sub", app=inner),
@@ -431,8 +440,8 @@ def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
 def test_each_paywall_is_asked_for_what_it_stands_in_front_of() -> None:
     inner = Starlette(
         routes=[
-            Route("/unknown", paid("no_such_thing")(anything)),
-            Route("/again", paid("no_such_thing")(anything)),
+            Route("/unknown", another("no_such_thing")),
+            Route("/again", another("no_such_thing")),
         ],
         middleware=[Middleware(PaywallMiddleware, paywall=a_paywall())],
     )

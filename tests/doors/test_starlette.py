@@ -404,12 +404,18 @@ def test_paid_on_a_class_or_a_function_without_request_says_what_to_do() -> None
     with pytest.raises(Misconfigured, match="methods of an endpoint class"):
         paid("daily_report")(HTTPEndpoint)
 
+    with pytest.raises(Misconfigured, match="is given the request"):
+
+        @paid("daily_report")
+        async def lost() -> Response:
+            return PlainTextResponse(CONTENT)
+
     @paid("daily_report")
-    async def lost() -> Response:
+    async def misled(*_requests: Any) -> Response:
         return PlainTextResponse(CONTENT)
 
     with pytest.raises(Misconfigured, match="is given the request"):
-        asyncio.run(lost())
+        asyncio.run(misled("no request"))
 
 
 def test_without_the_middleware_a_paid_handler_is_a_clear_error() -> None:
@@ -426,7 +432,8 @@ def test_a_mistake_in_the_settings_fails_the_start_and_every_request(monkeypatch
     monkeypatch.delenv("FAREGATE_BASE_URL", raising=False)
     app = Starlette(routes=[Route("/", report)], middleware=[Middleware(PaywallMiddleware)])
     sent: list[Any] = []
-    asyncio.run(app({"type": "lifespan", "asgi": {"version": "3.0"}}, connecting, collect(sent)))
+    with pytest.raises(Misconfigured, match="Set FAREGATE_BASE_URL"):
+        asyncio.run(app({"type": "lifespan", "asgi": {"version": "3.0"}}, connecting, collect(sent)))
     assert sent[0]["type"] == "lifespan.startup.failed"
     assert "Set FAREGATE_BASE_URL" in sent[0]["message"]
     with pytest.raises(Misconfigured, match="Set FAREGATE_BASE_URL"):
@@ -530,6 +537,34 @@ def test_exception_handlers_cannot_turn_a_refusal_into_a_result() -> None:
         unpaid = http.get("/")
     assert unpaid.status_code == 402
     assert CONTENT not in unpaid.text
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_what_an_application_makes_of_a_stop_is_no_error_of_its_own(status: int) -> None:
+    """Litestar raises an error of its own, from ours, when a response was begun. The payer is answered."""
+
+    @paid("failing_settlement")
+    async def late(request: Request) -> Response:
+        return PlainTextResponse(CONTENT, status)
+
+    class Telling:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await self.app(scope, receive, send)
+            except Exception as error:
+                raise LookupError("caught after the response had begun") from error
+
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall()), Middleware(Telling)]
+    app = Starlette(routes=[Route("/", late)], middleware=layers)
+    unpaid, sent = list[Any](), list[Any]()
+    asyncio.run(app(http_scope("/"), never, collect(unpaid)))
+    proof = Wallet().pay(header(unpaid, b"payment-required"))
+    asyncio.run(app(http_scope("/", proof), never, collect(sent)))
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    assert sent[0]["status"] == (202 if status == 200 else 404)
 
 
 def test_whoever_catches_a_mistake_of_the_paywall_does_not_release() -> None:

@@ -54,7 +54,7 @@ class Shop:
 
     @property
     def statuses(self) -> list[str]:
-        return [transaction.status for transaction in self.service.iter_transactions()]
+        return [transaction.status or "" for transaction in self.service.iter_transactions()]
 
     @property
     def completions(self) -> int:

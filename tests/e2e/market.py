@@ -35,6 +35,17 @@ class Market:
         """How often the work of a route was done."""
         return int(self.app.WORKED.get(route, 0))
 
+    def echoed(self) -> list[tuple[str, str]]:
+        """The challenge of each 402 that led to a payment, and what the payer's proof says it was."""
+        asked = list[str]()
+        pairs = list[tuple[str, str]]()
+        for call in self.emulator.calls("access"):
+            if call.instructions is not None:
+                asked.append(call.instructions["accepts"][0]["extra"]["challenge"])
+            elif call.proof is not None:
+                pairs.append((asked[-1], call.proof["accepted"]["extra"]["challenge"]))
+        return pairs
+
     def transactions(self) -> list[TransactionDetail]:
         """What the service knows, oldest first."""
         with MerchantClient(TEST_KEY, self.service) as client:

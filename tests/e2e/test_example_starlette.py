@@ -87,7 +87,7 @@ def test_the_readme_is_enough(example: str) -> None:
 def test_its_routes_can_be_listed(example: str) -> None:
     words = ["routes", "--app-dir", str(ROOT / "examples" / example), "app:app"]
     done = subprocess.run(
-        [sys.executable, "-m", "faregate.cli", *words], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "faregate", *words], capture_output=True, text=True, check=True
     )
     assert "paid" in done.stdout
 

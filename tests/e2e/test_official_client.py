@@ -28,6 +28,16 @@ def test_a_get_is_paid(shop: Market, payer: Payer) -> None:
     assert shop.runs("report") == 1
 
 
+def test_the_challenge_is_echoed_and_another_one_each_time(shop: Market, payer: Payer) -> None:
+    for _ in range(2):
+        assert payer.call("GET", f"{shop.seller}/report").status_code == 200
+
+    [first, second] = shop.echoed()
+    assert (first[0], second[0]) == (first[1], second[1])
+    assert first[0] != second[0]
+    assert {len(one) for one in (*first, *second)} == {64}
+
+
 def test_a_post_is_paid_and_its_body_arrives(shop: Market, payer: Payer) -> None:
     answer = payer.call("POST", f"{shop.seller}/summary", {"text": "one two three four five six"})
 

@@ -48,6 +48,8 @@ def test_a_get_is_paid(installed: Path, shop: Market) -> None:
     assert (transaction.status, transaction.transaction_hash) == ("succeeded", told["paid"]["transaction"])
     assert transaction.payer == told["address"]
     assert shop.runs("report") == 1
+    [(challenge, echoed)] = shop.echoed()
+    assert (echoed, len(echoed)) == (challenge, 64)
 
 
 @pytest.mark.parametrize("shop", ["trio"], indirect=True)

@@ -2,8 +2,11 @@
 
 import base64
 import json
+from collections.abc import Callable
 
-from faregate.emulator import LIVE_KEY, Revision, Value
+import pytest
+
+from faregate.emulator import LIVE_KEY, Emulator, Revision, Settlement, Value
 
 from .shop import Shop, assert_error, decoded, is_id
 
@@ -58,11 +61,77 @@ def test_the_same_purchase_again_is_the_same_open_transaction(shop: Shop) -> Non
     assert shop.listed("/transactions")["count"] == 1
 
 
-def test_another_encoding_of_the_payment_is_the_same_proof(shop: Shop) -> None:
+def test_a_used_authorization_in_other_bytes_gets_nothing(shop: Shop) -> None:
+    """It is public once it is settled; only its payer knows the bytes that were sent."""
+    bought = shop.buy("slow_settlement")
+    for _ in ("authorized", "settling", "settling", "succeeded"):
+        for text in (other_encoding(bought.proof), upper_hex(bought.proof)):
+            assert text != bought.proof
+            response = shop.access("slow_settlement", text)
+            assert assert_error(response, 402, "payment_required") == "the authorization was already used"
+            assert bought.id not in response.text
+        shop.complete(bought)
+    assert shop.transaction(bought)["status"] == "succeeded"
+
+
+def archive_superseded(emulator: Emulator) -> None:
+    emulator.publish("text_summary", Revision(amount=7))
+    emulator.archive("text_summary")
+
+
+SELLER_CHANGES: dict[str, Callable[[Emulator], object]] = {
+    "nothing": lambda emulator: None,
+    "superseded": lambda emulator: emulator.publish("text_summary", Revision(amount=7)),
+    "another asset": lambda emulator: emulator.publish("text_summary", Revision(amount=7, asset="EURC")),
+    "archived": lambda emulator: emulator.archive("text_summary"),
+    "superseded and archived": archive_superseded,
+    "free": lambda emulator: emulator.require_payment("text_summary", required=False),
+}
+"""What a seller may do while a transaction is open."""
+
+
+@pytest.mark.parametrize("change", SELLER_CHANGES)
+@pytest.mark.parametrize("status", ["authorized", "settling"])
+def test_an_open_transaction_is_found_whatever_the_seller_changed(
+    shop: Shop, change: str, status: str
+) -> None:
+    bought, before = shop.buy(), shop.access_body()
+    if status == "settling":
+        shop.emulator.settle_after(bought.id, Settlement(manual=True))
+        shop.complete(bought)
+    SELLER_CHANGES[change](shop.emulator)
+    now = shop.access_body(settlement_asset="EURC" if change == "another asset" else "USDC")
+    for body in (before, now):
+        edited = {**body["resource"], "description": "edited", "mime_type": "text/html"}
+        for asked in (body, {**body, "resource": edited}):
+            again = shop.post("/access", asked, bought.proof)
+            assert again.status_code == (202 if status == "settling" else 200), again.text
+            assert again.json() == {"transaction_id": bought.id}
+    assert shop.listed("/transactions")["count"] == 1
+
+
+def test_an_open_transaction_can_be_completed_after_its_resource_was_archived(shop: Shop) -> None:
     bought = shop.buy()
-    for text in (other_encoding(bought.proof), upper_hex(bought.proof)):
-        assert text != bought.proof
-        assert shop.access(proof=text).json() == {"transaction_id": bought.id}
+    shop.emulator.archive("text_summary")
+    assert shop.complete(bought).json()["status"] == "succeeded"
+
+
+def test_an_open_transaction_whose_authorization_expired_is_402(shop: Shop) -> None:
+    bought = shop.buy()
+    shop.clock.advance(59.999)
+    assert shop.access(proof=bought.proof).json() == {"transaction_id": bought.id}
+    shop.clock.advance(0.001)
+    response = shop.access(proof=bought.proof)
+    assert "has expired: nothing was charged" in assert_error(response, 402, "payment_required")
+    assert shop.listed("/transactions")["count"] == 1
+
+
+def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(shop: Shop) -> None:
+    shop.emulator.settle_after("*", Settlement(manual=True))
+    bought = shop.buy()
+    shop.complete(bought)
+    shop.clock.advance(3600)
+    assert shop.access(proof=bought.proof).status_code == 202
 
 
 def test_the_same_purchase_while_settling_is_202_with_the_id(shop: Shop) -> None:
@@ -85,14 +154,29 @@ def test_the_same_purchase_once_final_is_402(shop: Shop) -> None:
         assert response.headers["payment-required"]
 
 
+def test_the_reason_is_that_of_this_payment(shop: Shop) -> None:
+    """Its own payer is told how it ended, in the body and in the instructions."""
+    succeeded, failed, rejected = shop.buy(), shop.buy(), shop.buy()
+    shop.complete(succeeded)
+    shop.fail(failed)
+    shop.emulator.settle_after(rejected.id, Settlement(after_seconds=0, to="failed"))
+    assert shop.complete(rejected).json()["status"] == "failed"
+    used = "the authorization was already used"
+    uncharged = f"{used}: its payment failed, and nothing was charged"
+    for bought, reason in ((succeeded, used), (failed, uncharged), (rejected, uncharged)):
+        response = shop.access(proof=bought.proof)
+        assert assert_error(response, 402, "payment_required") == reason
+        assert decoded(response.headers["payment-required"])["error"] == reason
+
+
 def test_a_used_authorization_buys_nothing_else(shop: Shop) -> None:
     bought = shop.buy()
     other_url = shop.access_body(resource={"url": "https://seller.example/b", "mime_type": "text/plain"})
-    other_text = shop.access_body()
-    other_text["resource"] = {**other_text["resource"], "description": "another"}
-    for body in (other_url, other_text, shop.access_body("slow_settlement")):
+    other_resource = shop.access_body("slow_settlement", resource=shop.access_body()["resource"])
+    for body in (other_url, other_resource, shop.access_body("slow_settlement")):
         response = shop.post("/access", body, bought.proof)
         assert "already used" in assert_error(response, 402, "payment_required")
+        assert bought.id not in response.text
 
 
 def test_the_nonce_of_an_authorization_cannot_be_signed_twice(shop: Shop) -> None:
@@ -126,11 +210,16 @@ def test_only_the_active_revision_is_sold(shop: Shop) -> None:
 
 
 def test_a_transaction_keeps_the_revision_it_was_authorized_for(shop: Shop) -> None:
+    before = shop.complete(shop.buy()).json()["receipt"]["price"]
     bought = shop.buy()
-    shop.emulator.publish("text_summary", Revision(amount=7))
+    shop.emulator.publish("text_summary", Revision(amount=7, price_label="Seven"))
     done = shop.complete(bought, values={"input-tokens": "3"}).json()
     assert done["status"] == "succeeded"
     assert done["receipt"]["payment"]["settled_atomic"] == "10000"
+    assert done["receipt"]["price"] == before
+    after = shop.complete(shop.buy()).json()["receipt"]["price"]
+    assert (before["label"], after["label"]) == ("0.01 USDC", "Seven")
+    assert before["id"] != after["id"]
 
 
 def test_the_settlement_asset_must_be_that_of_the_price(shop: Shop) -> None:

@@ -5,13 +5,89 @@ from typing import Any
 
 import pytest
 
-from .shop import Shop, assert_error
+from .shop import Shop, assert_error, decoded
 
 URL = "https://seller.example/a"
 MIME = "text/plain"
-LONGEST_URL = "https://seller.example/" + "a" * (2048 - 23)
+LONGEST_URL = "https://seller.example/".ljust(2048, "a")
+
+BAD_URLS = [
+    # RFC 3986, 3.2.3: a port is digits; and TCP has 65,535 of them
+    *("http://h:port/a", "http://h:-1/a", "http://h:+1/a", "http://h:65536/a", "http://h:99999/a"),
+    *("http://h:8 0/a", "http://h:80:80/a", "http://h:\u0661/a", "http://h:1e3/a"),
+    # 3.2.2: a host is a name or an IP literal, and a name has no character of another part
+    *(
+        "http://:80/a",
+        "http:///a",
+        "http://h\\a/b",
+        "http://h^/a",
+        "http://h|x/a",
+        "http://a b/c",
+        'http://"h"/a',
+    ),
+    *("http://[::1/a", "http://::1/a", "http://[::1]x/a", "http://[1::2::3]/a", "http://[::12345]/a"),
+    *("http://[127.0.0.1]/a", "http://[::256.0.0.1]/a", "http://[fe80::1%25eth0]/a", "http://[]/a"),
+    *("http://[v1.]/a", "http://[v.a]/a", "http://h]/a", "http://h[/a", "http://%zz/a", "http://h%2/a"),
+    # 3.3: what is no pchar is percent-encoded, and that is two hex digits
+    *(
+        "\\",
+        '"',
+        " ",
+        "<",
+        ">",
+        "^",
+        "`",
+        "{",
+        "}",
+        "|",
+        "[",
+        "]",
+        "\t",
+        "\x00",
+        "\x7f",
+        "\u00e9",
+        "\u2028",
+        "\ud7ff",
+    ),
+    *("%", "%2g", "%zz", "%0g", "%%41", "%u0041", "%\uff11\uff11"),
+]
+BAD_URLS = [url if url.startswith("http") else f"{URL}{url}b" for url in BAD_URLS]
+
+GOOD_URLS = [
+    *(
+        "http://h",
+        "http://h/",
+        "HTTPS://H/a",
+        "https://a_b.example/",
+        "https://a-b.example./",
+        "http://1.2.3.4/a",
+    ),
+    *("http://999.1/a", "http://h:/a", "http://h:80", "http://h:65535/a", "http://h:0080/a", "http://%41/a"),
+    *(
+        "http://[::]/",
+        "http://[::1]:8443/a",
+        "http://[1:2:3:4:5:6:7:8]/",
+        "http://[1::8]/",
+        "http://[::ffff:1.2.3.4]",
+    ),
+    *(
+        "http://[1:2:3:4:5:6:7::]/",
+        "http://[::2:3:4:5:6:7:8]",
+        "http://[v7.a:b]/",
+        "http://h//a//",
+        "http://h/.",
+    ),
+    *(
+        "http://h/a'b",
+        "http://h/!$&'()*+,;=:@-._~",
+        "http://h/%41%e9%00",
+        "http://h/a@b:c",
+        "http://xn--bcher-kva.example/",
+    ),
+]
 
 BAD_RESOURCES: list[Any] = [
+    *({"url": url, "mime_type": MIME} for url in BAD_URLS),
     None,
     "https://seller.example/a",
     [],
@@ -52,6 +128,7 @@ BAD_RESOURCES: list[Any] = [
 ]
 
 GOOD_RESOURCES = [
+    *({"url": url, "mime_type": MIME} for url in GOOD_URLS),
     {"url": LONGEST_URL, "mime_type": MIME},
     {"url": "http://h", "mime_type": "x-a/b"},
     {"url": "https://[::1]:8443/a", "mime_type": "application/vnd.a+json"},
@@ -60,10 +137,6 @@ GOOD_RESOURCES = [
     {"url": URL, "mime_type": MIME, "description": "d" * 500},
     {"url": URL, "mime_type": MIME, "description": "\N{GRINNING FACE}" * 500},
 ]
-
-
-def test_the_longest_url_is_2048() -> None:
-    assert len(LONGEST_URL) == 2048
 
 
 @pytest.mark.parametrize("resource", BAD_RESOURCES, ids=lambda value: json.dumps(value)[:60])
@@ -78,7 +151,13 @@ def test_a_resource_within_the_rules_is_priced(shop: Shop, resource: Any) -> Non
     assert shop.post("/access", shop.access_body(resource=resource)).status_code == 402
 
 
-@pytest.mark.parametrize("top", ["application", "audio", "font", "image", "message", "model", "multipart"])
+TOP_LEVEL_TYPES = [
+    *("application", "audio", "font", "image", "message", "model", "multipart", "text", "video"),
+    *("x-a", "x-0!#$&^_.+-"),
+]
+
+
+@pytest.mark.parametrize("top", TOP_LEVEL_TYPES)
 def test_every_top_level_type_of_the_spec_is_taken(shop: Shop, top: str) -> None:
     body = shop.access_body(resource={"url": URL, "mime_type": f"{top}/a"})
     assert shop.post("/access", body).status_code == 402
@@ -89,7 +168,8 @@ def test_the_description_is_empty_by_default(shop: Shop) -> None:
     given = shop.post(
         "/access", shop.access_body(resource={"url": URL, "mime_type": MIME, "description": ""})
     )
-    assert bare.headers["payment-required"] == given.headers["payment-required"]
+    for response in (bare, given):
+        assert decoded(response.headers["payment-required"])["resource"]["description"] == ""
 
 
 @pytest.mark.parametrize("missing", ["revision_id", "resource", "settlement_asset"])
@@ -154,6 +234,14 @@ NOT_JSON = [
 def test_a_body_that_is_not_json_or_too_long_is_400(shop: Shop, path: str, content: bytes) -> None:
     proof = [("PAYMENT-SIGNATURE", shop.proof())]
     assert_error(shop.raw(path, content, proof), 400, "invalid_request")
+
+
+def test_a_body_of_64_kib_is_read_and_a_longer_one_is_not(shop: Shop) -> None:
+    """The same good JSON, with spaces before it: only its length makes the difference."""
+    content = json.dumps(shop.access_body()).encode()
+    assert shop.raw("/access", content.rjust(64 * 1024)).status_code == 402
+    message = assert_error(shop.raw("/access", content.rjust(64 * 1024 + 1)), 400, "invalid_request")
+    assert "longer than 65536 bytes" in message
 
 
 def test_the_content_type_of_the_request_does_not_matter(shop: Shop) -> None:

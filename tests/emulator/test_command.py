@@ -3,10 +3,11 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -21,7 +22,7 @@ from .shop import bearer
 @contextmanager
 def running(*arguments: str) -> Generator[tuple[str, "subprocess.Popen[str]"]]:
     """The command while it runs, and the first line it prints; killed if it outlives the block."""
-    command = [sys.executable, "-W", "error", "-m", "faregate.cli", "emulator", *arguments]
+    command = [sys.executable, "-W", "error", "-m", "faregate", "emulator", *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
@@ -121,6 +122,34 @@ def test_time_and_ids_are_told_at_the_start() -> None:
     assert (clock["mode"], clock["rate"], other != first) == ("scaled", 60.0, True)
 
 
+def own_addresses() -> list[str]:
+    """The addresses under which other machines would reach this one, as far as it has any."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # nothing is sent
+        return [probe.getsockname()[0]]
+    return []
+
+
+def test_no_header_makes_a_peer_one_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uvicorn would believe X-Forwarded-For from everybody."""
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    forged = {"Host": "127.0.0.1", "X-Forwarded-For": "127.0.0.1"}
+    with (
+        running("--json", "--allow-remote", "--host", "0.0.0.0") as (line, _),
+        httpx.Client(trust_env=False) as client,
+    ):
+        port = httpx.URL(json.loads(line)["url"]).port
+        for address in ("127.0.0.1", *own_addresses()):
+            url = f"http://{address}:{port}"
+            for path in ("/", "/_emulator/worlds"):
+                assert client.get(url + path, headers=forged).status_code == 403
+                plain = client.get(url + path, headers={"Host": "127.0.0.1"})
+                assert plain.status_code == (200 if address == "127.0.0.1" else 403)
+            assert (
+                client.get(f"{url}/merchant/v1/payers", headers=bearer(TEST_KEY) | forged).status_code == 200
+            )
+
+
 def test_no_control_plane_if_it_is_not_wanted() -> None:
     with (
         running("--json", "--no-control", "--allow-remote", "--host", "0.0.0.0") as (line, _),
@@ -159,7 +188,6 @@ def test_what_cannot_begin_is_told_in_a_sentence(
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["nonsense"],
         ["emulator", "--port", "x"],
         ["emulator", "--nothing"],

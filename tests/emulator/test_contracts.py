@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Value, World
+from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Fault, Key, Resource, Revision, Value, World
+from faregate.merchant.client import MerchantClient
 from faregate.merchant.contracts import ContractsDocument
 
 from .shop import Json, Shop, assert_error, is_id
@@ -117,6 +118,23 @@ def test_a_new_revision_replaces_the_active_one(shop: Shop) -> None:
     assert after["x-svc-revision-key"] != before["x-svc-revision-key"]
     assert after["required"] == ["pages"]
     assert before["x-svc-revision-id"] not in shop.listed("/contracts")["components"]["schemas"]
+
+
+def test_a_document_with_two_active_revisions_under_one_key_can_be_served(shop: Shop) -> None:
+    """Two resources of the account, both sold, shown under one key: by a fault, as no account can say so."""
+    document = shop.listed("/contracts?include_integration_key=true")
+    keys = ("text_summary", "daily_report")
+    for revision_id in map(shop.emulator.revision_id, keys):
+        document["components"]["schemas"][revision_id]["x-svc-resource-integration-key"] = "text_summary"
+    fields = {"components": document["components"]}
+    shop.emulator.faults.add(Fault(kind="changed-body", operation="contracts", fields=fields, times=None))
+
+    with MerchantClient(TEST_KEY, str(shop.http.base_url)) as client:
+        schemas = client.list_contracts(include_integration_key=True).components.schemas
+
+    found = [one.revision_id for one in schemas.values() if one.integration_key == "text_summary"]
+    assert sorted(found) == sorted(map(shop.emulator.revision_id, keys))
+    assert all(shop.access(key, shop.proof(key)).status_code == 200 for key in keys)
 
 
 def test_the_contract_models_of_the_client_read_it(shop: Shop) -> None:

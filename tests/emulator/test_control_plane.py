@@ -334,6 +334,30 @@ def test_only_peers_of_this_machine(main: Controls, peer: tuple[str, int] | None
     assert [answer.status_code for answer in answers] == [status, status, 200]
 
 
+FORWARDED = [
+    {"X-Forwarded-For": "127.0.0.1"},
+    {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http"},
+    {"X-Forwarded-For": "192.0.2.7"},
+    {"X-Forwarded-For": "192.0.2.7, 127.0.0.1"},
+    {"x-forwarded-for": ""},
+    {"Forwarded": "for=127.0.0.1"},
+    {"X-Real-IP": "127.0.0.1"},
+]
+
+
+@pytest.mark.parametrize("headers", FORWARDED, ids=repr)
+@pytest.mark.parametrize("path", ["/", "/_emulator/worlds", "/_emulator/nothing"])
+def test_what_a_proxy_forwarded_may_not(main: Controls, headers: dict[str, str], path: str) -> None:
+    """Where it comes from is only what a header says."""
+    refused(asked(main, headers, path), 403, "forbidden")
+
+
+def test_the_service_itself_may_stand_behind_a_proxy(main: Controls) -> None:
+    for headers in FORWARDED:
+        answer = main.http.get("/merchant/v1/payers", headers=bearer(TEST_KEY) | headers)
+        assert answer.status_code == 200
+
+
 def test_a_page_elsewhere_changes_nothing(world: Controls) -> None:
     before = world.emulator.export()
     headers = {"Origin": "https://evil.example", "Content-Type": "text/plain"}

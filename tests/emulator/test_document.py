@@ -21,6 +21,7 @@ from faregate.emulator import (
     World,
 )
 from faregate.emulator.faults import Fault
+from faregate.emulator.tokens import TOKENS
 from faregate.errors import Misconfigured
 from faregate.model import Response
 
@@ -318,7 +319,9 @@ def test_proofs_of_any_json_come_back() -> None:
     identifier = player.bought["a"][0]
     document = player.emulator.export()
     record = document["test"]["transactions"][0]
-    record["proof"] = padded(record["proof"], {"x": "\ud800", "y": float("nan"), "z": float("inf")})
+    proof = padded(record["proof"], {"x": "\ud800", "y": float("nan"), "z": float("inf")})
+    record["proof"] = proof
+    player.bought["a"] = (identifier, proof, player.bought["a"][2])
     other = begun()
     other.seed(json.dumps(document))
     assert other.export()["test"]["transactions"][0]["proof"] == record["proof"]
@@ -331,6 +334,52 @@ def padded(proof: str, more: Json) -> str:
 
     payload: Json = json.loads(b64decode(proof))
     return b64encode(json.dumps({**payload, "extra": more}).encode()).decode()
+
+
+MOST = 10**30 - 1
+"""What an address can be given. What it is paid comes on top of it."""
+
+
+@pytest.mark.parametrize("given", [MOST, 10**40], ids=["30 digits", "41 digits"])
+def test_a_balance_of_more_than_30_digits_comes_back(given: int) -> None:
+    emulator = begun()
+    seller = emulator.world.seller.pay_to
+    emulator.fund(seller, MOST)
+    if given > MOST:
+        emulator.payments.fund(TOKENS["test", "USDC"], seller, given)  # type: ignore[attr-defined]
+    player = Player(emulator)
+    play(player, [buy("a", "good"), complete("a")])
+    assert emulator.balance(seller) == given + 10_000
+    before = emulator.snapshot()
+    other = restored(emulator)
+    assert other.balance(seller) == given + 10_000
+    assert other.export() == emulator.export()
+    emulator.restore(before)
+    assert emulator.balance(seller) == given + 10_000
+
+
+@pytest.mark.parametrize("balance", ["-1", "01", "1.0", "", " 1", "\u0661", "1e3", None, str(2**256)])
+def test_a_balance_that_no_token_has_is_refused(balance: object) -> None:
+    use = {"environment": "test", "asset": "USDC", "address": OWN, "balance": balance}
+    with pytest.raises(Misconfigured, match=r"ledger\.balances\[0\]\.balance"):
+        begun().seed(json.dumps({"version": 1, "ledger": {"balances": [use]}}))
+
+
+def test_only_the_bytes_that_were_sent_are_the_proof_after_a_restart() -> None:
+    player = played([buy("a", "good")])
+    proof = player.bought["a"][1]
+    other = Player(restored(player.emulator), dict(player.bought))
+    assert other.emulator.export()["test"]["transactions"][0]["proof"] == proof
+    assert other.access("text_summary", padded(proof, {}))[0].status == 402
+    again = other.access("text_summary", proof)[0]
+    assert (again.status, json.loads(again.body)) == (200, {"transaction_id": player.bought["a"][0]})
+
+
+def test_a_402_moves_no_ids() -> None:
+    """However often a seller asks what to pay, the same story has the same ids."""
+    unpaid: Step = lambda player: player.access("text_summary")[0]  # noqa: E731
+    often, once = played([unpaid] * 5 + [buy("a", "good")]), played([buy("a", "good")])
+    assert often.bought["a"][0] == once.bought["a"][0]
 
 
 def test_snapshots_have_names() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, Emulator
+from faregate.emulator import LIVE_KEY, Emulator, Revision
 
-from .shop import Shop, assert_error, is_id
+from .shop import Json, Shop, assert_error, is_id
 
 METADATA = {
     "duration_ms": 12,
@@ -45,6 +45,52 @@ def test_a_free_execution_is_closed(shop: Shop, execution: str) -> None:
 
 def test_a_paid_access_has_no_execution(shop: Shop) -> None:
     assert set(shop.access(proof=shop.proof()).json()) == {"transaction_id"}
+
+
+ENDINGS: dict[str, Json] = {
+    "raised": {"duration_ms": 0, "response_status": 500, "response_size_bytes": 0},
+    "not found": {"response_status": 404, "response_content_type": "application/json"},
+    "redirect": {"response_status": 307, "response_size_bytes": 0},
+    "not modified": {"response_status": 304},
+    "early hints": {"response_status": 103},
+    "no content": {"response_status": 204, "response_size_bytes": 0, "response_content_type": None},
+    "an odd status": {"response_status": 599},
+    "a status that is none": {"response_status": None, "duration_ms": 3},
+    "a long type": {"response_content_type": "multipart/mixed; boundary=" + "x" * 229},
+    "a strange type": {"response_content_type": "caf\u00e9; \x01"},
+    "an empty type": {"response_content_type": ""},
+    "days of work": {"duration_ms": 10**12, "response_size_bytes": 2**53 - 1},
+    "nothing known": {},
+}
+"""What a seller may report of a handler that gave something away, or failed to."""
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_free_execution_is_closed_whatever_the_handler_did(shop: Shop, execution: str, ending: str) -> None:
+    for _ in range(2):
+        response = close(shop, execution, resource_execution=ENDINGS[ending])
+        assert (response.status_code, response.json()) == (200, {"resource_execution_id": execution})
+
+
+@pytest.mark.parametrize("ending", ["raised", "nothing known"])
+@pytest.mark.parametrize("change", ["archived", "superseded", "priced", "restarted", "later"])
+def test_a_free_execution_is_closed_whatever_the_seller_changed(
+    shop: Shop, execution: str, ending: str, change: str
+) -> None:
+    revision_id = shop.emulator.revision_id("free_notes")
+    match change:
+        case "archived":
+            shop.emulator.archive("free_notes")
+        case "superseded":
+            shop.emulator.publish("free_notes", Revision(amount=7))
+        case "priced":
+            shop.emulator.require_payment("free_notes")
+        case "restarted":
+            shop.emulator.seed(shop.emulator.export())
+        case _:
+            shop.clock.advance(10**6)
+    response = close(shop, execution, revision_id=revision_id, resource_execution=ENDINGS[ending])
+    assert response.status_code == 200, response.text
 
 
 def test_the_same_metadata_again_is_200(shop: Shop, execution: str) -> None:

@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from faregate.emulator import Fault, Settlement
+from faregate.emulator.instructions import without_challenge
+from faregate.instructions import are_unguessable
 
 from .shop import Purchase, Shop, assert_error, decoded
 
@@ -107,11 +109,14 @@ def test_other_errors_have_the_contracts_codes(shop: Shop, status: int, code: st
 def test_who_has_paid_is_asked_again_at_access(shop: Shop) -> None:
     proof, unpaid = shop.proof(), shop.access()
     shop.emulator.faults.add(Fault(kind="second-402"))
-    assert shop.access().content == unpaid.content
+    assert assert_error(shop.access(), 402, "payment_required") == unpaid.json()["message"]
     assert shop.emulator.faults
     again = shop.access(proof=proof)
     assert_error(again, 402, "payment_required")
-    assert again.headers["payment-required"] == unpaid.headers["payment-required"]
+    assert without_challenge(again.headers["payment-required"]) == without_challenge(
+        unpaid.headers["payment-required"]
+    )
+    assert are_unguessable(again.headers["payment-required"], unpaid.headers["payment-required"])
     assert shop.listed("/transactions")["items"][0]["status"] == "authorized"
     assert shop.access(proof=proof).json()["transaction_id"]
 
@@ -125,12 +130,15 @@ def test_what_is_free_is_not_asked_for(shop: Shop) -> None:
 
 @pytest.mark.parametrize(("when", "status"), [("before", "authorized"), ("after", "succeeded")])
 def test_who_has_paid_is_asked_again_at_complete(shop: Shop, when: str, status: str) -> None:
-    instructions = decoded(shop.instructions())
+    first = shop.instructions()
     bought = shop.buy()
     shop.emulator.faults.add(Fault.model_validate({"kind": "second-402", "when": when}))
     again = shop.complete(bought)
     assert_error(again, 402, "payment_required")
-    assert decoded(again.headers["payment-required"])["accepts"] == instructions["accepts"]
+    second = again.headers["payment-required"]
+    [accepts, others] = (decoded(without_challenge(one))["accepts"] for one in (first, second))
+    assert accepts == others
+    assert are_unguessable(first, second)
     assert status_of(shop, bought) == status
 
 

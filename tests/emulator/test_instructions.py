@@ -23,7 +23,10 @@ def test_the_terms_name_network_token_and_domain(
     shop: Shop, key: str, resource: str, network: str, asset: str, name: str
 ) -> None:
     shop.key = key
-    assert decoded(shop.instructions(resource))["accepts"] == [
+    instructions = decoded(shop.instructions(resource))
+    challenge = instructions["accepts"][0]["extra"].pop("challenge")
+    assert re.fullmatch("[0-9a-f]{64}", challenge)
+    assert instructions["accepts"] == [
         {
             "scheme": "exact",
             "network": network,
@@ -45,11 +48,15 @@ def test_the_official_models_read_them(shop: Shop, key: str, resource: str) -> N
 
 
 def test_the_resource_echoes_the_request(shop: Shop) -> None:
-    resource = {"url": "https://seller.example/ü", "mime_type": "text/plain", "description": "späte Züge"}
+    resource = {
+        "url": "https://seller.example/%C3%BC",
+        "mime_type": "text/plain",
+        "description": "späte Züge",
+    }
     header = shop.post("/access", shop.access_body(resource=resource)).headers["payment-required"]
     assert "späte Züge".encode() in base64.b64decode(header)
     assert decoded(header)["resource"] == {
-        "url": "https://seller.example/ü",
+        "url": "https://seller.example/%C3%BC",
         "mimeType": "text/plain",
         "description": "späte Züge",
     }

@@ -37,7 +37,7 @@ def now(clock: ManualClock) -> datetime:
 
 @pytest.fixture
 def payment(clock: ManualClock) -> Payment:
-    return read_payment(Wallet(clock=clock).pay(payment_required(TERMS, RESOURCE, "pay")))
+    return read_payment(Wallet(clock=clock).pay(payment_required(TERMS, RESOURCE, "pay", "ab" * 32)))
 
 
 def test_a_good_payment_is_verified_then_settled_once(payment: Payment, now: datetime) -> None:
@@ -82,7 +82,7 @@ def test_paying_oneself_changes_nothing(payment: Payment, now: datetime) -> None
 
 def test_every_payment_has_its_own_hash(clock: ManualClock, now: datetime) -> None:
     ledger, wallet = SimulatedLedger(), Wallet(clock=clock)
-    instructions = payment_required(TERMS, RESOURCE, "pay")
+    instructions = payment_required(TERMS, RESOURCE, "pay", "ab" * 32)
     found = {str(ledger.settle(read_payment(wallet.pay(instructions)), TERMS, now=now)) for _ in range(20)}
     assert len(found) == 20
 

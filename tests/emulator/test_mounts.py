@@ -123,11 +123,17 @@ def test_a_body_without_end_is_answered() -> None:
 
 
 def test_a_long_body_is_400() -> None:
-    with serve(Emulator()) as url:
-        response = httpx.post(
-            f"{url}/merchant/v1/access", content=b"a" * 3_000_000, headers=bearer(TEST_KEY), trust_env=False
+    """Good JSON behind three megabytes of spaces: it is not read so far."""
+    emulator = Emulator()
+    content = wire.access(access_request(emulator)).request.body
+    assert content is not None
+    with serve(emulator) as url, httpx.Client(headers=bearer(TEST_KEY), trust_env=False) as client:
+        short, long = (
+            client.post(f"{url}/merchant/v1/access", content=content.rjust(size))
+            for size in (len(content), 3_000_000)
         )
-    assert response.status_code == 400
+    assert (short.status_code, long.status_code) == (402, 400)
+    assert "longer than" in long.json()["message"]
 
 
 def test_many_threads_share_one_emulator() -> None:

@@ -8,7 +8,9 @@ from .shop import Shop, is_id
 def test_a_payer_is_first_observed_with_its_first_transaction(shop: Shop) -> None:
     shop.access()
     assert shop.listed("/payers")["items"] == []
+    shop.clock.advance(1)
     bought = shop.buy()
+    shop.clock.advance(1)
     (payer,) = shop.listed("/payers")["items"]
     created = shop.transaction(bought)["created_at"]
     assert set(payer) == {"id", "identifier", "created_at", "last_transaction_at"}

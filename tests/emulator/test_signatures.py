@@ -24,13 +24,13 @@ def payment(chance: Random, signature: str = "") -> Payment:
         valid_before=chance.getrandbits(40),
         nonce=f"0x{chance.getrandbits(256):064x}",
         signature=signature,
-        proof={},
+        header="",
     )
 
 
 def signed(one: Payment, signature: str) -> Payment:
     return Payment(
-        one.payer, one.to, one.value, one.valid_after, one.valid_before, one.nonce, signature, one.proof
+        one.payer, one.to, one.value, one.valid_after, one.valid_before, one.nonce, signature, one.header
     )
 
 

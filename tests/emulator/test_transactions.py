@@ -1,5 +1,7 @@
 """spec: Transaction, Transaction detail, GET /transactions and GET /transactions/{id}."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from faregate.emulator import LIVE_KEY, Settlement, Wallet
@@ -114,15 +116,25 @@ def test_a_payer_id_of_another_shape_is_422(shop: Shop, payer: str) -> None:
 
 
 def test_filters_combine_and_travel_in_next(shop: Shop) -> None:
-    for _ in range(3):
-        shop.fail(shop.buy())
-    shop.buy()
-    payer = shop.listed("/payers")["items"][0]["id"]
-    page = shop.listed(f"/transactions?status=failed&payer_id={payer}&page_size=2&order=oldest")
-    assert page["count"] == 3
-    rest = shop.listed(page["next"])
-    assert (rest["count"], rest["next"], rest["as_of"]) == (3, None, page["as_of"])
-    assert len({item["id"] for item in page["items"] + rest["items"]}) == 3
+    """Two payers with the same statuses: each filter alone would list others."""
+    failed = dict[str, list[str]]()
+    for _ in range(2):
+        shop.wallet = Wallet(clock=shop.clock)
+        failed[shop.wallet.address] = [shop.buy().id for _ in range(3)]
+        for identifier in failed[shop.wallet.address]:
+            shop.emulator.fail(identifier)
+        shop.buy()
+    for payer in shop.listed("/payers")["items"]:
+        for order in ("oldest", "newest"):
+            address = f"/transactions?status=failed&payer_id={payer['id']}&page_size=2&order={order}"
+            page = shop.listed(address)
+            asked = parse_qs(urlsplit(page["next"]).query)
+            assert (asked["status"], asked["payer_id"]) == (["failed"], [payer["id"]])
+            rest = shop.listed(page["next"])
+            assert (page["count"], rest["count"]) == (3, 3)
+            assert (rest["next"], rest["as_of"]) == (None, page["as_of"])
+            listed = [item["id"] for item in page["items"] + rest["items"]]
+            assert listed == failed[payer["identifier"]][:: 1 if order == "oldest" else -1]
 
 
 def test_a_snapshot_shows_the_status_of_its_moment(shop: Shop) -> None:

@@ -126,13 +126,15 @@ def test_value_names_within_the_limits_are_taken(name: str) -> None:
     assert Value(name=name).name == name
 
 
-@pytest.mark.parametrize("name", ["", "A", "a--b", "_a", "a_", "a b", "a\n", "\u00e9", "a" * 101])
+@pytest.mark.parametrize(
+    "name", ["", "A", "a--b", "_a", "a_", "a b", "a.b", "a/b", "a\n", "\u00e9", "a" * 101]
+)
 def test_other_value_names_are_refused(name: str) -> None:
     with pytest.raises(ValidationError):
         Value(name=name)
 
 
-@pytest.mark.parametrize("key", ["", "A", "1a", "a-b", "a__b", "_a", "a_", "a\n", "a" * 101])
+@pytest.mark.parametrize("key", ["", "A", "1a", "a-b", "a.b", "a b", "a__b", "_a", "a_", "a\n", "a" * 101])
 def test_other_integration_keys_are_refused(key: str) -> None:
     with pytest.raises(ValidationError):
         Resource(key=key, name="A", revisions=(Revision(amount=1),))

@@ -15,7 +15,7 @@ OTHER = f"txn_{TAIL[::-1][:12]}7cde89ab{TAIL[:12]}"
 GONE: Any = ...
 JUNK: tuple[Any, ...] = (GONE, None, 0, 1.5, True, [], {}, ["x"], "", "x", "\x00", "9" * 999)
 NEVER: tuple[Any, ...] = (GONE, [])
-"""What no field of a receipt may be."""
+"""What no field of a receipt may be; nobody judges it, for the payment is known without."""
 SOME: tuple[Any, ...] = (GONE, None, 0, "x", [])
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]

@@ -89,7 +89,7 @@ class House:
         if stand.journal == "memory":
             return MemoryJournal(terms=terms, clock=case.clock)
         shelf = SqliteShelf(self.file, name)
-        return StoredJournal(shelf, keys=[KEY], namespace=name, terms=terms, clock=case.clock)
+        return StoredJournal(shelf, keys=[KEY], terms=terms, clock=case.clock)
 
     def _paywall(self, name: str, case: Case, stand: Stand, timeout: float) -> Paywall:
         return Paywall(

@@ -24,8 +24,8 @@ async def grow_old(case: Case, stand: Stand, house: House) -> None:
             case.clock.now += HORIZON
             case.world_clock.advance(HORIZON)
             await swept(case, stand)
+            await story.visit()  # what was settled without its payer waits for a day
         assert not case.owed()
-        await story.visit()
         await house.mend(story.name, case, stand)
         await story.visit()
         judge.look_back(case)

@@ -1,7 +1,7 @@
 """One server of each kind for a whole run of tests, started by the first test that needs it.
 
 Processes that a test starts find it in their environment. Where its program is missing, tests that need it
-are skipped and counted; where nothing may be skipped (`FAREGATE_TESTS_NEED`), they fail.
+are skipped and counted; where nothing may be skipped (`TESTS_NEED`), they fail.
 """
 
 import atexit
@@ -14,7 +14,7 @@ import pytest
 from tests.houses.postgres import POSTGRES_MISSING, postgres_server
 from tests.houses.redis import REDIS_MISSING, redis_server
 
-NEED = "FAREGATE_TESTS_NEED"
+NEED = "TESTS_NEED"
 _SERVERS = {"redis": (redis_server, REDIS_MISSING), "postgres": (postgres_server, POSTGRES_MISSING)}
 _servers = ExitStack()
 _owner = os.getpid()
@@ -25,7 +25,7 @@ not_run: Counter[str] = Counter()
 
 def shared(name: str) -> str:
     """The URL of the `redis` or `postgres` that this run of tests shares: keep to a namespace of your own."""
-    variable = f"FAREGATE_TESTS_{name.upper()}"
+    variable = f"TESTS_{name.upper()}"
     if variable not in os.environ:
         start, missing = _SERVERS[name]
         need(name, missing)

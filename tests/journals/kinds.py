@@ -1,17 +1,37 @@
 """Every journal there is, made for a test: in this process, or in one that a test starts."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.shelf import Record
+from faregate.journals.shelf import Due, Record
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import Terms
 from tests.houses.shared import shared
 
+STEADY = Terms(owner_lease=1e9, renew_every=math.inf)
+"""Leases that end at their time alone: the clock of these tests jumps, and no thread keeps up with it."""
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 AnyJournal = MemoryJournal | StoredJournal
+
+
+LEASED: dict[str, Any] = {
+    "owner": "process",
+    "touched_at": 1.0,
+    "seller": "",
+    "key_id": "key",
+    "client": "",
+    "body": "",
+}
+"""Of a record, where these columns stand in it."""
+
+
+def due_at(now: float) -> Due:
+    """What a sweep of this seller may take, of processes that all live."""
+    return Due(now, -1e9, "", -1e9)
 
 
 class Clock:
@@ -23,11 +43,12 @@ class Clock:
 
 
 def memory(place: Path, clock: Clock, **options: Any) -> MemoryJournal:
-    return MemoryJournal(clock=clock, **options)
+    return MemoryJournal(clock=clock, **{"terms": STEADY, **options})
 
 
 def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
-    options = {"keys": [KEY], "namespace": "test https://service.example", "patience": 20, **options}
+    namespace = "test https://service.example"
+    options = {"keys": [KEY], "namespace": namespace, "patience": 20, "terms": STEADY, **options}
     return SqliteJournal(place / "journal.db", clock=clock, **options)
 
 
@@ -39,8 +60,8 @@ def django(place: Path, clock: Clock, namespace: str = "test", **options: Any) -
     from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
 
     namespace = f"{namespace} {place}"
-    options = {"keys": secret_keys(), "run": in_djangos_thread, **options}
-    return StoredJournal(DjangoShelf(namespace, "default"), namespace=namespace, clock=clock, **options)
+    options = {"keys": secret_keys(), "run": in_djangos_thread, "terms": STEADY, **options}
+    return StoredJournal(DjangoShelf(namespace, "default"), clock=clock, **options)
 
 
 def redis(place: Path, clock: Clock, **options: Any) -> StoredJournal:
@@ -61,6 +82,7 @@ def _own(place: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "keys": [KEY],
         "patience": 20,
+        "terms": STEADY,
         **options,
         "namespace": f"{options.get('namespace', 'test')} {place}",
     }

@@ -9,7 +9,19 @@ import pytest
 
 from faregate.journals.terms import Terms
 from faregate.model import Failed, Response, Succeeded
-from faregate.records import Again, Claim, Entry, Fresh, InProgress, Owed, Spent, Ticket, UsedElsewhere, Void
+from faregate.records import (
+    Again,
+    Claim,
+    Claimant,
+    Entry,
+    Fresh,
+    InProgress,
+    Owed,
+    Spent,
+    Ticket,
+    UsedElsewhere,
+    Void,
+)
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, done_with
 from tests.journals.kinds import Clock as Clock
@@ -18,7 +30,7 @@ TERMS = Terms()
 WORK_SECONDS = 54.0
 LEASE = WORK_SECONDS + TERMS.completion_lease
 GOOD = Succeeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
-HERE = "GET /summary?q=1"
+HERE = Claimant("GET /summary?q=1")
 
 
 @pytest.fixture
@@ -69,7 +81,7 @@ def test_a_claim_is_won_once(journal: AnyJournal) -> None:
 
 def test_a_claim_belongs_to_its_request_for_ever(journal: AnyJournal) -> None:
     ticket = fresh(journal.claim("proof", HERE))
-    elsewhere = "GET /summary?q=2"
+    elsewhere = Claimant("GET /summary?q=2")
     assert journal.claim("proof", elsewhere) == UsedElsewhere()
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, GOOD)
@@ -79,7 +91,7 @@ def test_a_claim_belongs_to_its_request_for_ever(journal: AnyJournal) -> None:
 
 def test_a_dropped_claim_leaves_no_trace(journal: AnyJournal) -> None:
     journal.drop(fresh(journal.claim("proof", HERE)))
-    fresh(journal.claim("proof", "GET /other"))
+    fresh(journal.claim("proof", Claimant("GET /other")))
 
 
 def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fenced(
@@ -201,9 +213,9 @@ def test_an_abandoned_claim_that_was_taken_over_is_forgotten_as_well(
     clock.now += TERMS.claim_lease
     fresh(journal.claim("proof", HERE))
     clock.now += 2 * TERMS.claim_lease - 1
-    assert journal.claim("proof", "GET /other") == UsedElsewhere()
+    assert journal.claim("proof", Claimant("GET /other")) == UsedElsewhere()
     clock.now += 1
-    fresh(journal.claim("proof", "GET /other"))
+    fresh(journal.claim("proof", Claimant("GET /other")))
 
 
 def test_fences_are_never_used_twice(journal: AnyJournal) -> None:

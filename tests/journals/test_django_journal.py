@@ -10,8 +10,9 @@ from faregate.errors import JournalError, Misconfigured
 from faregate.journals.stored import StoredJournal
 from faregate.model import Response, Succeeded
 from faregate.paywall import Paywall
-from faregate.records import Again, InProgress
+from faregate.records import Again, Claimant, InProgress
 from tests import django_site
+from tests.journals.kinds import STEADY
 
 django_site.ready()
 
@@ -23,7 +24,7 @@ from django.test import Client, TestCase, override_settings  # noqa: E402
 from faregate.django.journal import make_journal  # noqa: E402
 from faregate.django.journal.models import JournalRow  # noqa: E402
 from faregate.django.journal.shelf import DjangoShelf, secret_keys  # noqa: E402
-from faregate.journals.terms import Terms  # noqa: E402
+from faregate.journals.terms import JournalContext, Terms  # noqa: E402
 from tests.core.play import ACR, OTHER_TXN, TXN  # noqa: E402
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402
 
@@ -34,9 +35,13 @@ def no_rows() -> None:
     JournalRow.objects.all().delete()
 
 
+def context(namespace: str) -> JournalContext:
+    return JournalContext(namespace, "seller", STEADY)
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Generator[StoredJournal]:
-    made = make_journal(str(tmp_path))
+    made = make_journal(context(str(tmp_path)))
     yield made
     made.disconnect()
 
@@ -80,7 +85,7 @@ class InATestCase(TestCase):
     """Django exempts the block that its `TestCase` opens around each test; so does the journal."""
 
     def test_the_block_of_a_test_case_is_exempt(self) -> None:
-        journal = make_journal("test case")
+        journal = make_journal(context("test case"))
         released(journal)
         assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
         assert not journal.start(fresh(journal.claim("twin", HERE)), TXN, ACR, WORK_SECONDS)
@@ -89,7 +94,7 @@ class InATestCase(TestCase):
 
     def test_a_block_inside_it_is_not(self) -> None:
         with transaction.atomic(), pytest.raises(JournalError, match="inside an open transaction"):
-            make_journal("test case").claim("proof", HERE)
+            make_journal(context("test case")).claim("proof", HERE)
 
 
 # The database
@@ -143,28 +148,28 @@ def test_the_app_must_be_installed() -> None:
         override_settings(INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth"]),
         pytest.raises(Misconfigured, match=r'put "faregate\.django\.journal" into INSTALLED_APPS'),
     ):
-        make_journal("test")
+        make_journal(context("test"))
 
 
 def test_the_database_must_be_configured() -> None:
     with pytest.raises(Misconfigured, match="no 'archive'"):
-        make_journal("test", using="archive")
+        make_journal(context("test"), using="archive")
     with pytest.raises(Misconfigured, match="too long"):
-        make_journal("x" * 256)
+        make_journal(context("x" * 256))
 
 
 def test_a_paywall_is_given_the_factory() -> None:
-    paywall = Paywall(journal=make_journal, environ={"FAREGATE_BASE_URL": "emulator:"}, timeout=100)
+    paywall = Paywall(journal=make_journal, environ={"FAREGATE_BASE_URL": "emulator:"}, timeout=40)
     assert isinstance(paywall.journal, StoredJournal)
-    assert paywall.journal._terms == Terms.for_calls_of(100)
+    assert paywall.journal._terms == Terms.for_calls_of(40)
     assert paywall.sweep() == 0
 
 
 @override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["only for tests"])
 def test_what_was_sealed_with_an_older_secret_key_is_still_read(tmp_path: Path) -> None:
     with override_settings(SECRET_KEY="only for tests", SECRET_KEY_FALLBACKS=[]):
-        released(make_journal(str(tmp_path)))
-    journal = make_journal(str(tmp_path))
+        released(make_journal(context(str(tmp_path))))
+    journal = make_journal(context(str(tmp_path)))
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
     assert len(set(secret_keys())) == 2
     assert b"only for tests" not in b"".join(secret_keys())
@@ -182,7 +187,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_table(journal: StoredJournal)
     )
     proof, url, header, body, value, response, receipt = canaries
     good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
-    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = repr(list(JournalRow.objects.values()))
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, good)

@@ -14,7 +14,7 @@ from faregate.journals.shelf import Record
 from faregate.journals.stored import StoredJournal
 from tests import django_site
 from tests.core.play import OTHER_TXN, TXN
-from tests.journals.kinds import KEY, Clock
+from tests.journals.kinds import KEY, STEADY, Clock
 from tests.journals.postgres_at import asked, own_schema
 from tests.journals.test_contract import *  # noqa: F403
 from tests.journals.test_contract import GOOD, LEASE, started
@@ -54,9 +54,7 @@ def url() -> Generator[str]:
 
 @pytest.fixture  # type: ignore[no-redef]
 def journal(url: str, clock: Clock, tmp_path: Path) -> Generator[StoredJournal]:
-    made = StoredJournal(
-        DjangoShelf(str(tmp_path), "other"), keys=[KEY], namespace=str(tmp_path), clock=clock
-    )
+    made = StoredJournal(DjangoShelf(str(tmp_path), "other"), keys=[KEY], terms=STEADY, clock=clock)
     yield made
     made.disconnect()
     asked(url, f"TRUNCATE {TABLE}")

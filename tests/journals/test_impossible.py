@@ -9,7 +9,7 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.shelf import Record, Shelf, TransactionTaken
-from tests.journals.kinds import STORED, Clock, done_with
+from tests.journals.kinds import LEASED, STORED, Clock, done_with
 
 CLAIMED: dict[str, Any] = {
     "stamp": 1,
@@ -20,6 +20,7 @@ CLAIMED: dict[str, Any] = {
     "transaction_id": None,
     "revision_id": "acr",
     "since": 1.0,
+    **LEASED,
     "lease_until": 2.0,
     "due_at": 0.0,
     "expires_at": 3.0,

@@ -6,7 +6,7 @@ from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.terms import Terms
 from faregate.model import Response, Succeeded
-from faregate.records import Again, Fresh
+from faregate.records import Again, Claimant, Fresh
 from tests.core.play import ACR, RECEIPT
 from tests.journals.kinds import Clock
 from tests.journals.test_contract import HERE, LEASE, fresh, owed, started
@@ -91,5 +91,5 @@ def test_a_journal_that_is_cleared_is_as_new() -> None:
     journal.decide(started(journal), Succeeded(Response(200, (), b"x" * 10)))
     journal.clear()
     assert (len(journal), journal.holdings(10)) == (0, [])
-    assert isinstance(journal.claim("proof", "GET /other"), Fresh)
+    assert isinstance(journal.claim("proof", Claimant("GET /other")), Fresh)
     started(journal, "another")

@@ -24,7 +24,7 @@ from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 from tests.journals.test_processes import RACE, all_said, run, said, start_together
 
-TABLES = ["faregate_journal", "faregate_journal_version"]
+TABLES = ["faregate_journal", "faregate_journal_owner", "faregate_journal_version"]
 _FOUND = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
 
 
@@ -84,7 +84,7 @@ def test_at_least_one_connection_is_needed() -> None:
 def test_many_processes_make_the_tables_at_once(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAREGATE_TESTS_POSTGRES", url)
+    monkeypatch.setenv("TESTS_POSTGRES", url)
     racers = [run("postgres", tmp_path, RACE) for _ in range(6)]
     start_together(racers, tmp_path)
     assert all_said(racers) == list(range(10))
@@ -244,7 +244,7 @@ print(json.dumps([journal.claim(proof, HERE) == InProgress() for proof in proofs
 def test_a_journal_that_is_open_can_be_forked(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAREGATE_TESTS_POSTGRES", url)
+    monkeypatch.setenv("TESTS_POSTGRES", url)
     monkeypatch.setenv("PYTHONWARNINGS", "error")
     assert said(run("postgres", tmp_path, FORKED)) == [True] * 4
 
@@ -268,7 +268,7 @@ print(json.dumps(os.waitpid(child, 0)[1]))
 def test_a_fork_in_the_middle_of_a_question_of_another_thread(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAREGATE_TESTS_POSTGRES", url)
+    monkeypatch.setenv("TESTS_POSTGRES", url)
     assert said(run("postgres", tmp_path, FORKED_WHILE_ASKING)) == 0
 
 

@@ -12,6 +12,7 @@ from faregate.errors import JournalError
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.shelf import Record
 from tests.houses.network import Network, lossy_network
+from tests.journals.kinds import due_at
 from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of
 from tests.journals.test_contract import GOOD, HERE, started
 from tests.journals.test_impossible import BEGUN, CLAIMED
@@ -48,7 +49,7 @@ WRITES: dict[str, tuple[Callable[[Shelf], Any], Any]] = {
         True,
     ),
     "delete": (lambda shelf: shelf.delete(record(1)["key"], 1), True),
-    "take_due": (lambda shelf: shelf.take_due(100.0, TAKING)["transaction_id"], "txn3"),
+    "take_due": (lambda shelf: shelf.take_due(due_at(100.0), TAKING)["transaction_id"], "txn3"),
     "find": (lambda shelf: shelf.find([record(1)["key"]])["stamp"], 1),
     "measure": (lambda shelf: shelf.measure(), (3, 0)),
 }
@@ -90,7 +91,7 @@ def test_a_row_whose_taking_was_lost_is_taken_once(
     distant: PostgresJournal, network: Network, url: str, what: str
 ) -> None:
     network.lose(what)
-    shelf_of(distant).take_due(100.0, TAKING)
+    shelf_of(distant).take_due(due_at(100.0), TAKING)
     assert asked(url, "SELECT transaction_id FROM faregate_journal WHERE stamp = 99") == [("txn3",)]
 
 

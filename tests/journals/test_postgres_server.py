@@ -7,7 +7,7 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.model import Response, Succeeded
-from faregate.records import Again
+from faregate.records import Again, Claimant
 from tests.core.play import ACR, OTHER_TXN, TXN
 from tests.houses import POSTGRES_MISSING, PostgresHouse
 from tests.houses.shared import need
@@ -115,12 +115,12 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresH
     proof, url, header, body, value, response, receipt = canaries
     journal = postgres(house.url, namespace="canaries")
     good = Succeeded(Response(200, ((header, header),), body.encode() * 1000), ((value, value),))
-    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, good)
     journal.release(ticket, response, receipt, True)
-    assert isinstance(journal.claim(proof, f"GET /{url}"), Again)
-    journal.wait(fresh(journal.claim(f"{proof}-2", f"GET /{url}")), OTHER_TXN, ACR)
+    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
+    journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     with pytest.raises(JournalError, match="impossible row"):
         shelf_of(journal).replace(
             ticket.key, stamp_of(journal, TXN), {"proof": proof.encode(), "stamp": 1}, True

@@ -20,7 +20,7 @@ from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.connections import Connections
 from faregate.journals.redis.shelf import RedisShelf
 from faregate.model import Response, Succeeded
-from faregate.records import Again, Fresh, InProgress
+from faregate.records import Again, Claimant, Fresh, InProgress
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.houses import REDIS_MISSING, RedisHouse
 from tests.houses.shared import need
@@ -273,12 +273,12 @@ def test_a_newer_version_is_refused_and_left_alone(house: RedisHouse, journal: R
     ticket = started(journal)
     [schema] = ask(house, "KEYS", "*schema")
     mark = ask(house, "GET", schema).decode()
-    ask(house, "SET", schema, f"2{mark[1:]}")
+    ask(house, "SET", schema, f"3{mark[1:]}")
     for _ in range(2):  # in use, and opened anew
-        with pytest.raises(JournalUnreadable, match=r"of version 2, .*use the newer faregate"):
+        with pytest.raises(JournalUnreadable, match=r"of version 3, .*use the newer faregate"):
             journal.decide(ticket, GOOD)
         journal.disconnect()
-    assert ask(house, "GET", schema).decode() == f"2{mark[1:]}"
+    assert ask(house, "GET", schema).decode() == f"3{mark[1:]}"
     ask(house, "SET", schema, mark)
     assert journal.decide(ticket, GOOD)
 
@@ -299,14 +299,14 @@ def test_nothing_of_a_payment_can_be_read_from_its_files(house: RedisHouse, jour
     proof, url, *more = canaries = [f"{part}-canary" for part in ("proof", "url", "header", "body", "value")]
     header, body, value = more
     good = Succeeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
-    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     seen = look(house)
     journal.decide(ticket, good)
     seen += look(house)
     journal.release(ticket, "response-canary", "receipt-canary", True)
-    assert isinstance(journal.claim(proof, f"GET /{url}"), Again)
-    journal.wait(fresh(journal.claim(f"{proof}-2", f"GET /{url}")), OTHER_TXN, ACR)
+    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
+    journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(house)
     assert TXN.encode() in seen
     assert b"test" in seen
@@ -362,28 +362,28 @@ def test_many_threads_have_a_connection_each_while_they_need_it(house: RedisHous
 FORKED = """
 import json, os, sys, threading
 from faregate.journals.redis import RedisJournal
-from faregate.records import InProgress
+from faregate.records import Claimant, InProgress
 journal = RedisJournal(sys.argv[1], keys=[b"k" * 32], namespace="test")
 proofs = ("before", "child", "parent", "later")
-journal.claim("before", "GET /")
+journal.claim("before", Claimant("GET /"))
 stop = threading.Event()
 def go_on():
     while not stop.is_set():
-        journal.claim("before", "GET /")
+        journal.claim("before", Claimant("GET /"))
 threads = [threading.Thread(target=go_on) for _ in range(4)]
 for thread in threads: thread.start()
 children = []
 for number in range(8):
     if (child := os.fork()) == 0:
-        right = [isinstance(journal.claim("before", "GET /"), InProgress) for _ in range(20)]
-        journal.claim(f"child {number}", "GET /")
+        right = [isinstance(journal.claim("before", Claimant("GET /")), InProgress) for _ in range(20)]
+        journal.claim(f"child {number}", Claimant("GET /"))
         journal.disconnect()
         os._exit(0 if all(right) else 1)
     children.append(child)
 statuses = [os.waitpid(child, 0)[1] for child in children]
 stop.set()
 for thread in threads: thread.join()
-answers = [isinstance(journal.claim(f"child {n}", "GET /"), InProgress) for n in range(8)]
+answers = [isinstance(journal.claim(f"child {n}", Claimant("GET /")), InProgress) for n in range(8)]
 print(json.dumps([statuses, answers]))
 """
 

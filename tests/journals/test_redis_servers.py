@@ -13,7 +13,7 @@ from faregate.journals.named import named_journal
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.address import place_of
 from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS
+from faregate.journals.terms import DEFAULT_TERMS, JournalContext
 from faregate.records import Again, InProgress
 from tests.houses import REDIS_MISSING, RedisHouse, lossy_network
 from tests.houses.house import free_port
@@ -64,7 +64,7 @@ def test_what_is_secret_in_a_url_is_not_said(url: str, place: str) -> None:
 
 def named(url: str) -> StoredJournal:
     """As `FAREGATE_JOURNAL` names it."""
-    journal = named_journal(url, [KEY], "test", DEFAULT_TERMS)
+    journal = named_journal(url, [KEY], JournalContext("test", "", DEFAULT_TERMS))
     assert isinstance(journal, RedisJournal)
     return journal
 

@@ -10,11 +10,12 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.redis.connections import Connections
-from faregate.journals.redis.server import RedisServer
+from faregate.journals.redis.server import NAMESPACES, RedisServer
 from faregate.journals.redis.shelf import APART, RedisShelf
 from faregate.journals.shelf import Record, TransactionTaken
 from tests.houses import REDIS_MISSING, Network, RedisHouse, lossy_network
 from tests.houses.shared import need
+from tests.journals.kinds import LEASED, due_at
 
 NOW, LEASE, LATER = 1000.0, 1030.0, 1060.25
 SEALED = b"\x00sealed\xff\r\n"
@@ -51,6 +52,7 @@ def record(name: str = "a", **changes: Any) -> Record:
     row: dict[str, Any] = {
         "key": name.encode() * 32, "stamp": 2**62 + 1, "fence": 2**62 + 3, "generation": 1,
         "state": "claimed", "request": "5e", "transaction_id": None, "revision_id": "", "since": NOW,
+        **LEASED,
         "lease_until": LEASE, "due_at": 0.0, "expires_at": LATER, "delivered": False, "redelivered": 0,
         "holds_so_far": 0, "size": 0, "reason": "", "proof": SEALED,
         "payment_response": None, "receipt": None, "result": None,
@@ -89,7 +91,7 @@ def found(shelf: RedisShelf, name: str = "a") -> Record | None:
 def kept(house: RedisHouse) -> dict[str, str]:
     """Every key there is, without its prefix, and of what type it is."""
     connections = Connections(house.url, 5)
-    names = [name.decode() for name in connections.call("KEYS", "*")]
+    names = {name.decode() for name in connections.call("KEYS", "*")} - {NAMESPACES}
     types = {name: connections.call("TYPE", name).decode() for name in names}
     connections.close()
     return {name.rpartition("}:")[2]: types[name] for name in names}
@@ -153,12 +155,13 @@ def everything(house: RedisHouse) -> list[bytes]:
     row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)})
     put(shelf, name="b")
     assert shelf.delete(b"b" * 32, record()["stamp"])
-    assert shelf.take_due(LEASE, {"stamp": 1, "fence": 1, "lease_until": LATER}) is not None
+    assert shelf.take_due(due_at(LEASE), {"stamp": 1, "fence": 1, "lease_until": LATER}) is not None
     assert shelf.find_transaction("txn_1") is not None
     assert (len(shelf.owed(10)), shelf.purge(NOW, 1), shelf.measure()) == (1, 0, (1, row["size"]))
     names: list[bytes] = shelf._server._call("KEYS", "*")
     shelf.disconnect()
-    assert len(names) == 7
+    names.remove(NAMESPACES.encode())  # of the whole server
+    assert len(names) == 9
     return names
 
 
@@ -245,7 +248,9 @@ def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never
         put(shelf, {**RUNNING, "transaction_id": name}, name=name, lease_until=lease, due_at=due)
     put(shelf, {**RUNNING, **STUCK, "transaction_id": "e"}, name="e", lease_until=0.0)
     put(shelf, name="f", lease_until=0.0, expires_at=1.0)
-    taken = [shelf.take_due(50.0, {"stamp": n, "fence": n, "lease_until": 100.0 + n}) for n in range(4)]
+    taken = [
+        shelf.take_due(due_at(50.0), {"stamp": n, "fence": n, "lease_until": 100.0 + n}) for n in range(4)
+    ]
     assert [row and (row["transaction_id"], row["stamp"], row["lease_until"]) for row in taken] == [
         ("b", 0, 100.0), ("a", 1, 101.0), None, None
     ]  # fmt: skip
@@ -272,7 +277,7 @@ def test_eight_sweepers_never_get_the_same_row(house: RedisHouse, shelf: RedisSh
     def sweep(sweeper: int) -> None:
         mine, stamp = RedisShelf(RedisServer(house.url, "test", 20)), sweeper
         barrier.wait()
-        while row := mine.take_due(LEASE, {"stamp": stamp, "fence": stamp, "lease_until": LATER}):
+        while row := mine.take_due(due_at(LEASE), {"stamp": stamp, "fence": stamp, "lease_until": LATER}):
             taken.append(row["transaction_id"])
             stamp += 8
         mine.disconnect()
@@ -314,7 +319,7 @@ CALLS: dict[str, tuple[Steps | None, Callable[[RedisShelf, Record], Any]]] = {
     "insert": (None, lambda shelf, row: shelf.insert(row, [row["key"]], NOW)),
     "replace": ((), lambda shelf, row: shelf.replace(row["key"], row["stamp"], STARTING, True)),
     "delete": ((), lambda shelf, row: shelf.delete(row["key"], row["stamp"])),
-    "take_due": ((RUNNING,), lambda shelf, row: shelf.take_due(LEASE, TAKING)),
+    "take_due": ((RUNNING,), lambda shelf, row: shelf.take_due(due_at(LEASE), TAKING)),
     "find": ((RUNNING,), lambda shelf, row: shelf.find([row["key"]])),
     "find_transaction": ((RUNNING,), lambda shelf, row: shelf.find_transaction("txn_1")),
     "owed": ((RUNNING,), lambda shelf, row: shelf.owed(5)),
@@ -342,7 +347,7 @@ def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisShelf, network:
     for name in "ab":
         put(far, {**RUNNING, "transaction_id": name}, name=name)
     network.lose("answer")
-    row = far.take_due(LEASE, TAKING)
+    row = far.take_due(due_at(LEASE), TAKING)
     assert row is not None
     assert [other["stamp"] == 7 for other in far.owed(5)].count(True) == 1
 

@@ -17,9 +17,9 @@ from faregate.journals.named import named_journal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.shelf import SqliteShelf
-from faregate.journals.terms import DEFAULT_TERMS
+from faregate.journals.terms import DEFAULT_TERMS, JournalContext
 from faregate.model import Response, Succeeded
-from faregate.records import Again, Fresh, InProgress
+from faregate.records import Again, Claimant, Fresh, InProgress
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.failing_disk import without_locks
 from tests.journals.kinds import KEY, Clock, sqlite
@@ -84,7 +84,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a b.db", "100%.db", "%20.db", "a?mode=ro#b.db"])
 def test_what_is_special_in_an_address_is_not_in_a_path(tmp_path: Path, name: str) -> None:
-    journal = named_journal(f"sqlite://{tmp_path}/{name}", [KEY], "test", DEFAULT_TERMS)
+    journal = named_journal(f"sqlite://{tmp_path}/{name}", [KEY], JournalContext("test", "", DEFAULT_TERMS))
     assert isinstance(journal, SqliteJournal)
     started(journal)
     journal.disconnect()
@@ -234,6 +234,7 @@ def test_a_disk_that_cannot_lock_is_refused_and_says_so(journal: SqliteJournal) 
 READ_ONLY = """
 import os, sys
 from pathlib import Path
+from faregate.records import Claimant
 from tests.journals.kinds import Clock, sqlite
 place = Path(sys.argv[1])
 journal = sqlite(place, Clock())
@@ -242,7 +243,7 @@ journal.disconnect()
 (place / "journal.db").chmod(0o444)
 place.chmod(0o555)
 os.getuid() or os.setuid(65534)
-journal.claim("proof", "GET /")
+journal.claim("proof", Claimant("GET /"))
 """
 
 
@@ -311,14 +312,14 @@ def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, 
     )
     proof, url, header, body, value, response = canaries
     good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
-    ticket = fresh(journal.claim(proof, f"GET /{url}"))
+    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = look(tmp_path)
     journal.start(ticket, TXN, ACR, WORK_SECONDS)
     journal.decide(ticket, good)
     seen += look(tmp_path)
     journal.release(ticket, response, RECEIPT, True)
-    assert isinstance(journal.claim(proof, f"GET /{url}"), Again)
-    journal.wait(fresh(journal.claim(f"{proof}-2", f"GET /{url}")), OTHER_TXN, ACR)
+    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
+    journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(tmp_path)
     journal.disconnect()
     seen += look(tmp_path)

@@ -243,7 +243,7 @@ def test_keys_are_long_enough(open_one: Open, keys: list[bytes]) -> None:
 def test_keys_and_what_they_seal_are_not_shown(open_one: Open) -> None:
     journal = open_one()
     assert repr(KEY) not in repr(journal.__dict__)
-    assert "canary" not in repr(Row(b"", "", "canary", 1, 0.0, 0.0, None))
+    assert "canary" not in repr(Row(b"", "", "", "canary", 1, 0.0, 0.0, None))
 
 
 @pytest.mark.parametrize(
@@ -278,11 +278,11 @@ def test_a_result_that_was_changed_does_not_open(open_one: Open, change: Callabl
 
 
 EARLIER = {
-    "key": "c095abb39a9a9832e2176f935fcdd5ba7439bc8ef8b504c17152a07b287aecf6",
-    "proof": "c5f998ca8d42b81268a9758de1b38ee3204f3ab2b9bccb779eeeb18820c6e85cf08f87983753a3b6a4",
-    "result": "c5f998ca8d42b812afec7df5e60bbb43e5e67587da7f0c5a87faeb5a2a54be2bc3936880fe5321068add627280a7"
-    "fbdcae3a86a4ee4d38c3f81e300d514ea70d497d14cb10938d4360e7ed2c120e821c672af45da19c1a71c3faa87c64d65a22eb"
-    "ca353b2e6c4f8ba197f2ad441a1ab3ef66acaf5886573c9fe6f3382c732043d6b2a1d32535",
+    "key": "ec24849c95d7de86230e969d4f7e7efab1c0aadab99bd27ebe032d3800fc4eb1",
+    "proof": "c5f998ca8d42b8125e5499f49bebddc9f04e007b229a7ba32a49105261b16cf5312711a4f820c568a8",
+    "result": "c5f998ca8d42b81254871937815db4707b195fb9d8163b7b9ceb7547c3001094036196f3cf33e6d3944bac388c2a"
+    "ca7493959a7a8201ff90123fa2e3a898f3a9af202f9632486b8b69d7a732b8a32217fc7aa9f11a7082c37cdb8673"
+    "b6e3141180cf0354958af21a472721c58f2fd223745f210a311854064d4c94424a35fb7bcc3a157342c4",
 }
 
 
@@ -293,7 +293,7 @@ def test_what_was_sealed_before_an_upgrade_is_found_and_opens_after_it(tmp_path:
     decided(journal)
     record = record_of(journal)
     assert record["key"] == sealed.pop("key")
-    assert record["request"] == "0e25a623700bc4d3fdd972df59c61255551cad709f0828931a168aa1a7fd9e4a"
+    assert record["request"] == "5ea6297a008103de50bbda5dfbc43aae127ea8266199778cd5c3de24b8d98f64"
     tamper(journal, record, sealed)
     clock.now += LEASE
     entry = owed(journal.claim("proof", HERE))

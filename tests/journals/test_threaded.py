@@ -19,7 +19,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import THREADS, for_loops, in_a_thread
 from faregate.paywall import Paywall
-from faregate.records import Entry, InProgress, Owed, UsedElsewhere
+from faregate.records import Claimant, Entry, InProgress, Owed, UsedElsewhere
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header
@@ -42,7 +42,7 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
 
     async def sell() -> None:
         ticket = fresh(await journal.claim("proof", HERE))
-        assert await journal.claim("proof", "GET /other") == UsedElsewhere()
+        assert await journal.claim("proof", Claimant("GET /other")) == UsedElsewhere()
         assert await journal.start(ticket, TXN, ACR, WORK_SECONDS) is True
         assert await journal.decide(ticket, GOOD) is True
         await journal.hold(ticket)
@@ -142,7 +142,7 @@ def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:
     assert (one.sweep(), asyncio.run(other.asweep())) == (0, 0)
     for made in (one, other):
         assert isinstance(made.journal, SqliteJournal)
-        assert made.journal.claim(proof, "GET /elsewhere") == UsedElsewhere()
+        assert made.journal.claim(proof, Claimant("GET /elsewhere")) == UsedElsewhere()
         made.journal.disconnect()
 
 

@@ -1,9 +1,13 @@
 """Every client there is: two colours, two transports, and trio."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
 import anyio
+import anyio.from_thread
 import pytest
 
 from faregate.errors import FaregateError
@@ -13,6 +17,20 @@ from faregate.model import Response, WireRequest
 
 KEY = "svc_test_0123456789abcdefSECRET"
 Name = Literal["httpx", "pyreqwest"]
+
+PRELUDE = f"""
+import asyncio, gc, os, sys, threading
+import anyio
+from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.wire import Call
+from faregate.model import WireRequest
+url, name = sys.argv[1], sys.argv[2] if sys.argv[2] != "auto" else None
+def get(path="/x"):
+    return Call(WireRequest("GET", path), lambda reply: reply.body.decode())
+blocking = MerchantClient("{KEY}", url, transport=name)
+awaiting = AsyncMerchantClient("{KEY}", url, transport=name)
+"""
+"""How a script begins that shows what only a process can. Its arguments: the address, and a transport."""
 
 
 def get(path: str = "/merchant/v1/access") -> Call[Response]:
@@ -37,6 +55,42 @@ class Speaker:
             with MerchantClient(KEY, url, **settings) as client:
                 return [_outcome(client.send, call) for call in calls]
         return anyio.run(_aspeak, url, calls, settings, backend=self.backend)
+
+
+class Crowd:
+    """Calls of one client, as many at once as are submitted: in threads, or as tasks of one event loop."""
+
+    def __init__(
+        self,
+        client: MerchantClient | AsyncMerchantClient,
+        submit: Callable[[Call[Any]], "Future[Any]"],
+        close: Callable[[], object],
+    ) -> None:
+        self._client = client
+        self._submit = submit
+        self.close = close
+        """Close the client."""
+
+    def set_timeout(self, seconds: float) -> None:
+        """For the calls that are submitted from now on."""
+        self._client._timeout = seconds
+
+    def __call__(self, call: Call[Any]) -> "Future[Any]":
+        return self._submit(call)
+
+
+@contextmanager
+def crowd(speaker: Speaker, url: str, transport: Any) -> Generator[Crowd]:
+    if speaker.backend is None:
+        client = MerchantClient(KEY, url, transport=transport, timeout=50.0)
+        with client, ThreadPoolExecutor(400) as threads:
+            yield Crowd(client, lambda call: threads.submit(client.send, call), client.close)
+        return
+    with anyio.from_thread.start_blocking_portal(speaker.backend) as portal:
+        awaiting = AsyncMerchantClient(KEY, url, transport=transport, timeout=50.0)
+        close = partial(portal.call, awaiting.aclose)
+        yield Crowd(awaiting, lambda call: portal.start_task_soon(awaiting.send, call), close)
+        close()
 
 
 async def _aspeak(url: str, calls: tuple[Call[Any], ...], settings: dict[str, Any]) -> list[Any]:

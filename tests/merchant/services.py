@@ -34,6 +34,9 @@ class Service:
     url: str
     requests: list[Seen] = field(default_factory=list)
     connections: int = 0
+    open: int = 0
+    """Connections that the client has not closed."""
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
 
 def ok(*headers: str, body: bytes = FREE, status: str = "200 OK") -> bytes:
@@ -64,6 +67,40 @@ def drips(whole: bytes, at_once: bytes = b"", seconds: float = 0.3) -> Reply:
     return answer
 
 
+class Holding:
+    """Each reply waits until it is let go; then it is the path that was asked for."""
+
+    def __init__(self, *let_through: str) -> None:
+        self._let_through = let_through
+        self._lock = threading.Lock()
+        self._let_go = threading.Event()
+        self.now = 0
+        """Requests that wait for their reply."""
+        self.most = 0
+
+    def __call__(self, connection: socket.socket, seen: Seen) -> None:
+        path = seen.line.split()[1]
+        if not path.endswith(self._let_through or ("never",)):
+            with self._lock:
+                self.now += 1
+                self.most = max(self.most, self.now)
+            self._let_go.wait(60)
+            with self._lock:
+                self.now -= 1
+        connection.sendall(ok(body=path.encode()))
+
+    def let_go(self) -> None:
+        self._let_go.set()
+
+
+def eventually(check: Callable[[], bool], what: str) -> None:
+    """Wait for what other threads do. Fails after half a minute."""
+    end = time.monotonic() + 30
+    while not check():
+        assert time.monotonic() < end, f"never came about: {what}"
+        time.sleep(0.001)
+
+
 def reset(connection: socket.socket) -> None:
     """Close with RST instead of FIN."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -71,11 +108,23 @@ def reset(connection: socket.socket) -> None:
 
 
 @contextmanager
-def service(reply: Reply, tls: ssl.SSLContext | None = None) -> Generator[Service]:
+def unaccepting(host: str = "127.0.0.1", port: int = 0) -> Generator[int]:
+    """A port on which connections are neither accepted nor refused."""
+    with socket.socket() as listener:
+        listener.bind((host, port))
+        listener.listen(0)
+        with socket.create_connection(listener.getsockname()):
+            yield listener.getsockname()[1]
+
+
+@contextmanager
+def service(
+    reply: Reply, tls: ssl.SSLContext | None = None, *, at: tuple[str, int] = ("127.0.0.1", 0)
+) -> Generator[Service]:
     """Serve until the block ends."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+    with socket.create_server(at, backlog=512) as listener:
         scheme = "https" if tls else "http"
-        found = Service(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}")
+        found = Service(f"{scheme}://{at[0]}:{listener.getsockname()[1]}")
         open_now: set[socket.socket] = set()
         threads: list[threading.Thread] = []
 
@@ -85,7 +134,9 @@ def service(reply: Reply, tls: ssl.SSLContext | None = None) -> Generator[Servic
                     connection, _ = listener.accept()
                 except OSError:
                     return
-                found.connections += 1
+                with found.lock:
+                    found.connections += 1
+                    found.open += 1
                 open_now.add(connection)
                 arguments = (connection, found, reply, tls, found.connections)
                 threads.append(threading.Thread(target=_serve, args=arguments))
@@ -109,15 +160,23 @@ def service(reply: Reply, tls: ssl.SSLContext | None = None) -> Generator[Servic
 def _serve(
     plain: socket.socket, found: Service, reply: Reply, tls: ssl.SSLContext | None, number: int
 ) -> None:
-    with suppress(OSError), plain, tls.wrap_socket(plain, server_side=True) if tls else plain as connection:
-        pending = b""
-        while (read := _read(connection, pending)) is not None:
-            head, body, pending = read
-            line, *rest = head.split("\r\n")
-            pairs = [(name, value.strip()) for name, _, value in (one.partition(":") for one in rest)]
-            seen = Seen(number, line, pairs, body)
-            found.requests.append(seen)
-            reply(connection, seen)
+    try:
+        with (
+            suppress(OSError),
+            plain,
+            tls.wrap_socket(plain, server_side=True) if tls else plain as connection,
+        ):
+            pending = b""
+            while (read := _read(connection, pending)) is not None:
+                head, body, pending = read
+                line, *rest = head.split("\r\n")
+                pairs = [(name, value.strip()) for name, _, value in (one.partition(":") for one in rest)]
+                seen = Seen(number, line, pairs, body)
+                found.requests.append(seen)
+                reply(connection, seen)
+    finally:
+        with found.lock:
+            found.open -= 1
 
 
 def _read(connection: socket.socket, data: bytes) -> tuple[str, bytes, bytes] | None:

@@ -11,7 +11,7 @@ from faregate.errors import BadAnswer, NoAnswer, ServiceError
 from faregate.merchant.transports import MAX_REPLY_BYTES
 
 from .conftest import Speaker, get
-from .services import FREE, Reply, Seen, drips, ok, reset, says, service
+from .services import FREE, Reply, Seen, drips, ok, reset, says, service, unaccepting
 
 
 def fails(speaker: Speaker, reply: Reply, **settings: Any) -> ServiceError:
@@ -87,14 +87,10 @@ def test_the_deadline_is_total_against_a_drip(speaker: Speaker, reply: Reply) ->
 
 
 def test_the_deadline_holds_for_a_connection_that_is_never_accepted(speaker: Speaker) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        port = listener.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)):
-            started = time.monotonic()
-            (error,) = speaker.speak(f"http://127.0.0.1:{port}", get(), timeout=0.5)
-            assert time.monotonic() - started < 1.0
+    with unaccepting() as port:
+        started = time.monotonic()
+        (error,) = speaker.speak(f"http://127.0.0.1:{port}", get(), timeout=0.5)
+        assert time.monotonic() - started < 1.0
     assert type(error) is NoAnswer
 
 

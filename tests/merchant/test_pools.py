@@ -17,10 +17,10 @@ import pytest
 from faregate.errors import Misconfigured
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.transports import over_httpcore, over_pyreqwest
-from faregate.merchant.transports.pools import PerProcess
+from faregate.merchant.transports.pools import PerLoop, PerProcess
 
-from .conftest import KEY, Name, Speaker, get
-from .services import Seen, ok, says, service
+from .conftest import KEY, PRELUDE, SPEAKERS, Name, Speaker, crowd, get
+from .services import Holding, Seen, eventually, ok, says, service
 
 
 def echo(connection: socket.socket, seen: Seen) -> None:
@@ -72,6 +72,40 @@ def test_an_idle_connection_is_not_trusted_for_long(
     assert merchant.connections == 3
 
 
+@pytest.fixture(params=[speaker for speaker in SPEAKERS if speaker.transport == "httpx"], ids=repr)
+def over_the_plain_one(request: pytest.FixtureRequest) -> Speaker:
+    found: Speaker = request.param
+    return found
+
+
+def test_connections_that_a_burst_opened_are_closed(
+    over_the_plain_one: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_httpcore, "KEEP_ALIVE_SECONDS", 0.3)
+    burst = Holding("/last")
+    with service(burst) as merchant, crowd(over_the_plain_one, merchant.url, "httpx") as submit:
+        calls = [submit(get()) for _ in range(20)]
+        eventually(lambda: burst.now == 20, "20 calls under way")
+        burst.let_go()
+        for call in calls:
+            call.result(30)
+        eventually(
+            lambda: submit(get("/last")).result(30).status == 200 and merchant.open == 1, "one is left"
+        )
+
+
+def test_a_call_under_way_outlives_the_end_of_its_client(over_the_plain_one: Speaker) -> None:
+    """It is answered, and its connection is closed then."""
+    replies = Holding()
+    with service(replies) as merchant, crowd(over_the_plain_one, merchant.url, "httpx") as submit:
+        call = submit(get("/1"))
+        eventually(lambda: replies.now == 1, "a call under way")
+        submit.close()
+        replies.let_go()
+        assert call.result(30).status == 200
+        eventually(lambda: merchant.open == 0, "its connection is closed")
+
+
 def test_threads_share_one_blocking_client(transport: Name) -> None:
     with service(echo) as merchant, MerchantClient(KEY, merchant.url, transport=transport) as client:
         paths = [f"/{number}" for number in range(120)]
@@ -107,9 +141,9 @@ def test_one_pool_per_event_loop_and_none_after_it(transport: Name) -> None:
         for _ in range(3):
             asyncio.run(twice())
         assert merchant.connections == 3
-        names = ("_async_pools", "_async_clients")
-        (pools,) = (found for name in names if (found := vars(client._transport).get(name)) is not None)
-        assert pools._kept == {}
+        transports = (client._transport, vars(client._transport)["_inner"])
+        pools = [each for one in transports for each in vars(one).values() if isinstance(each, PerLoop)]
+        assert [each._kept for each in pools] == [{}, {}]
 
 
 def test_left_alone_it_takes_the_fast_one_and_under_trio_the_other() -> None:
@@ -132,19 +166,6 @@ def test_pyreqwest_under_trio_says_what_to_do() -> None:
 
 
 # What only a process of its own can show
-
-PRELUDE = f"""
-import asyncio, gc, os, sys, threading
-import anyio
-from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.wire import Call
-from faregate.model import WireRequest
-url, name = sys.argv[1], sys.argv[2] if sys.argv[2] != "auto" else None
-def get(path="/x"):
-    return Call(WireRequest("GET", path), lambda reply: reply.body.decode())
-blocking = MerchantClient("{KEY}", url, transport=name)
-awaiting = AsyncMerchantClient("{KEY}", url, transport=name)
-"""
 
 
 def script(body: str, url: str, name: str, *flags: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,7 @@
 """Every pattern and limit of the spec, from both sides of its edge (spec: Shared value types, Limits)."""
 
 from datetime import UTC, datetime
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
@@ -176,6 +177,51 @@ def test_a_resource_url_is_full_http_without_anything_else() -> None:
         *(URL + "a b", URL + "\n", URL + "\t", " " + URL, URL + "a" * (2049 - len(URL))),
     ):
         assert not accepts(types.ResourceUrl, wrong), wrong
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("/a", "full http or https URL"),
+        ("ftp://h/a", "full http or https URL"),
+        ("http://user@h/a", "no username, password, query string or fragment"),
+        ("http://h/a?b", "no username, password, query string or fragment"),
+        ('http://h/a"b', "'\"' must be percent-encoded"),
+        ("http://h/a\\b", r"'\\\\' must be percent-encoded"),
+        ("http://h/\u00e9", r"'\\xe9' must be percent-encoded"),
+        ("http://h/%zz", "% must be followed by two hex digits"),
+        ("http://h:99999/", "host or port is not valid"),
+        ("http://[::1/", "host or port is not valid"),
+        ("http:///a", "host or port is not valid"),
+    ],
+)
+def test_what_is_wrong_with_a_resource_url_is_said(url: str, says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        TypeAdapter(types.ResourceUrl).validate_python(url)
+
+
+@given(st.ip_addresses(v=6))
+def test_every_ipv6_address_is_a_host(address: IPv6Address) -> None:
+    for text in (str(address), address.exploded, address.exploded.upper()):
+        assert accepts(types.ResourceUrl, f"http://[{text}]/")
+    assert not accepts(types.ResourceUrl, f"http://[{address.exploded}:0]/")
+    assert not accepts(types.ResourceUrl, f"http://{address}/")
+
+
+@given(st.text("0123456789abcdef:.", max_size=24))
+def test_what_is_no_ipv6_address_is_no_literal(text: str) -> None:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        known = False
+    else:
+        known = True
+    assert accepts(types.ResourceUrl, f"http://[{text}]/") == known
+
+
+@given(st.integers(0, 200_000))
+def test_a_port_is_one_of_tcp(port: int) -> None:
+    assert accepts(types.ResourceUrl, f"http://h:{port}/") == (port <= 65535)
 
 
 def test_a_mime_type_is_lower_case_and_bare() -> None:

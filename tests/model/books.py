@@ -7,6 +7,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.row import Row
 from faregate.journals.shelf import Record
 from faregate.journals.stored import StoredJournal
+from faregate.records import Claimant
 from tests.model.rules import Standing
 from tests.model.shelf import DictShelf
 
@@ -61,7 +62,7 @@ class StoredBooks:
         return [_line_in(record) for record in self._shelf.rows.values()]
 
     def key_of(self, proof: str) -> bytes:
-        return next(iter(self._journal._keyring.names(proof, "")))
+        return next(iter(self._journal._keyring.names(proof, Claimant(""))))
 
 
 def _line_of(row: Row) -> Line:

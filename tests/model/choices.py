@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from faregate.model import Succeeded
-from faregate.steps import CallAccess, CallComplete, GetStanding, LastResort, RunWork, Step
+from faregate.steps import (
+    CallAccess,
+    CallComplete,
+    GetStanding,
+    LastResort,
+    RunWork,
+    Step,
+)
 from tests.model.frozen import jumped
 from tests.model.replies import LOST
 from tests.model.scope import Scope

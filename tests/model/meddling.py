@@ -5,7 +5,7 @@ from typing import Any
 
 from faregate.answers import Proven, Settling, Standing
 from faregate.model import Response, Succeeded
-from faregate.steps import CallComplete, Decide, Drop, Flow, Start, Step
+from faregate.steps import CallComplete, Decide, Drop, Flow, GetTime, Start, Step
 from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
 
 PAID = Proven(PAYMENT_RESPONSE, "{}")
@@ -65,8 +65,10 @@ def released_on_a_get(flow: Flow[Any]) -> Flow[Any]:
     def meddle(question: Step[Any]) -> Flow[Any]:
         if isinstance(question, CallComplete) and said == [Standing.SUCCEEDED]:
             return PAID
-        said[:] = [(yield from question)]
-        return said[0]
+        answer = yield from question
+        if not isinstance(question, GetTime):
+            said[:] = [answer]
+        return answer
 
     return _between(flow, meddle)
 

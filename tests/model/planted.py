@@ -9,7 +9,7 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.row import Row, State
+from faregate.journals.row import Holder, Row, State
 from faregate.journals.terms import Terms
 from faregate.records import Claim, Fresh, Spent, Ticket
 from faregate.redeem import sweep
@@ -39,9 +39,11 @@ class Planted:
 
 
 def _no_claim(patch: pytest.MonkeyPatch) -> None:
-    def claimed(row: Row, request: str, now: float, terms: Terms, fence: int) -> Claim:
+    def claimed(
+        row: Row, _print: Any, _replay: Any, now: float, terms: Terms, holder: Holder, _until: float
+    ) -> Claim:
         row.state, row.expires_at = State.CLAIMED, now + terms.claim_lease
-        return Fresh(row.take(now + terms.claim_lease, fence))
+        return Fresh(row.take(holder, now + terms.claim_lease, now))
 
     patch.setattr(Row, "claimed_again", claimed)
 
@@ -49,10 +51,10 @@ def _no_claim(patch: pytest.MonkeyPatch) -> None:
 def _worked_again(patch: pytest.MonkeyPatch) -> None:
     claimed_again = Row.claimed_again
 
-    def claimed(row: Row, request: str, now: float, terms: Terms, fence: int) -> Claim:
+    def claimed(row: Row, fingerprint: Any, replay: Any, now: float, *others: Any) -> Claim:
         if row.state is State.RUNNING and row.lease_until <= now:
             row.state = State.OPEN
-        return claimed_again(row, request, now, terms, fence)
+        return claimed_again(row, fingerprint, replay, now, *others)
 
     patch.setattr(Row, "claimed_again", claimed)
 

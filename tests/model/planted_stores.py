@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from faregate.journals.shelf import Record
+from faregate.journals.shelf import Due, Record
 from tests.model.planted import Planted
 from tests.model.shelf import DictShelf
 
@@ -32,11 +32,11 @@ def _claimed_by_two(patch: pytest.MonkeyPatch) -> None:
 
 
 def _taken_by_two(patch: pytest.MonkeyPatch) -> None:
-    def take_due(shelf: DictShelf, now: float, changes: Mapping[str, Any]) -> Record | None:
-        due = plain(shelf, now, changes)
-        if due is not None:
-            shelf.rows[due["key"]] = cast(Record, {**due, "lease_until": now})
-        return due
+    def take_due(shelf: DictShelf, due: Due, changes: Mapping[str, Any]) -> Record | None:
+        row = plain(shelf, due, changes)
+        if row is not None:
+            shelf.rows[row["key"]] = cast(Record, {**row, "lease_until": due.now})
+        return row
 
     plain = DictShelf.take_due
     patch.setattr(DictShelf, "take_due", take_due)

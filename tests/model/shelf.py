@@ -1,9 +1,10 @@
 """A shelf in a dict: it refuses what every store should, and can fail, or let others in between two calls."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from faregate.journals.shelf import Record, TransactionTaken
+from faregate.journals.shelf import Due, KeyUsage, Record, TransactionTaken
 from tests.model.rules import Violation
 
 FORGOTTEN_AT_ONCE = 8
@@ -62,15 +63,34 @@ class DictShelf:
         self.after("delete")
         return True
 
-    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+    def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         self.before("take_due")
-        due = [row for row in self.rows.values() if _is_due(row, now)]
-        if not due:
+        rows = [row for row in self.rows.values() if _is_due(row, due.now)]
+        if not rows:
             return None
-        row = min(due, key=lambda row: row["lease_until"])
+        row = min(rows, key=lambda row: row["lease_until"])
         self._write(cast(Record, {**row, **changes}), row)
         self.after("take_due")
         return self.rows[row["key"]]
+
+    # All is done by one process, which lives, with one key
+
+    def renew(self, owner: str, until: float, now: float) -> None: ...
+
+    def owner_until(self, owner: str) -> float:
+        return math.inf
+
+    def key_ids(self) -> set[str]:
+        return {row["key_id"] for row in self.rows.values()}
+
+    def usage_of_keys(self) -> list[KeyUsage]:
+        return []
+
+    def namespaces(self) -> dict[str, int]:
+        return {}
+
+    def move(self, namespace: str) -> int:
+        return 0
 
     def owed(self, limit: int) -> list[Record]:
         owed = [row for row in self.rows.values() if row["expires_at"] is None]

@@ -7,7 +7,17 @@ from typing import Any
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.stored import StoredJournal
-from faregate.steps import CallAccess, CallComplete, GetStanding, LastResort, RunWork, Step
+from faregate.steps import (
+    CallAccess,
+    CallComplete,
+    GetStanding,
+    GetTime,
+    LastResort,
+    RecallGuessability,
+    RunWork,
+    Step,
+)
+from tests.journals.kinds import STEADY
 from tests.model.books import KEY, Books, MemoryBooks, StoredBooks
 from tests.model.replies import FAULTS
 from tests.model.shelf import DictShelf
@@ -37,7 +47,7 @@ class Stage:
     def _stored(self) -> tuple[Any, Books]:
         shelf = DictShelf()
         shelf.before, shelf.after = self._before_write, self._after_write
-        journal = StoredJournal(shelf, keys=[KEY], clock=self._clock)
+        journal = StoredJournal(shelf, keys=[KEY], terms=STEADY, clock=self._clock)
         return journal, StoredBooks(journal, shelf)
 
     def _clock(self) -> float:
@@ -53,7 +63,11 @@ class Stage:
             return self._over_the_network(question)
         if isinstance(question, RunWork):
             return How(course=BAD_WORK) if self._happens(self._weather.course) else WELL
-        if isinstance(question, LastResort) or self._weather.stored or not self._happens(self._weather.store):
+        if (
+            isinstance(question, LastResort | RecallGuessability | GetTime)
+            or self._weather.stored
+            or not self._happens(self._weather.store)
+        ):
             return WELL
         return How(self._rng.choice((STORE_BEFORE, STORE_AFTER)))
 

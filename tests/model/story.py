@@ -8,13 +8,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faregate.model import Work
-from faregate.steps import FindRules, Flow, Note, Step, Tell, Wait
+from faregate.steps import FindRules, Flow, GetTime, Note, RecallGuessability, Step, Tell, Wait
 from tests.core.play import RULES
 from tests.model.brief import brief
 from tests.model.mind import BLANK, Mind
 from tests.model.replies import Raised
 
 Make = Callable[[], Flow[Any]]
+
+_ANSWERS: dict[type, Any] = {FindRules: RULES, GetTime: 0.0, RecallGuessability: True}
 
 
 class End(NamedTuple):
@@ -74,6 +76,6 @@ def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Step[Any] | None
 def loud(flow: Flow[Any], answer: Any) -> Step[Any]:
     """The next question that somebody else may notice."""
     question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
-    while isinstance(question, Wait | Note | Tell | FindRules):
-        question = flow.send(RULES if isinstance(question, FindRules) else None)
+    while isinstance(question, Wait | Note | Tell | FindRules | GetTime | RecallGuessability):
+        question = flow.send(_ANSWERS.get(type(question)))
     return question

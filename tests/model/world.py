@@ -111,11 +111,25 @@ class ModelWorld:
     def rules(self, offer: Offer) -> Rules:
         return RULES
 
+    def known_rules(self, offer: Offer) -> Rules:
+        return RULES
+
+    def refresh_rules(self, offer: Offer, rejected: Rules) -> Rules:
+        return RULES
+
+    def are_instructions_unguessable(self) -> bool:
+        return True
+
+    def record_guessability(self, unguessable: bool) -> None: ...
+
+    def now(self) -> float:
+        return 0.0
+
     def pause(self, seconds: float) -> None: ...
 
     def tell(self, event: object) -> None: ...
 
     def note(self, message: str, transaction_id: str | None) -> None: ...
 
-    def close_execution(self, execution_id: str, rules: Rules, work: Work) -> None:
+    def close_execution(self, execution_id: str, rules: Rules, work: Work | None) -> None:
         raise NotImplementedError("nothing is free here")

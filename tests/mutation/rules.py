@@ -13,14 +13,24 @@ GROUP = ("tests/journals/test_group_commit.py",)
 LARGE = ("tests/journals/test_sqlite_large.py",)
 REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
 FORKS = ("tests/journals/test_processes.py",)
+LIMITS = ("tests/merchant/test_limits.py",)
 DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
 
 
+STATE = ("tests/attacks/test_state.py", "-k", "starlette")
+ANSWERS = ("tests/attacks/test_answers.py",)
+MISTAKES = ("tests/attacks/test_mistakes.py",)
+ORDERS = ("tests/attacks/test_orders.py",)
+REFUSED = ("tests/attacks/test_refused.py",)
+ENDED = ("tests/doors/test_rows_ended.py",)
 INVENTORY_TESTS = ("tests/doors/test_routes.py",)
 WSGI_TESTS = ("tests/doors/test_wsgi.py",)
 AUDIT_TESTS = ("tests/audit/test_doors.py",)
-FLASK_TESTS = ("tests/doors/test_flask.py",)
-DJANGO_TESTS = ("tests/doors/test_django.py", "tests/doors/test_django_edges.py")
+WSGI_EDGES = ("tests/doors/test_wsgi_edges.py",)
+FLASK_TESTS = tuple(f"tests/doors/test_flask{part}.py" for part in ("", "_placement", "_state"))
+DJANGO_STATE = ("tests/doors/test_django_state.py",)
+DJANGO_PLACEMENT = ("tests/doors/test_django_placement.py",)
+DJANGO_TESTS = ("tests/doors/test_django.py", "tests/doors/test_django_edges.py", *DJANGO_PLACEMENT)
 
 
 def on_stack(stack: str, test: str) -> tuple[str, ...]:
@@ -43,6 +53,7 @@ FLOW = "src/faregate/flow.py"
 SETTLE = "src/faregate/settle.py"
 REDEEM = "src/faregate/redeem.py"
 VOICE = "src/faregate/voice.py"
+TRANSPORTS = "src/faregate/merchant/transports/"
 VERDICT = "src/faregate/merchant/verdict.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
@@ -60,11 +71,23 @@ GROUNDS = "src/faregate/grounds.py"
 WSGI = "src/faregate/wsgi.py"
 INVENTORY = "src/faregate/inventory/taking.py"
 ASGI = "src/faregate/asgi.py"
+DETACHED = "src/faregate/detached.py"
+FRONTS = "src/faregate/fronts.py"
+HANDLERS = "src/faregate/handlers.py"
+LIFESPAN = "src/faregate/lifespan.py"
+RESOLUTION = "src/faregate/resolution.py"
+SNAPSHOT = "src/faregate/snapshot.py"
+STARLETTE = "src/faregate/starlette.py"
 FLASK_VIEWS = "src/faregate/flask/views.py"
 FLASK_DOOR = "src/faregate/flask/door.py"
+FLASK = "src/faregate/flask/"
+FLASK_PLACEMENT = "src/faregate/flask/placement.py"
 FLASK_EXTENSION = "src/faregate/flask/extension.py"
 PROOF = "src/faregate/proof.py"
 EMULATOR = "src/faregate/emulator/"
+INSTRUCTIONS = "src/faregate/instructions.py"
+INSTRUCTIONS_TESTS = ("tests/core/test_instructions.py",)
+REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
 CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
 PAY = "src/faregate/pay/"
 
@@ -119,10 +142,24 @@ MUTANTS = (
            "            yield from close(entry, code)\n        case _:"),
     Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
     Mutant("failed-with-a-hash-believed", VERDICT, "(detail.receipt, detail.settled_at, detail.settled_atomic, detail.transaction_hash)", "(detail.receipt,)"),
-    Mutant("answers-that-nobody-asked-for", "src/faregate/merchant/transports/over_httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
+    Mutant("answers-that-nobody-asked-for", TRANSPORTS + "over_httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
-    Mutant("loaded-by-any-thread", "src/faregate/merchant/transports/choice.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
+    Mutant("loaded-by-any-thread", TRANSPORTS + "choice.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
            ("tests/merchant/test_pools.py", "-k", "allocator")),
+    Mutant("swallow-cancellation", TRANSPORTS + "over_pyreqwest.py", "if _cancel_requests() > requested:", "if False:",
+           ("tests/merchant/test_cancellation.py",)),
+    Mutant("replace-cancellation", TRANSPORTS + "over_pyreqwest.py", "    await anyio.lowlevel.checkpoint_if_cancelled()\n", "",
+           ("tests/merchant/test_cancellation.py",)),
+    Mutant("reuse-cancelled-connection", TRANSPORTS + "over_httpcore.py", "        await _aclose(pool)\n        raise", "        pools.put(pool)\n        raise",
+           ("tests/merchant/test_cancellation.py", "-k", "right_after")),
+    # Calls under way are bounded
+    Mutant("unlimited-calls", TRANSPORTS + "limits.py", "            if self._free:", "            if True:", LIMITS),
+    Mutant("unlimited-queue", TRANSPORTS + "limits.py", "if len(self._waiting) < self._places:", "if True:", LIMITS),
+    Mutant("completions-wait-for-strangers", TRANSPORTS + "limits.py", "return self._finishing if finishes_payment(url) else self._others", "return self._others", LIMITS),
+    Mutant("slot-lost-in-the-queue", TRANSPORTS + "limits.py", "                return\n        self.leave()\n", "                return\n", LIMITS),
+    Mutant("sent-too-late", TRANSPORTS + "limits.py", "                waiter.wait(seconds * WAIT_SHARE)", "                waiter.wait(seconds)", LIMITS),
+    Mutant("deadline-starts-after-the-queue", TRANSPORTS + "limits.py", "return await self._inner.asend(method, url, headers, body, moment - monotonic())",
+           "return await self._inner.asend(method, url, headers, body, seconds)", LIMITS),
     # What was learned is remembered; what cannot be ended is kept
     Mutant("an-id-is-lost-with-its-lease", ROW, "        self._bind(State.WAITING if waits else State.OPEN, transaction_id, revision_id)\n",
            "        return False\n"),
@@ -154,7 +191,10 @@ MUTANTS = (
            ("tests/doors/test_prefixes.py",)),
     Mutant("shortest-prefix-names-the-price", GROUNDS, "max(found, key=len", "min(found, key=len", ("tests/doors/test_prefixes.py",)),
     Mutant("flow-left-open-by-a-signal", "src/faregate/drive.py", "        del turn, answer  # an error's traceback holds this frame\n        if not paused:\n            flow.close()", "        del turn, answer"),
-    Mutant("listeners-decide", VOICE, "        except Exception:\n", "        except TypeError:\n"),
+    Mutant("listeners-decide", VOICE, "        except Exception as error:\n            log(logging.ERROR,", "        except TypeError as error:\n            log(logging.ERROR,"),
+    Mutant("logging-decides", VOICE, "    except Exception as broken:\n", "    except TypeError as broken:\n"),
+    Mutant("notes-log-directly", "src/faregate/world.py", "        log(logging.WARNING,", "        logging.getLogger(\"faregate\").log(logging.WARNING,"),
+    Mutant("async-listeners-are-accepted", VOICE, "            _check_listener(on_event)\n", "            pass\n"),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("leased-for-the-work-while-told", ROW, "        self.lease_until = now + terms.completion_lease\n        return True", "        return True",
            ("tests/journals/test_ends.py",)),
@@ -216,7 +256,37 @@ MUTANTS = (
            "await self._limited(curtain, scope)", DOORS),
     Mutant("no-time-limit", GATE, "self.limit.deadline = anyio.current_time() + self._sale.work_seconds", "pass", DOORS),
     Mutant("late-work-is-sold", FLOW, "if work.duration_ms > sale.work_seconds * 1000:", "if False:"),
-    Mutant("closed-ground-is-free", GATE, "if self.place.closed:", "if False:", DOORS),
+    Mutant("closed-ground-is-free", GATE, "if self.place.closed and not self.is_sold_inside:", "if False:", REFUSED),
+    Mutant("refused-handler-runs", ASGI, "elif gate.place.closed and not self._sells(scope):", "elif False:", REFUSED),
+    Mutant("sold-inside-and-withheld", CURTAIN, "            self._outer.gate.is_sold_inside = True\n", "            pass\n", REFUSED),
+    Mutant("target-that-is-no-path", GROUNDS, " or not _is_path(path, root):", ":", ("tests/doors/test_prefixes.py",)),
+    Mutant("sold-for-a-target-that-is-no-path", GATE, "if not self.place.is_path:", "if False:", ("tests/doors/test_prefixes.py",)),
+    Mutant("state-is-not-restored", CURTAIN, "self.gate.restore_unless_released(snapshot.restore)", "pass", STATE),
+    Mutant("state-is-not-taken", "src/faregate/scopes.py", "    for one in (asked, scope):\n", "    for one in ():\n", STATE),
+    Mutant("state-of-lists-is-not-taken", SNAPSHOT, "        self._take_all(held.values() if issubclass(kind, dict) else held, deep)\n", "", STATE),
+    Mutant("attributes-are-not-taken", SNAPSHOT, "            self._take_contents(namespace, deep)\n", "            pass\n", STATE),
+    Mutant("cookies-of-the-unsold", RELAY, 'kept = tuple(pair for pair in _kept(response.headers) if pair[0].lower() != "set-cookie")',
+           "kept = _kept(response.headers)", STATE),
+    Mutant("answered-by-another", CURTAIN, "elif handler is not None and handler.offers:", "elif False:", ANSWERS),
+    Mutant("not-modified-is-no-result", CURTAIN, "200 <= status < 300 or status == 304", "200 <= status < 300", ANSWERS),
+    Mutant("answered-on-a-mount", RESOLUTION, "if unseen or _is_mount(route):", "if unseen:", ANSWERS),
+    Mutant("answered-before-the-router", RESOLUTION, "return self.resolve(asked)  # who", "return None  # who", ANSWERS),
+    Mutant("cache-outside", FRONTS, "if not is_paywall(kind) and called not in allowed", "if False and called not in allowed", ANSWERS),
+    Mutant("cached-result-of-a-decorator", STARLETTE, "return answer if payment.transaction_id is None else forbid_storing(answer)",
+           "return answer", ORDERS),
+    Mutant("cached-result-of-a-dependency", "src/faregate/fastapi.py", "response.headers[name] = value", "pass", ANSWERS),
+    Mutant("price-in-a-closure", HANDLERS, "yield from _get_enclosed(one)", "yield from ()", ORDERS),
+    Mutant("price-in-an-object", HANDLERS, "        yield from _get_kept(one.__self__)\n", "", ORDERS),
+    Mutant("price-above-its-route", HANDLERS, "if unpriced is not None and not offers:", "if False:", MISTAKES),
+    Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),
+    Mutant("mistake-that-came-later", CURTAIN, "if handler is not None and handler.mistake:", "if False:", MISTAKES),
+    Mutant("failed-start-is-sent-only", STARLETTE, "raise mistake.with_traceback(None)",
+           'if scope["type"] != "lifespan":\n        raise mistake.with_traceback(None)', ("tests/doors/test_starlette.py",)),
+    Mutant("panic-leaves-its-row-open", ASGI, 'await curtain.fail(WorkInterrupted(f"the handler raised {type(ended).__name__}"))', "pass", ENDED),
+    Mutant("cut-off-that-another-made-its-own", ASGI, "if limit is not None and limit.cancel_called and", "if False and", ENDED),
+    Mutant("task-that-cancels-itself", DETACHED, "if asyncio.current_task() is self:", "if False:", ENDED),
+    Mutant("sweep-that-ends-the-app", LIFESPAN, "            if is_cancelled_from_outside(ended):\n                raise\n            # What",
+           "            raise\n            # What", ("tests/doors/test_lifespan.py",)),
     Mutant("exact-paths-only", GROUNDS, 'parts.append(part)\n    return "/" + "/".join(parts)',
            "parts.append(part)\n    return path", DOORS),
     Mutant("websocket-is-free", ASGI, 'if not self.grounds.place(scope["path"], scope.get("root_path", "")).guarded:', "if True:", DOORS),
@@ -228,12 +298,12 @@ MUTANTS = (
     Mutant("completion-can-be-cut-off", GATE, "await to_the_end(lambda: self._aconclude(turn))",
            "await self._aconclude(turn)", DOORS),
     Mutant("cut-off-answer-forgotten", CURTAIN, "if not self._sent:", "if False:", DOORS),
-    Mutant("drained-without-end", "src/faregate/lifespan.py", "with anyio.move_on_after(self._drain_seconds):", "with anyio.CancelScope():",
+    Mutant("drained-without-end", LIFESPAN, "with anyio.move_on_after(self._drain_seconds):", "with anyio.CancelScope():",
            ("tests/doors/test_drain.py",)),
-    Mutant("not-drained-at-all", "src/faregate/lifespan.py", "with anyio.move_on_after(self._drain_seconds):", "with anyio.move_on_after(0):",
+    Mutant("not-drained-at-all", LIFESPAN, "with anyio.move_on_after(self._drain_seconds):", "with anyio.move_on_after(0):",
            ("tests/doors/test_drain.py", "tests/doors/test_lifespan.py")),
-    Mutant("dot-dot-is-admitted", GROUNDS, "        if _is_ambiguous(path):\n            return Place(ambiguous=True)\n", "", DOORS),
-    Mutant("background-of-the-unsold", CURTAIN, "if answer.body is not work.body:", "if False:", DOORS),
+    Mutant("dot-dot-is-admitted", GROUNDS, "        if _is_ambiguous(path) or not _is_path(path, root):\n            return Place(ambiguous=True)\n", "", DOORS),
+    Mutant("background-of-the-unsold", CURTAIN, "if not answer.released:", "if False:", DOORS),
     Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = relay.trouble(502), mistake",
            "self.mistake = mistake", DOORS),
     Mutant("view-instead-of-bytes", HELD, "self._chunks.append(bytes(chunk))", "self._chunks.append(chunk)", DOORS),
@@ -254,17 +324,35 @@ MUTANTS = (
     Mutant("wsgi-closed-early", WSGI, "answer = gate.verdict or self._concluded(chunks)",
            "chunks = iter(list(chunks))\n            _closing(body)()\n            answer = gate.verdict or self._concluded(chunks)", WSGI_TESTS),
     Mutant("wsgi-body-left-open", WSGI, "            _closing(body)()\n            raise", "            raise", WSGI_TESTS),
-    Mutant("wsgi-missing-middleware-is-free", WSGI, "    if not isinstance(gate, Gate):\n", "    if gate is None:\n        return Payment(None)\n    if not isinstance(gate, Gate):\n", WSGI_TESTS),
+    Mutant("wsgi-missing-middleware-is-free", WSGI, "    gate = find_gate(environ)\n    if gate is None:\n        raise Misconfigured(\n            f\"A handler", "    gate = find_gate(environ)\n    if gate is None:\n        return Payment(None)\n        raise Misconfigured(\n            f\"A handler", WSGI_TESTS),
+    Mutant("wsgi-environ-leaves-unpaid", WSGI, "            self.restore_unless_released(snapshot.restore)\n", "", WSGI_EDGES),
+    Mutant("wsgi-stored-unpaid", WSGI, "answer.plus(*self._release(answer)) if answer.released else answer", "answer.plus(*self._release(answer))", WSGI_EDGES),
+    Mutant("wsgi-broken-store-takes-the-result", WSGI, "            except Exception:\n                logger.exception", "            except ZeroDivisionError:\n                logger.exception", WSGI_EDGES),
+    Mutant("wsgi-refused-runs", WSGI, "if place.closed and place.offer is None and self.is_opaque:", "if False:", WSGI_EDGES),
+    Mutant("wsgi-target-below-a-root", "src/faregate/environs.py", ' if path.startswith("/") or not path else ""', "", WSGI_EDGES),
     Mutant("wsgi-swallowed-size-limit", WSGI, "if self._held.too_large is not None:", "if False:", WSGI_TESTS),
     Mutant("wsgi-file-wrapper", WSGI, 'environ["wsgi.file_wrapper"] = FileWrapper', "pass", WSGI_TESTS),
     # Flask
     Mutant("flask-missing-extension-is-free", FLASK_VIEWS, "    if NAME not in current_app.extensions:\n", "    if NAME not in current_app.extensions:\n        return None\n    if False:\n", FLASK_TESTS),
-    Mutant("flask-stop-is-not-heard", FLASK_VIEWS, "return current_app.response_class(status=stop.status)", "stop.status", FLASK_TESTS),
-    Mutant("flask-price-below-the-route-is-free", FLASK_VIEWS, "    return hasattr(view, _PRICED)\n", "    return False\n", FLASK_TESTS),
+    Mutant("flask-stop-is-not-heard", FLASK_VIEWS, "        return _stop(stop.status)\n", "        _stop(stop.status)\n", FLASK_TESTS),
+    Mutant("flask-price-below-the-route-is-free", FLASK_PLACEMENT, "    return hasattr(view, _SOLD) and not find_offers(view)\n", "    return False\n", FLASK_TESTS),
+    Mutant("flask-wrapped-function-is-free", FLASK_PLACEMENT, "    for one in walk(view):\n        if isinstance(one, FunctionType) and not _is_guard(one):", "    for one in [view]:\n        if isinstance(one, FunctionType) and not _is_guard(one):", FLASK_TESTS),
+    Mutant("flask-cache-above-gives-away", FLASK_VIEWS, "        gate.withhold(Misconfigured(describe_answer(rule.endpoint)))\n", "        pass\n", FLASK_TESTS),
+    Mutant("flask-cached-402-is-an-answer", FLASK_DOOR, "status in (304, 402)", "status in (304,)", FLASK_TESTS),
+    Mutant("flask-middleware-inside-gives-away", FLASK_DOOR, "            gate.withhold(Misconfigured(describe_answer(sold)))\n", "            pass\n", FLASK_TESTS),
+    Mutant("flask-static-files-outside-are-well", FLASK + "stack.py", "if door.grounds.place(url).guarded or find_sold", "if False and find_sold", FLASK_TESTS),
+    Mutant("flask-caching-above-is-well", FLASK_PLACEMENT, "(_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part))", "(\"\" for _ in ())", FLASK_TESTS),
+    Mutant("flask-login-below-is-charged", FLASK_PLACEMENT, "found = any(_module(one) == ", "found = any(_module(one) is ", FLASK_TESTS),
+    Mutant("flask-answer-without-a-mark", FLASK_VIEWS, '        answer.headers.setlist("Cache-Control", [NO_STORE[1]])\n', "", FLASK_TESTS),
+    Mutant("flask-mark-stays-on-what-is-free", FLASK_VIEWS, '        response.headers.setlist("Cache-Control", said)\n', "        pass\n", FLASK_TESTS),
+    Mutant("flask-refused-runs", FLASK_VIEWS, "if gate is not None and gate.place.closed and not (gate.place.offer or _offers_of(rule)):", "if False:", FLASK_TESTS),
+    Mutant("flask-session-is-stored-unpaid", FLASK + "sessions.py", "if gate is None or gate.payment is None or gate.finished:", "if True:", FLASK_TESTS),
+    Mutant("flask-session-of-another-context", FLASK + "sessions.py", "context.run(self._save_late, app, session, result)", "self._save_late(app, session, result)", FLASK_TESTS),
+    Mutant("flask-before-hooks-run-first", FLASK_EXTENSION, "app.after_request_funcs.setdefault(None, []).insert(0, check_response)", "app.after_request(check_response)", FLASK_TESTS),
     Mutant("flask-class-is-wrapped", FLASK_VIEWS, "if isclass(view) or not callable(view):", "if False:", FLASK_TESTS),
     Mutant("flask-head-of-a-blueprint-is-free", FLASK_VIEWS, 'return request.method == "OPTIONS" and', 'return request.method in ("HEAD", "OPTIONS") and', FLASK_TESTS),
     Mutant("flask-options-of-a-blueprint-run", FLASK_VIEWS, 'bool(getattr(rule, "provide_automatic_options", False))', "True", FLASK_TESTS),
-    Mutant("flask-exempt-is-everything", FLASK_VIEWS, "return any(hasattr(one, _EXEMPT) for one in _what_runs(view, method))", "return True", FLASK_TESTS),
+    Mutant("flask-exempt-is-everything", FLASK_PLACEMENT, "is_exempt = any(hasattr(part, EXEMPT) for part in parts)", "is_exempt = True", FLASK_TESTS),
     Mutant("flask-any-origin-may-read", FLASK_DOOR, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):",
@@ -278,11 +366,30 @@ MUTANTS = (
     Mutant("django-leaves-the-work-without-its-threads", DJANGO_DOOR + "middleware.py", "            await errand.ended.wait()\n", "", DJANGO_TESTS),
     Mutant("django-paths-are-ascii", DJANGO_DOOR + "requests.py", 'asked[name] = str(told[name]).encode().decode("latin-1")', "pass", DJANGO_TESTS),
     Mutant("django-makes-up-an-address", DJANGO_DOOR + "requests.py", 'if told.get("SERVER_PORT") == "0":', "if False:", DJANGO_TESTS),
-    Mutant("django-ninja-below-the-price-is-free", DJANGO_DOOR + "views.py", 'if hasattr(view, "_ninja_operation"):', "if False:", DJANGO_TESTS),
-    Mutant("django-charges-before-the-login", DJANGO_DOOR + "sold.py", "    if getattr(view, GUARD, None) is view:\n", "    if True:\n", DJANGO_TESTS),
+    Mutant("django-ninja-below-the-price-is-free", DJANGO_DOOR + "views.py", 'if any(hasattr(one, "_ninja_operation") for one in walk(view)):', "if False:", DJANGO_TESTS),
+    Mutant("django-charges-before-the-login", DJANGO_DOOR + "sold.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
     Mutant("django-method-before-the-class", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
     Mutant("django-pays-inside-the-transaction", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
-    Mutant("django-two-prices-are-fine", DJANGO_DOOR + "routes.py", '"refused" if twice else "paid"', '"paid"', DJANGO_TESTS),
+    Mutant("django-two-prices-are-fine", DJANGO_DOOR + "routes.py", '"paid" if len(offers) == 1 else "refused"', '"paid"', DJANGO_TESTS),
+    Mutant("django-session-is-stored-unpaid", DJANGO_DOOR + "state.py", "self._session = _DeferredWrites(session) if is_stored else None", "self._session = None", DJANGO_STATE),
+    Mutant("django-session-is-never-stored", DJANGO_DOOR + "state.py", "                    self._session.perform(write)\n", "                    pass\n", DJANGO_STATE),
+    Mutant("django-async-session-is-never-stored", DJANGO_DOOR + "state.py", "                    await self._session.aperform(write)\n", "                    pass\n", DJANGO_STATE),
+    Mutant("django-request-is-not-restored", DJANGO_DOOR + "requests.py", "            self.restore_unless_released(self.state.restore)\n", "", DJANGO_STATE),
+    Mutant("django-messages-are-not-restored", DJANGO_DOOR + "state.py", "            self._snapshot.take(vars(storage), deep=True)\n", "            pass\n", DJANGO_STATE),
+    Mutant("django-language-stays", DJANGO_DOOR + "state.py", "            _activate(language, zone)\n", "            pass\n", DJANGO_STATE),
+    Mutant("django-cookies-of-middleware-leave", DJANGO_DOOR + "responses.py", "            self.cookies = _NoCookies()\n", "            pass\n", DJANGO_STATE),
+    Mutant("django-broken-store-takes-the-result", DJANGO_DOOR + "state.py", '        except Exception:\n            logger.exception("a paid', '        except ZeroDivisionError:\n            logger.exception("a paid', DJANGO_STATE),
+    Mutant("django-cache-above-gives-away", DJANGO_DOOR + "middleware.py", "        _check_answer(request, response)\n", "        pass\n", DJANGO_PLACEMENT),
+    Mutant("django-cache-below-is-not-resolved", DJANGO_DOOR + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),
+    Mutant("django-refused-runs", DJANGO_DOOR + "middleware.py", "    gate.refuse_closed()\n    return True\n", "    return False\n", DJANGO_PLACEMENT),
+    Mutant("django-mistakes-are-served", DJANGO_DOOR + "middleware.py", "        raise Misconfigured(mistake)\n    if gate is None", "        pass\n    if gate is None", DJANGO_PLACEMENT),
+    Mutant("django-login-below-is-charged", DJANGO_DOOR + "views.py", "    if has_login(view):\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-mixin-below-is-charged", DJANGO_DOOR + "placement.py", "        if is_priced and _is_login_mixin(base):\n", "        if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-answer-without-a-mark", DJANGO_DOOR + "views.py", "        mark_private(answer)\n", "        pass\n", DJANGO_PLACEMENT),
+    Mutant("django-given-away-elsewhere", DJANGO_DOOR + "placement.py", "    found = _given_away.get(resolver)\n", "    return {}\n    found = _given_away.get(resolver)\n", DJANGO_PLACEMENT),
+    Mutant("django-two-middlewares", DJANGO_DOOR + "requests.py", "    if find_gate(request) is not None:\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-transactions-are-not-told", DJANGO_DOOR + "placement.py", "    if is_atomic_in(using, view):\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-static-files-before-are-well", DJANGO_DOOR + "stack.py", "(_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds", "False", DJANGO_PLACEMENT),
     Mutant("django-endless-stream", "src/faregate/django/responses.py",
            "    for chunk in content:\n        gate.hurry()\n        held.take(chunk)\n\n\nasync", "    for chunk in content:\n        held.take(chunk)\n\n\nasync", ("tests/doors/test_django.py",)),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
@@ -290,10 +397,10 @@ MUTANTS = (
     Mutant("bytes-that-are-no-text", GROUNDS, "    if _NOT_TEXT.search(path):\n        return True\n", "",
            on_stack("bottle-waitress", "nothing_of_a_paid_prefix")),
     Mutant("django-runs-what-is-refused", "src/faregate/django/middleware.py",
-           "            if gate.verdict is not None:  # the path itself is refused: no view runs\n"
-           "                return _unsold(gate, request, None)\n"
-           "            sold = gate.ground_offer\n            response = (sold and enter",
-           "            sold = gate.ground_offer\n            response = (sold and enter",
+           "                if gate.verdict is not None:  # the path itself is refused: no view runs\n"
+           "                    return _unsold(gate, request, None)\n"
+           "                sold = gate.ground_offer\n                response = (sold and enter",
+           "                sold = gate.ground_offer\n                response = (sold and enter",
            on_stack("django-gunicorn", "nothing_of_a_paid_prefix")),
     Mutant("app-rewrites-the-environ", WSGI, "asked = environ.copy()", "asked = environ", on_stack("bottle-waitress", "told_the_address")),
     Mutant("app-rewrites-the-scope", ASGI, "partial(_sale, self.paywall, asked)", "partial(_sale, self.paywall, scope)",
@@ -302,13 +409,12 @@ MUTANTS = (
            WSGI_TESTS),
     Mutant("body-of-who-left-is-waited-for", CURTAIN, "            if self._told:\n", "            if True:\n",
            on_stack("starlette-uvicorn", "during_access")),
-    Mutant("cancelled-on-trio", "src/faregate/detached.py", "except RuntimeError:  # trio, where", "except ZeroDivisionError:  # trio, where",
-           on_stack("plain-hypercorn-trio", "cancels_itself")),
+    Mutant("cancelled-on-trio", DETACHED, "except RuntimeError:  # trio\n", "except ZeroDivisionError:  # trio\n", ENDED),
     # The inventory
     Mutant("inventory-socket-is-sold", INVENTORY, "if fault or (route.methods == WEBSOCKET and place.guarded):", "if fault:", INVENTORY_TESTS),
     Mutant("inventory-refused-is-free", INVENTORY, 'elif standing != "refused":', "else:", INVENTORY_TESTS),
-    Mutant("inventory-lost-dependency", "src/faregate/stock.py", "        yield from _depended(one)\n", "", INVENTORY_TESTS),
-    Mutant("inventory-no-paywall-in-front", "src/faregate/fronts.py", "if route.offer is not None and route.paywall is None:", "if False:",
+    Mutant("inventory-lost-dependency", HANDLERS, "            yield from _find_dependencies(one, overrides)\n", "", INVENTORY_TESTS),
+    Mutant("inventory-no-paywall-in-front", FRONTS, "if route.offer is not None and route.paywall is None:", "if False:",
            INVENTORY_TESTS),
     Mutant("inventory-lone-prefix", INVENTORY, "(*more, *_lone(routes, grounds, root)),", "tuple(more),", INVENTORY_TESTS),
     Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
@@ -374,6 +480,17 @@ MUTANTS = (
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise Misconfigured(\n            "A live key with the memory',
            'if False:\n        raise Misconfigured(\n            "A live key with the memory', ("tests/core",)),
     # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
+    Mutant("an-authorization-is-used-twice", EMULATOR + "access.py", "    if books.user_of(sale, payment) is not None:", "    if False:", REBUILT),
+    Mutant("a-proof-is-known-by-its-nonce", EMULATOR + "access.py", "books.user_of_proof(proof)", "books.user_of_token(revision.token, read_payment(proof))", REBUILT),
+    Mutant("complete-with-other-bytes", EMULATOR + "complete.py", "    if record.payment.header != payment.header:", "    if False:", REBUILT),
+    Mutant("a-proof-without-a-challenge", EMULATOR + "checks.py", "return None if _has_challenge(accepted) else _UNCHALLENGED", "return None", REBUILT),
+    Mutant("a-challenge-that-is-known", EMULATOR + "edge.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),
+    Mutant("another-resource-at-one-url", EMULATOR + "access.py", "known.sale.listing.id == listing.id and ", "", ("tests/emulator/test_access.py",)),
+    Mutant("an-expired-transaction-is-open", EMULATOR + "access.py", "return known.payment.valid_before <= now.timestamp()", "return False", ("tests/emulator/test_access.py",)),
+    Mutant("one-fresh-entry-is-enough", INSTRUCTIONS, "return all(_has_fresh_value", "return any(_has_fresh_value", INSTRUCTIONS_TESTS),
+    Mutant("a-short-value-is-enough", INSTRUCTIONS, "UNGUESSABLE_BITS: Final = 128", "UNGUESSABLE_BITS: Final = 120", INSTRUCTIONS_TESTS),
+    Mutant("a-date-is-taken-for-chance", INSTRUCTIONS, "constant = _find_aligned(pairs, each) | _find_shared(pairs, each)", "constant = set[int]()", INSTRUCTIONS_TESTS),
+    Mutant("a-public-field-is-taken-for-fresh", INSTRUCTIONS, '_find_values(_get(first, "extra"), ())', "_find_values(first, ())", INSTRUCTIONS_TESTS),
     Mutant("worlds-are-one", EMULATOR + "worlds.py", "return self.main if name is None else self.open(name)", "return self.main", ("tests/emulator/test_worlds.py",)),
     Mutant("any-page-controls", EMULATOR + "control/guard.py", "if any(origin != f", "if False and any(origin != f", CONTROL_TESTS),
     Mutant("any-name-controls", EMULATOR + "control/guard.py", "if len(hosts) != 1 or not _is_here(hosts[0]):", "if False:", CONTROL_TESTS),

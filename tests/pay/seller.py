@@ -57,16 +57,17 @@ class Seller:
 
 
 def asks(token: Token = USDC, amount: int = 10_000, reason: str = "pay first") -> Response:
-    """402 with the instructions of the emulator."""
+    """402 with the instructions of the emulator, and the same reason in its body."""
     terms = Terms(token, amount, PAY_TO, 60)
     resource = AccessResource(url="https://seller.example/report", mime_type="application/json")
-    return instructing(json.loads(base64.b64decode(payment_required(terms, resource, reason))))
+    header = payment_required(terms, resource, reason, "ab" * 32)
+    return instructing(json.loads(base64.b64decode(header)), reason)
 
 
-def instructing(instructions: Any) -> Response:
+def instructing(instructions: Any, reason: str = "so it is") -> Response:
     """402 with whatever instructions."""
     header = base64.b64encode(json.dumps(instructions).encode()).decode()
-    return told(402, "payment_required", ("PAYMENT-REQUIRED", header))
+    return told(402, "payment_required", ("PAYMENT-REQUIRED", header), message=reason)
 
 
 def instructions_of(reply: Response) -> Any:

@@ -97,7 +97,7 @@ def test_a_payment_that_settles_late_is_paid_once(shop: Market, payer: str, caps
     ("payer", "why", "statuses"),
     [
         ("poor", b"has not enough USDC", []),
-        ("rejected", b"402 again", ["failed"]),
+        ("rejected", b"nothing was charged", ["failed"]),
         ("reconciles-fails", b"402 again", ["failed"]),
     ],
 )
@@ -112,6 +112,7 @@ def test_a_payment_that_fails_is_4_and_no_other_is_signed(
     assert output == b""
     assert why in told
     assert told.count(b"* signed") == 1
+    assert b"header is required" not in told.partition(b"* signed")[2]
     assert [one.status for one in shop.transactions()[before:]] == statuses
 
 

@@ -229,6 +229,22 @@ def test_a_second_402_ends_it_and_says_why(seller: Seller) -> None:
     assert len(seller.proofs) == ran.names.count("signed") == 1
 
 
+def test_the_reason_is_that_of_the_payment_and_not_of_the_instructions(seller: Seller) -> None:
+    """Fresh instructions are asked for without a payment, and say that one is required."""
+    fresh = instructions_of(asks(reason="PAYMENT-SIGNATURE header is required"))
+    ran = run(seller, asks(), instructing(fresh, "The payment was not taken, and nothing was charged."))
+    assert ran.outcome.exit == 4
+    after = ran.text.partition("with the payment")[2]
+    assert after.count("The payment was not taken, and nothing was charged.") == 2
+    assert "PAYMENT-SIGNATURE header is required" not in after
+
+
+def test_a_402_without_a_message_gives_the_reason_of_its_instructions(seller: Seller) -> None:
+    bare = Response(402, asks(reason="the payer has not enough USDC").headers, b"{}")
+    ran = run(seller, asks(), bare)
+    assert "the payer has not enough USDC" in ran.text.partition("with the payment")[2]
+
+
 def test_a_402_after_waiting_ends_it_too(seller: Seller) -> None:
     ran = run(seller, asks(), SETTLING, asks())
 

@@ -1,11 +1,13 @@
 """For each check of the probe a service that decides exactly that otherwise."""
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from faregate.emulator import Emulator
+from faregate.emulator.faults.changes import guessable
 from faregate.model import Response
 from tests.probe.liars import (
     EMPTY_LIST,
@@ -45,6 +47,20 @@ def one_use(call: Call, truth: Truth) -> Response:
     """A proof is looked at once, also while its transaction is open."""
     real = truth()
     return error(409) if ACCESS(call) and call.proof and call.again() and real.status == 200 else real
+
+
+def knows_by_nonce(call: Call, truth: Truth) -> Response:
+    """Another spelling of a proof is the proof that was sent first."""
+    if not (ACCESS(call) and call.proof):
+        return truth()
+    try:
+        nonce = json.loads(base64.b64decode(call.proof))["payload"]["authorization"]["nonce"]
+    except (ValueError, KeyError):
+        return truth()
+    first = next((known.partition(" ")[2] for known in call.memory if known.startswith(nonce)), call.proof)
+    call.memory.add(f"{nonce} {first}")
+    headers = (pair for pair in call.request.headers if pair[0].lower() != "payment-signature")
+    return truth(replace(call.request, headers=(*headers, ("payment-signature", first))))
 
 
 def never_repeats(call: Call, truth: Truth) -> Response:
@@ -119,6 +135,7 @@ LIES: dict[str, Lie] = {
     "complete-forbidden": of_status(403, COMPLETE, error(401, "unauthenticated")),
     # Access
     "access-unpaid": turned(402, lambda call: ACCESS(call) and not call.proof, changing(code="pay_first")),
+    "instructions-unguessable": turned(402, ACCESS, guessable),
     "access-paid": turned(200, ACCESS, answering(201), "txn_"),
     "access-not-json": of_status(400, ACCESS, error(422)),
     "access-missing-field": of_status(
@@ -137,6 +154,7 @@ LIES: dict[str, Lie] = {
     "access-again-settling": turned(202, ACCESS, answering(200)),
     "access-again-final": used_up,
     "access-used-elsewhere": of_status(402, elsewhere, told(transaction_id=None)),
+    "access-other-bytes": knows_by_nonce,
     # Complete, refused
     "complete-unknown": of_status(404, COMPLETE, error(404)),
     "complete-no-proof": of_status(422, lambda call: COMPLETE(call) and not call.proof, error(400)),

@@ -8,7 +8,7 @@ from faregate.answers import Completion, Proven
 from faregate.journals.stored import StoredJournal
 from faregate.merchant.verdict import read_completion
 from faregate.model import Outcome, Response, Succeeded
-from faregate.records import Claim, Entry, Ticket
+from faregate.records import Claim, Claimant, Entry, Ticket
 from faregate.steps import Flow
 
 
@@ -22,11 +22,11 @@ def _no_claim() -> None:
     """Every proof is taken for a new one."""
     claim = StoredJournal.claim
 
-    def claimed(self: StoredJournal, proof: str, request: str) -> Claim:
-        record = self._shelf.find(list(self._keyring.names(proof, request)))
+    def claimed(self: StoredJournal, proof: str, claimant: Claimant) -> Claim:
+        record = self._shelf.find(list(self._keyring.names(proof, claimant)))
         if record is not None:
             self._shelf.delete(record["key"], record["stamp"])
-        return claim(self, proof, request)
+        return claim(self, proof, claimant)
 
     _put(StoredJournal, "claim", claimed)
 

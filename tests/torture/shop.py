@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from faregate import settle
 from faregate.emulator import TEST_KEY
-from faregate.journals.terms import Terms
+from faregate.journals.terms import JournalContext, Terms
 from faregate.merchant.transports.over_httpcore import HttpcoreTransport
 from faregate.paywall import Paywall
 from faregate.ports import Journal
@@ -99,8 +99,8 @@ def _begin(life: Life) -> Kills:
 
 
 def _paywall(life: Life, kills: Kills) -> Paywall:
-    def journal(namespace: str, _terms: Terms) -> Journal:
-        dying: Any = DyingJournal(stores.opened(life.journal, namespace, TERMS), kills)
+    def journal(context: JournalContext) -> Journal:
+        dying: Any = DyingJournal(stores.opened(life.journal, context.namespace, TERMS), kills)
         return dying  # type: ignore[no-any-return]
 
     return Paywall(

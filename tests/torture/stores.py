@@ -6,7 +6,7 @@ from pathlib import Path
 
 from faregate.journals.named import named_journal
 from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS, Terms
+from faregate.journals.terms import DEFAULT_TERMS, JournalContext, Terms
 from tests import houses
 
 KINDS = ("sqlite", "redis", "postgres")
@@ -33,7 +33,7 @@ def place_of(url: str, folder: Path) -> str:
 
 
 def opened(place: str, namespace: str, terms: Terms = DEFAULT_TERMS) -> StoredJournal:
-    journal = named_journal(place, KEYS, namespace, terms)
+    journal = named_journal(place, KEYS, JournalContext(namespace, "", terms))
     assert isinstance(journal, StoredJournal)
     return journal
 

@@ -1,27 +1,20 @@
 """`settings.FAREGATE`, read when it is first needed, and again after a test has changed it."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
-from django.conf import settings
 from django.utils.module_loading import import_string
 
+from faregate.django.options import database_of_journal, read_options
 from faregate.errors import Misconfigured
 from faregate.grounds import Grounds
-from faregate.journals.terms import Terms
+from faregate.journals.terms import JournalContext
 from faregate.paywall import MakeJournal, Paywall
 from faregate.ports import Journal
 from faregate.settings import KINDS, configured
 from faregate.voice import Listener
-
-DATABASE = "django:"
-"""The journal in Django's own database; `django:replica` names another of `DATABASES`."""
-
-_ARGUMENTS = tuple(name.upper() for name in KINDS)
-_OTHERS = ("JOURNAL", "OFFERS", "ON_EVENT", "REFUSE", "TRANSPORT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,7 @@ class Shop:
 @cache
 def shop() -> Shop:
     """The paywall of `settings.FAREGATE`, else of the environment. Raises `Misconfigured`."""
-    said = _said()
+    said = read_options()
     given = {name: said.get(name.upper()) for name in KINDS}
     arguments = configured(given, lambda name: f"FAREGATE[{name.upper()!r}]")
     paywall = Paywall(
@@ -49,26 +42,6 @@ def reset(*, setting: str = "FAREGATE", **_: object) -> None:
     if setting == "FAREGATE" and shop.cache_info().currsize:
         shop().paywall.close()
         shop.cache_clear()
-
-
-def database_of_journal() -> str | None:
-    """Which of `DATABASES` the journal is in, if it is in one. Raises `Misconfigured`."""
-    journal = _said().get("JOURNAL") or os.environ.get("FAREGATE_JOURNAL")
-    if not isinstance(journal, str) or not journal.startswith(DATABASE):
-        return None
-    return journal.removeprefix(DATABASE) or "default"
-
-
-def _said() -> Mapping[str, Any]:
-    said: Any = getattr(settings, "FAREGATE", {})
-    if not isinstance(said, Mapping):
-        raise Misconfigured("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
-    found = cast(Mapping[str, Any], said)
-    unknown = sorted(set(found) - {*_ARGUMENTS, *_OTHERS})
-    if unknown:
-        known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
-        raise Misconfigured(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
-    return found
 
 
 def _listener(said: Mapping[str, Any]) -> Listener | None:
@@ -87,9 +60,9 @@ def _journal(said: Mapping[str, Any]) -> str | Journal | MakeJournal | None:
     if using is None:
         return cast("str | Journal | MakeJournal | None", said.get("JOURNAL"))
 
-    def make(namespace: str, terms: Terms) -> Journal:
+    def make(context: JournalContext) -> Journal:
         from faregate.django.journal import make_journal
 
-        return make_journal(namespace, terms, using=using)
+        return make_journal(context, using=using)
 
     return make

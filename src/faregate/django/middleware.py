@@ -7,17 +7,19 @@ from typing import Any
 
 import anyio
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import Resolver404, get_resolver, resolve
 
 from faregate.detached import is_cancelled_from_outside, to_the_end
 from faregate.django import conf
-from faregate.django.requests import make_gate, may_pay
+from faregate.django.placement import find_given_away, inspect_view, name_of
+from faregate.django.requests import RequestGate, find_gate, make_gate, may_pay
 from faregate.django.responses import Answer, agathered, gathered, let_go
 from faregate.django.sold import offer_at_the_door
+from faregate.django.state import restore_locale
 from faregate.django.views import aenter, enter
-from faregate.errors import WorkInterrupted, WorkTimedOut
-from faregate.gate import Gate
+from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
 from faregate.model import Response
 
 GetResponse = Callable[[HttpRequest], Any]
@@ -62,48 +64,61 @@ class PaywallMiddleware:
         return errand.answer
 
     def process_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
-        """Open the gate before the view, where its price is the first thing on it."""
+        """Open the gate before the view, where its price is the first thing on it.
+
+        Refuses what has no price below a refused prefix. Raises `Misconfigured` for what would be given away.
+        """
+        if _is_refused(request, view):
+            return HttpResponse(status=403)
         sold = offer_at_the_door(view, str(request.method))
         return None if sold is None else enter(request, sold)
 
     async def aprocess_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
         """`process_view`, awaiting."""
+        if _is_refused(request, view):
+            return HttpResponse(status=403)
         sold = offer_at_the_door(view, str(request.method))
         return None if sold is None else await aenter(request, sold)
 
-    def _served(self, gate: Gate, request: HttpRequest) -> HttpResponseBase:
+    def _served(self, gate: RequestGate, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
-        try:
-            if gate.verdict is not None:  # the path itself is refused: no view runs
-                return _unsold(gate, request, None)
-            sold = gate.ground_offer
-            response = (sold and enter(request, sold)) or self.get_response(request)
-            if gate.verdict is not None or gate.payment is None:
-                return _unsold(gate, request, response)
-            answer = gate.conclude(gathered(response, gate))
-        except BaseException as error:
-            answer = gate.abandon(_of_the_work(gate, error))
-            if _ends_more_than_the_work(error):
-                raise
-        return Answer(answer, request, response)
+        with restore_locale(lambda: not gate.is_withheld()):
+            try:
+                if gate.verdict is not None:  # the path itself is refused: no view runs
+                    return _unsold(gate, request, None)
+                sold = gate.ground_offer
+                response = (sold and enter(request, sold)) or self.get_response(request)
+                if gate.verdict is not None or gate.payment is None:
+                    return _unsold(gate, request, response)
+                answer = gate.conclude(gathered(response, gate))
+                if answer.released and gate.state is not None:
+                    gate.state.release()
+            except BaseException as error:
+                answer = gate.abandon(_of_the_work(gate, error))
+                if _ends_more_than_the_work(error):
+                    raise
+            return Answer(answer, request, response, gate.is_withheld())
 
-    async def _aserved(self, gate: Gate, request: HttpRequest) -> HttpResponseBase:
+    async def _aserved(self, gate: RequestGate, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
-        try:
-            if gate.verdict is not None:  # the path itself is refused: no view runs
-                return _unsold(gate, request, None)
-            sold = gate.ground_offer
-            response = (sold and await aenter(request, sold)) or await self.get_response(request)
-            if gate.verdict is not None or gate.payment is None:
-                return _unsold(gate, request, response)
-            answer = await gate.aconclude(await agathered(response, gate))
-        except BaseException as error:
-            answer = await gate.aabandon(_of_the_work(gate, error))
-            if _ends_more_than_the_work(error):
-                raise
-        return Answer(answer, request, response)
+        with restore_locale(lambda: not gate.is_withheld()):
+            try:
+                if gate.verdict is not None:  # the path itself is refused: no view runs
+                    return _unsold(gate, request, None)
+                sold = gate.ground_offer
+                response = (sold and await aenter(request, sold)) or await self.get_response(request)
+                if gate.verdict is not None or gate.payment is None:
+                    return _unsold(gate, request, response)
+                answer = await gate.aconclude(await agathered(response, gate))
+                if answer.released and gate.state is not None:
+                    await gate.state.arelease()
+            except BaseException as error:
+                answer = await gate.aabandon(_of_the_work(gate, error))
+                if _ends_more_than_the_work(error):
+                    raise
+            return Answer(answer, request, response, gate.is_withheld())
 
-    async def _limited(self, gate: Gate, request: HttpRequest, errand: "_Errand") -> None:
+    async def _limited(self, gate: RequestGate, request: HttpRequest, errand: "_Errand") -> None:
         """With a proof the view can be cut off, so that it never outlives its payment."""
         try:
             with closing(gate):
@@ -111,7 +126,7 @@ class PaywallMiddleware:
                     errand.answer = await self._aserved(gate, request)
                 if gate.limit.cancelled_caught:
                     late = WorkTimedOut("the work took longer than its payment is valid")
-                    errand.answer = Answer(await gate.aabandon(late), request, None)
+                    errand.answer = Answer(await gate.aabandon(late), request, None, is_withheld=True)
             if errand.left:
                 await sync_to_async(let_go)(errand.answer)
         finally:
@@ -128,14 +143,53 @@ class _Errand:
         self.ended = asyncio.Event()
 
 
-def _unsold(gate: Gate, request: HttpRequest, response: HttpResponseBase | None) -> HttpResponseBase:
+def _is_refused(request: HttpRequest, view: Any) -> bool:
+    """Whether nothing of this view is for sale below a refused prefix. Raises `Misconfigured`."""
+    gate, placement = find_gate(request), inspect_view(view, str(request.method))
+    given_away = find_given_away(get_resolver(getattr(request, "urlconf", None))).get(id(view))
+    for mistake in (*placement.mistakes, *((given_away,) if given_away else ())):
+        raise Misconfigured(mistake)
+    if gate is None or not gate.place.closed or gate.place.offer is not None or placement.offers:
+        return False
+    gate.refuse_closed()
+    return True
+
+
+def _check_answer(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Nobody paid: withhold what came in a paid view's place. Raises `Misconfigured`."""
+    is_given = response.status_code < 300 or response.status_code in (304, 402)
+    if not is_given or request.method == "OPTIONS":
+        return  # a redirect or a refusal, as by a login above the price
+    view = _find_view(request)
+    if view is not None and inspect_view(view, str(request.method)).offers:
+        let_go(response)
+        raise Misconfigured(
+            f"{name_of(view)} was answered by something above its price, such as a cache: nobody has paid. "
+            "What answers in place of a view belongs below @paid, or must redirect or refuse."
+        )
+
+
+def _find_view(request: HttpRequest) -> Any:
+    """What the URL resolves to, also where something below the paywall answered before it was resolved."""
+    match = request.resolver_match
+    if match is None:
+        try:
+            match = resolve(request.path_info, getattr(request, "urlconf", None))
+        except Resolver404:
+            return None
+    return match.func
+
+
+def _unsold(gate: RequestGate, request: HttpRequest, response: HttpResponseBase | None) -> HttpResponseBase:
     """Nobody paid: the verdict, or else the view's own answer, untouched."""
+    if gate.verdict is None and response is not None:
+        _check_answer(request, response)
     if gate.verdict is None and response is not None and gate.lets_pass():
         return response
-    return Answer(gate.verdict or Response(500), request, response)
+    return Answer(gate.verdict or Response(500), request, response, gate.is_withheld())
 
 
-def _of_the_work(gate: Gate, error: BaseException) -> Exception:
+def _of_the_work(gate: RequestGate, error: BaseException) -> Exception:
     """What to tell of work that ended so. Raises `error` again where no work of ours was running."""
     if gate.payment is None or gate.verdict is not None or gate.finished or is_cancelled_from_outside(error):
         raise error

@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from faregate.django.conf import Shop
+from faregate.django.state import ViewState
 from faregate.environs import Environ, origin_of, path_of, payment_headers, request_of, root_of
 from faregate.errors import Misconfigured
 from faregate.gate import Gate
@@ -14,8 +15,26 @@ from faregate.payment import Payment
 _GATE = "_faregate_gate"
 
 
-def make_gate(shop: Shop, request: HttpRequest) -> Gate:
-    """The gate of this request, which whatever sells finds again."""
+class RequestGate(Gate):
+    """The gate of one Django request. `state` is there once its view was let in."""
+
+    state: ViewState | None = None
+
+    def let_in(self, request: HttpRequest) -> None:
+        """Keep what the view changes beside its response until its result is released."""
+        if self.state is None:
+            self.state = ViewState(request)
+            self.restore_unless_released(self.state.restore)
+
+    def is_withheld(self) -> bool:
+        """Whether a view was let in whose result is not released."""
+        return self.state is not None and not self.state.released
+
+
+def make_gate(shop: Shop, request: HttpRequest) -> RequestGate:
+    """The gate of this request, which whatever sells finds again. Raises `Misconfigured`."""
+    if find_gate(request) is not None:
+        raise Misconfigured("The paywall is in MIDDLEWARE twice. Keep the one at the end.")
     asked = _asked(request)
     if payment_headers(asked):
         request.META.pop("wsgi.early_hints", None)  # a way past us
@@ -25,7 +44,7 @@ def make_gate(shop: Shop, request: HttpRequest) -> Gate:
         return shop.paywall.sale(sold, request_of(asked), path_of(asked), origin, asked.get("HTTP_HOST"))
 
     place = shop.grounds.place(path_of(asked), root_of(asked))
-    gate = Gate(shop.paywall, asked["REQUEST_METHOD"], sale_of, place)
+    gate = RequestGate(shop.paywall, asked["REQUEST_METHOD"], sale_of, place)
     setattr(request, _GATE, gate)
     return gate
 
@@ -44,15 +63,21 @@ def _asked(request: HttpRequest) -> Environ:
     return asked
 
 
-def gate_of(request: HttpRequest, sold: Offer) -> Gate:
+def gate_of(request: HttpRequest, sold: Offer) -> RequestGate:
     """Raises `Misconfigured` when there is no paywall in front."""
-    gate = getattr(request, _GATE, None)
-    if not isinstance(gate, Gate):
+    gate = find_gate(request)
+    if gate is None:
         raise Misconfigured(
             f"A view sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
             'put "faregate.django.PaywallMiddleware" at the end of MIDDLEWARE.'
         )
     return gate
+
+
+def find_gate(request: HttpRequest) -> RequestGate | None:
+    """The gate of this request; None without a paywall in front."""
+    gate = getattr(request, _GATE, None)
+    return gate if isinstance(gate, RequestGate) else None
 
 
 def request_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterable, Generator, Iterable
 from contextlib import contextmanager, suppress
+from http.cookies import Morsel, SimpleCookie
 from itertools import chain
 from typing import Any, cast
 
@@ -12,17 +13,51 @@ from django.http.response import HttpResponseBase
 from faregate.gate import Gate
 from faregate.held import Held, sendable
 from faregate.model import Header, Headers, Response
+from faregate.relay import NO_STORE
 
 # Said beside what middleware outside says of the same name, which would otherwise take its place.
 _BESIDE = frozenset(("access-control-expose-headers", "set-cookie"))
 
 
-class Answer(HttpResponse):
-    """What the gate lets out: exactly these header pairs, and what middleware outside adds to them."""
+_CACHING = "_faregate_caching"
+"""On a response: what its view said about caching."""
 
-    def __init__(self, response: Response, request: HttpRequest, made_by: HttpResponseBase | None) -> None:
+
+def mark_private(response: HttpResponseBase) -> None:
+    """Forbid whoever sees this response to store it, until `gathered` takes the mark off again."""
+    if not hasattr(response, _CACHING):
+        setattr(response, _CACHING, response.headers.get("Cache-Control"))
+    response.headers["Cache-Control"] = NO_STORE[1]
+
+
+class _NoCookies(SimpleCookie):
+    """Takes no cookie, whoever sets one."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Keep nothing."""
+
+    def __missing__(self, name: str) -> Any:
+        return Morsel[str]()  # for `set_cookie`, which sets a cookie and then its attributes
+
+    def load(self, rawdata: Any) -> None:
+        """Keep nothing."""
+
+
+class Answer(HttpResponse):
+    """What the gate lets out: exactly these header pairs, and what middleware outside adds to them.
+
+    `is_withheld` marks the answer to a request whose view ran and whose result is not released: it takes no
+    cookies of middleware outside either, which may have made them of what the view left in the request.
+    """
+
+    def __init__(
+        self, response: Response, request: HttpRequest, made_by: HttpResponseBase | None, is_withheld: bool
+    ) -> None:
         headers, body = sendable(response, str(request.method))
         super().__init__(body, status=response.status)
+        if is_withheld:
+            self.cookies = _NoCookies()
+        self._is_withheld = is_withheld
         del self.headers["Content-Type"]
         self._more: list[Header] = []
         for name, value in headers:
@@ -39,7 +74,8 @@ class Answer(HttpResponse):
 
     def items(self) -> Any:
         """Header pairs, doubled ones too, as the server sends them."""
-        return chain(self.headers.items(), self._more)
+        pairs = chain(self.headers.items(), self._more)
+        return (pair for pair in pairs if not self._is_withheld or pair[0].lower() != "set-cookie")
 
 
 def gathered(response: HttpResponseBase, gate: Gate) -> Response:
@@ -107,5 +143,15 @@ async def _atake(content: AsyncIterable[bytes], held: Held, gate: Gate) -> None:
 
 
 def _headers_of(response: HttpResponseBase) -> Headers:
+    _unmark(response)
     cookies = (("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values())
     return (*((str(name), str(value)) for name, value in response.items()), *cookies)
+
+
+def _unmark(response: HttpResponseBase) -> None:
+    """What a cache outside may do is decided with the payment."""
+    if not hasattr(response, _CACHING) or response.headers.get("Cache-Control") != NO_STORE[1]:
+        return
+    del response.headers["Cache-Control"]
+    if (said := getattr(response, _CACHING)) is not None:
+        response.headers["Cache-Control"] = said

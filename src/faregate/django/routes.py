@@ -1,15 +1,24 @@
 """What a Django project sells: its urlconf as `faregate.inventory` lists it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.urls import URLResolver, get_resolver
 from django.views import View
 
 from faregate.django.conf import shop
-from faregate.django.sold import class_of, offer_of, offers_by_method
+from faregate.django.placement import (
+    find_given_away,
+    inspect_view,
+    list_transaction_mistakes,
+    name_of,
+    walk_patterns,
+)
+from faregate.django.sold import list_handlers, list_offers, shared_offers
+from faregate.django.stack import list_stack_mistakes
 from faregate.inventory import Inventory, Listed
 from faregate.inventory.taking import take_stock
+from faregate.model import Offer
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 
@@ -17,37 +26,49 @@ _METHODS = tuple(name.upper() for name in View.http_method_names if name != "opt
 def inventory_of() -> Inventory:
     """Every route of the project as paid, free or refused. Raises `Misconfigured`."""
     made = shop()
-    rows = list(_walk(get_resolver(), "/"))
-    faults = [_two_offers(row) for row in rows if row.standing == "refused"]
+    resolver = get_resolver()
+    rows = list(_walk(resolver, "/", find_given_away(resolver)))
+    two = (_two_offers(row) for row in rows if row.standing == "refused" and row.offer is not None)
+    stack = (f"{one.message} {one.hint}" for one in list_stack_mistakes(made.grounds))
+    faults = tuple(dict.fromkeys((*two, *list_route_mistakes(), *stack)))
     return take_stock(rows, made.grounds, faults=faults, paywall=lambda: made.paywall)
 
 
-def _walk(resolver: Any, above: str) -> Iterator[Listed]:
+def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[Listed]:
     for pattern in resolver.url_patterns:
         path = above + str(pattern.pattern).removeprefix("^")
         if isinstance(pattern, URLResolver):
-            yield from _walk(pattern, path)
+            yield from _walk(pattern, path, given_away)
+            continue
+        path = path.removesuffix("$").removesuffix("\\Z")
+        if id(pattern.callback) in given_away or any(_list_mistakes(pattern.callback)):
+            yield Listed(path, (), name_of(pattern.callback), None, "refused")
         else:
-            yield from _listed(pattern.callback, path.removesuffix("$").removesuffix("\\Z"))
+            yield from _listed(pattern.callback, path)
 
 
 def _listed(view: Any, path: str) -> Iterator[Listed]:
     """One row for a view, or several where its methods are sold differently."""
-    named = class_of(view) or view
-    name = f"{named.__module__}.{getattr(named, '__qualname__', type(named).__name__)}"
-    own, by_method = offer_of(view), offers_by_method(view, _METHODS)
-    if own is not None:
-        twice = any(sold not in (None, own) for sold in by_method.values())
-        yield Listed(path, (), name, own, "refused" if twice else "paid")
+    name, shared = name_of(view), shared_offers(view)
+    methods = tuple(list_handlers(view, _METHODS))
+    if shared or not methods:
+        all_offers = (*shared, *(one for method in methods for one in list_offers(view, method)))
+        yield _row(path, (), name, tuple(dict.fromkeys(all_offers)))
         return
-    groups: dict[Any, list[str]] = {}
-    for method, sold in by_method.items():
-        groups.setdefault(sold, []).append(method)
+    groups: dict[tuple[Offer, ...], list[str]] = {}
+    for method in methods:
+        groups.setdefault(list_offers(view, method), []).append(method)
     if not any(groups):
         yield Listed(path, (), name)
         return
-    for sold, methods in groups.items():
-        yield Listed(path, tuple(sorted(methods)), name, sold, "free" if sold is None else "paid")
+    for offers, group in groups.items():
+        yield _row(path, tuple(sorted(group)), name, offers)
+
+
+def _row(path: str, methods: tuple[str, ...], name: str, offers: tuple[Offer, ...]) -> Listed:
+    if not offers:
+        return Listed(path, methods, name)
+    return Listed(path, methods, name, offers[0], "paid" if len(offers) == 1 else "refused")
 
 
 def _two_offers(row: Listed) -> str:
@@ -55,3 +76,17 @@ def _two_offers(row: Listed) -> str:
         f"{row.path} sells {row.sells!r}, and a method of it something else: nobody can buy that. "
         "Put one offer on the class or on its methods."
     )
+
+
+def list_route_mistakes() -> Iterator[str]:
+    """What is wrong with the prices of the routed views."""
+    resolver = get_resolver()
+    yield from find_given_away(resolver).values()
+    for pattern in walk_patterns(resolver):
+        yield from _list_mistakes(pattern.callback)
+
+
+def _list_mistakes(view: Any) -> Iterator[str]:
+    for method in list_handlers(view, _METHODS) or ("GET",):
+        yield from inspect_view(view, method).mistakes
+        yield from list_transaction_mistakes(view, method)

@@ -1,11 +1,13 @@
 """What a resolved view sells, as far as it can be seen without running it."""
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from types import FunctionType
+from typing import Any
 
 from django.db import connections
 
-from faregate.django.views import GUARD, OFFER
+from faregate.callables import closure_of, walk
+from faregate.django.views import OFFER, find_offers, is_price, made_in
 from faregate.model import Offer
 
 # Where Django and REST framework make the functions of class-based views, and wrap them unasked.
@@ -22,11 +24,11 @@ def offer_at_the_door(view: Any, method: str) -> Offer | None:
     A price on a method comes after the class's own checks, unless they run in a transaction: what is
     written of a payment must not be rolled back with it.
     """
-    while _made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
+    while made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
         view = view.__wrapped__
-    if _made_in(view) in _CLASS_VIEWS:
+    if made_in(view) in _CLASS_VIEWS:
         dispatch = getattr(class_of(view), "dispatch", None)
-        if _made_in(dispatch) in _DISPATCHERS:
+        if made_in(dispatch) in _DISPATCHERS:
             return _outermost(_handler(view, method)) if _is_atomic(view) else None
         return _outermost(dispatch)
     return _outermost(view)
@@ -34,65 +36,79 @@ def offer_at_the_door(view: Any, method: str) -> Offer | None:
 
 def _outermost(view: Any) -> Offer | None:
     """The price above everything else: `wraps` hands marks on, so a mark alone does not say that."""
-    if getattr(view, GUARD, None) is view:
+    if is_price(view):
         return _offer_on(view)
-    if _made_in(view) == "django.utils.decorators":
+    if made_in(view) == "django.utils.decorators":
         # What `method_decorator` put outermost; a login there comes before the price.
-        decorators: Any = _closed_over(view, "decorators")
+        decorators: Any = closure_of(view).get("decorators")
         return _offer_on(decorators[-1]) if decorators else None
     return None
 
 
 def _handler(view: Any, method: str) -> Any:
     """The method of a class-based view that serves this request."""
-    actions: dict[str, str] = getattr(view, "actions", None) or {}
+    made = _find_class_view(view)
+    actions: dict[str, str] = getattr(made, "actions", None) or {}
     for name in (method.lower(), "get") if method == "HEAD" else (method.lower(),):
-        handler = getattr(class_of(view), actions.get(name, name), None)
+        handler = getattr(class_of(made), actions.get(name, name), None)
         if handler is not None:
             # REST framework's `api_view` makes a class whose methods call the function.
-            return _closed_over(handler, "func") if _made_in(handler) == _API_VIEW else handler
+            return closure_of(handler).get("func") if made_in(handler) == _API_VIEW else handler
     return None
 
 
 def _is_atomic(view: Any) -> bool:
-    """Whether Django wraps this view in a transaction (`BaseHandler.make_view_atomic`)."""
+    return any(is_atomic_in(alias, view) for alias in connections.settings)
+
+
+def is_atomic_in(alias: str, view: Any) -> bool:
+    """Whether Django wraps this view in a transaction of a database (`BaseHandler.make_view_atomic`)."""
     outside: Any = getattr(view, "_non_atomic_requests", ())
     databases: dict[str, Any] = connections.settings
-    return any(one["ATOMIC_REQUESTS"] and alias not in outside for alias, one in databases.items())
+    return bool(databases[alias]["ATOMIC_REQUESTS"]) and alias not in outside
 
 
-def offer_of(view: Any) -> Offer | None:
-    """What a view sells to everybody, wherever on it that is said."""
-    return _offer_on(view) or _offer_on(getattr(class_of(view), "dispatch", None))
+def list_offers(view: Any, method: str) -> tuple[Offer, ...]:
+    """Everything that a view sells to requests with this method, wherever on it that is said."""
+    handlers = list_handlers(view, (method,)).get(method, ())
+    return _unique(*shared_offers(view), *(sold for one in handlers for sold in find_offers(one)))
 
 
-def offers_by_method(view: Any, methods: Sequence[str]) -> dict[str, Offer | None]:
-    """What the methods of a class, or the operations of django-ninja, sell; empty for a function."""
-    handlers = {method: _handler(view, method) for method in methods}
-    found = {method: _offer_on(handler) for method, handler in handlers.items() if handler is not None}
-    operations: Any = getattr(_closed_over(view, "self"), "operations", ())
-    for operation in operations:
-        found |= dict.fromkeys(operation.methods, _offer_on(operation.view_func))
+def shared_offers(view: Any) -> tuple[Offer, ...]:
+    """What a view sells to everybody."""
+    return _unique(*find_offers(view), *find_offers(getattr(class_of(view), "dispatch", None)))
+
+
+def list_handlers(view: Any, methods: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """What the methods of a class, or the operations of django-ninja, run; empty for a function."""
+    found = {method: (handler,) for method in methods if (handler := _handler(view, method)) is not None}
+    for operation in _operations(view):
+        # Its `run` may be decorated as well as its function.
+        found |= dict.fromkeys(operation.methods, (operation.run, operation.view_func))
     return found
 
 
+def _operations(view: Any) -> Iterator[Any]:
+    for one in walk(view):
+        yield from getattr(closure_of(one).get("self"), "operations", ())
+
+
 def class_of(view: Any) -> Any:
-    """Of a class-based view; REST framework's viewsets name theirs otherwise."""
-    return getattr(view, "view_class", None) or getattr(view, "cls", None)
+    """Of a class-based view, however it is decorated; None for a function."""
+    made = _find_class_view(view)
+    return getattr(made, "view_class", None) or getattr(made, "cls", None)  # REST framework's viewsets
+
+
+def _find_class_view(view: Any) -> Any:
+    """What `as_view` made; it has the class for an attribute."""
+    functions = (one for one in walk(view) if isinstance(one, FunctionType))
+    return next((one for one in functions if hasattr(one, "view_class") or hasattr(one, "cls")), None)
+
+
+def _unique(*offers: Offer) -> tuple[Offer, ...]:
+    return tuple(dict.fromkeys(offers))
 
 
 def _offer_on(view: object) -> Offer | None:
     sold = getattr(view, OFFER, None)
     return sold if isinstance(sold, Offer) else None
-
-
-def _made_in(view: Any) -> str:
-    """The module whose code this is, whatever it wraps."""
-    return str(getattr(view, "__globals__", {}).get("__name__", ""))
-
-
-def _closed_over(function: Any, name: str) -> Any:
-    """What a function knows by this name from where it was made."""
-    names = cast("tuple[str, ...]", getattr(getattr(function, "__code__", None), "co_freevars", ()))
-    cells: Any = getattr(function, "__closure__", None) or ()
-    return next((cell.cell_contents for known, cell in zip(names, cells, strict=True) if known == name), None)

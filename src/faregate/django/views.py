@@ -8,17 +8,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import isasyncgenfunction, isawaitable, isclass, iscoroutinefunction
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar, Unpack, cast
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
+from faregate.callables import walk
 from faregate.django.requests import gate_of, request_in
+from faregate.django.responses import mark_private
 from faregate.errors import Misconfigured
 from faregate.gate import PaymentStop
 from faregate.model import Offer
 from faregate.paywall import Limits, offer
+from faregate.relay import NO_STORE
 
 V = TypeVar("V", bound=Callable[..., Any])
 View = Callable[..., Any]
@@ -26,6 +30,9 @@ Urls = tuple[list[URLPattern | URLResolver], str | None, str | None]
 
 OFFER = "faregate_offer"
 GUARD = "faregate_guard"
+"""On a price, and itself its value: `functools.wraps` hands marks on to whatever is above."""
+
+LOGINS = "django.contrib.auth.decorators"
 
 
 def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
@@ -35,30 +42,44 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
     `method_decorator(paid(...), name="dispatch")` on classes; on methods and operations of REST framework
     and django-ninja. Raises `Misconfigured`, here or on the first call.
     """
+    _check_key(sells, "Say what is sold, with parentheses: @paid('text_summary').")
     sold = offer(sells, **limits)
 
     def decorate(view: V) -> V:
-        if isclass(view):
-            raise Misconfigured('On a class say @method_decorator(paid(...), name="dispatch").')
         return cast(V, guarded(view, sold))
 
-    decorate.__dict__[OFFER] = sold
+    decorate.__dict__ |= {OFFER: sold, GUARD: decorate}
     return decorate
 
 
 def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: Unpack[Limits]) -> Urls:
     """Sell everything of an included urlconf: `path("reports/", paid_include("key", "reports.urls"))`.
 
-    `urls` and `namespace` are what `include` takes.
+    `urls` and `namespace` are what `include` takes; or `urls` is what a site or an API says of itself, as
+    `NinjaAPI(...).urls`. Raises `Misconfigured`.
     """
-    module, app_name, namespace = include(urls, namespace)
-    return _all_guarded(_patterns(module), offer(sells, **limits)), app_name, namespace
+    _check_key(sells, "Say what is sold: paid_include('text_summary', 'reports.urls').")
+    if callable(urls):
+        raise Misconfigured("paid_include takes what include takes. For one view say paid('...')(view).")
+    named = urls if _is_named(urls) else include(urls, namespace)
+    return _all_guarded(_patterns(named[0]), offer(sells, **limits)), named[1], named[2]
 
 
 def guarded(view: View, sold: Offer) -> View:
     """The view behind its price. Raises `Misconfigured`."""
-    if hasattr(view, "_ninja_operation"):
-        raise Misconfigured("django-ninja runs this operation without its price: put @api.get above @paid.")
+    if isclass(view):
+        raise Misconfigured('On a class say @method_decorator(paid(...), name="dispatch").')
+    if not callable(view):
+        raise Misconfigured("paid(...) goes on a view. For what include gives say paid_include(...).")
+    if getattr(view, "__name__", "") == "as_view":
+        raise Misconfigured("as_view is to be called: paid(...)(View.as_view()).")
+    if any(hasattr(one, "_ninja_operation") for one in walk(view)):
+        raise Misconfigured(
+            "django-ninja runs this operation without its price: put @api.get above @paid. For a whole "
+            "router say add_decorator(paid(...), mode='view')."
+        )
+    if has_login(view):
+        raise Misconfigured(LOGIN_BELOW.format(name=getattr(view, "__name__", view)))
     if isasyncgenfunction(view):
         raise Misconfigured("An async generator cannot be sold: answer with a StreamingHttpResponse of it.")
     guard = (_awaiting if iscoroutinefunction(view) else _blocking)(view, sold)
@@ -80,36 +101,56 @@ def _blocking(view: View, sold: Offer) -> View:
         if _on_a_loop():
             # An async view behind a plain function, as classes have them.
             return _awaited(view, sold, args, kwargs)
-        stopped = enter(request_in(args, kwargs), sold)
-        return view(*args, **kwargs) if stopped is None else stopped
+        request = request_in(args, kwargs)
+        stopped = enter(request, sold)
+        return _forbid_storing(request, view(*args, **kwargs)) if stopped is None else stopped
 
     return guard
 
 
 async def _awaited(view: View, sold: Offer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    stopped = await aenter(request_in(args, kwargs), sold)
+    request = request_in(args, kwargs)
+    stopped = await aenter(request, sold)
     if stopped is not None:
         return stopped
     answer = view(*args, **kwargs)
-    return await answer if isawaitable(answer) else answer
+    return _forbid_storing(request, await answer if isawaitable(answer) else answer)
+
+
+def _forbid_storing(request: HttpRequest, answer: Any) -> Any:
+    """Mark what a view answers, so that a cache above its price leaves it alone."""
+    vars(request)["_cache_update_cache"] = False  # what Django's own cache looks at
+    if isinstance(answer, HttpResponseBase):
+        mark_private(answer)
+    return answer
 
 
 def enter(request: HttpRequest, sold: Offer) -> HttpResponse | None:
     """Open the gate; if it stays shut, an answer to stop with, which nobody sees."""
+    gate = gate_of(request, sold)
     try:
-        request.payment = gate_of(request, sold).open(sold)  # type: ignore[attr-defined]
+        payment = gate.open(sold)
     except PaymentStop as stop:
-        return HttpResponse(status=stop.status)
+        return _stop(stop)
+    gate.let_in(request)
+    request.payment = payment  # type: ignore[attr-defined]
     return None
 
 
 async def aenter(request: HttpRequest, sold: Offer) -> HttpResponse | None:
     """`enter`, awaiting."""
+    gate = gate_of(request, sold)
     try:
-        request.payment = await gate_of(request, sold).aopen(sold)  # type: ignore[attr-defined]
+        payment = await gate.aopen(sold)
     except PaymentStop as stop:
-        return HttpResponse(status=stop.status)
+        return _stop(stop)
+    gate.let_in(request)
+    request.payment = payment  # type: ignore[attr-defined]
     return None
+
+
+def _stop(stop: PaymentStop) -> HttpResponse:
+    return HttpResponse(status=stop.status, headers=dict([NO_STORE]))
 
 
 def _on_a_loop() -> bool:
@@ -118,6 +159,46 @@ def _on_a_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+# What stands where, seen without running it
+
+
+LOGIN_BELOW = (
+    "A login stands below the price of {name!r}: a payer who is not logged in would pay for a redirect. "
+    "Put the login above @paid."
+)
+
+
+def is_price(one: Any) -> bool:
+    """Whether this is a view behind its price, or what puts a price on a view."""
+    return isinstance(one, FunctionType) and one.__dict__.get(GUARD) is one
+
+
+def find_offers(view: object) -> tuple[Offer, ...]:
+    """The offers on a function, however it is wrapped; the outermost first."""
+    found: dict[Offer, None] = {vars(one)[OFFER]: None for one in walk(view) if is_price(one)}
+    return tuple(found)
+
+
+def has_login(view: object) -> bool:
+    """Whether a decorator of Django's that redirects to a login is on this."""
+    return any(made_in(one) == LOGINS for one in walk(view))
+
+
+def made_in(view: Any) -> str:
+    """The module whose code this is, whatever it wraps."""
+    return str(view.__globals__.get("__name__", "")) if isinstance(view, FunctionType) else ""
+
+
+def _check_key(sells: object, message: str) -> None:
+    if not isinstance(sells, str):
+        raise Misconfigured(message)
+
+
+def _is_named(urls: Any) -> bool:
+    parts: Any = urls
+    return isinstance(urls, tuple) and len(parts) == 3
 
 
 def _patterns(urls: Any) -> Sequence[URLPattern | URLResolver]:

@@ -1,8 +1,6 @@
 """One transaction from a state document back into the books, if it fits there. Pure."""
 
-import base64
 import heapq
-import json
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -11,7 +9,7 @@ from faregate.emulator.catalog import Listing, Published
 from faregate.emulator.document import broken
 from faregate.emulator.documentparts import TransactionState
 from faregate.emulator.payments import Payment
-from faregate.emulator.proofs import BadProof, payment_in
+from faregate.emulator.proofs import BadProof, read_payment
 from faregate.emulator.state import PENDING, PayerRecord, Sale, Settled, TransactionRecord
 
 
@@ -57,7 +55,8 @@ def _payer(state: TransactionState, payers: Mapping[str, PayerRecord], place: st
 
 def _sale(books: Books, state: TransactionState, place: str) -> Sale:
     listing, revision = known(books, state.request.revision_id, f"{place}.request.revision_id")
-    return Sale(state.request, listing, revision, books.terms(listing, revision))
+    sold = books.catalog.version(listing.plan.key, state.history[0].at) or listing
+    return Sale(state.request, sold, revision, books.terms(listing, revision))
 
 
 def known(books: Books, revision_id: str, place: str) -> tuple[Listing, Published]:
@@ -70,8 +69,8 @@ def known(books: Books, revision_id: str, place: str) -> tuple[Listing, Publishe
 
 def _payment(state: TransactionState, place: str) -> Payment:
     try:
-        return payment_in(json.loads(base64.b64decode(state.proof, validate=True)))
-    except (ValueError, TypeError, AttributeError, RecursionError, BadProof) as error:
+        return read_payment(state.proof)
+    except BadProof as error:
         raise broken(f"{place}.proof", f"this is not base64 of an x402 payload: {error}") from None
 
 

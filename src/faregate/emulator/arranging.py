@@ -1,6 +1,6 @@
 """The side of `Emulator` that arranges things: what the seller sells, how payments end, who has how much."""
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -51,18 +51,37 @@ class Arranging(Rewinding):
         """The seller's require-payment setting: False makes the resource free."""
         self._edit(key, lambda listing: replace(listing, require_payment=required))
 
+    def edit_resource(
+        self,
+        key: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        image_url: str | None = None,
+    ) -> None:
+        """The seller edits how the resource is shown; None leaves a field as it is.
+
+        `Misconfigured` if there is no such resource, or if a field breaks a rule; nothing has changed then.
+        """
+        asked = {"name": name, "description": description, "image_url": image_url}
+        update = {field: value for field, value in asked.items() if value is not None}
+        with self._changing(key) as found:
+            plans = [books.catalog.listings[key].plan.shown_as(**update) for books in found]
+            for books, plan in zip(found, plans, strict=True):
+                books.catalog.edit(key, books.timeline.edit(), partial(replace, plan=plan))
+
     def archive(self, key: str) -> None:
         """The seller archives the resource; access to it is 422 from now on."""
         with self._changing(key) as found:
             for books in found:
-                moment = books.timeline.stamp()
+                moment = books.timeline.edit()
                 books.catalog.edit(key, moment, partial(replace, archived_at=moment))
 
     def publish(self, key: str, revision: Revision) -> None:
         """A new active revision in both environments; the one before can no longer be bought."""
         with self._changing(key) as found:
             for books in found:
-                books.catalog.publish(key, revision, books.timeline.stamp())
+                books.catalog.publish(key, revision, books.timeline.edit())
 
     def balance(
         self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
@@ -104,10 +123,10 @@ class Arranging(Rewinding):
     def _edit(self, key: str, change: Callable[[Listing], Listing]) -> None:
         with self._changing(key) as found:
             for books in found:
-                books.catalog.edit(key, books.timeline.stamp(), change)
+                books.catalog.edit(key, books.timeline.edit(), change)
 
     @contextmanager
-    def _changing(self, key: str) -> Generator[Iterable[Books]]:
+    def _changing(self, key: str) -> Generator[Sequence[Books]]:
         """The environments that have this resource, under the lock; `Misconfigured` if none has."""
         with self._lock:
             found = [books for books in self._service.books.values() if key in books.catalog.listings]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from faregate.emulator.catalog import Catalog, Listing, Published
 from faregate.emulator.goods import Settlement
 from faregate.emulator.holds import Holds
-from faregate.emulator.identifiers import Ids
+from faregate.emulator.identifiers import Challenges, Ids
 from faregate.emulator.payments import Payment, Payments, Terms
 from faregate.emulator.register import Register
 from faregate.emulator.state import FINAL, ExecutionRecord, PayerRecord, Sale, TransactionRecord
@@ -31,6 +31,8 @@ class Books:
     catalog: Catalog
     timeline: Timeline
     ids: Ids
+    challenge: Challenges
+    """Gives a fresh challenge for instructions."""
     payments: Payments
     expose_execution_id: bool = False
     settlement: Settlement | None = None
@@ -50,12 +52,17 @@ class Books:
     _uses: dict[tuple[str, str, str], TransactionRecord] = field(
         default_factory=dict[tuple[str, str, str], TransactionRecord]
     )
+    _proofs: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
 
     def terms(self, listing: Listing, revision: Published) -> Terms:
         """What has to be paid for this revision of the resource."""
         return _terms(
             revision.token, revision.rules.amount, self.seller.pay_to, listing.plan.max_timeout_seconds
         )
+
+    def user_of_proof(self, proof: str) -> TransactionRecord | None:
+        """The transaction that was authorized with this very `PAYMENT-SIGNATURE` header."""
+        return self._proofs.get(proof)
 
     def user_of(self, sale: Sale, payment: Payment) -> TransactionRecord | None:
         """The transaction that already took this authorization's nonce."""
@@ -93,6 +100,7 @@ class Books:
         record.registers = (self.register, record.payer.transactions)
         self.transactions[record.id] = record
         self._uses[_use(record.sale.terms.token, record.payment)] = record
+        self._proofs[record.payment.header] = record
         if record.payer.id not in self._payers_by_id:
             self._observe(record.payer)
         if record.status not in FINAL:

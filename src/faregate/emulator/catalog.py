@@ -4,7 +4,8 @@ Test and live have different resource, revision and price ids; the integration k
 key (`rvk_`) are the same in both.
 """
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -51,19 +52,47 @@ class Listing:
 
 @dataclass(slots=True)
 class Catalog:
-    """The resources of one environment by integration key, in the order they were set up."""
+    """The resources of one environment by integration key, in the order they were set up.
+
+    Every state that a resource was in is kept, so that a list can show any past moment.
+    """
 
     environment: Environment
     listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
     _by_revision: dict[str, str] = field(default_factory=dict[str, str])
+    _versions: dict[str, list[Listing]] = field(default_factory=dict[str, list[Listing]])
 
     def put(self, listing: Listing) -> None:
+        """Adds a resource, or replaces its present state by one that no list can tell from it."""
         self.listings[listing.plan.key] = listing
+        self._versions.setdefault(listing.plan.key, [listing])[-1] = listing
         self._by_revision.update({revision.id: listing.plan.key for revision in listing.revisions})
 
     def edit(self, key: str, moment: datetime, change: Callable[[Listing], Listing]) -> None:
         """The seller changes a setting of the resource `key`; `KeyError` if it is not here."""
-        self.put(replace(change(self.listings[key]), updated_at=moment))
+        changed = replace(change(self.listings[key]), updated_at=moment)
+        self._versions[key].append(changed)
+        self.put(changed)
+
+    def recall(self, versions: Sequence[Listing]) -> None:
+        """Puts back a resource with every state that it was in, oldest first."""
+        self._versions[versions[-1].plan.key] = list(versions)
+        self.put(versions[-1])
+
+    def versions(self, key: str) -> tuple[Listing, ...]:
+        """Every state of the resource `key`, each from its `updated_at` on; the last is the present one."""
+        return tuple(self._versions[key])
+
+    def version(self, key: str, moment: datetime) -> Listing | None:
+        """The resource `key` as it was at this moment; None if it did not exist yet."""
+        known = self._versions[key]
+        number = bisect_right(known, moment, key=lambda one: one.updated_at)
+        return known[number - 1] if number else None
+
+    def at(self, moment: datetime) -> Iterator[Listing]:
+        """Every resource that existed at this moment, as it was then."""
+        found = (self.version(key, moment) for key in self.listings)
+        return (listing for listing in found if listing is not None)
 
     def publish(self, key: str, rules: Revision, moment: datetime) -> Published:
         """A new active revision of the resource `key`."""

@@ -1,12 +1,19 @@
 """A payment against the terms it should meet: everything that needs no ledger and no signature. Pure."""
 
+import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, cast
 
+from faregate.emulator.instructions import CHALLENGE
 from faregate.emulator.payments import SCHEME, Payment, Terms
 
 LEAD_SECONDS: Final = 6
 """An authorization must still be valid for this long, so that it can be settled."""
+_UNCHALLENGED: Final = (
+    f"accepted.extra.{CHALLENGE} must be that of the instructions: send `accepted` unchanged"
+)
+_CHALLENGE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def fault_of(payment: Payment, terms: Terms, now: datetime) -> str | None:
@@ -27,7 +34,14 @@ def _accepted_fault(payment: Payment, terms: Terms) -> str | None:
         found = accepted.get(name)
         if not isinstance(found, str) or found.lower() != value.lower():
             return f"accepted.{name} must be {value}"
-    return None
+    return None if _has_challenge(accepted) else _UNCHALLENGED
+
+
+def _has_challenge(accepted: Mapping[str, Any]) -> bool:
+    """Whether the payer echoed a challenge. Without one anybody can rebuild its header once it is settled."""
+    extra: Any = accepted.get("extra")
+    value = cast("dict[str, Any]", extra).get(CHALLENGE) if isinstance(extra, dict) else None
+    return isinstance(value, str) and _CHALLENGE.fullmatch(value) is not None
 
 
 def _authorization_fault(payment: Payment, terms: Terms, now: datetime) -> str | None:

@@ -25,7 +25,7 @@ def complete(books: Books, call: Call) -> Response:
     payment = _payment(call)
     request = call.body_as(complete_request)
     record = known_transaction(books, call.identifier)
-    if record.payment != payment:
+    if record.payment.header != payment.header:
         raise invalid("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
     if record.sale.revision.id != request.revision_id:
         raise Refusal(409, "revision_mismatch", "the transaction was authorized for another revision")

@@ -13,7 +13,7 @@ from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import ClockState, WorldClock
 from faregate.emulator.faults.rules import Faults, FaultsState
 from faregate.emulator.goods import Settlement
-from faregate.emulator.identifiers import Ids, RewindableIds
+from faregate.emulator.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
 from faregate.emulator.ledger import Balance, SimulatedLedger, Use
 from faregate.emulator.payments import Payments
 from faregate.emulator.state import PayerRecord, Settled, Status, TransactionRecord
@@ -40,9 +40,12 @@ class TransactionCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BooksCopy:
-    """`executions` are the id, the revision's id and the metadata of each; `due` is by transaction."""
+    """`listings` are every version of each resource; `due` is by transaction.
 
-    listings: tuple[Listing, ...]
+    `executions` are the id, the revision's id and the metadata of each.
+    """
+
+    listings: tuple[tuple[Listing, ...], ...]
     settlement: Settlement | None
     payer_settlements: dict[str, Settlement]
     payers: tuple[PayerRecord, ...]
@@ -53,12 +56,13 @@ class BooksCopy:
 
 @dataclass(frozen=True, slots=True)
 class WorldCopy:
-    """`ids` and `ledger` are None for those that have no state that can be known."""
+    """`ids`, `challenges` and `ledger` are None for those that have no state that can be known."""
 
     seller: Seller
     clock: ClockState
     timeline: tuple[datetime, datetime]
     ids: int | None
+    challenges: int | None
     faults: FaultsState
     ledger: tuple[dict[Balance, int], dict[Use, str]] | None
     test: BooksCopy
@@ -66,7 +70,12 @@ class WorldCopy:
 
 
 def copied(
-    books: Mapping[Environment, Books], clock: WorldClock, ids: Ids, payments: Payments, faults: Faults
+    books: Mapping[Environment, Books],
+    clock: WorldClock,
+    ids: Ids,
+    challenges: Challenges,
+    payments: Payments,
+    faults: Faults,
 ) -> WorldCopy:
     """Nothing in it changes any more."""
     return WorldCopy(
@@ -74,6 +83,7 @@ def copied(
         clock=_clock(clock),
         timeline=books["test"].timeline.state(),
         ids=ids.state() if isinstance(ids, RewindableIds) else None,
+        challenges=challenges.state() if isinstance(challenges, SeededChallenges) else None,
         faults=FaultsState.model_validate(faults.state()),
         ledger=payments.state() if isinstance(payments, SimulatedLedger) else None,
         test=_books(books["test"]),
@@ -89,7 +99,7 @@ def _clock(clock: WorldClock) -> ClockState:
 
 def _books(books: Books) -> BooksCopy:
     return BooksCopy(
-        listings=tuple(books.catalog.listings.values()),
+        listings=tuple(books.catalog.versions(key) for key in books.catalog.listings),
         settlement=books.settlement,
         payer_settlements=dict(books.payer_settlements),
         payers=tuple(books.observed),

@@ -1,7 +1,6 @@
 """The diary: every call to the service, written down on receipt, before it is answered."""
 
 import base64
-import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Final, cast
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.facts import Facts, facts_of
 from faregate.emulator.service import Service
+from faregate.instructions import parse_json
 from faregate.merchant.types import Environment
 from faregate.model import Response, WireRequest, header_values
 
@@ -149,7 +149,7 @@ class Diary:
 def decoded(values: list[str]) -> dict[str, Any] | None:
     """What the only value of a payment header says: base64 of a JSON object, else None."""
     try:
-        found = json.loads(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
+        found = parse_json(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None

@@ -59,13 +59,17 @@ class LedgerState(Part):
 
 
 class StateDocument(Part):
-    """One world. Without a clock, time goes on as it is; `ids` is how many a source with a seed has given."""
+    """One world. Without a clock, time goes on as it is.
+
+    `ids` and `challenges` are how many of them a source with a seed has given.
+    """
 
     version: Literal[1]
     seller: Seller | None = None
     clock: ClockState | None = None
     timeline: TimelineState | None = None
     ids: Count | None = None
+    challenges: Count | None = None
     faults: FaultsState | None = None
     ledger: LedgerState = LedgerState()
     test: BooksState = BooksState()

@@ -1,17 +1,24 @@
 """The parts of the state document: what happened to one resource, payer, transaction, balance. Pure."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
 from faregate.emulator.clock import END
-from faregate.emulator.goods import Part, Revision, Settlement
+from faregate.emulator.goods import Appearance, Part, Revision, Settlement
 from faregate.emulator.state import Status
 from faregate.merchant.answers import ReceiptDocument
 from faregate.merchant.requests import AccessRequest, CompleteRequest, ResourceExecutionMetadata
 from faregate.merchant.types import (
-    AtomicAmount,
     Environment,
     EvmAddress,
     IntegrationKey,
@@ -27,6 +34,31 @@ from faregate.merchant.types import (
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 Nonce = Annotated[str, Field(strict=True, pattern=r"^0x[0-9a-f]{64}\z")]
+_UNITS = re.compile(r"0|[1-9][0-9]{0,77}", re.ASCII)
+
+
+def _read_units(value: object) -> object:
+    if isinstance(value, str):
+        if not _UNITS.fullmatch(value):
+            raise ValueError("a balance is a decimal string of up to 78 digits without leading zeros")
+        return int(value)
+    return value
+
+
+def _check_units(value: int) -> int:
+    if not 0 <= value < 1 << 256:
+        raise ValueError("a balance fits 256 bits")
+    return value
+
+
+Units = Annotated[
+    int,
+    BeforeValidator(_read_units),
+    Field(strict=True),
+    AfterValidator(_check_units),
+    PlainSerializer(str, return_type=str),
+]
+"""A balance: an amount has 30 digits at most, but what an address was paid adds up. As large as a token's."""
 Base64 = Annotated[str, Field(strict=True, max_length=1_000_000)]
 
 
@@ -43,8 +75,18 @@ def _utc(moment: datetime) -> datetime:
 Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 
 
+class ResourceVersion(Appearance):
+    """How a resource was shown from `updated_at` on."""
+
+    updated_at: Moment
+    archived_at: Moment | None = None
+
+
 class ResourceState(Part):
-    """A resource as the seller's edits left it. `revisions` are all of it; those published are added."""
+    """A resource as the seller's edits left it. `revisions` are all of it; those published are added.
+
+    `versions` is how lists have shown it, oldest first, up to the present; empty if it was not edited.
+    """
 
     key: IntegrationKey
     revisions: Annotated[tuple[Revision, ...], Field(min_length=1)]
@@ -52,6 +94,19 @@ class ResourceState(Part):
     updated_at: Moment
     archived_at: Moment | None = None
     settlement: Settlement | None = None
+    versions: tuple[ResourceVersion, ...] = ()
+
+    @model_validator(mode="after")
+    def _versions_that_can_be(self) -> Self:
+        moments = [one.updated_at for one in self.versions]
+        if moments != sorted(moments):
+            raise ValueError("versions go from earlier to later")
+        if self.versions and (moments[-1], self.versions[-1].archived_at) != (
+            self.updated_at,
+            self.archived_at,
+        ):
+            raise ValueError("the last version is the present one")
+        return self
 
 
 class PayerState(Part):
@@ -77,7 +132,7 @@ class Step(Part):
 
 
 class TransactionState(Part):
-    """One transaction. `payer` is a payer's id; `proof` is base64 of the x402 payload, signature and all.
+    """One transaction. `payer` is a payer's id; `proof` is the `PAYMENT-SIGNATURE` header as it was sent.
 
     `plan` is how its payment ends, and `due` when, if it is by the clock.
     """
@@ -120,7 +175,7 @@ class Balance(Part):
     environment: Environment
     asset: SettlementAsset
     address: EvmAddress
-    balance: AtomicAmount
+    balance: Units
 
 
 class Use(Part):

@@ -21,6 +21,11 @@ class ManualClock(WorldClock):
         super().__init__(system_clock, frozen_at=start)
 
 
+def random_challenge() -> str:
+    """A challenge of 256 random bits."""
+    return secrets.token_hex(32)
+
+
 def random_id(prefix: str, moment: datetime, /) -> str:
     """A new UUIDv7-shaped id: the milliseconds, then 74 random bits."""
     return shaped_id(prefix, moment, secrets.randbits(74))

@@ -9,11 +9,11 @@ from faregate.emulator.arranging import Arranging
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.diary import Diary, RecordedCall
-from faregate.emulator.edge import random_id, system_clock
+from faregate.emulator.edge import random_challenge, random_id, system_clock
 from faregate.emulator.faults import CLEAN, Faults
 from faregate.emulator.faults.acting import deliver_with
 from faregate.emulator.funding import funded_ledger
-from faregate.emulator.identifiers import Ids, RewindableIds, SeededIds
+from faregate.emulator.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.payments import Payments
 from faregate.emulator.restoring import refill
@@ -32,7 +32,8 @@ T = TypeVar("T")
 class Emulator(Arranging):
     """The merchant service in this process: one world. Every mount of one emulator shows the same state.
 
-    `seed` makes the ids of one story always the same; otherwise they are from `ids`, or by chance.
+    `seed` makes the ids and challenges of one story always the same; otherwise they are from `ids` or by
+    chance.
     `payments` replaces the simulated ledger; `expose_execution_id` adds `resource_execution_id` to a free
     access; without `allow_live` live keys are 401. `mode` is the way of going wrong it begins with.
     """
@@ -61,16 +62,18 @@ class Emulator(Arranging):
         )
         self.faults = Faults(mode)
         source = _ids_of(ids, seed)
+        challenges = SeededChallenges(source.seed) if isinstance(source, CountedIds) else random_challenge
         service = partial(
             Service,
             self.world,
             clock=self.clock,
             ids=source,
+            challenge=challenges,
             payments=self.payments,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
         )
-        super().__init__(source, service)
+        super().__init__(source, challenges, service)
 
     def like(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> "Emulator":
         """A new world with the same settings for the keys of this name; time, ids and ledger are its own.

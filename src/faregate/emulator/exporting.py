@@ -1,7 +1,5 @@
 """From the copy of a world to its state document, as text. Pure; `restoring.py` is the way back."""
 
-import base64
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
@@ -14,6 +12,7 @@ from faregate.emulator.documentparts import (
     ExecutionState,
     PayerState,
     ResourceState,
+    ResourceVersion,
     SettledState,
     Step,
     TransactionState,
@@ -38,6 +37,7 @@ def surroundings(copy: WorldCopy) -> StateDocument:
         clock=copy.clock,
         faults=copy.faults,
         ids=copy.ids,
+        challenges=copy.challenges,
         ledger=LedgerState() if copy.ledger is None else _ledger(*copy.ledger),
     )
 
@@ -102,7 +102,8 @@ def _books(copy: BooksCopy) -> Iterator[str]:
     yield "]}"
 
 
-def _resource(listing: Listing) -> ResourceState:
+def _resource(versions: tuple[Listing, ...]) -> ResourceState:
+    listing = versions[-1]
     return ResourceState(
         key=listing.plan.key,
         revisions=tuple(revision.rules for revision in listing.revisions),
@@ -110,6 +111,13 @@ def _resource(listing: Listing) -> ResourceState:
         updated_at=listing.updated_at,
         archived_at=listing.archived_at,
         settlement=listing.settlement,
+        versions=tuple(map(_version, versions)) if len(versions) > 1 else (),
+    )
+
+
+def _version(listing: Listing) -> ResourceVersion:
+    return ResourceVersion(
+        **dict(listing.plan.appearance), updated_at=listing.updated_at, archived_at=listing.archived_at
     )
 
 
@@ -121,7 +129,7 @@ def _transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> Transact
         payment_request_id=record.payment_request_id,
         payer=record.payer.id,
         request=record.sale.request,
-        proof=base64.b64encode(json.dumps(record.payment.proof).encode()).decode("ascii"),
+        proof=record.payment.header,
         history=tuple(Step.model_construct(at=at, status=status) for at, status in copy.history),
         accepted=copy.accepted,
         submitted_at=copy.submitted_at,

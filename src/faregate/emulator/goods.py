@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic import StringConstraints as Text
 
+from faregate.errors import Misconfigured
 from faregate.merchant.types import (
     AtomicAmount,
     Description,
@@ -84,14 +85,19 @@ class Revision(Part):
         return self
 
 
-class Resource(Part):
+class Appearance(Part):
+    """How a resource is shown in lists and contracts."""
+
+    name: Label
+    description: Description = ""
+    image_url: Label | None = None
+
+
+class Resource(Appearance):
     """What is sold, under one integration key. Revisions are numbered from 1; the last one is active."""
 
     key: IntegrationKey
-    name: Label
     revisions: Annotated[tuple[Revision, ...], Field(min_length=1)]
-    description: Description = ""
-    image_url: Label | None = None
     environments: Annotated[tuple[Environment, ...], Field(min_length=1)] = ("test", "live")
     show_key: bool = True
     """False: the service has no integration key and no revision key for it."""
@@ -100,6 +106,19 @@ class Resource(Part):
     max_timeout_seconds: Annotated[int, Field(strict=True, ge=1)] = 60
     settlement: Settlement | None = None
     created_at: AwareDatetime = BEGINNING
+
+    @property
+    def appearance(self) -> Appearance:
+        return Appearance(name=self.name, description=self.description, image_url=self.image_url)
+
+    def shown_as(self, **update: str | None) -> Self:
+        """The same resource with these fields in its appearance. `Misconfigured` if one breaks a rule."""
+        try:
+            appearance = Appearance.model_validate({**dict(self.appearance), **update})
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            raise Misconfigured(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+        return self.model_copy(update=dict(appearance))
 
 
 def no_doubles(what: str, names: list[str]) -> None:

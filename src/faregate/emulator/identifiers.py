@@ -1,4 +1,4 @@
-"""Public ids, `<prefix>_<32 hex>` with the shape of a UUIDv7 (spec: Identifier format). Pure."""
+"""Ids, `<prefix>_<32 hex>` with the shape of a UUIDv7 (spec: Identifier format), and challenges. Pure."""
 
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -13,6 +13,12 @@ class Ids(Protocol):
     """The id source: a new id of this prefix, made at this moment."""
 
     def __call__(self, prefix: str, moment: datetime, /) -> str: ...
+
+
+class Challenges(Protocol):
+    """The source of challenges for instructions: a fresh one, 64 hex digits, with every call."""
+
+    def __call__(self) -> str: ...
 
 
 @runtime_checkable
@@ -40,6 +46,8 @@ def derived_id(prefix: str, moment: datetime, *parts: str) -> str:
 
 class CountedIds:
     """An id source that counts: the same story gives the same ids."""
+
+    seed = ""
 
     def __init__(self) -> None:
         self._count = 0
@@ -74,14 +82,34 @@ class SeededIds(CountedIds):
 
     def __init__(self, seed: int | str) -> None:
         super().__init__()
-        self._seed = str(seed)
+        self.seed = str(seed)
 
     def like(self, name: str) -> "SeededIds":
         """The source of another world: other ids, and always the same for its name."""
-        return SeededIds(f"{self._seed}/{name}")
+        return SeededIds(f"{self.seed}/{name}")
 
     def _entropy(self, prefix: str) -> int:
-        return _entropy_of(self._seed, str(self._count), prefix)
+        return _entropy_of(self.seed, str(self._count), prefix)
+
+
+class SeededChallenges:
+    """A source of challenges that the same seed repeats. It counts for itself: a 402 moves no ids."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._count = 0
+
+    def __call__(self) -> str:
+        self._count += 1
+        return sha256("\0".join((self._seed, str(self._count), "challenge")).encode()).hexdigest()
+
+    def state(self) -> int:
+        """How many challenges it has given."""
+        return self._count
+
+    def restore(self, state: int) -> None:
+        """The challenges after this many come again."""
+        self._count = state
 
 
 def _entropy_of(*parts: str) -> int:

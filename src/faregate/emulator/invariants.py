@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from faregate.emulator.diary import Diary, RecordedCall
-from faregate.emulator.proofs import BadProof, read_payment
 from faregate.emulator.service import Service
 from faregate.emulator.state import FINAL, TransactionRecord
-from faregate.emulator.tokens import TOKENS
 from faregate.model import Headers
 
 
@@ -116,13 +114,5 @@ def _records(service: Service) -> Iterator[TransactionRecord]:
 
 def paid_by(service: Service, proof: str) -> TransactionRecord | None:
     """The transaction that this proof authorized."""
-    try:
-        payment = read_payment(proof)
-    except BadProof:
-        return None
-    for books in service.books.values():
-        for token in TOKENS.values():
-            record = books.user_of_token(token, payment)
-            if record is not None and record.payment == payment:
-                return record
-    return None
+    found = (books.user_of_proof(proof) for books in service.books.values())
+    return next((record for record in found if record is not None), None)

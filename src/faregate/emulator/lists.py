@@ -77,7 +77,7 @@ def list_payers(books: Books, call: Call) -> Response:
 def list_resources(books: Books, call: Call) -> Response:
     query = list_query(call, books.timeline, ("archived",))
     archived = flag("archived", query.filters.get("archived", "false"))
-    made = (listing for listing in books.catalog.listings.values() if listing.created_at <= query.as_of)
+    made = books.catalog.at(query.as_of)
     found = (listing for listing in made if listing.archived(query.as_of) == archived)
     oldest_first = sorted(found, key=lambda listing: listing.created_at)
     return _page(

@@ -4,6 +4,8 @@ The simulated ledger is one implementation; a real x402 facilitator can be anoth
 answer is a value; an exception means that nobody knows, and is treated so.
 """
 
+import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,8 +31,8 @@ class Terms:
 class Payment:
     """A payer's EIP-3009 authorization and its signature, hex in lower case.
 
-    Two are equal when authorization and signature are, however they were encoded; `proof` is the
-    whole decoded x402 payload.
+    `header` is the `PAYMENT-SIGNATURE` value that it was read from. One authorization can be written in many
+    headers, and only its payer knows the one that was sent: so two are equal when their headers are.
     """
 
     payer: str
@@ -40,7 +42,13 @@ class Payment:
     valid_before: int
     nonce: str
     signature: str
-    proof: Mapping[str, Any] = field(compare=False, repr=False)
+    header: str = field(repr=False)
+
+    @property
+    def proof(self) -> Mapping[str, Any]:
+        """The whole x402 `PaymentPayload`, decoded anew each time."""
+        found: Mapping[str, Any] = json.loads(base64.b64decode(self.header))
+        return found
 
     @property
     def accepted(self) -> Mapping[str, Any]:

@@ -4,13 +4,13 @@ Whatever the payer sends ends as a `Payment` or as a `BadProof` whose reason the
 """
 
 import base64
-import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
 from faregate.emulator.payments import X402_VERSION, Payment
+from faregate.instructions import parse_json
 
 MAX_PROOF: Final = 16 * 1024
 _REMEMBERED: Final = 256
@@ -29,11 +29,7 @@ class BadProof(Exception):
 @lru_cache(maxsize=_REMEMBERED)
 def read_payment(proof: str) -> Payment:
     """The payment in this header value, or `BadProof`."""
-    return payment_in(_decoded(proof))
-
-
-def payment_in(payload: Mapping[str, Any]) -> Payment:
-    """The payment in this x402 `PaymentPayload`, or `BadProof`."""
+    payload = _decoded(proof)
     version = payload.get("x402Version")
     if type(version) is not int or version != X402_VERSION:
         raise BadProof(f"x402Version must be {X402_VERSION}")
@@ -48,7 +44,7 @@ def payment_in(payload: Mapping[str, Any]) -> Payment:
         valid_before=_number(authorization, "validBefore"),
         nonce=_matching(authorization, "nonce", _NONCE, "32 bytes of hex"),
         signature=_matching(inner, "signature", _SIGNATURE, "hex"),
-        proof=payload,
+        header=proof,
     )
 
 
@@ -58,7 +54,7 @@ def _decoded(proof: str) -> Mapping[str, Any]:
     if not _BASE64.fullmatch(proof) or len(proof) % 4:
         raise BadProof("the payment proof is not standard, padded base64")
     try:
-        found = json.loads(base64.b64decode(proof).decode())
+        found = parse_json(base64.b64decode(proof))
     except (ValueError, RecursionError):
         raise BadProof("the payment proof is not base64 of JSON") from None
     if not isinstance(found, dict):

@@ -7,7 +7,7 @@ it are 422: a mistyped `page_size` should be heard of, not ignored.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from faregate.emulator.calls import Call
@@ -17,10 +17,18 @@ from faregate.emulator.timeline import Timeline
 DEFAULT_PAGE_SIZE: Final = 50
 MAX_PAGE_SIZE: Final = 100
 LIST_PARAMETERS: Final = ("as_of", "order", "page", "page_size")
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+LAST_PAGE: Final = 10**18
+"""Beyond every list: a later page is as empty as this one."""
+_NUMBER: Final = re.compile(r"[1-9][0-9]*", re.ASCII)
+_FRACTION: Final = r"(?:[.,]\d{1,30})?"
 _MOMENT: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:?\d\d)", re.ASCII
+    r"(?P<day>\d{4}-\d\d-\d\d|\d{8})[Tt _]"
+    rf"(?P<minute>\d\d(?::?\d\d)?)(?P<second>:?\d\d{_FRACTION})?"
+    rf"(?P<zone>[Zz]|[+-]\d\d(?::\d\d(?::\d\d{_FRACTION})?|\d\d(?:\d\d{_FRACTION})?)?)",
+    re.ASCII,
 )
+"""The date-times that `datetime.fromisoformat` of Python 3.11 takes, less week dates and odd separators."""
+_LEAP_SECOND: Final = re.compile(r":?60", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +76,24 @@ def flag(name: str, value: str) -> bool:
 
 def _number(name: str, text: str, most: int | None) -> int:
     bounds = "at least 1" if most is None else f"1 to {most}"
-    if not _NUMBER.fullmatch(text) or (most is not None and int(text) > most):
+    # Python does not read numbers of thousands of digits.
+    number = LAST_PAGE if len(text) > len(str(LAST_PAGE)) else text
+    if not _NUMBER.fullmatch(text) or (most is not None and int(number) > most):
         raise invalid(f"{name} must be an integer, {bounds}")
-    return int(text)
+    return int(number)
 
 
 def _moment(text: str) -> datetime:
-    """ISO 8601 with a zone. A `+` that was not percent-encoded arrives as a space, hence the hint."""
-    if not _MOMENT.fullmatch(text):
+    """ISO 8601 or RFC 3339 with a zone. A `+` that was not percent-encoded is a space, hence the hint."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
         raise invalid("as_of must be an ISO 8601 date-time with a timezone (send + as %2B)")
+    second = found["second"] or ""
+    leap = _LEAP_SECOND.match(second) is not None
     try:
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+        # RFC 3339 has leap seconds, Python has not: it is the end of the minute.
+        plain = f"{found['day']}T{found['minute']}{'' if leap else second}{found['zone'].upper()}"
+        moment = datetime.fromisoformat(plain).astimezone(UTC)
+        return moment + timedelta(minutes=1) if leap else moment
     except (ValueError, OverflowError):
         raise invalid("as_of is not a date-time") from None

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from faregate.emulator.adopting import adopt, known
 from faregate.emulator.books import Books
+from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.document import BooksState, LedgerState, StateDocument, broken
-from faregate.emulator.documentparts import ResourceState
+from faregate.emulator.documentparts import ResourceState, ResourceVersion
 from faregate.emulator.faults.rules import Faults
+from faregate.emulator.goods import Appearance
 from faregate.emulator.identifiers import Ids, RewindableIds
 from faregate.emulator.ledger import Balance, SimulatedLedger, Use
 from faregate.emulator.payments import Payments
@@ -116,12 +118,27 @@ def _edit(books: Books, state: ResourceState, place: str) -> None:
             )
     for rules in state.revisions[there:]:
         books.catalog.publish(state.key, rules, state.updated_at)
-    books.catalog.put(
-        replace(
-            books.catalog.listings[state.key],
-            require_payment=state.require_payment,
-            updated_at=state.updated_at,
-            archived_at=state.archived_at,
-            settlement=state.settlement,
-        )
+    present = replace(
+        books.catalog.listings[state.key],
+        require_payment=state.require_payment,
+        updated_at=state.updated_at,
+        archived_at=state.archived_at,
+        settlement=state.settlement,
+    )
+    if not state.versions:
+        unedited = state.updated_at <= listing.updated_at
+        books.catalog.recall([present] if unedited else [listing, present])
+        return
+    if state.versions[0].updated_at != listing.created_at:
+        raise broken(f"{place}.versions[0].updated_at", "the first version is that of the world's set-up")
+    books.catalog.recall([_as_shown(present, version) for version in state.versions])
+
+
+def _as_shown(listing: Listing, version: ResourceVersion) -> Listing:
+    appearance = version.model_dump(include=set(Appearance.model_fields))
+    return replace(
+        listing,
+        plan=listing.plan.shown_as(**appearance),
+        updated_at=version.updated_at,
+        archived_at=version.archived_at,
     )

@@ -9,7 +9,7 @@ from faregate.emulator.copying import WorldCopy, copied
 from faregate.emulator.document import StateDocument, read_document
 from faregate.emulator.exporting import exported, surroundings
 from faregate.emulator.faults.rules import Faults
-from faregate.emulator.identifiers import Ids
+from faregate.emulator.identifiers import Challenges, Ids, SeededChallenges
 from faregate.emulator.judging import Judging
 from faregate.emulator.payments import Payments
 from faregate.emulator.restoring import fill, surround
@@ -24,10 +24,11 @@ class Rewinding(Judging):
     payments: Payments
     faults: Faults
 
-    def __init__(self, ids: Ids, new_service: Callable[[], Service]) -> None:
+    def __init__(self, ids: Ids, challenges: Challenges, new_service: Callable[[], Service]) -> None:
         """Comes last: clock, payments and faults are there by then."""
         super().__init__()
         self._ids = ids
+        self._challenges = challenges
         self._new_service = new_service
         self._service = new_service()
         self._beginning = surroundings(self._copy(self._service))
@@ -87,7 +88,9 @@ class Rewinding(Judging):
         service = self._new_service()
         fill(service.books, document)
         surround(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
+        if document.challenges is not None and isinstance(self._challenges, SeededChallenges):
+            self._challenges.restore(document.challenges)
         self._service = service
 
     def _copy(self, service: Service) -> WorldCopy:
-        return copied(service.books, self.clock, self._ids, self.payments, self.faults)
+        return copied(service.books, self.clock, self._ids, self._challenges, self.payments, self.faults)

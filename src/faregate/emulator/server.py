@@ -94,6 +94,8 @@ def _server(emulator: Emulator | Worlds, control: bool, state: StateFile | None)
             serving,
             lifespan="on",
             ws="none",
+            # The control plane asks where a request comes from: the socket's peer, whatever a header says.
+            proxy_headers=False,
             timeout_graceful_shutdown=1,
             access_log=False,
             log_level="warning",

@@ -10,7 +10,7 @@ from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.catalog import build_catalog
 from faregate.emulator.goods import BEGINNING
-from faregate.emulator.identifiers import Ids, derived_id
+from faregate.emulator.identifiers import Challenges, Ids, derived_id
 from faregate.emulator.keys import demand, key_of
 from faregate.emulator.payers import settlements_of
 from faregate.emulator.payments import Payments
@@ -34,6 +34,7 @@ class Service:
         *,
         clock: Clock,
         ids: Ids,
+        challenge: Challenges,
         payments: Payments,
         expose_execution_id: bool,
         allow_live: bool,
@@ -50,6 +51,7 @@ class Service:
                 catalog=build_catalog(world, name),
                 timeline=timeline,
                 ids=ids,
+                challenge=challenge,
                 payments=payments,
                 expose_execution_id=expose_execution_id,
                 settlement=world.settlement,

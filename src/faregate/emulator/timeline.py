@@ -28,6 +28,14 @@ class Timeline:
         self._latest = max(self.now(), self._fence + _TICK)
         return self._latest
 
+    def edit(self) -> datetime:
+        """The moment of an edit by the seller: after all that was stamped so far.
+
+        So what was sold before the edit is told from what was sold after it by its moment alone.
+        """
+        self._latest = max(self.now(), self._fence + _TICK, self._latest + _TICK)
+        return self._latest
+
     def snapshot(self, as_of: datetime | None) -> datetime | None:
         """The moment a list shows, from now on unchangeable; None if it lies in the future."""
         now = self.now()

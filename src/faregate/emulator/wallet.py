@@ -66,7 +66,7 @@ class Wallet:
             valid_before=int(authorization["validBefore"]),
             nonce=authorization["nonce"],
             signature="",
-            proof={},
+            header="",
         )
         return sign(self._key, signable(payment, token))
 

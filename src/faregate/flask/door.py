@@ -8,8 +8,9 @@ else of a thrown-away answer does.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from faregate.errors import Misconfigured
 from faregate.model import Headers
-from faregate.wsgi import Environ, PaywallMiddleware, StartResponse, WSGIApp
+from faregate.wsgi import Environ, PaywallMiddleware, RequestGate, StartResponse, WSGIApp
 
 NAME = "faregate"
 """Of the door in `app.extensions`."""
@@ -20,13 +21,37 @@ _ALLOWED = "faregate.cors"
 class Door(PaywallMiddleware):
     """`faregate.wsgi.PaywallMiddleware` around `app.wsgi_app`."""
 
+    is_opaque = False  # the extension knows what the view of a request sells
+
     def __init__(self, app: WSGIApp, *arguments: Any, **named: Any) -> None:
         super().__init__(_noting(app), *arguments, **named)
+        self.stack_mistakes: tuple[str, ...] | None = None
+        self.find_sold: Callable[[Environ], str | None] | None = None
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if "HTTP_ORIGIN" in environ:
             start_response = _allowing(environ, start_response)
         return super().__call__(environ, start_response)
+
+    def check_unpaid(self, gate: RequestGate, asked: Environ, status: int) -> None:
+        """Withhold what middleware between the paywall and the app answers in place of a paid view."""
+        if gate.is_checked or not is_of_a_view(status) or asked["REQUEST_METHOD"] == "OPTIONS":
+            return
+        sold = None if self.find_sold is None else self.find_sold(asked)
+        if sold is not None:
+            gate.withhold(Misconfigured(describe_answer(sold)))
+
+
+def is_of_a_view(status: int) -> bool:
+    """Whether this may be what a view sells, or our own 402 out of a cache: no redirect, and no refusal."""
+    return status < 300 or status in (304, 402)
+
+
+def describe_answer(endpoint: str) -> str:
+    return (
+        f"{endpoint!r} was answered by something above its price, such as a cache: nobody has paid. "
+        "What answers in place of a view belongs below @paywall.require, or must redirect or refuse."
+    )
 
 
 def permission(headers: Iterable[tuple[str, str]], origin: str) -> Headers:

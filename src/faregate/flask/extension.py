@@ -1,14 +1,16 @@
 """`Faregate`, the extension: settings from the app's config, the door around `wsgi_app`, prices on views."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, Unpack, cast
 
-from flask import Blueprint, Flask
+from flask import Blueprint, Flask, current_app
 
 from faregate.errors import Misconfigured
 from faregate.flask.commands import commands
 from faregate.flask.door import NAME, Door
-from faregate.flask.views import exempted, guarded, not_bypassed, selling
+from faregate.flask.stack import find_sold, list_stack_mistakes
+from faregate.flask.views import check_request, check_response, exempted, guarded, selling
 from faregate.paywall import Limits, Paywall, offer
 from faregate.settings import KINDS, configured
 
@@ -30,6 +32,7 @@ class Faregate:
 
     def init_app(self, app: Flask, paywall: Paywall | None = None) -> None:
         """Put the paywall around the app. A ready `paywall` is taken as it is. Raises `Misconfigured`."""
+        _check(app, Flask, f"Faregate goes around a Flask app, not around {app!r}.")
         if NAME in app.extensions:
             raise Misconfigured(
                 "This app has its paywall already: call init_app once, or Faregate(app) alone."
@@ -43,7 +46,10 @@ class Faregate:
         ready = paywall or Paywall(journal=journal, on_event=on_event, **arguments)
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
         door = Door(app.wsgi_app, ready, offers=offers, refuse=refuse)
-        app.before_request(not_bypassed)
+        door.find_sold = partial(find_sold, app)
+        # The first function before the view, and the last one after it.
+        app.before_request_funcs.setdefault(None, [])[:0] = [_check_stack, check_request]
+        app.after_request_funcs.setdefault(None, []).insert(0, check_response)
         # Added here, not as an entry point of the package: only apps that sell have the commands.
         app.cli.add_command(commands)
         app.extensions[NAME] = door
@@ -56,10 +62,11 @@ class Faregate:
         `@app.route`; on the methods of a `MethodView`; in the `decorators` of any class-based view. Raises
         `Misconfigured`, here or on the first call.
         """
+        _check(sells, str, "Say what is sold, with parentheses: @paywall.require('text_summary').")
         sold = offer(sells, **limits)
 
-        def decorate(view: View) -> View:
-            return cast(View, guarded(view, sold))
+        def decorate(view: Any = None) -> Any:  # None for a `before_request`, which is called with nothing
+            return guarded(view, sold)
 
         return decorate
 
@@ -69,11 +76,23 @@ class Faregate:
         It is a `before_request` of the group: those registered before it run before it, so put
         authentication first. A view inside may name the same offer again, not another.
         """
+        _check(group, (Blueprint, Flask), "Say what is sold: paywall.require_all(blueprint, 'text_summary').")
         group.before_request(selling(offer(sells, **limits)))
 
     def exempt(self, view: View) -> View:
         """Leave a view out of `require_all`: it is free."""
         return exempted(view)
+
+
+def _check_stack() -> None:
+    """A `before_request` that stops an app of which something is given away. Raises `Misconfigured`."""
+    for mistake in list_stack_mistakes(current_app):
+        raise Misconfigured(mistake)
+
+
+def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
+    if not isinstance(value, kinds):
+        raise Misconfigured(message)
 
 
 def _key(name: str) -> str:

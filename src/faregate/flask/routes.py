@@ -8,7 +8,8 @@ from werkzeug.routing import Rule
 
 from faregate.errors import Misconfigured
 from faregate.flask.door import NAME, Door
-from faregate.flask.views import OFFER, is_bypassed, is_exempt, misplaced, offer_of
+from faregate.flask.stack import list_stack_mistakes
+from faregate.flask.views import is_in, list_mistakes, list_offers, list_sold_groups
 from faregate.inventory import Inventory, Listed
 from faregate.inventory.taking import take_stock
 from faregate.model import Offer
@@ -18,8 +19,9 @@ def inventory_of(app: Flask) -> Inventory:
     """Every route of the app as paid, free or refused. Raises `Misconfigured` for one without a paywall."""
     faults: list[str] = []
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
-    faults.extend(_empty_groups(app))
-    return take_stock(rows, door_of(app).grounds, faults=faults)
+    door = door_of(app)
+    faults.extend((*_empty_groups(app), *list_stack_mistakes(app)))
+    return take_stock(rows, door.grounds, faults=faults)
 
 
 def door_of(app: Flask) -> Door:
@@ -32,13 +34,14 @@ def door_of(app: Flask) -> Door:
 
 def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[Listed]:
     """One row, or several where the methods of a class are sold differently."""
-    if is_bypassed(app.view_functions.get(rule.endpoint)):
-        faults.append(misplaced(rule.endpoint))
-        yield _row(rule, _methods(rule), None, closed=True)
+    methods = _methods(rule)
+    if mistakes := dict.fromkeys(one for method in methods for one in list_mistakes(app, rule, method)):
+        faults.extend(mistakes)
+        yield _row(rule, methods, None, closed=True)
         return
     groups: dict[tuple[Offer, ...], list[str]] = {}
-    for method in _methods(rule):
-        groups.setdefault(_sold(app, rule, method), []).append(method)
+    for method in methods:
+        groups.setdefault(list_offers(app, rule, method), []).append(method)
     for offers, methods in groups.items():
         row = _row(rule, methods, offers[0] if offers else None, closed=len(offers) > 1)
         if len(offers) > 1:
@@ -62,30 +65,8 @@ def _methods(rule: Rule) -> list[str]:
     return sorted(methods)
 
 
-def _sold(app: Flask, rule: Rule, method: str) -> tuple[Offer, ...]:
-    """What the view sells, and what its blueprints do."""
-    view = app.view_functions.get(rule.endpoint)
-    own = offer_of(view, method)
-    groups = (
-        () if is_exempt(view, method) else (sold for name, sold in _sold_groups(app) if _is_in(rule, name))
-    )
-    return tuple(dict.fromkeys((*(() if own is None else (own,)), *groups)))
-
-
-def _sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:
-    """The blueprints that are sold as a whole; None is the app itself."""
-    for name, hooks in app.before_request_funcs.items():
-        for hook in hooks:
-            if OFFER in getattr(hook, "__dict__", {}):
-                yield name, hook.__dict__[OFFER]
-
-
-def _is_in(rule: Rule, group: str | None) -> bool:
-    return group is None or rule.endpoint.startswith(f"{group}.")
-
-
 def _empty_groups(app: Flask) -> Iterator[str]:
     rules = list(app.url_map.iter_rules())
-    for name, sold in _sold_groups(app):
-        if not any(_is_in(rule, name) for rule in rules):
+    for name, sold in list_sold_groups(app):
+        if not any(is_in(rule, name) for rule in rules):
             yield f"Blueprint {name!r} sells {sold.sells!r}, and has no route."

@@ -1,33 +1,42 @@
-"""A price on a view: what runs before it, and how it is found again on whatever the router runs."""
+"""A price on a view, and what a request is checked for before its view runs and after it answered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from inspect import isclass
 from typing import Any, TypeVar, cast
 
-from flask import Response, current_app, request
-from flask.views import View as ClassView
+from flask import Flask, Response, current_app, request
 from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
+from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.errors import Misconfigured
-from faregate.flask.door import NAME
+from faregate.flask.door import NAME, describe_answer, is_of_a_view
+from faregate.flask.placement import (
+    EXEMPT,
+    GUARD,
+    OFFER,
+    Placement,
+    describe_bypass,
+    find_login,
+    find_offers,
+    inspect_view,
+    is_bypassed,
+    mark_sold,
+)
+from faregate.flask.sessions import defer_session_writes
 from faregate.gate import PaymentStop
 from faregate.model import Offer
 from faregate.payment import Payment
-from faregate.wsgi import open_gate
+from faregate.relay import NO_STORE
+from faregate.wsgi import find_gate, open_gate
 
 View = Callable[..., Any]
 V = TypeVar("V", bound=View)
 
-OFFER = "faregate_offer"
-"""On what asks for payment before it runs."""
-
-_PRICED = "faregate_priced"
-"""On what stands below its price, and must not be run by the router itself."""
-
-_EXEMPT = "faregate_exempt"
 _PAYMENT = "faregate.payment"
+_CACHING = "faregate_caching"
+"""On a response: what its view said about caching."""
 
 
 def _payment() -> Payment:
@@ -52,8 +61,12 @@ def enter(sold: Offer) -> Response | None:
     try:
         request.environ[_PAYMENT] = open_gate(request.environ, sold)
     except PaymentStop as stop:
-        return current_app.response_class(status=stop.status)
+        return _stop(stop.status)
     return None
+
+
+def _stop(status: int) -> Response:
+    return current_app.response_class(status=status, headers=[NO_STORE])
 
 
 def guarded(view: View, sold: Offer) -> View:
@@ -63,22 +76,40 @@ def guarded(view: View, sold: Offer) -> View:
             "@paywall.require goes on functions. For a class-based view put it on the methods, or say "
             "decorators = [paywall.require(...)]; for a blueprint call paywall.require_all(blueprint, ...)."
         )
-    if hasattr(view, _EXEMPT):
+    if hasattr(view, EXEMPT):
         raise Misconfigured("A view cannot be both sold and exempt. Keep one of the two.")
-    own = getattr(view, OFFER, None)
-    if own not in (None, sold):
-        raise Misconfigured(f"A view is sold as {own.sells!r} and as {sold.sells!r}. Keep one of the two.")
+    other = next((own for own in find_offers(view) if own != sold), None)
+    if other is not None:
+        raise Misconfigured(f"A view is sold as {other.sells!r} and as {sold.sells!r}. Keep one of the two.")
+    if (mistake := find_login(view)) is not None:
+        raise Misconfigured(mistake)
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
         stopped = enter(sold)
-        return current_app.ensure_sync(view)(*args, **kwargs) if stopped is None else stopped
+        if stopped is not None:
+            return stopped
+        return _forbid_storing(current_app.ensure_sync(view)(*args, **kwargs))
 
-    guard.__dict__.pop(_PRICED, None)
-    guard.__dict__[OFFER] = sold
-    if own is None:
-        getattr(view, "__dict__", {})[_PRICED] = True
+    mark_sold(view)
+    guard.__dict__ |= {OFFER: sold, GUARD: guard}
     return guard
+
+
+def _forbid_storing(answer: Any) -> Any:
+    """Mark what a view answers, so that a cache above its price leaves it alone."""
+    if isinstance(answer, BaseResponse):
+        answer.__dict__.setdefault(_CACHING, answer.headers.getlist("Cache-Control"))
+        answer.headers.setlist("Cache-Control", [NO_STORE[1]])
+    return answer
+
+
+def _allow_storing(response: Response) -> Response:
+    """Take the mark off again: what a cache outside may do is decided with the payment."""
+    said = response.__dict__.pop(_CACHING, None)
+    if said is not None and response.headers.getlist("Cache-Control") == [NO_STORE[1]]:
+        response.headers.setlist("Cache-Control", said)
+    return response
 
 
 def selling(sold: Offer) -> Callable[[], Response | None]:
@@ -86,7 +117,7 @@ def selling(sold: Offer) -> Callable[[], Response | None]:
 
     def sell() -> Response | None:
         rule = request.url_rule
-        if rule is None or _answered_by_flask(rule) or is_exempt(_view_of(rule), request.method):
+        if rule is None or _answered_by_flask(rule) or inspect_view(_view_of(rule), request.method).is_exempt:
             return None
         return enter(sold)
 
@@ -98,49 +129,82 @@ def exempted(view: V) -> V:
     """The view itself, marked."""
     if isclass(view):
         raise Misconfigured("Put @paywall.exempt on the methods of a class-based view, or in its decorators.")
-    if hasattr(view, OFFER):
+    if find_offers(view):
         raise Misconfigured("A view cannot be both sold and exempt. Keep one of the two.")
-    view.__dict__[_EXEMPT] = True
+    view.__dict__[EXEMPT] = True
     return view
 
 
-def not_bypassed() -> None:
-    """A `before_request` that stops what the router runs without the price that was put on it."""
+def check_request() -> Response | None:
+    """A `before_request` that stops what would be given away, and what is refused. Raises `Misconfigured`."""
+    defer_session_writes(current_app)
     rule = request.url_rule
-    if rule is not None and is_bypassed(_view_of(rule)):
-        raise Misconfigured(misplaced(rule.endpoint))
+    if rule is None:
+        return None
+    for mistake in list_mistakes(current_app, rule, request.method):
+        raise Misconfigured(mistake)
+    gate = find_gate(request.environ)
+    if gate is not None and gate.place.closed and not (gate.place.offer or _offers_of(rule)):
+        gate.refuse_closed()
+        return _stop(403)
+    return None
 
 
-def misplaced(endpoint: str) -> str:
-    return (
-        f"The price of {endpoint!r} is not on what the router runs: "
-        "put @app.route above @paywall.require. A function that is sold cannot be given away as well."
-    )
+def check_response(response: Response) -> Response:
+    """An `after_request` that withholds what came in a paid view's place. Raises `Misconfigured`."""
+    rule, gate = request.url_rule, find_gate(request.environ)
+    if gate is None:
+        return response
+    gate.is_checked = True
+    if gate.verdict is not None:
+        return response
+    if gate.payment is not None:
+        return _allow_storing(response)
+    if rule is None or request.method == "OPTIONS" or not is_of_a_view(response.status_code):
+        return response
+    if _offers_of(rule):
+        gate.withhold(Misconfigured(describe_answer(rule.endpoint)))
+    return response
 
 
-def is_bypassed(view: View | None) -> bool:
-    return hasattr(view, _PRICED)
+def _offers_of(rule: Rule) -> tuple[Offer, ...]:
+    return list_offers(current_app, rule, request.method)
 
 
-def is_exempt(view: View | None, method: str) -> bool:
-    return any(hasattr(one, _EXEMPT) for one in _what_runs(view, method))
+def list_mistakes(app: Flask, rule: Rule, method: str) -> Iterator[str]:
+    """What is wrong with where the price of a rule's view is."""
+    view = app.view_functions.get(rule.endpoint)
+    placement = inspect_view(view, method)
+    if is_bypassed(view):
+        yield describe_bypass(rule.endpoint)
+    yield from placement.mistakes
+    if placement.login_mistake is not None and _list_group_offers(app, rule, placement):
+        yield placement.login_mistake
 
 
-def offer_of(view: View | None, method: str) -> Offer | None:
-    """What a view sells to requests with this method, by a price of its own."""
-    offers = (getattr(one, OFFER, None) for one in _what_runs(view, method))
-    return next((sold for sold in offers if isinstance(sold, Offer)), None)
+def list_offers(app: Flask, rule: Rule, method: str) -> tuple[Offer, ...]:
+    """What the view of a rule sells, and what its blueprints do."""
+    placement = inspect_view(app.view_functions.get(rule.endpoint), method)
+    return tuple(dict.fromkeys((*placement.offers, *_list_group_offers(app, rule, placement))))
 
 
-def _what_runs(view: View | None, method: str) -> tuple[Any, ...]:
-    """The view; of a class-based one also what it calls for a method."""
-    kind = getattr(view, "view_class", None)
-    if not (isclass(kind) and issubclass(kind, ClassView)):
-        return (view,)
-    called = getattr(kind, method.lower(), None)
-    if called is None and method == "HEAD":
-        called = getattr(kind, "get", None)
-    return (view, kind.dispatch_request, called)
+def _list_group_offers(app: Flask, rule: Rule, placement: Placement) -> tuple[Offer, ...]:
+    if placement.is_exempt:
+        return ()
+    return tuple(sold for name, sold in list_sold_groups(app) if is_in(rule, name))
+
+
+def list_sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:
+    """The blueprints that are sold as a whole; None is the app itself."""
+    for name, hooks in app.before_request_funcs.items():
+        for hook in hooks:
+            if OFFER in getattr(hook, "__dict__", {}):
+                yield name, hook.__dict__[OFFER]
+
+
+def is_in(rule: Rule, group: str | None) -> bool:
+    """Whether a rule belongs to a blueprint, or one nested in it."""
+    return group is None or rule.endpoint.startswith(f"{group}.")
 
 
 def _view_of(rule: Rule) -> View | None:

@@ -48,11 +48,15 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All routes in the application's own order; the prefixes below which no route is; other mistakes."""
+    """All routes in the application's own order; the prefixes below which no route is; other faults.
+
+    `mistakes` are those that would give something away: an application that makes one does not start.
+    """
 
     routes: tuple[Listed, ...]
     unmatched: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -62,4 +66,4 @@ class Inventory:
     def complaints(self) -> tuple[str, ...]:
         """What is wrong with it, as sentences."""
         lone = (f"Nothing is below {name}: no route matches this prefix." for name in self.unmatched)
-        return (*lone, *self.faults)
+        return (*lone, *self.faults, *self.mistakes)

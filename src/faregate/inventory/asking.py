@@ -1,13 +1,35 @@
-"""What would keep an inventory from being sold: the journal and the service are asked. Blocking."""
+"""What would keep an inventory from being sold, and whether payments can be rebuilt. Blocking.
 
+The journal and the service are asked.
+"""
+
+import os
 import secrets
 from collections.abc import Iterable, Iterator
+from typing import Final, cast
 
+from faregate.answers import Free, Unpaid
+from faregate.drive import drive, started
 from faregate.errors import FaregateError, ServiceError
+from faregate.instructions import are_unguessable
 from faregate.inventory import Inventory
-from faregate.model import Offer
+from faregate.journal_admin import find_problems
+from faregate.merchant.wire import INSTRUCTIONS
+from faregate.model import Offer, Request, Response, Sale, Work
 from faregate.paywall import Paywall
-from faregate.records import Fresh
+from faregate.records import Claimant, Fresh
+from faregate.steps import CallAccess, CloseExecution, FindRules, Flow
+
+_CHECKED_URL: Final = "https://faregate-check.invalid/"
+UNGUESSABLE: Final = (
+    "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."
+)
+GUESSABLE: Final = (
+    "Payment instructions can be guessed: two 402s for {} are alike. Whoever reads a settled payment on the "
+    "chain can rebuild its PAYMENT-SIGNATURE header. Ask the operator of the merchant service for a fresh "
+    "value in accepts[].extra."
+)
+UNKNOWN: Final = "Whether payment instructions can be guessed is not known: no offer was answered 402."
 
 
 def check(paywall: Paywall | None, inventory: Inventory) -> list[str]:
@@ -17,10 +39,45 @@ def check(paywall: Paywall | None, inventory: Inventory) -> list[str]:
     """
     faults, asked = list(inventory.complaints), _by_paywall(paywall, inventory)
     for own, offers in asked.items():
-        faults.extend((*_unwritable(own), *_unsellable(own, offers)))
+        faults.extend((*_unwritable(own), *_unsellable(own, offers), *_unfinished(own)))
     unasked = [offer.sells for offer in inventory.offers if not any(offer in one for one in asked.values())]
     faults.extend(f"{sells}: no paywall is in front, so nobody was asked." for sells in unasked)
     return faults
+
+
+def describe_instructions(paywall: Paywall | None, inventory: Inventory) -> list[str]:
+    """Say for each paywall whether the service's instructions can be guessed, in one line. Blocking.
+
+    Asks the service for the instructions of one offer twice, and pays nothing. Never raises for what the
+    service answers.
+    """
+    return [_describe(own, offers) for own, offers in _by_paywall(paywall, inventory).items() if offers]
+
+
+def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
+    for offer in offers:
+        try:
+            flow = _ask_for_instructions(offer)
+            instructions = cast(list[str], drive(flow, paywall.world, started(flow)))
+        except FaregateError:
+            continue
+        if len(instructions) == 2:
+            return UNGUESSABLE if are_unguessable(*instructions) else GUESSABLE.format(offer.sells)
+    return UNKNOWN
+
+
+def _ask_for_instructions(offer: Offer) -> Flow[list[str]]:
+    """The instructions of two 402s for this offer, as far as there are any; a free execution is closed."""
+    rules = yield from FindRules(offer)
+    sale = Sale(offer, Request("GET", "/", ()), _CHECKED_URL, 1, 1)
+    found = list[str]()
+    for _ in range(2):
+        access = yield from CallAccess(sale, rules, None)
+        if isinstance(access, Unpaid):
+            found.append(access.response.first(INSTRUCTIONS) or "")
+        elif isinstance(access, Free) and access.execution_id is not None:
+            yield from CloseExecution(access.execution_id, rules, Work(Response(200), {}))
+    return found
 
 
 def _by_paywall(paywall: Paywall | None, inventory: Inventory) -> dict[Paywall, dict[Offer, None]]:
@@ -36,11 +93,23 @@ def _unwritable(paywall: Paywall) -> Iterator[str]:
     """Takes a claim and drops it."""
     journal = paywall.world.journal
     try:
-        claim = journal.claim(f"faregate check {secrets.token_hex(16)}", "CHECK /")
+        claim = journal.claim(f"faregate check {secrets.token_hex(16)}", Claimant("CHECK /"))
         if isinstance(claim, Fresh):
             journal.drop(claim.ticket)
     except Exception as error:
         yield f"The journal cannot be written: {error}"
+
+
+def _unfinished(paywall: Paywall) -> Iterator[str]:
+    try:
+        yield from find_problems(paywall)
+    except FaregateError as error:
+        yield f"The journal does not say what it owes: {error}"
+    if path := paywall.settings.last_resort:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
+        except OSError as error:
+            yield f"FAREGATE_LAST_RESORT names a file that cannot be written: {error}"
 
 
 def _unsellable(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:

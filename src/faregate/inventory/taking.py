@@ -25,12 +25,13 @@ def take_stock(
     *,
     root: str = "",
     faults: Sequence[str] = (),
+    mistakes: Sequence[str] = (),
     paywall: Callable[[], Paywall] | None = None,
 ) -> Inventory:
     """The inventory of `routes`, seen on the `grounds` of one paywall that stands in front of them.
 
-    `root` is where the application behind that paywall is mounted. `more` are unmatched prefixes and
-    `faults` mistakes that are known already.
+    `root` is where the application behind that paywall is mounted. `more` are unmatched prefixes that are
+    known already, as are `faults` and `mistakes`.
     """
     grounds = grounds or Grounds()
     routes = tuple(routes)
@@ -39,6 +40,7 @@ def take_stock(
         tuple(row for row, _ in seen),
         (*more, *_lone(routes, grounds, root)),
         (*faults, *(fault for _, fault in seen if fault)),
+        tuple(mistakes),
     )
 
 

@@ -32,7 +32,8 @@ def as_json(inventory: Inventory) -> str:
         }
         for route in inventory.routes
     ]
-    told = {"routes": routes, "unmatched": list(inventory.unmatched), "faults": list(inventory.faults)}
+    faults = [*inventory.faults, *inventory.mistakes]
+    told = {"routes": routes, "unmatched": list(inventory.unmatched), "faults": faults}
     return json.dumps(told, indent=2)
 
 

@@ -6,16 +6,18 @@ It refuses new claims when full rather than forget a row that may still be owed 
 import heapq
 import hmac
 import itertools
+import math
 import secrets
 import threading
 import time
 from collections.abc import Callable
 
+from faregate.credentials import hash_credential
 from faregate.errors import JournalError, JournalFull
-from faregate.journals.row import Row, State, size_of
+from faregate.journals.row import Fingerprint, Holder, Row, State, size_of
 from faregate.journals.terms import DEFAULT_TERMS, Terms
 from faregate.model import Outcome
-from faregate.records import Again, Claim, Entry, Fresh, Holding, Ticket
+from faregate.records import Again, Claim, Claimant, Entry, Fresh, Holding, Ticket
 
 
 class MemoryJournal:
@@ -57,31 +59,51 @@ class MemoryJournal:
                 kept.clear()
             self._bytes = 0
 
-    def claim(self, proof: str, request: str) -> Claim:
+    def claim(self, proof: str, claimant: Claimant) -> Claim:
         key = hmac.digest(self._pepper, proof.encode(), "sha256")
+        fingerprint = self._fingerprint(claimant)
         with self._lock:
             now = self._clock()
             self._forget_expired(now)
             row = self._rows.get(key)
             if row is not None:
-                claim = row.claimed_again(request, now, self._terms, next(self._fences))
+                claim = row.claimed_again(
+                    fingerprint, claimant.replay, now, self._terms, self._holder(), math.inf
+                )
                 if isinstance(claim, Fresh | Again):
                     self._note_expiry(row)
                 return claim
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
-            row = Row.claimed(key, request, proof, next(self._fences), now, self._terms)
+            row = Row.claimed(key, "", fingerprint, proof, self._holder(), now, self._terms)
             self._rows[key] = row
             self._note_expiry(row)
             return Fresh(Ticket(key, row.fence))
 
+    def _fingerprint(self, claimant: Claimant) -> Fingerprint:
+        """Credentials are hashed, so that none is kept."""
+
+        def hashed(text: str) -> str:
+            return hmac.digest(self._pepper, text.encode(), "sha256").hex()
+
+        client = (hash_credential(one, hashed) for one in claimant.credentials)
+        return Fingerprint(claimant.request, frozenset(client), claimant.body_digest)
+
+    def _holder(self) -> Holder:
+        """The one process there is. It lives as long as its rows, so that no lease ends before its time."""
+        return Holder("", "", next(self._fences))
+
+    def has_unknown_keys(self) -> bool:
+        return False
+
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
-            until = self._clock() + seconds + self._terms.completion_lease
-            row = self._rows.get(ticket.key)
+            now, row = self._clock(), self._rows.get(ticket.key)
             if not self._is_free(transaction_id, ticket.key):
                 return False
-            started = row is not None and row.start(ticket, transaction_id, revision_id, until)
+            started = row is not None and row.start(
+                ticket, transaction_id, revision_id, seconds, now, self._terms
+            )
             self._learned(row, transaction_id, revision_id, waits=False)
             return started
 
@@ -126,11 +148,21 @@ class MemoryJournal:
             if row is not None:
                 row.stick(ticket, reason, self._clock())
 
-    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> None:
+    def postpone(self, ticket: Ticket) -> None:
+        with self._lock:
+            row = self._rows.get(ticket.key)
+            if row is not None:
+                row.postpone(ticket, self._clock(), self._terms)
+
+    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> bool:
         with self._lock:
             now, row = self._clock(), self._rows.get(ticket.key)
-            if row is not None and row.release(payment_response, receipt, delivered, now, self._terms):
+            if row is None:
+                return True
+            if row.release(payment_response, receipt, delivered, now, self._terms):
                 self._note_expiry(row)
+                return True
+            return not row.is_delivered_by_another(ticket)
 
     def close(self, ticket: Ticket, paid: bool) -> None:
         with self._lock:
@@ -182,8 +214,8 @@ class MemoryJournal:
     def _taken(self, row: Row, now: float) -> Entry:
         """To the end of the line, so that a sweep finds the next due row at the front."""
         self._owed[row.key] = self._owed.pop(row.key)
-        row.take(now + self._terms.completion_lease, next(self._fences))
-        return row.entry()
+        row.take(self._holder(), now + self._terms.completion_lease, now)
+        return row.entry("")
 
     def _is_free(self, transaction_id: str, key: bytes) -> bool:
         return self._transactions.get(transaction_id, key) == key

@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.terms import Terms
+from faregate.journals.terms import JournalContext, Terms
 from faregate.ports import Journal
 
 MEMORY = "memory:"
@@ -20,19 +20,21 @@ class Options(TypedDict):
 
     keys: Sequence[bytes]
     namespace: str
+    seller: str
     terms: Terms
 
 
-def named_journal(name: str, keys: Sequence[bytes], namespace: str, terms: Terms) -> Journal:
+def named_journal(name: str, keys: Sequence[bytes], context: JournalContext) -> Journal:
     """The journal called so; nothing is opened yet. Raises `Misconfigured`."""
     check(name)
     if name == MEMORY:
-        return MemoryJournal(namespace=namespace, terms=terms)
+        return MemoryJournal(namespace=context.namespace, terms=context.terms)
     scheme = name.partition(":")[0]
     extra = "sqlite" if scheme == "sqlite" else "redis" if f"{scheme}:" in REDIS else "postgres"
     make = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}[extra]
     try:
-        return make(name, Options(keys=keys, namespace=namespace, terms=terms))
+        options = Options(keys=keys, namespace=context.namespace, seller=context.seller, terms=context.terms)
+        return make(name, options)
     except ModuleNotFoundError as error:
         needs = f"FAREGATE_JOURNAL={scheme}: needs packages of its own: pip install 'faregate[{extra}]'"
         raise Misconfigured(needs) from error
@@ -53,7 +55,11 @@ def check(name: str) -> None:
 
 
 def _sqlite_path(rest: str) -> str:
-    """`sqlite:///absolute/path` or `sqlite:relative/path`; empty for anything else."""
+    """`sqlite:///absolute/path` (or four slashes, as others write it) or `sqlite:relative/path`.
+
+    Empty for anything else.
+    """
+    rest = rest.removeprefix("/") if rest.startswith("////") else rest
     path = rest.removeprefix("//") if rest.startswith("///") else rest
     return "" if path.startswith("//") or not path.strip("/") or path == ":memory:" else path
 

@@ -4,6 +4,8 @@ from faregate.errors import JournalFull
 from faregate.journals.shelf import Shelf
 
 MEASURE_SECONDS = 10.0
+FULL_SECONDS = 1.0
+"""A journal that is full stays so for this long: looking again costs it more than refusing."""
 PURGE = 1000
 
 
@@ -16,20 +18,32 @@ class Room:
         self._max_bytes = max_bytes
         self._rows = self._bytes = 0
         self._measured_at = -MEASURE_SECONDS
+        self._full_at = -FULL_SECONDS
 
     def add(self, rows: int, size: int) -> None:
         self._rows += rows
         self._bytes += size
 
+    def free(self, rows: int) -> None:
+        """Count rows that were forgotten: there is room for as many again."""
+        self._rows -= rows
+        self._full_at = -FULL_SECONDS
+
     def check(self, now: float) -> None:
         """Raises `JournalFull`, if forgetting what has expired does not help."""
+        if self._full_at <= now < self._full_at + FULL_SECONDS:
+            raise self._refusal()
         if not self._measured_at <= now < self._measured_at + MEASURE_SECONDS:
             self._measure(now)
         if self._is_full():
             self._shelf.purge(now, PURGE)
             self._measure(now)
         if self._is_full():
-            raise JournalFull(f"the journal is full ({self._rows} rows, {self._bytes} bytes of results)")
+            self._full_at = now
+            raise self._refusal()
+
+    def _refusal(self) -> JournalFull:
+        return JournalFull(f"the journal is full ({self._rows} rows, {self._bytes} bytes of results)")
 
     def _measure(self, now: float) -> None:
         self._rows, self._bytes = self._shelf.measure()

@@ -5,7 +5,8 @@ Rules
    PAID; or rests as STUCK, from which a payer or a person gets it to its end. It never goes back.
 2. Who writes needs the newest fence. Two things are true whoever says them: a transaction id that was
    learned, and a payment that was proven.
-3. A row whose lease is over belongs to whoever takes it next, under a new fence.
+3. A row whose lease is over belongs to whoever takes it next, under a new fence. A lease is over at its
+   time, or as soon as its owner, a process, has not been heard of for long enough.
 4. Only rows that owe nothing expire: SETTLED, CLOSED, PAID, and a CLAIMED one that never learned of a
    transaction. What is owed is never forgotten.
 
@@ -15,6 +16,7 @@ A journal asks its row, and stores what the row became if the row says that it c
 from dataclasses import dataclass, field
 from enum import Enum
 
+from faregate.credentials import EXACT, STABLE
 from faregate.journals.terms import Terms
 from faregate.model import Failed, Outcome, Succeeded
 from faregate.records import (
@@ -24,7 +26,10 @@ from faregate.records import (
     Fresh,
     Holding,
     InProgress,
+    OtherClient,
     Owed,
+    Replay,
+    ReplayUnsafe,
     Spent,
     Ticket,
     UsedElsewhere,
@@ -60,20 +65,46 @@ DECIDED = (State.OK, State.FAILED)
 UNSETTLED = (*DECIDED, State.WAITING, State.STUCK)
 
 
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A request as rows know it, in keyed hashes: method and URL, its credentials, its body (or empty)."""
+
+    request: str
+    client: frozenset[str] = frozenset()
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who takes a row: `owner` is the process, `seller` its API key, `fence` a number never used before."""
+
+    owner: str
+    seller: str
+    fence: int
+
+
 @dataclass(slots=True)
 class Row:
     """What is remembered of one proof. Times are the journal's clock, in seconds.
 
-    `expires_at` is None exactly while something is owed. `generation` counts who took the row.
+    `expires_at` is None exactly while something is owed. `generation` counts who took the row. `owner` is
+    empty while nobody has the lease; `touched_at` is when its owner wrote last. `client` holds hashes of the
+    credentials that the result is bound to, separated by spaces.
     """
 
     key: bytes
+    key_id: str
     request: str
     proof: str = field(repr=False)
     fence: int
     since: float
     lease_until: float
     expires_at: float | None
+    owner: str = ""
+    touched_at: float = 0.0
+    seller: str = ""
+    client: str = ""
+    body: str = ""
     state: State = State.CLAIMED
     generation: int = 1
     transaction_id: str = ""
@@ -88,62 +119,125 @@ class Row:
     reason: str = ""
 
     @classmethod
-    def claimed(cls, key: bytes, request: str, proof: str, fence: int, now: float, terms: Terms) -> "Row":
-        return cls(key, request, proof, fence, now, now + terms.claim_lease, now + 2 * terms.claim_lease)
+    def claimed(
+        cls,
+        key: bytes,
+        key_id: str,
+        fingerprint: Fingerprint,
+        proof: str,
+        holder: Holder,
+        now: float,
+        terms: Terms,
+    ) -> "Row":
+        row = cls(
+            key, key_id, fingerprint.request, proof, holder.fence, now, 0.0, now + 2 * terms.claim_lease
+        )
+        row._bind_to(fingerprint, holder, now + terms.claim_lease, now)
+        return row
 
     # A claim on a row that is there
 
-    def claimed_again(self, request: str, now: float, terms: Terms, fence: int) -> Claim:
-        """The same proof comes back; `fence` was never used. `Fresh`, `Owed` and `Again` changed the row."""
-        if request != self.request:
+    def claimed_again(
+        self,
+        fingerprint: Fingerprint,
+        replay: Replay,
+        now: float,
+        terms: Terms,
+        holder: Holder,
+        owner_until: float,
+    ) -> Claim:
+        """The same proof comes back. `Fresh`, `Owed` and `Again` changed the row.
+
+        `owner_until` is how long the owner of the lease is known to live, besides what the row says.
+        """
+        if fingerprint.request != self.request or (
+            fingerprint.body and self.body and fingerprint.body != self.body
+        ):
             return UsedElsewhere()
         match self.state:
-            case State.SETTLED:
-                return self._delivered_again(now, terms)
             case State.CLOSED:
                 return Void()
             case State.PAID:
                 return Spent(self.transaction_id)
-            case _ if self.lease_until > now:
+            case _ if not self._is_bound_to(fingerprint, STABLE):
+                return OtherClient()
+            case _ if replay is not Replay.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
+                return ReplayUnsafe(self.transaction_id)
+            case State.SETTLED:
+                return self._delivered_again(replay, now, terms)
+            case _ if self.is_leased(now, terms, owner_until):
                 return InProgress()
             case State.CLAIMED | State.OPEN:
-                return self._taken_up(now, terms, fence)
+                return self._taken_up(fingerprint, now, terms, holder)
             case _:
-                self.take(now + terms.completion_lease, fence)
-                return Owed(self.entry())
+                self.take(holder, now + terms.completion_lease, now)
+                return Owed(self.entry(holder.seller))
 
-    def _taken_up(self, now: float, terms: Terms, fence: int) -> Claim:
+    def _taken_up(self, fingerprint: Fingerprint, now: float, terms: Terms, holder: Holder) -> Claim:
+        """Nothing was done for it yet, so it is bound to whoever comes now."""
         if self.state is State.CLAIMED:
             self.expires_at = now + 2 * terms.claim_lease
-        return Fresh(self.take(now + terms.claim_lease, fence))
+        ticket = self.take(holder, now + terms.claim_lease, now)
+        self._bind_to(fingerprint, holder, self.lease_until, now)
+        return Fresh(ticket, self.transaction_id, self.revision_id)
 
-    def _delivered_again(self, now: float, terms: Terms) -> Claim:
+    def _bind_to(self, fingerprint: Fingerprint, holder: Holder, until: float, now: float) -> None:
+        self.client = " ".join(sorted(fingerprint.client))
+        self.body = fingerprint.body
+        self.owner, self.seller = holder.owner, holder.seller
+        self.lease_until, self.touched_at = until, now
+
+    def _is_bound_to(self, fingerprint: Fingerprint, form: str) -> bool:
+        """Whether a request may have the result, if there is one: it carries the first one's credentials.
+
+        Whatever it carries besides. `form` is that in which signed cookies are compared.
+        """
+        if not isinstance(self.outcome, Succeeded):
+            return True
+        needed = (one for one in self.client.split() if one[0] not in (EXACT, STABLE) or one[0] == form)
+        return fingerprint.client.issuperset(needed)
+
+    def _delivered_again(self, replay: Replay, now: float, terms: Terms) -> Claim:
         if not isinstance(self.outcome, Succeeded):
             return Spent(self.transaction_id)
         if not self.delivered:
             self.delivered = True
             self.expires_at = now + terms.redelivery_window
-        elif self.redelivered < terms.redeliveries:
-            self.redelivered += 1
-        else:
+        elif replay is Replay.NEVER or self.redelivered >= terms.redeliveries:
             return Spent(self.transaction_id)
+        elif replay is Replay.SAME_CLIENT and not self.client:
+            return ReplayUnsafe(self.transaction_id)
+        else:
+            self.redelivered += 1
         return Again(self.outcome.result, self.payment_response, self.transaction_id)
+
+    def is_leased(self, now: float, terms: Terms, owner_until: float) -> bool:
+        return self.lease_until > now and max(self.touched_at + terms.owner_lease, owner_until) > now
 
     def is_due(self, now: float) -> bool:
         owed = self.expires_at is None and self.state is not State.STUCK
         return owed and max(self.lease_until, self.due_at) <= now
 
-    def take(self, until: float, fence: int) -> Ticket:
+    def take(self, holder: Holder, until: float, now: float) -> Ticket:
         """A new fence: whoever held the row before can write no more."""
-        self.fence = fence
+        self.fence = holder.fence
+        self.owner = holder.owner
         self.generation += 1
-        self.lease_until = until
-        return Ticket(self.key, fence)
+        self.lease_until, self.touched_at = until, now
+        return Ticket(self.key, self.fence)
 
-    def entry(self) -> Entry:
+    def entry(self, seller: str) -> Entry:
+        """For somebody who sells as `seller`."""
         waiting = self.state is State.WAITING or (self.state is State.STUCK and self.outcome is None)
-        ticket = Ticket(self.key, self.fence)
-        return Entry(ticket, self.proof, self.transaction_id, self.revision_id, self.outcome, waiting)
+        return Entry(
+            Ticket(self.key, self.fence),
+            self.proof,
+            self.transaction_id,
+            self.revision_id,
+            self.outcome,
+            waiting,
+            foreign=self.seller != seller,
+        )
 
     def holding(self) -> Holding:
         return Holding(
@@ -163,11 +257,13 @@ class Row:
         fits = self.transaction_id in ("", transaction_id)
         return fits and self._is_held(ticket, State.CLAIMED, State.OPEN)
 
-    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, until: float) -> bool:
+    def start(
+        self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float, now: float, terms: Terms
+    ) -> bool:
         if not self.may_start(ticket, transaction_id):
             return False
         self._bind(State.RUNNING, transaction_id, revision_id)
-        self.lease_until = until
+        self.lease_until, self.touched_at = now + seconds + terms.completion_lease, now
         return True
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str, now: float, terms: Terms) -> bool:
@@ -191,7 +287,7 @@ class Row:
             return False
         self.state = State.FAILED if failed else State.OK
         self.outcome = outcome
-        self.lease_until = now + terms.completion_lease
+        self.lease_until, self.touched_at = now + terms.completion_lease, now
         return True
 
     def hold(self, ticket: Ticket, now: float, terms: Terms) -> bool:
@@ -207,10 +303,20 @@ class Row:
             return False
         self.state = State.STUCK
         self.reason = reason
-        self.lease_until = now
+        self._end_lease(now)
+        return True
+
+    def postpone(self, ticket: Ticket, now: float, terms: Terms) -> bool:
+        if self.fence != ticket.fence or self.expires_at is not None:
+            return False
+        self._end_lease(now)
+        self.due_at = now + terms.adoption_delay
         return True
 
     def release(self, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms) -> bool:
+        if self.state is State.SETTLED and delivered and not self.delivered:
+            self.delivered, self.expires_at = True, now + terms.redelivery_window
+            return True
         if self.state not in (State.OK, State.STUCK) or not isinstance(self.outcome, Succeeded):
             return False
         self._end(State.SETTLED)
@@ -219,6 +325,9 @@ class Row:
         self.delivered = delivered
         self.expires_at = now + (terms.redelivery_window if delivered else terms.undelivered_retention)
         return True
+
+    def is_delivered_by_another(self, ticket: Ticket) -> bool:
+        return self.state is State.SETTLED and self.delivered and self.fence != ticket.fence
 
     def close(self, ticket: Ticket, paid: bool, now: float, terms: Terms) -> bool:
         if not self._is_held(ticket, *UNSETTLED):
@@ -237,10 +346,11 @@ class Row:
         undecided = (State.STUCK,) if self.outcome is None else ()
         if not self._is_held(ticket, State.CLAIMED, State.OPEN, State.WAITING, *undecided):
             return False
-        self.lease_until = now
-        if self.state is not State.CLAIMED:
+        self._end_lease(now)
+        if self.state not in (State.CLAIMED, State.OPEN):
             self.state = State.OPEN
             self.reason = ""
+            # Not again for a row that is open: a payer who keeps asking must not keep the sweep away.
             self.due_at = now + terms.claim_lease
         return True
 
@@ -257,11 +367,16 @@ class Row:
         self.state = state
         self.proof = ""
         self.reason = ""
+        self.owner = ""
+
+    def _end_lease(self, now: float) -> None:
+        self.lease_until = now
+        self.owner = ""
 
     def _give_back(self, now: float, terms: Terms) -> None:
         """The payer may come at once; the sweep waits longer each time."""
         pause = min(terms.first_pause * 2 ** min(self.holds_so_far, 16), terms.longest_pause)
-        self.lease_until = now
+        self._end_lease(now)
         self.due_at = now + pause * self._spread()
         self.holds_so_far += 1
 

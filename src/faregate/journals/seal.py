@@ -10,7 +10,10 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from faregate.credentials import hash_credential
 from faregate.errors import JournalUnreadable, Misconfigured
+from faregate.journals.row import Fingerprint
+from faregate.records import Claimant
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -36,26 +39,31 @@ class _Key(NamedTuple):
     sealing: bytes
 
 
-class Keyring:
-    """The keys of one namespace, newest first, 32 random bytes each. Raises `Misconfigured`."""
+class Name(NamedTuple):
+    """How a row is found: its key, the id of the journal key it is made with, and the request in hashes."""
 
-    def __init__(self, keys: Sequence[bytes], namespace: str) -> None:
+    key: bytes
+    key_id: str
+    fingerprint: Fingerprint
+
+
+class Keyring:
+    """The keys of a journal, newest first, 32 random bytes each. Raises `Misconfigured`."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < KEY_BYTES for key in keys):
             raise Misconfigured(f"A stored journal needs keys of {KEY_BYTES} random bytes each.")
         self._keys = {made.id: made for made in map(_made_of, keys)}
         self._newest = next(iter(self._keys.values()))
-        self._namespace = namespace.encode()
+        self.key_ids = frozenset(made.id.hex() for made in self._keys.values())
 
     def __repr__(self) -> str:
         return f"<{len(self._keys)} journal keys>"
 
-    def names(self, proof: str, request: str) -> dict[bytes, str]:
-        """Under which key a proof's row stands, newest first, and how it then knows its request."""
-        return dict(self._name(key.look_up, proof, request) for key in self._keys.values())
-
-    def _name(self, look_up: bytes, proof: str, request: str) -> tuple[bytes, str]:
-        name = hmac.digest(look_up, b"%s\0%s" % (self._namespace, proof.encode()), "sha256")
-        return name, hmac.digest(look_up, name + request.encode(), "sha256").hex()
+    def names(self, proof: str, claimant: Claimant) -> dict[bytes, Name]:
+        """Under which names a proof's row may stand, newest first, by key."""
+        names = (_name(key, proof, claimant) for key in self._keys.values())
+        return {name.key: name for name in names}
 
     def seal(self, row: bytes, field: str, plain: bytes) -> bytes:
         key, nonce = self._newest, os.urandom(_NONCE_BYTES)
@@ -76,6 +84,20 @@ class Keyring:
             raise JournalUnreadable(
                 f"the {field} of a journal row was changed, or moved there from another row"
             ) from None
+
+
+def _name(key: _Key, proof: str, claimant: Claimant) -> Name:
+    """Hashes depend on the row: equal credentials or bodies of two sales do not show."""
+    name = hmac.digest(key.look_up, proof.encode(), "sha256")
+
+    def hashed(use: bytes, text: str) -> str:
+        return hmac.digest(key.look_up, b"%s\0%s\0%s" % (name, use, text.encode()), "sha256").hex()
+
+    client = frozenset(
+        hash_credential(one, lambda text: hashed(b"client", text)[:16]) for one in claimant.credentials
+    )
+    body = hashed(b"body", claimant.body_digest)[:32] if claimant.body_digest else ""
+    return Name(name, key.id.hex(), Fingerprint(hashed(b"request", claimant.request), client, body))
 
 
 def _made_of(key: bytes) -> _Key:

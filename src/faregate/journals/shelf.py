@@ -4,12 +4,13 @@ To write a shelf for another store, fulfil `Shelf` and give it to `faregate.jour
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 
 class Record(TypedDict):
-    """One row as it is stored (`faregate.journals.row`). `request` is a keyed hash.
+    """One row as it is stored (`faregate.journals.row`). `request`, `client` and `body` are keyed hashes.
 
+    `key_id` says under which of the journal's keys the row is named. `seller` is a hash of an API key.
     `proof`, `payment_response`, `receipt` and `result` (the outcome: a result or a failure code) are
     sealed. `stamp` is new with every write, so who read a record writes only if nobody else has since.
     `expires_at` is None exactly while something is owed.
@@ -24,6 +25,12 @@ class Record(TypedDict):
     transaction_id: str | None
     revision_id: str
     since: float
+    owner: str
+    touched_at: float
+    seller: str
+    key_id: str
+    client: str
+    body: str
     lease_until: float
     due_at: float
     expires_at: float | None
@@ -38,8 +45,30 @@ class Record(TypedDict):
     result: bytes | None
 
 
+class Due(NamedTuple):
+    """Which rows a sweep may take: those it would finish itself, and who is silent for too long.
+
+    `now` is the time; a lease whose owner wrote before `silent_since`, and is not known to live, is over. A
+    row of another `seller` is taken when it has been due since `foreign_since`.
+    """
+
+    now: float
+    silent_since: float
+    seller: str
+    foreign_since: float
+
+
 COLUMNS = tuple(Record.__annotations__)
 SEALED = ("proof", "payment_response", "receipt", "result")
+
+
+class KeyUsage(NamedTuple):
+    """The rows that are named under one key: how many, how many of them owed, and when the last expires."""
+
+    key_id: str
+    rows: int
+    owed: int
+    last_expiry: float | None
 
 
 class TransactionTaken(Exception):
@@ -78,12 +107,36 @@ class Shelf(Protocol):
         """Forget the row if it still has this stamp."""
         ...
 
-    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+    def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         """The row that was left alone longest of those that are owed, not stuck, and wait for nobody.
 
         It is given as it is after `changes` (a new lease, fence and stamp). Callers at the same moment
         are given different rows.
         """
+        ...
+
+    def renew(self, owner: str, until: float, now: float) -> None:
+        """Write how long an owner of leases is known to live. Forgets owners that died before `now`."""
+        ...
+
+    def owner_until(self, owner: str) -> float:
+        """How long this owner is known to live; 0 if nothing is known of it."""
+        ...
+
+    def key_ids(self) -> set[str]:
+        """The `key_id` of all rows of this namespace, each once."""
+        ...
+
+    def usage_of_keys(self) -> list[KeyUsage]:
+        """What each key is still needed for."""
+        ...
+
+    def namespaces(self) -> dict[str, int]:
+        """How many rows each namespace in this store owes something for, this one among them."""
+        ...
+
+    def move(self, namespace: str) -> int:
+        """Move all rows of another namespace into this one, but for proofs known in both; how many."""
         ...
 
     def owed(self, limit: int) -> list[Record]:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
+from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.room import Room
-from faregate.journals.row import Row, State, size_of
-from faregate.journals.seal import Keyring
-from faregate.journals.shelf import Record, Shelf, TransactionTaken
+from faregate.journals.row import Holder, Row, State, size_of
+from faregate.journals.seal import Keyring, Name
+from faregate.journals.shelf import Due, KeyUsage, Record, Shelf, TransactionTaken
 from faregate.journals.terms import DEFAULT_TERMS, Terms
 from faregate.journals.threaded import Run, ThreadedJournal, in_a_thread
 from faregate.model import Outcome
 from faregate.ports import Journal
-from faregate.records import Again, Claim, Entry, Fresh, Holding, Owed, Ticket
+from faregate.records import Again, Claim, Claimant, Entry, Fresh, Holding, Owed, Replay, Ticket
 
 ATTEMPTS = 64
 
@@ -27,8 +28,9 @@ class StoredJournal:
     """Rows on a shelf, sealed. Safe to share between threads and processes; its calls block.
 
     `keys` are 32 random bytes each, newest first. `namespace` keeps the proofs of one environment and
-    service apart from another's. At about `max_rows` rows, or `max_bytes` of results, new claims are
-    refused. `clock` is one that all who share the shelf agree on.
+    service apart from another's; `seller` tells API keys apart. At about `max_rows` rows, or `max_bytes` of
+    results, new claims are refused. `clock` is one that all who share the shelf agree on. With the first
+    claim a thread starts, which keeps the leases of this process alive (`faregate.journals.heartbeat`).
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class StoredJournal:
         shelf: Shelf,
         *,
         keys: Sequence[bytes],
-        namespace: str = "",
+        seller: str = "",
         terms: Terms = DEFAULT_TERMS,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
@@ -44,12 +46,14 @@ class StoredJournal:
         run: Run = in_a_thread,
     ) -> None:
         self._shelf = shelf
-        self._keyring = Keyring(keys, namespace)
+        self._keyring = Keyring(keys)
         self._codec = Codec(self._keyring)
+        self._seller = seller
         self._terms = terms
         self._room = Room(shelf, max_rows, max_bytes)
         self._clock = clock
         self._run = run
+        self._heartbeat = Heartbeat(self._renew, terms.renew_every)
         self._unreadable = ""
 
     def awaiting(self) -> Journal:
@@ -60,10 +64,17 @@ class StoredJournal:
         """Close what is open; the next call opens it anew."""
         self._shelf.disconnect()
 
+    def _renew(self, owner: str) -> None:
+        now = self._clock()
+        self._shelf.renew(owner, now + self._terms.owner_lease, now)
+
+    def _holder(self) -> Holder:
+        return Holder(self._heartbeat.owner, self._seller, _never_used())
+
     # Claims
 
-    def claim(self, proof: str, request: str) -> Claim:
-        names = self._keyring.names(proof, request)
+    def claim(self, proof: str, claimant: Claimant) -> Claim:
+        names = self._keyring.names(proof, claimant)
         for _ in range(ATTEMPTS):
             now = self._clock()
             record = self._shelf.find(list(names))
@@ -73,74 +84,143 @@ class StoredJournal:
                 self._shelf.delete(record["key"], record["stamp"])
                 claim = None
             else:
-                claim = self._claimed_again(record, names[record["key"]], now)
+                claim = self._claimed_again(record, names[record["key"]], claimant.replay, now)
             if claim is not None:
                 return claim
         raise _crowded()
 
-    def _claimed_first(self, proof: str, names: dict[bytes, str], now: float) -> Claim | None:
+    def _claimed_first(self, proof: str, names: dict[bytes, Name], now: float) -> Claim | None:
         self._room.check(now)
-        key, request = next(iter(names.items()))
-        row = Row.claimed(key, request, proof, _never_used(), now, self._terms)
+        name = next(iter(names.values()))
+        row = Row.claimed(name.key, name.key_id, name.fingerprint, proof, self._holder(), now, self._terms)
         if not self._shelf.insert(self._codec.pack(row, _never_used()), list(names), now):
             return None
         self._room.add(1, 0)
-        return Fresh(Ticket(key, row.fence))
+        self._heartbeat.hold(row.key, self._terms.claim_lease)
+        return Fresh(Ticket(row.key, row.fence))
 
-    def _claimed_again(self, record: Record, request: str, now: float) -> Claim | None:
+    def _claimed_again(self, record: Record, name: Name, replay: Replay, now: float) -> Claim | None:
         row = self._codec.open(record)
-        claim = row.claimed_again(request, now, self._terms, _never_used())
+        owner_until = self._owner_until(record, now)
+        claim = row.claimed_again(name.fingerprint, replay, now, self._terms, self._holder(), owner_until)
         if isinstance(claim, Fresh | Owed | Again) and not self._replace(record, row):
             return None
+        if isinstance(claim, Fresh | Owed):
+            self._heartbeat.hold(row.key, row.lease_until - now)
         return claim
+
+    def _owner_until(self, record: Record, now: float) -> float:
+        """Whether the owner of a lease lives is asked only when it matters: it has been silent for long."""
+        if record["lease_until"] <= now or record["touched_at"] + self._terms.owner_lease > now:
+            return 0.0
+        if record["owner"] == self._heartbeat.owner:
+            return record["lease_until"]
+        return self._shelf.owner_until(record["owner"])
+
+    def has_unknown_keys(self) -> bool:
+        """Whether rows are named under keys that this journal was not given."""
+        return not self._shelf.key_ids() <= self._keyring.key_ids
 
     # What is owed
 
     def due(self) -> Entry | None:
         """Rows that cannot be opened are put off, so that they hold up no other; told when none is left."""
-        while (record := self._shelf.take_due(now := self._clock(), self._taking(now))) is not None:
+        while (record := self._take_due()) is not None:
             try:
-                return self._codec.open(record).entry()
+                return self._codec.open(record).entry(self._seller)
             except JournalUnreadable as error:
-                self._unreadable = str(error)
-                self._put_off(record, now)
+                transaction = record["transaction_id"] or "a claim without a transaction"
+                self._unreadable = f"{transaction}: {error}"
+                self._put_off(record)
         if self._unreadable:
             told, self._unreadable = self._unreadable, ""
             raise JournalUnreadable(told)
         return None
 
-    def _taking(self, now: float) -> dict[str, float]:
-        until = now + self._terms.completion_lease
-        return {"fence": _never_used(), "lease_until": until, "stamp": _never_used()}
+    def _take_due(self) -> Record | None:
+        now, terms = self._clock(), self._terms
+        due = Due(now, now - terms.owner_lease, self._seller, now - terms.adoption_delay)
+        changes = {
+            "owner": self._heartbeat.owner,
+            "touched_at": now,
+            "fence": _never_used(),
+            "lease_until": now + terms.completion_lease,
+            "stamp": _never_used(),
+        }
+        record = self._shelf.take_due(due, changes)
+        if record is not None:
+            self._heartbeat.hold(record["key"], terms.completion_lease)
+        return record
 
-    def _put_off(self, record: Record, now: float) -> None:
-        until = {"lease_until": now + self._terms.longest_pause, "stamp": _never_used()}
-        self._shelf.replace(record["key"], record["stamp"], until, False)
+    def _put_off(self, record: Record) -> None:
+        """Its payer may come at any time, to somebody who has the key: only the sweep waits."""
+        now = self._clock()
+        changes = {
+            "owner": "",
+            "lease_until": now,
+            "due_at": now + self._terms.longest_pause,
+            "stamp": _never_used(),
+        }
+        self._shelf.replace(record["key"], record["stamp"], changes, False)
+        self._heartbeat.drop(record["key"])
 
     def holdings(self, limit: int) -> list[Holding]:
         """Rows that owe something, from the oldest on."""
-        return [_holding(record) for record in self._shelf.owed(limit)]
+        return [self._holding(record) for record in self._shelf.owed(limit)]
 
     def holding(self, transaction_id: str) -> Holding | None:
         record = self._shelf.find_transaction(transaction_id)
-        return None if record is None or record["expires_at"] is not None else _holding(record)
+        return None if record is None or record["expires_at"] is not None else self._holding(record)
 
     def take(self, transaction_id: str) -> Entry | None:
         """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
         record, now = self._shelf.find_transaction(transaction_id), self._clock()
-        if record is None or record["expires_at"] is not None or record["lease_until"] > now:
+        if record is None or record["expires_at"] is not None:
             return None
         row = self._codec.open(record)
-        row.take(now + self._terms.completion_lease, _never_used())
-        return row.entry() if self._replace(record, row) else None
+        if row.is_leased(now, self._terms, self._owner_until(record, now)):
+            return None
+        row.take(self._holder(), now + self._terms.completion_lease, now)
+        if not self._replace(record, row):
+            return None
+        self._heartbeat.hold(row.key, self._terms.completion_lease)
+        return row.entry(self._seller)
+
+    def _holding(self, record: Record) -> Holding:
+        """Of what is not sealed: people may look at a journal without its keys."""
+        return Holding(
+            record["transaction_id"] or "",
+            record["revision_id"],
+            record["state"],
+            record["reason"],
+            record["since"],
+            max(record["lease_until"], record["due_at"]),
+            record["holds_so_far"],
+            record["size"],
+            record["key_id"] in self._keyring.key_ids,
+        )
+
+    # For operators
+
+    def usage_of_keys(self) -> list[tuple[KeyUsage, bool]]:
+        """What each key is still needed for, and whether this journal was given it."""
+        return [(one, one.key_id in self._keyring.key_ids) for one in self._shelf.usage_of_keys()]
+
+    def namespaces(self) -> dict[str, int]:
+        """How many rows each namespace of this store owes something for, this one among them."""
+        return self._shelf.namespaces()
+
+    def move(self, namespace: str) -> int:
+        """Move all rows of another namespace into this one; how many."""
+        return self._shelf.move(namespace)
 
     # Writes under a ticket
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
-        until = self._clock() + seconds + self._terms.completion_lease
+        now, terms = self._clock(), self._terms
 
         def change(row: Row) -> bool:
-            started = row.start(ticket, transaction_id, revision_id, until)
+            started = row.start(ticket, transaction_id, revision_id, seconds, now, terms)
             return started or row.learn(transaction_id, revision_id, waits=False)
 
         try:
@@ -148,7 +228,10 @@ class StoredJournal:
         except TransactionTaken:
             return False
         _check_known(row, transaction_id)
-        return changed and row is not None and row.state is State.RUNNING
+        started = changed and row is not None and row.state is State.RUNNING
+        if started:
+            self._heartbeat.hold(ticket.key, seconds + terms.completion_lease)
+        return started
 
     def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
         now, terms = self._clock(), self._terms
@@ -157,6 +240,7 @@ class StoredJournal:
             waits = row.wait(ticket, transaction_id, revision_id, now, terms)
             return waits or row.learn(transaction_id, revision_id, waits=True)
 
+        self._heartbeat.drop(ticket.key)
         try:
             row, _ = self._change(ticket, change, durable=True)
         except TransactionTaken:
@@ -169,26 +253,37 @@ class StoredJournal:
         _, decided = self._change(ticket, lambda row: row.decide(ticket, outcome, now, terms), durable=True)
         if decided:
             self._room.add(0, size_of(outcome))
+            self._heartbeat.hold(ticket.key, terms.completion_lease)
         return decided
 
     def hold(self, ticket: Ticket) -> bool:
         now, terms = self._clock(), self._terms
-        row, _ = self._change(ticket, lambda row: row.hold(ticket, now, terms))
+        row, _ = self._end(ticket, lambda row: row.hold(ticket, now, terms))
         return row is None or row.state is not State.STUCK
 
     def stick(self, ticket: Ticket, reason: str) -> None:
         now = self._clock()
-        self._change(ticket, lambda row: row.stick(ticket, reason, now))
+        self._end(ticket, lambda row: row.stick(ticket, reason, now))
 
-    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> None:
+    def postpone(self, ticket: Ticket) -> None:
         now, terms = self._clock(), self._terms
-        self._change(ticket, lambda row: row.release(payment_response, receipt, delivered, now, terms))
+        self._end(ticket, lambda row: row.postpone(ticket, now, terms))
+
+    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> bool:
+        now, terms = self._clock(), self._terms
+
+        def change(row: Row) -> bool:
+            return row.release(payment_response, receipt, delivered, now, terms)
+
+        row, changed = self._end(ticket, change)
+        return changed or row is None or not row.is_delivered_by_another(ticket)
 
     def close(self, ticket: Ticket, paid: bool) -> None:
         now, terms = self._clock(), self._terms
-        self._change(ticket, lambda row: row.close(ticket, paid, now, terms))
+        self._end(ticket, lambda row: row.close(ticket, paid, now, terms))
 
     def drop(self, ticket: Ticket) -> bool:
+        self._heartbeat.drop(ticket.key)
         for _ in range(ATTEMPTS):
             record, now = self._shelf.find([ticket.key]), self._clock()
             if record is None:
@@ -197,6 +292,7 @@ class StoredJournal:
             unknown = row.state is State.CLAIMED
             if row.may_be_forgotten(ticket):
                 done = self._shelf.delete(record["key"], record["stamp"])
+                self._room.free(int(done))
             elif row.drop(ticket, now, self._terms):
                 done = self._replace(record, row)
             else:
@@ -204,6 +300,11 @@ class StoredJournal:
             if done:
                 return unknown
         raise _crowded()
+
+    def _end(self, ticket: Ticket, change: Callable[[Row], bool]) -> tuple[Row | None, bool]:
+        """A change that gives the lease back. If it fails, the lease ends by itself."""
+        self._heartbeat.drop(ticket.key)
+        return self._change(ticket, change)
 
     def _change(
         self, ticket: Ticket, change: Callable[[Row], bool], *, durable: bool = False
@@ -229,20 +330,6 @@ class StoredJournal:
 def _check_known(row: Row | None, transaction_id: str) -> None:
     if row is None or row.transaction_id != transaction_id:
         raise JournalError("the row of this payment is gone, or knows of another transaction")
-
-
-def _holding(record: Record) -> Holding:
-    """Of what is not sealed: people may look at a journal without its keys."""
-    return Holding(
-        record["transaction_id"] or "",
-        record["revision_id"],
-        record["state"],
-        record["reason"],
-        record["since"],
-        max(record["lease_until"], record["due_at"]),
-        record["holds_so_far"],
-        record["size"],
-    )
 
 
 def _never_used() -> int:

@@ -10,7 +10,7 @@ from anyio.lowlevel import RunVar
 from faregate.errors import JournalError
 from faregate.model import Outcome
 from faregate.ports import Journal
-from faregate.records import Claim, Entry, Ticket
+from faregate.records import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -41,8 +41,11 @@ class ThreadedJournal:
         self._journal = journal
         self._run = run
 
-    def claim(self, proof: str, request: str) -> Awaitable[Claim]:
-        return self._run(partial(self._journal.claim, proof, request))
+    def claim(self, proof: str, claimant: Claimant) -> Awaitable[Claim]:
+        return self._run(partial(self._journal.claim, proof, claimant))
+
+    def has_unknown_keys(self) -> Awaitable[bool]:
+        return self._run(self._journal.has_unknown_keys)
 
     def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> Awaitable[bool]:
         return self._run(partial(self._journal.start, ticket, transaction_id, revision_id, seconds))
@@ -59,9 +62,12 @@ class ThreadedJournal:
     def stick(self, ticket: Ticket, reason: str) -> Awaitable[None]:
         return self._run(partial(self._journal.stick, ticket, reason))
 
+    def postpone(self, ticket: Ticket) -> Awaitable[None]:
+        return self._run(partial(self._journal.postpone, ticket))
+
     def release(
         self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool
-    ) -> Awaitable[None]:
+    ) -> Awaitable[bool]:
         return self._run(partial(self._journal.release, ticket, payment_response, receipt, delivered))
 
     def close(self, ticket: Ticket, paid: bool) -> Awaitable[None]:

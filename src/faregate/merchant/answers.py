@@ -1,6 +1,10 @@
-"""What the service says: decisions, results, receipts, list items (spec: Resources and their fields)."""
+"""What the service says: decisions, results, receipts, list items (spec: Resources and their fields).
 
-from typing import Annotated, Final, Generic, TypeVar
+The spec does not say which fields of a transaction, a payer or a resource are required. Only their ids are
+certain: any other field may be missing or null, and is `None` then.
+"""
+
+from typing import Annotated, Final, Generic, TypeVar, cast
 
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
@@ -33,7 +37,7 @@ from faregate.merchant.types import (
 T = TypeVar("T")
 
 _PROOFS: Final = ("payment_response", "receipt", "transaction_hash")
-_SUCCEEDED: Final[JsonDict] = {"properties": {"status": {"const": "succeeded"}}}
+_SUCCEEDED: Final[JsonDict] = {"required": ["status"], "properties": {"status": {"const": "succeeded"}}}
 _PROVEN: Final[JsonDict] = {
     "if": _SUCCEEDED,
     "then": {"properties": {name: {"not": {"type": "null"}} for name in _PROOFS}},
@@ -46,6 +50,14 @@ _RECEIPTED: Final[JsonDict] = {
     "else": {"properties": {"receipt": {"type": "null"}}},
 }
 """A receipt once the payment succeeded, and only then (spec: What the service does, rule 5)."""
+
+
+def _require_identifier(schema: JsonDict) -> None:
+    """Describe a payer's identifier as the spec does: required, and not null."""
+    properties = cast("dict[str, JsonDict]", schema["properties"])
+    options = cast("list[JsonDict]", properties["identifier"]["anyOf"])
+    properties["identifier"] = next(one for one in options if one != {"type": "null"})
+    schema["required"] = ["id", "identifier"]
 
 
 class AccessDecision(AnswerModel):
@@ -118,13 +130,13 @@ class ResourceExecutionCompleted(AnswerModel):
 
 
 class Transaction(AnswerModel):
-    """One item of the transaction list. What has not happened yet is `None`."""
+    """One item of the transaction list. What has not happened yet, or is not told, is `None`."""
 
     id: TransactionId
-    payer: EvmAddress
-    payment_request_id: PaymentRequestId
-    status: TransactionStatus
-    created_at: Moment
+    payer: EvmAddress | None = None
+    payment_request_id: PaymentRequestId | None = None
+    status: TransactionStatus | None = None
+    created_at: Moment | None = None
     authorized_at: Moment | None = None
     authorized_atomic: AtomicAmount | None = None
     settled_at: Moment | None = None
@@ -141,18 +153,22 @@ class TransactionDetail(Transaction):
 
 
 class Payer(AnswerModel):
+    """Somebody who paid. The spec lists `identifier` as required; the client lives without it."""
+
+    model_config = ConfigDict(json_schema_extra=_require_identifier)
+
     id: PayerId
-    identifier: PayerIdentifier
-    created_at: Moment
+    identifier: PayerIdentifier | None = None
+    created_at: Moment | None = None
     last_transaction_at: Moment | None = None
 
 
 class Resource(AnswerModel):
     id: ResourceId
-    name: str
-    description: str = ""
+    name: str | None = None
+    description: str | None = None
     image_url: Url | None = None
-    created_at: Moment
+    created_at: Moment | None = None
     updated_at: Moment | None = None
 
 

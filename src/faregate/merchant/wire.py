@@ -7,10 +7,11 @@ socket, colour or key is used is not known here.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from faregate.errors import BadAnswer, PaymentPending, PaymentRequired, api_error
 from faregate.merchant.answers import (
@@ -168,6 +169,19 @@ def parse(model: type[M], reply: Response) -> M:
         return answer
     except (ValueError, RecursionError) as error:
         raise BadAnswer(f"HTTP {reply.status}: not a {model.__name__}: {_first_fault(error)}") from None
+
+
+def parse_object(reply: Response) -> dict[str, Any]:
+    """The body as a JSON object, or `BadAnswer`. What is in it is for the caller to look at."""
+    try:
+        # Strict, and bounded in depth whatever the process has set as its recursion limit.
+        found = from_json(reply.body, allow_inf_nan=False)
+        json.loads(reply.body, object_pairs_hook=_said_once)
+    except (ValueError, RecursionError) as error:
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {_first_fault(error)}") from None
+    if not isinstance(found, dict):
+        raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
+    return cast("dict[str, Any]", found)
 
 
 def _said_once(pairs: list[tuple[str, object]]) -> None:

@@ -1,12 +1,12 @@
 """What a seller's answer means to one who paid (docs/payers.md). Pure."""
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, cast
 
+from faregate.instructions import parse_json
 from faregate.model import Headers, Response
 
 _SHORTEST, _USUAL = 0.5, 1.0
@@ -36,7 +36,7 @@ class Told:
 def told(answer: Response) -> Told:
     """Read from any answer; nothing is told by a body of another shape."""
     try:
-        body = json.loads(answer.body) if len(answer.body) < 65536 else None
+        body = parse_json(answer.body) if len(answer.body) < 65536 else None
     except (ValueError, RecursionError):
         return Told()
     if not isinstance(body, dict) or ("code" not in body and "transaction_id" not in body):

@@ -1,7 +1,7 @@
 """The talk with the seller: what is asked and answered, each told as a step."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faregate.model import Response
 from faregate.pay.answers import told
@@ -41,22 +41,27 @@ class Talk:
             self.tell(Answered(answer.status, said.code, said.transaction_id, kind, len(answer.body)))
         return answer
 
-    def required(self, answer: Response) -> PaymentRequired:
-        """The instructions of a 402, told. Raises `Unsigned`."""
+    def required(self, answer: Response, reason: str | None = None) -> PaymentRequired:
+        """The instructions of a 402, told; with this reason, if it is a better one. Raises `Unsigned`."""
         header = answer.first("payment-required")
         if header is None:
             raise Unsigned("402 without one PAYMENT-REQUIRED header")
         required = read_required(header)
-        self.tell(as_step(required, self.shop.purchase.shown))
+        step = as_step(required, self.shop.purchase.shown)
+        self.tell(step if reason is None else replace(step, error=reason))
         return required
 
     def reason(self, answer: Response) -> str:
-        """In the seller's words: those of `PAYMENT-REQUIRED`, else those of the body."""
+        """In the seller's words: those of the body, else those of `PAYMENT-REQUIRED`.
+
+        The instructions may be fresh ones, asked for without the payment, and then say nothing about it.
+        """
+        message = told(answer).message
         try:
-            error: str | None = self.required(answer).error
+            error: str | None = self.required(answer, message).error
         except Unsigned:
             error = None
-        return error or told(answer).message or "402 again, without a reason"
+        return message or error or "402 again, without a reason"
 
     def payment(self, answer: Response) -> bool:
         """Whether `PAYMENT-RESPONSE` says that it is paid."""

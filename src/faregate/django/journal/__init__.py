@@ -5,15 +5,16 @@ INSTALLED_APPS = [..., "faregate.django.journal"], then `python manage.py migrat
 
 from django.apps import apps as project
 
+from faregate.django.journal.database import migrate_command
 from faregate.errors import Misconfigured
 from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS, Terms
+from faregate.journals.terms import JournalContext
 
 __all__ = ["make_journal"]
 
 
-def make_journal(namespace: str, terms: Terms = DEFAULT_TERMS, *, using: str = "default") -> StoredJournal:
-    """The journal of a namespace in the database `using`. Opens nothing. Raises `Misconfigured`.
+def make_journal(context: JournalContext, *, using: str = "default") -> StoredJournal:
+    """Make the journal in the database `using`. Opens nothing. Raises `Misconfigured`.
 
     It is sealed with keys made of `SECRET_KEY`; what was sealed with older ones is read with
     `SECRET_KEY_FALLBACKS`.
@@ -21,9 +22,14 @@ def make_journal(namespace: str, terms: Terms = DEFAULT_TERMS, *, using: str = "
     if not project.is_installed("faregate.django.journal"):
         raise Misconfigured(
             'The journal is an app of its own: put "faregate.django.journal" into INSTALLED_APPS, '
-            "then run python manage.py migrate."
+            f"then run {migrate_command(using)}."
         )
     from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
 
-    shelf = DjangoShelf(namespace, using)
-    return StoredJournal(shelf, keys=secret_keys(), namespace=namespace, terms=terms, run=in_djangos_thread)
+    return StoredJournal(
+        DjangoShelf(context.namespace, using),
+        keys=secret_keys(),
+        seller=context.seller,
+        terms=context.terms,
+        run=in_djangos_thread,
+    )

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from faregate.django.journal.models import JournalRow
+from faregate.django.options import database_of_journal
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[JournalRow]
@@ -28,7 +29,10 @@ class JournalRowAdmin(ModelAdmin):
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalRow]:
-        return super().get_queryset(request).defer(*_SEALED)
+        """In the database that the journal is in; if it is in none, where Django looks for the table."""
+        rows = super().get_queryset(request).defer(*_SEALED)
+        using = database_of_journal()
+        return rows if using is None else rows.using(using)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

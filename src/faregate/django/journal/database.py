@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from django.db import DatabaseError, Error, IntegrityError, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, Error, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from faregate.errors import JournalError
@@ -30,7 +30,7 @@ def reading(using: str) -> Generator[None]:
     except IntegrityError:
         raise
     except Error as error:
-        raise (_Broken if _is_broken(using) else JournalError)(_told(error)) from error
+        raise (_Broken if _is_broken(using) else JournalError)(_told(error, using)) from error
 
 
 def once_more(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -98,10 +98,15 @@ def _inside() -> JournalError:
     )
 
 
-def _told(error: Error) -> str:
+def migrate_command(using: str) -> str:
+    """What makes the journal's table in this database."""
+    return "python manage.py migrate" + ("" if using == DEFAULT_DB_ALIAS else f" --database {using}")
+
+
+def _told(error: Error, using: str) -> str:
     return (
         f"the journal's database could not be read or written: {_first_line(error)} "
-        "(if it says that a table is missing: python manage.py migrate)"
+        f"(if it says that a table is missing: {migrate_command(using)})"
     )
 
 

@@ -34,8 +34,9 @@ def _exactly(when: Q, states: tuple[str, ...]) -> Q:
 class JournalRow(models.Model):
     """One proof (`faregate.journals.shelf.Record`): what is bytes is sealed."""
 
+    id: "Big" = models.BigAutoField(primary_key=True)
     # Hexadecimal: not every database can look up bytes.
-    key: "Text" = models.CharField(max_length=64, primary_key=True)
+    key: "Text" = models.CharField(max_length=64)
     namespace: "Text" = models.CharField(max_length=255)
     stamp: "Big" = models.BigIntegerField()
     fence: "Big" = models.BigIntegerField()
@@ -45,6 +46,12 @@ class JournalRow(models.Model):
     transaction_id: "MaybeText" = models.CharField(max_length=128, null=True)
     revision_id: "Text" = models.CharField(max_length=128, blank=True)
     since: "Seconds" = models.FloatField()
+    owner: "Text" = models.CharField(max_length=32, blank=True)
+    touched_at: "Seconds" = models.FloatField()
+    seller: "Text" = models.CharField(max_length=32, blank=True)
+    key_id: "Text" = models.CharField(max_length=16)
+    client: "LongText" = models.TextField(blank=True)
+    body: "Text" = models.CharField(max_length=32, blank=True)
     lease_until: "Seconds" = models.FloatField()
     due_at: "Seconds" = models.FloatField()
     expires_at: "MaybeSeconds" = models.FloatField(null=True)
@@ -62,14 +69,15 @@ class JournalRow(models.Model):
         verbose_name = "journal row"
         indexes: ClassVar = [
             models.Index(
-                "namespace",
-                "lease_until",
+                fields=["namespace", "lease_until"],
                 name="faregate_owed",
                 condition=Q(expires_at__isnull=True) & ~Q(state="stuck"),
             ),
-            models.Index("namespace", "expires_at", "size", name="faregate_expiring"),
+            models.Index(fields=["namespace", "expires_at", "size"], name="faregate_expiring"),
+            models.Index(fields=["namespace", "key_id"], name="faregate_keys"),
         ]
         constraints: ClassVar = [
+            UniqueConstraint(fields=["namespace", "key"], name="faregate_one_row_per_proof"),
             UniqueConstraint(fields=["namespace", "transaction_id"], name="faregate_one_row_per_transaction"),
             CheckConstraint(condition=Q(state__in=STATES), name="faregate_known_state"),
             CheckConstraint(
@@ -101,3 +109,10 @@ class JournalRow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.transaction_id or 'no transaction yet'}: {self.state}"
+
+
+class LeaseOwner(models.Model):
+    """A process that holds leases for longer than their rows say, and how long it is known to live."""
+
+    id: "Text" = models.CharField(max_length=32, primary_key=True)
+    until: "Seconds" = models.FloatField()

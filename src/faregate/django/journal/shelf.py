@@ -7,14 +7,16 @@ from typing import Any, TypeVar, cast
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import IntegrityError, connections
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
 from faregate.django.journal.database import impossible, once_more, reading, refresh, writing
-from faregate.django.journal.models import JournalRow
+from faregate.django.journal.models import JournalRow, LeaseOwner
 from faregate.errors import Misconfigured
-from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
+OWNER_RETENTION = 3600.0
+"""An owner that died is forgotten after so many seconds."""
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
@@ -111,17 +113,79 @@ class DjangoShelf:
             return self._forget(key.hex(), "stamp =", stamp) == 1
 
     @once_more
-    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+    def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         """Rows that others are taking are passed over where the database can; else who is quicker has it."""
         refresh(self._using)
         passes = connections[self._using].features.has_select_for_update_skip_locked
-        due = self._owed().exclude(state="stuck").filter(lease_until__lte=now, due_at__lte=now)
-        due = due.select_for_update(skip_locked=True) if passes else due
+        rows = self._due(due)
+        rows = rows.select_for_update(skip_locked=True) if passes else rows
         with writing(self._using) if passes else reading(self._using):
-            while (row := due.order_by("lease_until").values(*COLUMNS).first()) is not None:
+            while (row := rows.order_by("lease_until").values(*COLUMNS).first()) is not None:
                 if self._rows().filter(key=row["key"], stamp=row["stamp"]).update(**changes) == 1:
                     return _record({**row, **changes})
         return None
+
+    def _due(self, due: Due) -> QuerySet[JournalRow]:
+        lives = Exists(LeaseOwner.objects.using(self._using).filter(id=OuterRef("owner"), until__gt=due.now))
+        is_over = Q(lease_until__lte=due.now) | Q(~lives, touched_at__lte=due.silent_since)
+        foreign = Q(due_at__lte=due.foreign_since, lease_until__lte=due.foreign_since)
+        rows = self._owed().exclude(state="stuck").filter(due_at__lte=due.now)
+        return rows.filter(is_over).filter(Q(seller=due.seller) | foreign)
+
+    def renew(self, owner: str, until: float, now: float) -> None:
+        """In the thread of the leases, which has a connection of its own: none is left open in it."""
+        try:
+            owners = LeaseOwner.objects.using(self._using)
+            with writing(self._using):
+                if not owners.filter(id=owner).update(until=until):
+                    owners.create(id=owner, until=until)
+                owners.filter(until__lte=now - OWNER_RETENTION).delete()
+        finally:
+            connections[self._using].close()
+
+    @once_more
+    def owner_until(self, owner: str) -> float:
+        with reading(self._using):
+            found = LeaseOwner.objects.using(self._using).filter(id=owner).values_list("until", flat=True)
+            return next(iter(found), 0.0)
+
+    # For operators
+
+    @once_more
+    def key_ids(self) -> set[str]:
+        """One step over the index for each key, and not one for each row."""
+        found: list[str] = [""]
+        with reading(self._using):
+            ids = self._rows().order_by("key_id").values_list("key_id", flat=True)
+            while (following := ids.filter(key_id__gt=found[-1]).first()) is not None:
+                found.append(following)
+        return set(found[1:])
+
+    @once_more
+    def usage_of_keys(self) -> list[KeyUsage]:
+        owed = Count("id", filter=Q(expires_at__isnull=True))
+        with reading(self._using):
+            rows = self._rows().values("key_id")
+            found = rows.annotate(rows=Count("id"), owed=owed, last_expiry=Max("expires_at"))
+            return [KeyUsage(**row) for row in found]
+
+    @once_more
+    def namespaces(self) -> dict[str, int]:
+        owed = JournalRow.objects.using(self._using).filter(expires_at__isnull=True)
+        with reading(self._using):
+            return dict(owed.values_list("namespace").annotate(Count("id")))
+
+    @once_more
+    def move(self, namespace: str) -> int:
+        rows = JournalRow.objects.using(self._using)
+        with writing(self._using, durable=True):
+            here = rows.filter(namespace=self._namespace)
+            keys, transactions = list(here.values_list("key", flat=True)), here.exclude(transaction_id=None)
+            there = rows.filter(namespace=namespace).exclude(key__in=keys)
+            there = there.exclude(
+                transaction_id__in=list(transactions.values_list("transaction_id", flat=True))
+            )
+            return there.update(namespace=self._namespace)
 
     def _owed(self) -> QuerySet[JournalRow]:
         return self._rows().filter(expires_at__isnull=True)
@@ -153,10 +217,12 @@ class DjangoShelf:
     def _forget(self, key: str, condition: str, value: float) -> int:
         """As one conditional DELETE: Django's own may look first and delete without the condition."""
         connection = connections[self._using]
-        names = JournalRow._meta.db_table, "key"  # noqa: SLF001
-        table, name = map(connection.ops.quote_name, names)
+        names = JournalRow._meta.db_table, "namespace", "key"  # noqa: SLF001
+        table, namespace, name = map(connection.ops.quote_name, names)
+        mine = f"{namespace} = %s AND {name} = %s"
         with connection.cursor() as cursor:
-            cursor.execute(f"DELETE FROM {table} WHERE {name} = %s AND {condition} %s", [key, value])  # noqa: S608
+            values: list[str | float] = [self._namespace, key, value]
+            cursor.execute(f"DELETE FROM {table} WHERE {mine} AND {condition} %s", values)  # noqa: S608
             return int(cursor.rowcount)
 
     @once_more

@@ -3,6 +3,9 @@
 A page of any site can send requests to this machine from its visitor's browser, and with a name that
 points here it can read the answers too. So the request must come from this machine, be addressed to it
 by address or as `localhost`, and a browser must say that it comes from the emulator's own page.
+
+Where a request comes from is the peer of its socket, never what a header says. Servers may be told to
+believe such headers (uvicorn by FORWARDED_ALLOW_IPS), so a request that has one is refused.
 """
 
 import re
@@ -17,6 +20,7 @@ from faregate.emulator.asgi import App, Receive, Scope, Send
 from faregate.emulator.signs import SIGN
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII)
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
 _SIGN: Final = (SIGN[0].lower().encode("ascii"), SIGN[1].encode("ascii"))
 
 
@@ -42,6 +46,8 @@ def guarded(app: Any) -> App:
 def _fault(scope: Scope) -> str | None:
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
+    if any(name in headers for name in _FORWARDED):
+        return "the control plane is not reached through a proxy"
     if not _comes_from_here(scope):
         return "the control plane is for programs on its own machine"
     if len(hosts) != 1 or not _is_here(hosts[0]):

@@ -1,12 +1,12 @@
 """The headers of a payment, decoded for a page. A signature is shown shortened: it is worth money. Pure."""
 
 import base64
-import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from faregate.emulator.payments import Payment
 from faregate.emulator.proofs import BadProof, read_payment
+from faregate.instructions import parse_json
 from faregate.model import Headers, header_values
 
 Json = dict[str, Any]
@@ -58,7 +58,7 @@ def _decoded(headers: Headers, name: str) -> Json | None:
     if not values or len(values[0]) > _LONGEST:
         return None
     try:
-        found = json.loads(base64.b64decode(values[0], validate=True))
+        found = parse_json(base64.b64decode(values[0], validate=True))
     except (ValueError, RecursionError):
         return {"unreadable": "not base64 of JSON"}
     return cast("Json", found) if isinstance(found, dict) else {"unreadable": "not a JSON object"}

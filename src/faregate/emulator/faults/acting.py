@@ -6,7 +6,7 @@ from typing import Final
 from faregate.emulator.access import PROOF_HEADER
 from faregate.emulator.delivery import UNSAID, Delivery, Ending
 from faregate.emulator.facts import Facts, facts_of
-from faregate.emulator.faults.changes import MESSAGE, changed, doubled, garbage, refusal, without
+from faregate.emulator.faults.changes import MESSAGE, changed, doubled, garbage, guessable, refusal, without
 from faregate.emulator.faults.fault import Fault
 from faregate.emulator.faults.kinds import Kind
 from faregate.emulator.faults.rules import Faults
@@ -53,6 +53,8 @@ class _Call:
         match fault.kind:
             case "stale-read":
                 return is_read(self.facts)
+            case "guessable-instructions":
+                return self.facts.operation == "access"
             case "second-402":
                 return self._is_paid()
             case "refused-repeat":
@@ -80,6 +82,8 @@ class _Call:
                 return changed(said, fault.fields or {})
             case "stale-read":
                 return stale(self.service, self.facts, self.request, said, fault.seconds)
+            case "guessable-instructions":
+                return guessable(said)
             case _:
                 return said
 
@@ -101,7 +105,8 @@ class _Call:
         if record is None or self.facts.operation == "access":
             unpaid = without(self.request.headers, PROOF_HEADER)
             return self.service.respond(replace(self.request, headers=unpaid))
-        instructions = payment_required(record.sale.terms, record.sale.request.resource, MESSAGE)
+        challenge = self.service.books[self.facts.environment or "test"].challenge()
+        instructions = payment_required(record.sale.terms, record.sale.request.resource, MESSAGE, challenge)
         return Refusal(402, "payment_required", MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
 
     def _record(self) -> TransactionRecord | None:

@@ -8,7 +8,9 @@ from pydantic import JsonValue
 
 from faregate.emulator.facts import Facts
 from faregate.emulator.faults.fault import Fault
+from faregate.emulator.instructions import without_challenge
 from faregate.emulator.replies import Refusal
+from faregate.merchant.wire import INSTRUCTIONS
 from faregate.model import Headers, Response
 
 GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."
@@ -43,6 +45,15 @@ def changed(said: Response, fields: dict[str, JsonValue]) -> Response:
         return said
     changed = json.dumps({**body, **fields}, ensure_ascii=False, separators=(",", ":"))
     return replace(said, body=changed.encode())
+
+
+def guessable(said: Response) -> Response:
+    """With instructions that are the same for everybody; a reply without instructions stays as it is."""
+    headers = (
+        (name, without_challenge(value) if name.lower() == INSTRUCTIONS else value)
+        for name, value in said.headers
+    )
+    return replace(said, headers=tuple(headers))
 
 
 def refusal(fault: Fault, facts: Facts) -> Response:

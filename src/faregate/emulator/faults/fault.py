@@ -49,6 +49,7 @@ class Fault(Part):
     | `changed-body` | `fields` | the answer with these fields replaced |
     | `stale-read` | `seconds` | things as they were so long ago, or before the last change |
     | `refused-repeat` | `status` | a repeated complete is refused: 409 or 404 |
+    | `guessable-instructions` | | 402 of access: instructions that are the same for everybody |
     """
 
     kind: Kind

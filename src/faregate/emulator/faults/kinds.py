@@ -15,6 +15,7 @@ Kind = Literal[
     "changed-body",
     "stale-read",
     "refused-repeat",
+    "guessable-instructions",
 ]
 When = Literal["before", "after"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

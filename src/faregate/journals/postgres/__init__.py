@@ -33,6 +33,7 @@ class PostgresJournal(StoredJournal):
         *,
         keys: Sequence[bytes],
         namespace: str = "",
+        seller: str = "",
         terms: Terms = DEFAULT_TERMS,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
@@ -44,7 +45,7 @@ class PostgresJournal(StoredJournal):
         super().__init__(
             shelf,
             keys=keys,
-            namespace=namespace,
+            seller=seller,
             terms=terms,
             max_rows=max_rows,
             max_bytes=max_bytes,

@@ -11,7 +11,7 @@ from psycopg.rows import TupleRow
 
 from faregate.journals.postgres import faults
 
-VERSION = 1
+VERSION = 2
 LOCK = 0x666172656761746A
 """Whoever makes the tables holds this one. Any number, but always the same."""
 
@@ -34,6 +34,12 @@ TABLES = (
         transaction_id text,
         revision_id text NOT NULL,
         since double precision NOT NULL,
+        owner text NOT NULL,
+        touched_at double precision NOT NULL,
+        seller text NOT NULL,
+        key_id text NOT NULL,
+        client text NOT NULL,
+        body text NOT NULL,
         lease_until double precision NOT NULL,
         due_at double precision NOT NULL,
         expires_at double precision,
@@ -72,6 +78,9 @@ TABLES = (
     """,
     # Covers `measure` as well, and finds the stuck ones among those that never expire.
     "CREATE INDEX faregate_journal_expiring ON faregate_journal (namespace, expires_at, size)",
+    "CREATE INDEX faregate_journal_keys ON faregate_journal (namespace, key_id)",
+    # Processes that hold leases for longer than their rows say, and how long each is known to live.
+    "CREATE TABLE faregate_journal_owner (id text PRIMARY KEY, until double precision NOT NULL)",
     """
     CREATE FUNCTION faregate_journal_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN RAISE EXCEPTION USING MESSAGE = TG_ARGV[0], ERRCODE = 'integrity_constraint_violation'; END $$

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import faults
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
 PURGE = 8
@@ -43,10 +43,38 @@ _INSERT = (
     f"WHERE NOT EXISTS (SELECT {_MINE} AND key = ANY(%s)) AND {_HOW} ON CONFLICT (namespace, key) DO NOTHING"
 )
 _DELETE = f"DELETE {_MINE} AND key = %s AND stamp = %s AND {_HOW}"
+_OWNER_LIVES = (
+    "EXISTS (SELECT 1 FROM faregate_journal_owner WHERE id = faregate_journal.owner AND until > %s)"
+)
 _DUE = (
-    f"SELECT key {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= %s AND due_at <= %s "
+    f"SELECT key {_MINE} AND expires_at IS NULL AND state <> 'stuck' AND due_at <= %s "
+    f"AND (lease_until <= %s OR touched_at <= %s AND NOT {_OWNER_LIVES}) "
+    "AND (seller = %s OR greatest(due_at, lease_until) <= %s) "
     "ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED"
 )
+_NEXT_KEY = f"SELECT min(key_id) {_MINE}"
+_KEYS = (
+    f"WITH RECURSIVE one(id) AS (({_NEXT_KEY}) UNION ALL "  # noqa: S608
+    f"SELECT ({_NEXT_KEY} AND key_id > one.id) FROM one WHERE id IS NOT NULL) "
+    "SELECT id FROM one WHERE id IS NOT NULL"
+)
+_USAGE = (
+    "SELECT key_id, count(*), count(*) FILTER (WHERE expires_at IS NULL), max(expires_at) "
+    f"{_MINE} GROUP BY key_id"
+)
+_NAMESPACES = "SELECT namespace, count(*) FROM faregate_journal WHERE expires_at IS NULL GROUP BY namespace"
+_MOVE = (
+    "UPDATE faregate_journal AS moved SET namespace = %s WHERE namespace = %s "  # noqa: S608
+    "AND NOT EXISTS (SELECT 1 FROM faregate_journal AS other WHERE other.namespace = %s "
+    f"AND (other.key = moved.key OR other.transaction_id = moved.transaction_id)) AND {_HOW}"
+)
+_RENEW = (
+    "WITH dead AS (DELETE FROM faregate_journal_owner WHERE until <= %s) "  # noqa: S608
+    f"INSERT INTO faregate_journal_owner SELECT %s::text, %s::float8 WHERE {_HOW} "
+    "ON CONFLICT (id) DO UPDATE SET until = excluded.until"
+)
+OWNER_RETENTION = 3600.0
+"""An owner that died is forgotten after so many seconds."""
 
 
 class PostgresShelf:
@@ -108,11 +136,13 @@ class PostgresShelf:
 
         return self._run(forget)
 
-    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+    def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         """Rows that others are taking at this moment are passed over."""
         mine = self._namespace
         take = f"{_update(changes)} AND key = ({_DUE}) AND {_HOW} RETURNING {_ALL}"
-        values = (*changes.values(), mine, mine, now, now, *self._how(False))
+        now, silent_since, seller, foreign_since = due
+        which = (mine, now, now, silent_since, now, seller, foreign_since)
+        values = (*changes.values(), mine, *which, *self._how(False))
 
         def taken(connection: Connection, again: bool) -> TupleRow | None:
             before = again and _asked(connection, _TAKEN, mine, changes["stamp"]).fetchone()
@@ -124,6 +154,31 @@ class PostgresShelf:
     def purge(self, now: float, limit: int) -> int:
         mine = self._namespace
         return self._write(f"{_PURGE} AND {_HOW}", (mine, mine, now, limit))
+
+    def renew(self, owner: str, until: float, now: float) -> None:
+        self._write(_RENEW, (now - OWNER_RETENTION, owner, until))
+
+    def owner_until(self, owner: str) -> float:
+        query = "SELECT until FROM faregate_journal_owner WHERE id = %s"
+        rows = self._run(lambda connection, _: _asked(connection, query, owner).fetchall())
+        return float(rows[0][0]) if rows else 0.0
+
+    # For operators
+
+    def key_ids(self) -> set[str]:
+        mine = self._namespace
+        rows = self._run(lambda connection, _: _asked(connection, _KEYS, mine, mine).fetchall())
+        return {key for [key] in rows}
+
+    def usage_of_keys(self) -> list[KeyUsage]:
+        return [KeyUsage(*row) for row in self._read(_USAGE)]
+
+    def namespaces(self) -> dict[str, int]:
+        rows = self._run(lambda connection, _: _asked(connection, _NAMESPACES).fetchall())
+        return {str(namespace): int(number) for namespace, number in rows}
+
+    def move(self, namespace: str) -> int:
+        return self._write(_MOVE, (self._namespace, namespace, self._namespace), durable=True)
 
     def disconnect(self) -> None:
         self._pool.disconnect()

@@ -32,6 +32,7 @@ class RedisJournal(StoredJournal):
         *,
         keys: Sequence[bytes],
         namespace: str = "",
+        seller: str = "",
         terms: Terms = DEFAULT_TERMS,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
@@ -42,7 +43,7 @@ class RedisJournal(StoredJournal):
         super().__init__(
             RedisShelf(server),
             keys=keys,
-            namespace=namespace,
+            seller=seller,
             terms=terms,
             max_rows=max_rows,
             max_bytes=max_bytes,

@@ -12,7 +12,7 @@ from redis.exceptions import (
 
 from faregate.errors import JournalError, JournalUnreadable
 
-VERSION = 1
+VERSION = 2
 
 _MEANINGS = {
     "NOPERM": "its user may not do what a journal needs: allow @read, @write, @scripting, time and "

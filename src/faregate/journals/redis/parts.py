@@ -5,6 +5,7 @@ local journal = redis.call('GET', KEYS[1])
 if journal ~= ARGV[1] then return {'elsewhere', journal or ''} end
 local prefix = string.sub(KEYS[1], 1, -7)
 local due, owed, expiring = prefix .. 'due', prefix .. 'owed', prefix .. 'expiring'
+local leased, owners, keys = prefix .. 'leased', prefix .. 'owners', prefix .. 'keys'
 local transactions, bytes = prefix .. 'transactions', prefix .. 'bytes'
 local function row_at(key) return prefix .. 'row:' .. key end
 local function result_at(key) return prefix .. 'result:' .. key end
@@ -20,11 +21,12 @@ end
 
 FORGET = """
 local function forget(key)
-  local row = redis.call('HMGET', row_at(key), 'transaction_id', 'size')
+  local row = redis.call('HMGET', row_at(key), 'transaction_id', 'size', 'key_id')
   redis.call('DEL', row_at(key), result_at(key))
-  for _, index in ipairs({due, owed, expiring}) do redis.call('ZREM', index, key) end
+  for _, index in ipairs({due, owed, expiring, leased}) do redis.call('ZREM', index, key) end
   if row[1] then redis.call('HDEL', transactions, row[1]) end
   redis.call('DECRBY', bytes, row[2])
+  if redis.call('HINCRBY', keys, row[3], -1) <= 0 then redis.call('HDEL', keys, row[3]) end
 end
 local function forget_expired(now, limit)
   local keys = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
@@ -49,11 +51,13 @@ local function put(index, score, key)
   if score then redis.call('ZADD', index, score, key) else redis.call('ZREM', index, key) end
 end
 local function index(key)
-  local row = redis.call('HMGET', row_at(key), 'state', 'expires_at', 'lease_until', 'due_at', 'since')
+  local row = redis.call(
+    'HMGET', row_at(key), 'state', 'expires_at', 'lease_until', 'due_at', 'since', 'owner')
   local until_due = tonumber(row[3]) > tonumber(row[4]) and row[3] or row[4]
   put(expiring, row[2], key)
   put(owed, not row[2] and row[5], key)
   put(due, not row[2] and row[1] ~= 'stuck' and until_due, key)
+  put(leased, not row[2] and row[1] ~= 'stuck' and row[6] ~= '' and row[3], key)
 end
 local function clear(key, cleared)
   local names = {}
@@ -83,6 +87,7 @@ local function write(key, set, cleared)
   end
   if set.transaction_id then redis.call('HSET', transactions, set.transaction_id, key) end
   if set.size then redis.call('INCRBY', bytes, tonumber(set.size) - tonumber(before[2] or 0)) end
+  if set.key_id then redis.call('HINCRBY', keys, set.key_id, 1) end
   index(key)
 end
 """

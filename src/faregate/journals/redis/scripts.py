@@ -5,6 +5,9 @@ Keys, all under one prefix with one hash tag:
   row:KEY       a hash: the columns of `Record` that are not None
   result:KEY    a large result, apart from its row
   due           rows that a sweep may finish, by when it may
+  leased        rows that are owed and somebody has, by when the lease ends at the latest
+  owners        until when each process is known to live that has leases for longer than their rows say
+  keys          how many rows are named under each of the journal's keys
   owed          rows that owe something, by since when
   expiring      the other rows, by when they may be forgotten
   transactions  which row has a transaction
@@ -62,22 +65,78 @@ forget(ARGV[3])
 return {{'ok'}}
 """
 
-# Of the rows that are due longest, the one that was left alone longest. Which one this very call took
-# already, if its answer got lost, is told by the lease that it wrote.
+# Of the rows that are due longest, the one that was left alone longest; then one whose owner died. Which one
+# this very call took already, if its answer got lost, is told by the lease that it wrote.
 TAKE_DUE = f"""{HEAD}{READ}{WRITE}
-local now, looked_at = ARGV[3], ARGV[4]
-local set, cleared = changes_from(5)
+local now, silent_since, seller, foreign_since = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local page, pages = tonumber(ARGV[7]), tonumber(ARGV[8])
+local set, cleared = changes_from(9)
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', due, set.lease_until, set.lease_until)) do
   if redis.call('HGET', row_at(key), 'stamp') == set.stamp then return read(key) end
 end
-local chosen, longest
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, looked_at)) do
-  local lease = tonumber(redis.call('HGET', row_at(key), 'lease_until'))
-  if not chosen or lease < longest then chosen, longest = key, lease end
+local function is_ours(key)
+  if redis.call('HGET', row_at(key), 'seller') == seller then return true end
+  return tonumber(redis.call('ZSCORE', due, key)) <= tonumber(foreign_since)
 end
+local function is_silent(key)
+  local row = redis.call('HMGET', row_at(key), 'touched_at', 'owner', 'due_at')
+  if tonumber(row[1]) > tonumber(silent_since) or tonumber(row[3]) > tonumber(now) then return false end
+  local known_until = redis.call('HGET', owners, row[2])
+  return not known_until or tonumber(known_until) <= tonumber(now)
+end
+local function longest_due(keys)
+  local chosen, longest
+  for _, key in ipairs(keys) do
+    local lease = tonumber(redis.call('HGET', row_at(key), 'lease_until'))
+    if is_ours(key) and (not chosen or lease < longest) then chosen, longest = key, lease end
+  end
+  return chosen
+end
+local function choose()
+  for at = 0, pages - 1 do
+    local keys = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', at * page, page)
+    local chosen = longest_due(keys)
+    if chosen or #keys < page then return chosen end
+  end
+end
+local function orphan()
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', leased, '(' .. now, '+inf', 'LIMIT', 0, page * pages)) do
+    if is_silent(key) and is_ours(key) then return key end
+  end
+end
+local chosen = choose() or orphan()
 if not chosen then return {{'no'}} end
 write(chosen, set, cleared)
 return read(chosen)
+"""
+
+RENEW = f"""{HEAD}
+local owner, known_until, dead = ARGV[3], ARGV[4], tonumber(ARGV[5])
+local found = redis.call('HGETALL', owners)
+for at = 1, #found, 2 do
+  if tonumber(found[at + 1]) <= dead then redis.call('HDEL', owners, found[at]) end
+end
+redis.call('HSET', owners, owner, known_until)
+return {{'ok'}}
+"""
+
+OWNER_UNTIL = f"""{HEAD}
+return {{'ok', redis.call('HGET', owners, ARGV[3]) or '0'}}
+"""
+
+KEY_IDS = f"""{HEAD}
+return {{'ok', redis.call('HGETALL', keys)}}
+"""
+
+# The names of rows, those that owe something and then the others, and what is asked of each.
+ROWS = f"""{HEAD}
+local rows, first, last = {{}}, tonumber(ARGV[4]), tonumber(ARGV[4]) + tonumber(ARGV[5]) - 1
+local index = ARGV[3] == 'owed' and owed or expiring
+for _, key in ipairs(redis.call('ZRANGE', index, first, last)) do
+  local row = redis.call('HMGET', row_at(key), 'key_id', 'expires_at')
+  table.insert(rows, {{key, row[1], row[2]}})
+end
+return {{'ok', rows}}
 """
 
 # Without what is sealed, which may be large: the names of the other columns follow the limit.

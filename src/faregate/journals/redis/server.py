@@ -3,7 +3,7 @@ most. Who sends one again tells it so: whether it was done the first time is not
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from hashlib import sha1, sha256
 from typing import Any, TypeVar, cast
 
@@ -15,6 +15,8 @@ from faregate.journals.redis.connections import Connections, Word
 from faregate.journals.redis.guard import Guard
 
 T = TypeVar("T")
+NAMESPACES = "faregate:namespaces"
+"""The names of all namespaces in this server."""
 
 
 class RedisServer:
@@ -25,8 +27,23 @@ class RedisServer:
         self._connections = Connections(url, patience / 2, Guard(self._place).look)
         self._call = self._connections.call
         self._namespace = namespace
-        self._schema = f"faregate:{{{sha256(namespace.encode()).hexdigest()[:32]}}}:schema"
+        self._prefix = _prefix(namespace)
+        self._schema = f"{self._prefix}schema"
         self._mark = ""
+        self._again = partial(RedisServer, url, patience=patience)
+
+    def of(self, namespace: str) -> "RedisServer":
+        """The same server, as another namespace sees it."""
+        return self._again(namespace)
+
+    def namespaces(self) -> dict[str, int]:
+        """How many rows each namespace owes something for."""
+        names = [name.decode() for name in self._asked_twice(lambda _: self._call("SMEMBERS", NAMESPACES))]
+        owed = {name: self._count(f"{_prefix(name)}owed") for name in names}
+        return {name: number for name, number in owed.items() if number}
+
+    def _count(self, index: str) -> int:
+        return int(self._asked_twice(lambda _: self._call("ZCARD", index)))
 
     def run(self, script: str, *arguments: Word) -> list[Any]:
         """What a script of `faregate.journals.redis.scripts` answers. Raises `JournalError`."""
@@ -49,6 +66,7 @@ class RedisServer:
         """The mark of the journal there; in a server that has none yet, ours."""
         made = f"{faults.VERSION} {os.urandom(8).hex()} {self._namespace}"
         self._asked_twice(lambda _: self._call("SET", self._schema, made, "NX"))
+        self._asked_twice(lambda _: self._call("SADD", NAMESPACES, self._namespace))
         mark = (self._asked_twice(lambda _: self._call("GET", self._schema)) or b"").decode()
         if mark.partition(" ")[0] != str(faults.VERSION):
             raise faults.elsewhere(mark, self._place)
@@ -74,6 +92,10 @@ class RedisServer:
             return self._call("EVALSHA", _digest(script), *words)
         except NoScriptError:
             return self._call("EVAL", script, *words)
+
+
+def _prefix(namespace: str) -> str:
+    return f"faregate:{{{sha256(namespace.encode()).hexdigest()[:32]}}}:"
 
 
 @cache

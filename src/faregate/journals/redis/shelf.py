@@ -1,19 +1,24 @@
 """The rows of one namespace in Redis (`faregate.journals.shelf.Shelf`). Each write is one script."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, cast, get_args
 
 from faregate.errors import JournalUnreadable
 from faregate.journals.redis import faults, scripts
 from faregate.journals.redis.connections import Word
 from faregate.journals.redis.server import RedisServer
-from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
-LOOKED_AT = 32
-"""Of the rows that are due longest, so many are compared."""
+PAGE, PAGES = 32, 64
+"""Of the rows that are due longest, so many are compared; if all are another seller's, so many times."""
+OWNER_RETENTION = 3600.0
+"""An owner that died is forgotten after so many seconds."""
+ROWS = 1000
+"""Rows that are read with one script when all are needed."""
 APART = 64 * 1024
 """A result of more bytes has a key of its own."""
 
@@ -63,8 +68,14 @@ class RedisShelf:
             case said:
                 return bool(said == b"ok")
 
-    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
-        return _record(self._server.run(scripts.TAKE_DUE, now, LOOKED_AT, *_sent(changes)))
+    def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
+        return _record(self._server.run(scripts.TAKE_DUE, *due, PAGE, PAGES, *_sent(changes)))
+
+    def renew(self, owner: str, until: float, now: float) -> None:
+        self._server.run(scripts.RENEW, owner, until, now - OWNER_RETENTION)
+
+    def owner_until(self, owner: str) -> float:
+        return float(self._server.run(scripts.OWNER_UNTIL, owner)[1])
 
     def owed(self, limit: int) -> list[Record]:
         _, rows = self._server.run(scripts.OWED, limit, *_PLAIN)
@@ -77,8 +88,55 @@ class RedisShelf:
         _, rows, size = self._server.run(scripts.MEASURE)
         return int(rows), int(size)
 
+    # For operators
+
+    def key_ids(self) -> set[str]:
+        return set(self._rows_by_key())
+
+    def _rows_by_key(self) -> dict[str, int]:
+        flat = self._server.run(scripts.KEY_IDS)[1]
+        return {key.decode(): int(number) for key, number in zip(flat[::2], flat[1::2], strict=True)}
+
+    def usage_of_keys(self) -> list[KeyUsage]:
+        owed: Counter[str] = Counter(key_id.decode() for _, key_id, _ in _rows(self._server, "owed"))
+        last: dict[str, float] = {}
+        for _, key_id, expires_at in _rows(self._server, "expiring"):
+            last[key_id.decode()] = float(expires_at)  # in this order: the latest comes last
+        found = self._rows_by_key().items()
+        return [KeyUsage(key_id, rows, owed[key_id], last.get(key_id)) for key_id, rows in found]
+
+    def namespaces(self) -> dict[str, int]:
+        return self._server.namespaces()
+
+    def move(self, namespace: str) -> int:
+        """Each row by itself, written here before it is forgotten there: a move can be repeated."""
+        there = RedisShelf(self._server.of(namespace))
+        try:
+            names = [key for index in ("owed", "expiring") for key, _, _ in _rows(there._server, index)]
+            return sum(self._take_over(there, bytes.fromhex(name.decode())) for name in names)
+        finally:
+            there.disconnect()
+
+    def _take_over(self, there: "RedisShelf", key: bytes) -> bool:
+        record = there.find([key])
+        try:
+            if record is None or not self.insert(record, [key], 0.0):
+                return False
+        except TransactionTaken:
+            return False
+        return there.delete(key, record["stamp"])
+
     def disconnect(self) -> None:
         self._server.disconnect()
+
+
+def _rows(server: RedisServer, index: str) -> Iterator[list[bytes]]:
+    """The name, key id and expiry of all rows of an index, read in pages."""
+    for first in count(0, ROWS):
+        rows = server.run(scripts.ROWS, index, first, ROWS)[1]
+        yield from rows
+        if len(rows) < ROWS:
+            return
 
 
 def _sent(columns: Mapping[str, Any]) -> list[Word]:

@@ -25,6 +25,7 @@ class SqliteJournal(StoredJournal):
         *,
         keys: Sequence[bytes],
         namespace: str = "",
+        seller: str = "",
         terms: Terms = DEFAULT_TERMS,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
@@ -34,7 +35,7 @@ class SqliteJournal(StoredJournal):
         super().__init__(
             SqliteShelf(SqliteFile(path, patience), namespace),
             keys=keys,
-            namespace=namespace,
+            seller=seller,
             terms=terms,
             max_rows=max_rows,
             max_bytes=max_bytes,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from faregate.errors import JournalUnreadable
 
-VERSION = 3
+VERSION = 4
 APPLICATION_ID = 0x66677431
 """Tells this file from other programs' (SQLite keeps it in the file's head)."""
 
@@ -27,6 +27,12 @@ TABLES = (
         transaction_id TEXT,
         revision_id TEXT NOT NULL,
         since REAL NOT NULL,
+        owner TEXT NOT NULL,
+        touched_at REAL NOT NULL,
+        seller TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        client TEXT NOT NULL,
+        body TEXT NOT NULL,
         lease_until REAL NOT NULL,
         due_at REAL NOT NULL,
         expires_at REAL,
@@ -62,6 +68,9 @@ TABLES = (
     """,
     # Covers `measure` as well, and finds the stuck ones among those that never expire.
     "CREATE INDEX journal_expiring ON journal (namespace, expires_at, size)",
+    "CREATE INDEX journal_keys ON journal (namespace, key_id)",
+    # Processes that hold leases for longer than their rows say, and how long each is known to live.
+    "CREATE TABLE owner (id TEXT NOT NULL PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID",
     """
     CREATE TRIGGER journal_never_back BEFORE UPDATE OF state ON journal
     WHEN OLD.state IN ('settled', 'closed', 'paid') AND NEW.state <> OLD.state

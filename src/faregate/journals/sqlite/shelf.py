@@ -6,12 +6,15 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from faregate.errors import JournalError
-from faregate.journals.shelf import COLUMNS, SEALED, Record, TransactionTaken
+from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 from faregate.journals.sqlite.file import SqliteFile
 
 T = TypeVar("T")
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
+
+OWNER_RETENTION = 3600.0
+"""An owner that died is forgotten after so many seconds."""
 
 APART = 64 * 1024
 """A result of more bytes is not in its row."""
@@ -25,9 +28,11 @@ _FIND = f"SELECT {_WHOLE} {_MINE} AND key = ?"
 _FIND_TRANSACTION = f"SELECT {_WHOLE} {_MINE} AND transaction_id = ?"
 _STAMP = f"SELECT stamp {_MINE} AND key = ?"
 _INSERT = f"INSERT INTO journal (namespace, {_ALL}) VALUES (?{', ?' * len(COLUMNS)})"  # noqa: S608
+_OWNER_LIVES = "EXISTS (SELECT 1 FROM owner WHERE id = journal.owner AND until > :now)"
 _LONGEST_DUE = (
-    f"{_MINE} AND expires_at IS NULL AND state <> 'stuck' AND lease_until <= ? AND due_at <= ? "
-    "ORDER BY lease_until LIMIT 1"
+    "FROM journal WHERE namespace = :namespace AND expires_at IS NULL AND state <> 'stuck' "
+    f"AND due_at <= :now AND (lease_until <= :now OR touched_at <= :silent_since AND NOT {_OWNER_LIVES}) "
+    "AND (seller = :seller OR max(due_at, lease_until) <= :foreign_since) ORDER BY lease_until LIMIT 1"
 )
 _DUE = f"SELECT {_WHOLE} {_LONGEST_DUE}"
 _IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
@@ -35,6 +40,20 @@ _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
 _INSERT_LARGE = "INSERT INTO large VALUES (?, ?, ?)"
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _PURGE = f"DELETE FROM journal WHERE rowid IN (SELECT rowid {_MINE} AND expires_at <= ? LIMIT ?)"  # noqa: S608
+_NEXT_KEY = "SELECT min(key_id) FROM journal WHERE namespace = :namespace"
+_KEYS = (
+    f"WITH RECURSIVE one(id) AS ({_NEXT_KEY} UNION ALL "  # noqa: S608
+    f"SELECT ({_NEXT_KEY} AND key_id > id) FROM one WHERE id IS NOT NULL) "
+    "SELECT id FROM one WHERE id IS NOT NULL"
+)
+_USAGE = f"SELECT key_id, count(*), sum(expires_at IS NULL), max(expires_at) {_MINE} GROUP BY key_id"
+_NAMESPACES = "SELECT namespace, count(*) FROM journal WHERE expires_at IS NULL GROUP BY namespace"
+_MOVE = "UPDATE OR IGNORE journal SET namespace = :here WHERE namespace = :there"
+_MOVE_LARGE = (
+    "UPDATE large SET namespace = :here WHERE namespace = :there AND NOT EXISTS "
+    "(SELECT 1 FROM journal WHERE namespace = :there AND key = large.key)"
+)
+_RENEW = "INSERT INTO owner VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until"
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
 
 
@@ -94,9 +113,11 @@ class SqliteShelf:
     def delete(self, key: bytes, stamp: int) -> bool:
         return self._forget(_DELETE, key, stamp) == 1
 
-    def take_due(self, now: float, changes: Mapping[str, Any]) -> Record | None:
+    def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
+        values = {**due._asdict(), "namespace": self._namespace}
+
         def take(connection: sqlite3.Connection) -> Record | None:
-            row = connection.execute(_DUE, (self._namespace, now, now)).fetchone()
+            row = connection.execute(_DUE, values).fetchone()
             if row is None:
                 return None
             record = _record(row)
@@ -104,7 +125,43 @@ class SqliteShelf:
             return cast(Record, {**record, **changes})
 
         # A look first: a sweep that finds nothing holds up no writer.
-        return self._write(take) if self._read(_IS_DUE, now, now) else None
+        is_due = self._file.read(lambda connection: connection.execute(_IS_DUE, values).fetchone())
+        return None if is_due is None else self._write(take)
+
+    def renew(self, owner: str, until: float, now: float) -> None:
+        def renew(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM owner WHERE until <= ?", (now - OWNER_RETENTION,))
+            connection.execute(_RENEW, (owner, until))
+
+        self._write(renew)
+
+    def owner_until(self, owner: str) -> float:
+        query = "SELECT until FROM owner WHERE id = ?"
+        found = self._file.read(lambda connection: connection.execute(query, (owner,)).fetchone())
+        return 0.0 if found is None else cast(float, found[0])
+
+    # For operators
+
+    def key_ids(self) -> set[str]:
+        mine = {"namespace": self._namespace}
+        return {
+            key for [key] in self._file.read(lambda connection: connection.execute(_KEYS, mine).fetchall())
+        }
+
+    def usage_of_keys(self) -> list[KeyUsage]:
+        return [KeyUsage(*row) for row in self._read(_USAGE)]
+
+    def namespaces(self) -> dict[str, int]:
+        return dict(self._file.read(lambda connection: connection.execute(_NAMESPACES).fetchall()))
+
+    def move(self, namespace: str) -> int:
+        def move(connection: sqlite3.Connection) -> int:
+            values = {"here": self._namespace, "there": namespace}
+            moved = connection.execute(_MOVE, values).rowcount
+            connection.execute(_MOVE_LARGE, values)
+            return moved
+
+        return self._write(move, durable=True)
 
     def purge(self, now: float, limit: int) -> int:
         return self._forget(_PURGE, now, limit)

@@ -3,10 +3,11 @@
 import sys
 import threading
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from faregate.errors import Misconfigured
 from faregate.merchant.transports.base import AsyncTransport, CannotRunHere, Transport
+from faregate.merchant.transports.limits import BothColours, LimitedTransport
 from faregate.model import Headers, Response
 
 if TYPE_CHECKING:
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 Name: TypeAlias = Literal["httpx", "pyreqwest"]
 Choice: TypeAlias = "Name | Transport | httpx.BaseTransport | None"
 AsyncChoice: TypeAlias = "Name | AsyncTransport | httpx.AsyncBaseTransport | None"
-
-
-class BothColours(Transport, AsyncTransport, Protocol):
-    """What every transport of ours is."""
 
 
 def blocking(choice: Choice) -> Transport:
@@ -41,9 +38,9 @@ def _ours(choice: Any) -> Any:
     if choice == "pyreqwest":
         return _pyreqwest()
     if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
-        from faregate.merchant.transports.over_httpx import MountedTransport
+        from faregate.merchant.transports.over_httpx import MAX_CALLS, MountedTransport
 
-        return MountedTransport(choice)
+        return LimitedTransport(MountedTransport(choice), MAX_CALLS)
     if hasattr(choice, "send") or hasattr(choice, "asend"):
         return choice
     raise Misconfigured("transport is 'httpx', 'pyreqwest', an httpx transport, or an object that can send.")
@@ -58,7 +55,7 @@ def _fastest() -> BothColours:
 def _httpcore() -> BothColours:
     from faregate.merchant.transports.over_httpcore import HttpcoreTransport
 
-    return HttpcoreTransport()
+    return LimitedTransport(HttpcoreTransport())
 
 
 def _may_load_pyreqwest() -> bool:
@@ -76,7 +73,7 @@ def _pyreqwest() -> BothColours:
         from faregate.merchant.transports.over_pyreqwest import PyreqwestTransport
     except ModuleNotFoundError:
         raise Misconfigured("transport='pyreqwest' needs its package: pip install 'faregate[fast]'") from None
-    return PyreqwestTransport()
+    return LimitedTransport(PyreqwestTransport())
 
 
 class Automatic:

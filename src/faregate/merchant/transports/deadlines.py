@@ -8,12 +8,15 @@ but the moment of the deadline (`time.monotonic`), and the streams here make the
 import socket
 import ssl
 from collections.abc import Iterable
+from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
 
 import httpcore
 
 SLICE = 16 * 1024
+ADDRESS_SECONDS = 2.0
+"""How long one address of several is waited for: long enough for one lost packet to be sent again."""
 
 
 def timeouts(moment: float, seconds: float) -> dict[str, Any]:
@@ -29,6 +32,12 @@ def rest(moment: float | None) -> float | None:
     if left <= 0:
         raise httpcore.TimeoutException("the deadline of the call is over")
     return left
+
+
+def share(moment: float | None) -> float:
+    """Seconds for an address that is not the host's last: part of the rest, so that others are tried."""
+    left = rest(moment)
+    return ADDRESS_SECONDS if left is None else min(ADDRESS_SECONDS, left / 2)
 
 
 class DeadlineStream(httpcore.NetworkStream):
@@ -69,15 +78,22 @@ class DeadlineBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        failure: Exception = httpcore.ConnectError(f"no address for {host}")
-        for address in _addresses(host, port):
-            try:
-                # One address at a time: together they would each be given the whole rest.
-                stream = self._inner.connect_tcp(address, port, rest(timeout), local_address, socket_options)
-                return DeadlineStream(stream)
-            except httpcore.ConnectError as error:
-                failure = error
-        raise failure
+        # One address at a time: given the host, the system would give each of them the whole rest.
+        *others, last = _addresses(host, port)
+        for address in others:
+            with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+                return self._connect(address, port, share(timeout), local_address, socket_options)
+        return self._connect(last, port, rest(timeout), local_address, socket_options)
+
+    def _connect(
+        self,
+        address: str,
+        port: int,
+        seconds: float | None,
+        local_address: str | None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
+    ) -> httpcore.NetworkStream:
+        return DeadlineStream(self._inner.connect_tcp(address, port, seconds, local_address, socket_options))
 
 
 def _addresses(host: str, port: int) -> list[str]:
@@ -111,7 +127,7 @@ class AsyncDeadlineStream(httpcore.AsyncNetworkStream):
 
 
 class AsyncDeadlineBackend(httpcore.AsyncNetworkBackend):
-    """Awaiting, on asyncio and trio."""
+    """Awaiting, on asyncio and trio. anyio goes on to the next address after a quarter of a second."""
 
     def __init__(self) -> None:
         # httpcore declares a stand-in of another type for when anyio is missing.

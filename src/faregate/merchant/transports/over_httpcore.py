@@ -1,11 +1,13 @@
 """The transport that is always there: httpx's own connection pool, httpcore, without httpx's models.
 
-Both colours; asyncio and trio. Driving the pool directly costs a fifth to a third less than an httpx
-client (docs/client.md), takes a total deadline (`deadlines`), and leaves out by construction what must
-not happen: redirects, cookies, proxies, netrc.
+Both colours; asyncio and trio. Driving httpcore directly costs less than an httpx client (docs/client.md),
+takes a total deadline (`deadlines`), and leaves out by construction what must not happen: redirects,
+cookies, proxies, netrc.
 """
 
 import ssl
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from time import monotonic
 from typing import Any
@@ -14,7 +16,6 @@ import httpcore
 
 from faregate.errors import ServiceError
 from faregate.merchant.transports.base import (
-    IDLE_CONNECTIONS,
     KEEP_ALIVE_SECONDS,
     MAX_REPLY_BYTES,
     bad_answer,
@@ -22,10 +23,8 @@ from faregate.merchant.transports.base import (
     whole,
 )
 from faregate.merchant.transports.deadlines import AsyncDeadlineBackend, DeadlineBackend, timeouts
-from faregate.merchant.transports.pools import PerLoop, PerProcess
+from faregate.merchant.transports.pools import PerLoop, PerProcess, PoolStack
 from faregate.model import Headers, Response
-
-MAX_CONNECTIONS = 100
 
 _FAILURES = (
     httpcore.TimeoutException,
@@ -47,8 +46,7 @@ def _trust() -> ssl.SSLContext:
 def _pool() -> httpcore.ConnectionPool:
     return httpcore.ConnectionPool(
         ssl_context=_trust(),
-        max_connections=MAX_CONNECTIONS,
-        max_keepalive_connections=IDLE_CONNECTIONS,
+        max_connections=1,
         keepalive_expiry=KEEP_ALIVE_SECONDS,
         network_backend=DeadlineBackend(),
     )
@@ -57,19 +55,84 @@ def _pool() -> httpcore.ConnectionPool:
 def _async_pool() -> httpcore.AsyncConnectionPool:
     return httpcore.AsyncConnectionPool(
         ssl_context=_trust(),
-        max_connections=MAX_CONNECTIONS,
-        max_keepalive_connections=IDLE_CONNECTIONS,
+        max_connections=1,
         keepalive_expiry=KEEP_ALIVE_SECONDS,
         network_backend=AsyncDeadlineBackend(),
     )
+
+
+def _stack() -> PoolStack[httpcore.ConnectionPool]:
+    return PoolStack(_pool, KEEP_ALIVE_SECONDS)
+
+
+def _async_stack() -> PoolStack[httpcore.AsyncConnectionPool]:
+    return PoolStack(_async_pool, KEEP_ALIVE_SECONDS)
+
+
+@contextmanager
+def _borrowed(pools: PoolStack[httpcore.ConnectionPool]) -> Generator[httpcore.ConnectionPool]:
+    pool = pools.take()
+    try:
+        yield pool
+    except BaseException:
+        _close(pool)
+        raise
+    pools.put(pool)
+    _close_unused(pools)
+
+
+@asynccontextmanager
+async def _aborrowed(
+    pools: PoolStack[httpcore.AsyncConnectionPool],
+) -> AsyncGenerator[httpcore.AsyncConnectionPool]:
+    pool = pools.take()
+    try:
+        yield pool
+    except BaseException:
+        # Cancelled at a certain step, a connection of httpcore is neither closed nor ever free again.
+        await _aclose(pool)
+        raise
+    pools.put(pool)
+    await _aclose_unused(pools)
+
+
+def _close(pool: httpcore.ConnectionPool) -> None:
+    # What fails here is no failure of the call that happens to close the pool.
+    with suppress(Exception):
+        pool.close()
+
+
+async def _aclose(pool: httpcore.AsyncConnectionPool) -> None:
+    with suppress(Exception):
+        await pool.aclose()
+
+
+def _close_unused(pools: PoolStack[httpcore.ConnectionPool]) -> None:
+    while (pool := pools.pop_unused()) is not None:
+        _close(pool)
+
+
+async def _aclose_unused(pools: PoolStack[httpcore.AsyncConnectionPool]) -> None:
+    while (pool := pools.pop_unused()) is not None:
+        await _aclose(pool)
+
+
+def _close_all(pools: PoolStack[httpcore.ConnectionPool]) -> None:
+    pools.mark_closed()
+    _close_unused(pools)
+
+
+async def _aclose_all(pools: PoolStack[httpcore.AsyncConnectionPool]) -> None:
+    pools.mark_closed()
+    await _aclose_unused(pools)
 
 
 class HttpcoreTransport:
     """Blocking `send` and awaiting `asend` over httpcore's pools."""
 
     def __init__(self) -> None:
-        self._pools = PerProcess(_pool, httpcore.ConnectionPool.close)
-        self._async_pools = PerLoop(_async_pool, httpcore.AsyncConnectionPool.aclose)
+        self._pools = PerProcess(_stack, _close_all)
+        self._async_pools = PerLoop(_async_stack, _aclose_all)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         try:
@@ -85,9 +148,10 @@ class HttpcoreTransport:
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> tuple[int, Headers, bytes]:
         extensions = timeouts(monotonic() + seconds, seconds)
-        with self._pools.get().stream(
-            method, url, headers=_raw(headers), content=body, extensions=extensions
-        ) as response:
+        with (
+            _borrowed(self._pools.get()) as pool,
+            pool.stream(method, url, headers=_raw(headers), content=body, extensions=extensions) as response,
+        ):
             came = bytearray()
             for chunk in response.iter_stream():
                 came += chunk
@@ -112,10 +176,10 @@ class HttpcoreTransport:
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> tuple[int, Headers, bytes]:
         extensions = timeouts(monotonic() + seconds, seconds)
-        pool = await self._async_pools.get()
-        async with pool.stream(
-            method, url, headers=_raw(headers), content=body, extensions=extensions
-        ) as response:
+        async with (
+            _aborrowed(await self._async_pools.get()) as pool,
+            pool.stream(method, url, headers=_raw(headers), content=body, extensions=extensions) as response,
+        ):
             came = bytearray()
             try:
                 async for chunk in response.aiter_stream():

@@ -15,6 +15,9 @@ from faregate.errors import Misconfigured, ServiceError
 from faregate.merchant.transports.base import MAX_REPLY_BYTES, bad_answer, no_answer, whole
 from faregate.model import Headers, Response
 
+MAX_CALLS = 50
+"""Calls of one kind at once (`limits`): the two kinds together are what httpx's own pool lets through."""
+
 _FAILURES = (httpx.HTTPError, TimeoutError)
 
 

@@ -4,12 +4,14 @@ It runs on one thread of its own per process, started at the first call and shar
 to run in a child forked after that; `CannotRunHere` says so, and the automatic choice then takes httpx.
 """
 
+import asyncio
 import atexit
 from datetime import timedelta
 from functools import cache
 from time import sleep
 from typing import TypeVar
 
+import anyio.lowlevel
 from pyreqwest.client import BaseClientBuilder, Client, ClientBuilder, SyncClient, SyncClientBuilder
 from pyreqwest.exceptions import DecodeError, DetailedPyreqwestError, PyreqwestError
 from pyreqwest.http import HeaderMap
@@ -28,12 +30,16 @@ from faregate.merchant.transports.base import (
 from faregate.merchant.transports.pools import PerLoop, PerProcess, on_trio
 from faregate.model import Headers, Response
 
+CONNECT_SECONDS = 5.0
+"""How long connecting may take, TLS included. Divided among a host's addresses of one family: without
+it, the first that says nothing would use up the deadline of the call."""
+
 B = TypeVar("B", bound=BaseClientBuilder)
 R = TypeVar("R", bound=BaseRequestBuilder)
 
 
 def _settled(builder: B) -> B:
-    """No proxy, redirect, cookie or decoding; idle connections for a short time."""
+    """No proxy, redirect, cookie or decoding; connecting and idle connections for a short time."""
     return (
         builder.no_proxy()
         .follow_redirects(False)
@@ -43,6 +49,7 @@ def _settled(builder: B) -> B:
         .brotli(False)
         .zstd(False)
         .deflate(False)
+        .connect_timeout(timedelta(seconds=CONNECT_SECONDS))
         .pool_idle_timeout(timedelta(seconds=KEEP_ALIVE_SECONDS))
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
     )
@@ -110,28 +117,52 @@ class PyreqwestTransport:
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> Response:
+        client = await self._async_clients.get()
+        requested = _cancel_requests()
+        outcome: tuple[int, Headers, bytes] | ServiceError
         try:
-            reply = await self._aexchange(method, url, headers, body, seconds)
+            outcome = await _aexchange(client, method, url, headers, body, seconds)
         except PyreqwestError as error:
-            failure = _read_failure(method, url, error)
-        else:
-            return whole(*reply)
-        raise failure
-
-    async def _aexchange(
-        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
-    ) -> tuple[int, Headers, bytes]:
-        request = (await self._async_clients.get()).request(method, url).headers(headers)
-        async with _filled(request, body, seconds).build_streamed() as response:
-            # Gives less than it is asked for only at the end of the body.
-            came = await response.body_reader.read(MAX_REPLY_BYTES + 1)
-            return response.status, _pairs(response.headers), bytes(came or b"")
+            outcome = _read_failure(method, url, error)
+        except asyncio.CancelledError:
+            outcome = no_answer(method, url, "pyreqwest gave the call up")
+        if _cancel_requests() > requested:
+            await _raise_cancellation()
+        if isinstance(outcome, ServiceError):
+            raise outcome
+        return whole(*outcome)
 
     def close(self) -> None:
         self._clients.close()
 
     async def aclose(self) -> None:
         await self._async_clients.close()
+
+
+async def _aexchange(
+    client: Client, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+) -> tuple[int, Headers, bytes]:
+    request = client.request(method, url).headers(headers)
+    async with _filled(request, body, seconds).build_streamed() as response:
+        # Gives less than it is asked for only at the end of the body.
+        came = await response.body_reader.read(MAX_REPLY_BYTES + 1)
+        return response.status, _pairs(response.headers), bytes(came or b"")
+
+
+def _cancel_requests() -> int:
+    """How many cancellations of this task are under way."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+async def _raise_cancellation() -> None:
+    """Raise the cancellation of this task as whoever asked for it knows it.
+
+    pyreqwest raises a `CancelledError` of its own instead of the one it was given, and a cancel scope lets
+    out what is not its own. When the call ends at the same moment, it may not raise one at all.
+    """
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    raise asyncio.CancelledError
 
 
 def _filled(request: R, body: bytes | None, seconds: float) -> R:

@@ -7,7 +7,9 @@ threads may both make a pool; one is kept, the other closed before it was used.
 import asyncio
 import os
 import weakref
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from time import monotonic
 from typing import Generic, TypeVar
 
 import sniffio
@@ -91,6 +93,47 @@ async def _keep(
         if (pools := owner()) is not None:
             pools.forget(run)
         await close(pool)
+
+
+class PoolStack(Generic[P]):
+    """Pools of one connection, each used by one call at a time; the one used last is taken first.
+
+    One httpcore pool for all calls looks through all its connections at every step, and for each idle one
+    through all of them again: at 64 calls at once that was six sevenths of a call's processor time.
+    """
+
+    def __init__(self, make: Callable[[], P], keep_seconds: float) -> None:
+        self._make = make
+        self._keep_seconds = keep_seconds
+        # Oldest first. Each method of a deque is atomic, so threads need no lock.
+        self._idle: deque[tuple[float, P]] = deque()
+        self._is_closed = False
+
+    def take(self) -> P:
+        """A pool that no other call uses."""
+        try:
+            return self._idle.pop()[1]
+        except IndexError:
+            return self._make()
+
+    def put(self, pool: P) -> None:
+        """Give back what was taken."""
+        self._idle.append((monotonic(), pool))
+
+    def pop_unused(self) -> P | None:
+        """A pool to close: one that has not been used for a while; any, if the stack is closed."""
+        try:
+            since, pool = self._idle.popleft()
+        except IndexError:
+            return None
+        if self._is_closed or monotonic() - since > self._keep_seconds:
+            return pool
+        self._idle.appendleft((since, pool))
+        return None
+
+    def mark_closed(self) -> None:
+        """Keep nothing from now on."""
+        self._is_closed = True
 
 
 def on_trio() -> bool:

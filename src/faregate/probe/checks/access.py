@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from faregate.instructions import are_unguessable
+from faregate.merchant.wire import INSTRUCTIONS
 from faregate.model import Response
 from faregate.pay.terms import Unsigned, read_required
 from faregate.probe.bench import unknown_id
@@ -17,6 +19,16 @@ def _unpaid(visit: Visit) -> Seen:
     except Unsigned:
         return Seen("differs", f"{shown(reply)}, without readable instructions")
     return refused(reply, 402, "payment_required")
+
+
+def _unguessable(visit: Visit) -> Seen:
+    """Two 402s to the same request: what differs in them no stranger can know."""
+    replies = [visit.bench.access(visit.bench.ware, None) for _ in range(2)]
+    headers = [reply.first(INSTRUCTIONS) for reply in replies if reply.status == 402]
+    if len(headers) < 2 or None in headers:
+        raise CannotSee(f"there are no two instructions to compare: access is {shown(replies[-1])}")
+    fresh = are_unguessable(headers[0] or "", headers[1] or "")
+    return judged(fresh, "a fresh value each time" if fresh else "they can be guessed from what is public")
 
 
 def _paid(visit: Visit) -> Seen:
@@ -67,11 +79,17 @@ def _with(visit: Visit, **changes: Any) -> Seen:
 
 def _authorized(visit: Visit) -> Seen:
     status = visit.transaction(visit.bench.still_open()).status
-    return judged(status == "authorized", status)
+    return judged(status == "authorized", status or "no status")
 
 
 CHECKS = (
     Check("access-unpaid", "contract", "402 payment_required, with instructions", _unpaid),
+    Check(
+        "instructions-unguessable",
+        "decision",
+        "a fresh value of 128 bits in the extra of every accepts entry",
+        _unguessable,
+    ),
     Check("access-paid", "contract", "200 with a transaction id", _paid),
     Check("access-not-json", "decision", "400 invalid_request", _not_json),
     Check("access-missing-field", "decision", "422 invalid_request", _missing_field),

@@ -1,5 +1,8 @@
 """Access again with a proof that was sent before: the same purchase, or none (decision)."""
 
+import base64
+import json
+
 from faregate.probe.bench import transaction_id
 from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
 from faregate.probe.visit import PENDING, Visit
@@ -31,6 +34,14 @@ def _for_another_resource(visit: Visit) -> Seen:
     return refused(reply, 402, "payment_required")
 
 
+def _in_other_bytes(visit: Visit) -> Seen:
+    """The same authorization, as a stranger would write it who read it on the chain."""
+    bought = visit.bench.still_open()
+    respelled = base64.b64encode(json.dumps(json.loads(base64.b64decode(bought.proof)), indent=1).encode())
+    reply = visit.bench.access(bought.ware, respelled.decode("ascii"))
+    return refused(reply, 402, "payment_required")
+
+
 def _whose(same: bool) -> str:
     return "the same transaction" if same else "not the same transaction"
 
@@ -40,4 +51,5 @@ CHECKS = (
     Check("access-again-settling", "decision", "202, the same transaction", _while_settling),
     Check("access-again-final", "decision", "402 payment_required", _once_final),
     Check("access-used-elsewhere", "decision", "402 payment_required", _for_another_resource),
+    Check("access-other-bytes", "decision", "402 payment_required", _in_other_bytes),
 )

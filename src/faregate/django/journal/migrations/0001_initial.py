@@ -1,4 +1,4 @@
-"""The first table of the journal."""
+"""The tables of the journal."""
 
 from django.db import migrations, models
 
@@ -8,9 +8,17 @@ class Migration(migrations.Migration):
 
     operations = (
         migrations.CreateModel(
+            name="LeaseOwner",
+            fields=[
+                ("id", models.CharField(max_length=32, primary_key=True, serialize=False)),
+                ("until", models.FloatField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="JournalRow",
             fields=[
-                ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("key", models.CharField(max_length=64)),
                 ("namespace", models.CharField(max_length=255)),
                 ("stamp", models.BigIntegerField()),
                 ("fence", models.BigIntegerField()),
@@ -20,6 +28,12 @@ class Migration(migrations.Migration):
                 ("transaction_id", models.CharField(max_length=128, null=True)),
                 ("revision_id", models.CharField(blank=True, max_length=128)),
                 ("since", models.FloatField()),
+                ("owner", models.CharField(blank=True, max_length=32)),
+                ("touched_at", models.FloatField()),
+                ("seller", models.CharField(blank=True, max_length=32)),
+                ("key_id", models.CharField(max_length=16)),
+                ("client", models.TextField(blank=True)),
+                ("body", models.CharField(blank=True, max_length=32)),
                 ("lease_until", models.FloatField()),
                 ("due_at", models.FloatField()),
                 ("expires_at", models.FloatField(null=True)),
@@ -37,21 +51,17 @@ class Migration(migrations.Migration):
                 "verbose_name": "journal row",
                 "indexes": [
                     models.Index(
-                        models.F("namespace"),
-                        models.F("lease_until"),
                         condition=models.Q(
                             ("expires_at__isnull", True), models.Q(("state", "stuck"), _negated=True)
                         ),
+                        fields=["namespace", "lease_until"],
                         name="faregate_owed",
                     ),
-                    models.Index(
-                        models.F("namespace"),
-                        models.F("expires_at"),
-                        models.F("size"),
-                        name="faregate_expiring",
-                    ),
+                    models.Index(fields=["namespace", "expires_at", "size"], name="faregate_expiring"),
+                    models.Index(fields=["namespace", "key_id"], name="faregate_keys"),
                 ],
                 "constraints": [
+                    models.UniqueConstraint(fields=("namespace", "key"), name="faregate_one_row_per_proof"),
                     models.UniqueConstraint(
                         fields=("namespace", "transaction_id"), name="faregate_one_row_per_transaction"
                     ),

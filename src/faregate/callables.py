@@ -1,0 +1,89 @@
+"""Look through decorators: what a callable calls, however it was wrapped. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, cast
+
+
+def walk(outermost: object) -> Iterator[Any]:
+    """Every callable that this one may call, each once, the outermost first.
+
+    Follows `functools.wraps`, partials, bound methods, objects that are called, and what a function was
+    made with: a decorator keeps what it wraps in a variable of its own. Classes are not looked into, nor
+    what a function only speaks of, defined beside it.
+    """
+    seen: dict[int, object] = {}
+    waiting = [outermost]
+    while waiting:
+        found = waiting.pop(0)
+        if id(found) in seen or not callable(found) or issubclass(type(found), type):
+            continue
+        seen[id(found)] = found
+        yield found
+        waiting.extend(_inside(found))
+
+
+def _inside(found: object) -> list[object]:
+    kind = type(found)
+    if _is_proxy(kind):
+        return []
+    if issubclass(kind, partial):
+        whole = cast("partial[Any]", found)
+        return [whole.func, *_flatten(whole.args), *_flatten(whole.keywords.values())]
+    if isinstance(found, MethodType):
+        return [found.__func__]
+    attributes: dict[str, object] = getattr(found, "__dict__", {})
+    if isinstance(found, FunctionType):
+        held = [one for name, one in closure_of(found).items() if not _is_neighbour(found, name, one)]
+        defaults: list[object] = [*(found.__defaults__ or ()), *(found.__kwdefaults__ or {}).values()]
+        return [attributes.get("__wrapped__"), *_flatten(held), *_flatten(defaults)]
+    # An object that is called, as a decorator that is a class.
+    return [*attributes.values(), getattr(kind, "__call__", None)]  # noqa: B004
+
+
+def _is_neighbour(function: FunctionType, name: str, other: object) -> bool:
+    """Whether a function knows another by its own name, from where both were defined: it is no wrapper."""
+    if type(other) is not FunctionType or other.__module__ != function.__module__:
+        return False
+    place, _, own_name = other.__qualname__.rpartition(".")
+    return name == own_name and bool(place) and function.__qualname__.startswith(f"{place}.")
+
+
+def _is_proxy(kind: type) -> bool:
+    """Whether objects of this type pretend to be another one, which may not be there now (`LocalProxy`)."""
+    return any("__class__" in vars(base) for base in kind.__mro__[:-1])
+
+
+def _flatten(values: Iterable[object]) -> Iterator[object]:
+    """The values, and those in lists and tuples of them."""
+    for value in values:
+        if issubclass(type(value), (list, tuple)):
+            yield from cast("Iterable[object]", value)
+        else:
+            yield value
+
+
+def closure_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The variables that a function was made with, by name; without those that have no value yet."""
+    names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cells: Any = getattr(function, "__closure__", None) or ()
+    found: dict[str, Any] = {}
+    for name, cell in zip(names, cells, strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+
+def walk_chain(outermost: object) -> Iterator[Any]:
+    """What this callable certainly wraps, outermost first: a decorator may hold other callables besides."""
+    found: object = outermost
+    seen: set[int] = set()
+    while callable(found) and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        inside = {id(one): one for one in _inside(found) if callable(one)}
+        attributes = {} if _is_proxy(type(found)) else getattr(found, "__dict__", {})
+        found = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)

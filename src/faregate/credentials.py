@@ -1,0 +1,71 @@
+"""Find the credentials of a request, which bind a result to its payer. Pure.
+
+A settled payment is public: its authorization and signature stand in the chain's calldata. A stranger can
+rebuild the proof where the service's instructions can be guessed. So a result is handed out again only to a
+request with the credentials of the first one (DESIGN section 3, "same client").
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from faregate.model import Headers
+
+MAX_COOKIES = 64
+"""Cookies of a request that are compared. A row of the journal stays small whatever a payer sends."""
+
+EXACT, STABLE = "=", "~"
+"""How the two forms of a signed cookie begin: as it was sent, and without its time and signature."""
+
+_HEADERS = ("authorization", "idempotency-key")
+
+# Set by balancers, bot protection and analytics, not by the seller's app. They change from response to
+# response, so a payer who comes back for a result would not be recognised by them.
+_INFRASTRUCTURE_COOKIE = re.compile(
+    r"(?i)awselb.*|awsalb.*|arraffinity.*|gclb|__cf.*|cf_.*|_cfuvid|incap_ses_.*|visid_incap_.*|nlbi_.*|bigip.*"
+    r"|ts[0-9a-f]{6,}|ak_bmsc|bm_.*|datadome|routeid|serverid|_ga.*|_gid|_gat.*|_gcl.*|_fbp|_fbc|_hj.*|__utm.*"
+)
+
+# Written anew with every response by the signed sessions of Flask and Starlette (itsdangerous) and Django:
+# content, time, signature.
+_SIGNED_COOKIE = re.compile(r"(.+)[.:][\w-]{5,8}[.:][\w-]{27,86}")
+
+
+def is_credential_header(name: bytes) -> bool:
+    """Whether a header (any case) holds credentials."""
+    return len(name) in (6, 13, 15) and name.lower() in (b"cookie", b"authorization", b"idempotency-key")
+
+
+def find_credentials(headers: Headers) -> tuple[str, ...]:
+    """The credentials of a request, each as text that compares equal only to the same credential.
+
+    A signed cookie is there in both forms, since a payer who comes back may have it with another time.
+    """
+    found: set[str] = set()
+    cookies: set[str] = set()
+    for name, value in headers:
+        name = name.lower()
+        if name in _HEADERS and value.strip():
+            found.add(f"{name} {value.strip()}")
+        elif name == "cookie":
+            cookies.update(filter(_is_the_sellers, (pair.strip() for pair in value.split(";"))))
+    return (*sorted(found), *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _forms_of(pair)))
+
+
+def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:
+    """A hash that still shows whether it is the exact or the stable form of a signed cookie."""
+    form = credential[0] if credential[0] in (EXACT, STABLE) else ""
+    return form + hashed(credential)
+
+
+def _forms_of(pair: str) -> Iterator[str]:
+    signed = _SIGNED_COOKIE.fullmatch(pair)
+    if signed is None:
+        yield f"cookie {pair}"
+    else:
+        yield f"{EXACT}cookie {pair}"
+        yield f"{STABLE}cookie {signed[1]}"
+
+
+def _is_the_sellers(pair: str) -> bool:
+    name, _, value = pair.partition("=")
+    return bool(value.strip('"')) and _INFRASTRUCTURE_COOKIE.fullmatch(name) is None

@@ -1,0 +1,37 @@
+"""What `settings.FAREGATE` says, before anything is made of it."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django.conf import settings
+
+from faregate.errors import Misconfigured
+from faregate.settings import KINDS
+
+DATABASE = "django:"
+"""The journal in Django's own database; `django:replica` names another of `DATABASES`."""
+
+_ARGUMENTS = tuple(name.upper() for name in KINDS)
+_OTHERS = ("JOURNAL", "OFFERS", "ON_EVENT", "REFUSE", "TRANSPORT")
+
+
+def database_of_journal() -> str | None:
+    """Which of `DATABASES` the journal is in, if it is in one. Raises `Misconfigured`."""
+    journal = read_options().get("JOURNAL") or os.environ.get("FAREGATE_JOURNAL")
+    if not isinstance(journal, str) or not journal.startswith(DATABASE):
+        return None
+    return journal.removeprefix(DATABASE) or "default"
+
+
+def read_options() -> Mapping[str, Any]:
+    """`settings.FAREGATE`, as it is written. Raises `Misconfigured` for a name that it does not know."""
+    said: Any = getattr(settings, "FAREGATE", {})
+    if not isinstance(said, Mapping):
+        raise Misconfigured("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
+    found = cast(Mapping[str, Any], said)
+    unknown = sorted(set(found) - {*_ARGUMENTS, *_OTHERS})
+    if unknown:
+        known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
+        raise Misconfigured(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
+    return found

@@ -1,0 +1,182 @@
+"""Mistakes in where the price of a view stands, which would give it away or charge for nothing.
+
+They are errors on the first request that meets them, and are told by `manage.py check`, `faregate_routes`
+and `faregate_check`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.db.transaction import Atomic
+from django.urls import URLPattern, URLResolver
+from django.views import View
+
+from faregate.callables import closure_of, walk, walk_chain
+from faregate.django.options import database_of_journal
+from faregate.django.sold import class_of, is_atomic_in, list_handlers, list_offers, offer_at_the_door
+from faregate.django.views import LOGIN_BELOW, find_offers, has_login, is_price, made_in
+from faregate.model import Offer
+
+_METHOD_NAMES = frozenset(
+    (*View.http_method_names, "dispatch", "list", "create", "retrieve", "partial_update", "update", "destroy")
+)
+"""Methods of a class that answer requests; REST framework's are among them."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a view sells to requests with one method, and what is wrong with where that is said."""
+
+    offers: tuple[Offer, ...] = ()
+    mistakes: tuple[str, ...] = ()
+
+
+_inspected: "WeakKeyDictionary[Any, dict[str, Placement]]" = WeakKeyDictionary()
+
+
+def inspect_view(view: Any, method: str) -> Placement:
+    """Find what a view sells to requests with this method. A view is looked at once."""
+    try:
+        known = _inspected.setdefault(view, {})
+    except TypeError:  # an object that cannot be remembered
+        known = {}
+    if method not in known:
+        mistakes = dict.fromkeys((*_misplaced_methods(view), *_logins_below(view, method)))
+        known[method] = Placement(list_offers(view, method), tuple(mistakes))
+    return known[method]
+
+
+def list_transaction_mistakes(view: Any, method: str) -> Iterator[str]:
+    """What cannot be sold: its payment would be written inside a transaction of the journal's database."""
+    using = database_of_journal()
+    if using is None or not list_offers(view, method) or offer_at_the_door(view, method) is not None:
+        return
+    if is_atomic_in(using, view):
+        yield (
+            f"{name_of(view)} cannot be sold: its payment would be written inside the transaction that "
+            "ATOMIC_REQUESTS puts around it. Put @paid above all other decorators, or mark the view with "
+            "transaction.non_atomic_requests."
+        )
+    elif any(_is_atomic_above(one, using) for one in walk(view)):
+        yield f"{name_of(view)} cannot be sold inside a transaction: put @paid above transaction.atomic."
+
+
+def find_given_away(resolver: URLResolver) -> dict[int, str]:
+    """The routed views that are sold on another route, by `id`, with the mistake. Looked for once."""
+    found = _given_away.get(resolver)
+    if found is None:
+        found = _given_away[resolver] = dict(_find_given_away(resolver))
+    return found
+
+
+def name_of(view: Any) -> str:
+    """Where a person finds a view."""
+    named = class_of(view) or view
+    return f"{named.__module__}.{getattr(named, '__qualname__', type(named).__name__)}"
+
+
+_given_away: "WeakKeyDictionary[URLResolver, dict[int, str]]" = WeakKeyDictionary()
+
+
+def _misplaced_methods(view: Any) -> Iterator[str]:
+    """A price on what a class does before or after it answers."""
+    bases: tuple[type, ...] = getattr(class_of(view), "__mro__", ())
+    for name, member in (item for base in bases for item in vars(base).items()):
+        if name in _METHOD_NAMES or not isinstance(member, FunctionType) or hasattr(member, "mapping"):
+            continue
+        if find_offers(member):
+            yield (
+                f"The price of {name_of(view)} is on its method {name!r}, which answers nothing: put it on "
+                "dispatch, or on get, post and the others."
+            )
+
+
+def _logins_below(view: Any, method: str) -> Iterator[str]:
+    """A login that is asked for after the price: on the view, on its class, or on the method that answers."""
+    kind, handlers = class_of(view), list_handlers(view, (method,)).get(method, ())
+    dispatch = getattr(kind, "dispatch", None)
+    is_below = any(_is_login_below(one) for part in (view, dispatch, *handlers) for one in walk(part))
+    is_around = bool(find_offers(view)) and kind is not None and any(map(_is_login_mixin, kind.__mro__))
+    is_dispatched = bool(find_offers(view) or find_offers(dispatch)) and any(map(has_login, handlers))
+    if is_below or is_around or is_dispatched or _has_mixin_below(kind):
+        yield LOGIN_BELOW.format(name=name_of(view))
+
+
+def _is_login_below(one: Any) -> bool:
+    if is_price(one):
+        return has_login(getattr(one, "__wrapped__", None))
+    return made_in(one) == "django.utils.decorators" and _is_login_in(closure_of(one))
+
+
+def _is_login_in(closure: dict[str, Any]) -> bool:
+    """Of a `method_decorator`: whether it applies a login before a price, or what it decorates has one."""
+    decorators: list[Any] = list(closure.get("decorators") or ())
+    prices = [place for place, one in enumerate(decorators) if find_offers(one)]
+    below = [*decorators[: prices[-1]], closure.get("method")] if prices else []
+    return any(has_login(one) for one in below)
+
+
+def _has_mixin_below(kind: Any) -> bool:
+    """Whether a class dispatches through a price to a mixin that redirects to a login."""
+    is_priced = False
+    bases: tuple[type, ...] = () if kind is None else kind.__mro__
+    for base in bases:
+        is_priced = is_priced or bool(find_offers(vars(base).get("dispatch")))
+        if is_priced and _is_login_mixin(base):
+            return True
+    return False
+
+
+def _is_login_mixin(base: type) -> bool:
+    return base.__module__ == "django.contrib.auth.mixins" and "dispatch" in vars(base)
+
+
+def _is_atomic_above(one: Any, using: str) -> bool:
+    closure = closure_of(one)
+    transaction = closure.get("self")
+    if not isinstance(transaction, Atomic) or (transaction.using or "default") != using:
+        return False
+    return bool(find_offers(closure.get("func")))
+
+
+def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
+    """By identity and by the arguments of the route: one function may serve two folders, and sell one."""
+    patterns = list(walk_patterns(resolver))
+    sold = {
+        (id(inner), _arguments_of(pattern))
+        for pattern in patterns
+        for one in walk(pattern.callback)
+        if is_price(one)
+        for inner in walk(getattr(one, "__wrapped__", None))
+    }
+    for pattern in patterns:
+        if any((id(one), _arguments_of(pattern)) in sold for one in walk_chain(pattern.callback)):
+            if any(is_price(one) for one in walk(pattern.callback)):
+                continue
+            yield (
+                id(pattern.callback),
+                (
+                    f"{name_of(pattern.callback)} is sold on one route and free on another. Put @paid on its "
+                    "definition, or route two functions."
+                ),
+            )
+
+
+def _arguments_of(pattern: URLPattern) -> frozenset[tuple[str, object]]:
+    """To be compared: plain values as they are, others by identity."""
+    given: dict[str, Any] = pattern.default_args
+    plain = (str, int, PurePath)
+    return frozenset((name, one if isinstance(one, plain) else id(one)) for name, one in given.items())
+
+
+def walk_patterns(resolver: Any) -> Iterator[URLPattern]:
+    """Every route below a resolver."""
+    for pattern in resolver.url_patterns:
+        if isinstance(pattern, URLResolver):
+            yield from walk_patterns(pattern)
+        else:
+            yield pattern

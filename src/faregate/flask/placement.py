@@ -1,0 +1,145 @@
+"""Where the price of a view stands: found through its decorators, and the mistakes that can be seen there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import isclass
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from flask.views import View as ClassView
+
+from faregate.callables import walk
+from faregate.model import Offer
+
+View = Callable[..., Any]
+
+OFFER = "faregate_offer"
+"""On what asks for payment before it runs."""
+
+GUARD = "faregate_guard"
+"""On a view's price, and itself its value: `functools.wraps` hands marks on to whatever is above."""
+
+EXEMPT = "faregate_exempt"
+_SOLD = "faregate_sold"
+"""On what stands below its price, and must not be run by the router itself."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a view sells by prices of its own, and what is wrong with where they are.
+
+    `is_exempt`: it is left out of the offer of its blueprint or app. `login_mistake` is one if that sells it.
+    """
+
+    offers: tuple[Offer, ...] = ()
+    mistakes: tuple[str, ...] = ()
+    is_exempt: bool = False
+    login_mistake: str | None = None
+
+
+_NOTHING = Placement()
+
+
+_inspected: "WeakKeyDictionary[View, dict[str, Placement]]" = WeakKeyDictionary()
+
+
+def inspect_view(view: View | None, method: str) -> Placement:
+    """Find what a view sells to requests with this method. A view is looked at once."""
+    if view is None:
+        return _NOTHING
+    try:
+        known = _inspected.setdefault(view, {})
+    except TypeError:  # an object that cannot be remembered
+        known = {}
+    if method not in known:
+        known[method] = _inspect(view, method)
+    return known[method]
+
+
+def _inspect(view: View, method: str) -> Placement:
+    parts = _find_parts(view, method)
+    offers: dict[Offer, None] = {offer: None for part in parts for offer in find_offers(part)}
+    mistakes = (_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part))
+    is_exempt = any(hasattr(part, EXEMPT) for part in parts)
+    return Placement(tuple(offers), tuple(mistakes), is_exempt, find_login(view))
+
+
+_CACHE = (
+    "Flask-Caching stands above the price of {name!r}, and would give what one payer paid for to everybody: "
+    "put @cache.cached below @paywall.require."
+)
+_LOGIN = (
+    "A login stands below the price of {name!r}: a payer who is not logged in would pay for a redirect. "
+    "Put @login_required above @paywall.require, or authentication into a before_request that comes before "
+    "require_all."
+)
+
+
+def find_offers(view: object) -> tuple[Offer, ...]:
+    """The offers on a function, however it is wrapped; the outermost first."""
+    found: dict[Offer, None] = {vars(one)[OFFER]: None for one in walk(view) if _is_guard(one)}
+    return tuple(found)
+
+
+def find_login(view: object) -> str | None:
+    """A mistake: what is sold asks for a login that redirects."""
+    found = any(_module(one) == "flask_login.utils" for one in walk(view))
+    return _LOGIN.format(name=_name(view)) if found else None
+
+
+def is_bypassed(view: View | None) -> bool:
+    """Whether a price was put on this function, and the router runs it without."""
+    return hasattr(view, _SOLD) and not find_offers(view)
+
+
+def mark_sold(view: View) -> None:
+    """Mark a function that is given a price, with all that it wraps: no route may run one of them."""
+    for one in walk(view):
+        if isinstance(one, FunctionType) and not _is_guard(one):
+            one.__dict__[_SOLD] = True
+
+
+def describe_bypass(endpoint: str) -> str:
+    return (
+        f"The price of {endpoint!r} is not on what the router runs: "
+        "put @app.route above @paywall.require. A function that is sold cannot be given away as well."
+    )
+
+
+def _find_parts(view: View, method: str) -> tuple[Any, ...]:
+    """The view; of a class-based one also what it calls for a method."""
+    kind = getattr(view, "view_class", None)
+    if not (isclass(kind) and issubclass(kind, ClassView)):
+        return (view,)
+    called = getattr(kind, method.lower(), None)
+    if called is None and method == "HEAD":
+        called = getattr(kind, "get", None)
+    return (view, kind.dispatch_request, called)
+
+
+def _is_guard(one: Any) -> bool:
+    return _attributes(one).get(GUARD) is one
+
+
+def _is_cached_above(part: object) -> bool:
+    """Whether a decorator of Flask-Caching wraps a price; it marks what it makes with what it wraps."""
+    return any(_is_cache(one) and find_offers(one) for one in walk(part))
+
+
+def _is_cache(one: Any) -> bool:
+    attributes = _attributes(one)
+    return "uncached" in attributes and attributes["uncached"] is attributes.get("__wrapped__")
+
+
+def _attributes(one: Any) -> dict[str, Any]:
+    return one.__dict__ if isinstance(one, FunctionType) else {}
+
+
+def _module(one: Any) -> str:
+    """The module whose code this is, whatever it wraps."""
+    return str(getattr(one, "__globals__", {}).get("__name__", "")) if isinstance(one, FunctionType) else ""
+
+
+def _name(view: object) -> str:
+    return str(getattr(view, "__name__", view))

@@ -1,0 +1,52 @@
+"""Find how long the WSGI server lets a request take, where it can be found out.
+
+A server that ends a worker in the middle of a sale answers the payer with its own error, although the payment
+may succeed. So a sale has to end before that.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+GUNICORN_SECONDS = 30.0
+
+
+def find_server_timeout() -> float | None:
+    """The seconds after which this server ends the worker of a request; None if never, or unknown."""
+    if "uwsgi" in sys.modules:
+        return _find_harakiri(getattr(sys.modules["uwsgi"], "opt", {}))
+    if "gunicorn.arbiter" in sys.modules:
+        return find_gunicorn_timeout([*shlex.split(os.environ.get("GUNICORN_CMD_ARGS", "")), *sys.argv[1:]])
+    return None
+
+
+def find_gunicorn_timeout(arguments: Sequence[str]) -> float | None:
+    """What these arguments say, for workers that serve one request at a time: the others are not ended.
+
+    None where a configuration file may say something else.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-t", "--timeout", type=float, default=GUNICORN_SECONDS)
+    parser.add_argument("-k", "--worker-class", default="sync")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("-c", "--config", default="./gunicorn.conf.py")
+    try:
+        said, _ = parser.parse_known_args(arguments)
+    except argparse.ArgumentError:
+        return None
+    file = str(said.config).removeprefix("file:")
+    if said.worker_class != "sync" or said.threads > 1 or Path(file).exists() or ":" in file:
+        return None
+    return said.timeout or None
+
+
+def _find_harakiri(options: object) -> float | None:
+    value = cast("dict[str, object]", options).get("harakiri") if isinstance(options, dict) else None
+    with suppress(ValueError, TypeError):
+        return float(value.decode() if isinstance(value, bytes) else str(value)) or None
+    return None

@@ -1,0 +1,189 @@
+"""A snapshot of mutable values, and how they are restored in place. Pure.
+
+For what a handler writes beside its response: middleware around the paywall holds the very same
+objects, so they are changed back instead of being replaced.
+
+Rules
+1. Builtin containers and mappings of any class are taken; a mapping with its attributes, where sessions
+   keep their data and their flags.
+2. Other objects are left alone: a database session or a client cannot be changed back from outside. What
+   a `deep` value holds is taken also in records: dataclasses, namespaces, models.
+3. What is `shared` between requests is left alone, and so is a container so large that no request makes
+   it for itself; unless it is part of a `deep` value.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from functools import partial
+from types import MemberDescriptorType, SimpleNamespace
+from typing import Any
+
+LARGE = 1000
+"""Entries beyond which a container is taken to be shared between requests."""
+
+_ATOMS: frozenset[type] = frozenset((str, int, float, bool, bytes, type(None)))
+_RECORD_MARKS = (
+    "__dataclass_fields__",
+    "__pydantic_fields__",
+    "__struct_fields__",
+    "__attrs_attrs__",
+)
+_UNSET = object()
+
+
+class Snapshot:
+    """The contents of mutable values at one moment. `restore` puts them back."""
+
+    def __init__(self, shared: Iterable[object] = ()) -> None:
+        self._restorers: list[Callable[[], object]] = []
+        self._seen: dict[int, object] = {id(one): one for one in shared}  # kept: an id is never another's
+
+    def take(self, value: Any, *, deep: bool = False) -> None:
+        """Remember what `value` holds, at any depth; see the rules of this module."""
+        kind = _get_kind(value)
+        if kind in _ATOMS or id(value) in self._seen or callable(value):
+            return  # what can be called is an application or a class, whatever else it is
+        self._seen[id(value)] = value
+        if issubclass(kind, _CONTAINERS):
+            if deep or len(value) <= LARGE:
+                self._take_contents(value, deep)
+                if kind not in _CONTAINERS:
+                    self._take_attributes(value, deep)
+        elif deep and issubclass(kind, tuple | frozenset):
+            self._take_all(value, deep)
+        elif (_is_mapping(kind) or (deep and _is_record(kind))) and not self._take_attributes(value, deep):
+            self._take_items(value, deep)
+
+    def restore(self) -> None:
+        """Put everything back."""
+        for restore in self._restorers:
+            restore()
+
+    def _take_contents(self, value: Any, deep: bool) -> None:
+        kind = _get_kind(value)
+        copy, refill = next((copy, refill) for base, copy, refill in _METHODS if issubclass(kind, base))
+        held = copy(value)
+        self._restorers.append(partial(refill, value, held))
+        self._take_all(held.values() if issubclass(kind, dict) else held, deep)
+
+    def _take_attributes(self, value: Any, deep: bool) -> bool:
+        """Whether it has any."""
+        kind = _get_kind(value)
+        namespace = _find_namespace(value)
+        if namespace is not None:
+            self._take_contents(namespace, deep)
+        slots = list(_find_slots(kind))
+        for slot in slots:
+            held = _read_slot(slot, value)
+            self._restorers.append(partial(_write_slot, slot, value, held))
+            self.take(held, deep=deep)
+        return namespace is not None or bool(slots)
+
+    def _take_items(self, value: Any, deep: bool) -> None:
+        kind = _get_kind(value)
+        if issubclass(kind, MutableMapping):
+            held: dict[Any, Any] = dict(value)
+            self._restorers.append(partial(_refill_mapping, value, held))
+            self._take_all(held.values(), deep)
+
+    def _take_all(self, values: Iterable[Any], deep: bool) -> None:
+        for one in values:
+            self.take(one, deep=deep)
+
+
+def _get_kind(value: object) -> type[Any]:
+    return type(value)
+
+
+# Containers: by the methods of the builtin class, for those of a subclass may count as changes
+
+_ORDEREDDICT: Any = OrderedDict
+_DICT: Any = dict
+_LIST: Any = list
+_SET: Any = set
+_DEQUE: Any = deque
+_BYTEARRAY: Any = bytearray
+
+
+def _refill_dict(value: Any, held: dict[Any, Any]) -> None:
+    _DICT.clear(value)
+    _DICT.update(value, held)
+
+
+def _refill_ordered(value: Any, held: dict[Any, Any]) -> None:
+    _ORDEREDDICT.clear(value)
+    for key, one in held.items():
+        _ORDEREDDICT.__setitem__(value, key, one)
+
+
+def _refill_set(value: Any, held: list[Any]) -> None:
+    _SET.clear(value)
+    _SET.update(value, held)
+
+
+def _refill_queue(value: Any, held: list[Any]) -> None:
+    _DEQUE.clear(value)
+    _DEQUE.extend(value, held)
+
+
+def _refill_list(value: Any, held: list[Any]) -> None:
+    _LIST.__setitem__(value, slice(None), held)
+
+
+def _refill_bytes(value: Any, held: bytes) -> None:
+    _BYTEARRAY.__setitem__(value, slice(None), held)
+
+
+_METHODS: tuple[tuple[type[Any], Callable[[Any], Any], Callable[[Any, Any], None]], ...] = (
+    (OrderedDict, lambda value: dict(_ORDEREDDICT.items(value)), _refill_ordered),
+    (dict, lambda value: dict(_DICT.items(value)), _refill_dict),
+    (list, lambda value: list(_LIST.__iter__(value)), _refill_list),
+    (set, lambda value: list(_SET.__iter__(value)), _refill_set),
+    (deque, lambda value: list(_DEQUE.__iter__(value)), _refill_queue),
+    (bytearray, bytes, _refill_bytes),
+)
+_CONTAINERS = tuple(kind for kind, _, _ in _METHODS)
+
+
+# Mappings of other classes, and records
+
+
+def _is_mapping(kind: type[Any]) -> bool:
+    return issubclass(kind, MutableMapping) or (hasattr(kind, "__setitem__") and hasattr(kind, "__delitem__"))
+
+
+def _is_record(kind: type[Any]) -> bool:
+    return issubclass(kind, SimpleNamespace) or any(hasattr(kind, mark) for mark in _RECORD_MARKS)
+
+
+def _refill_mapping(value: Any, held: dict[Any, Any]) -> None:
+    if list(value) != list(held) or any(value[key] is not one for key, one in held.items()):
+        value.clear()
+        value.update(held)
+
+
+def _find_namespace(value: Any) -> Any:
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _find_slots(kind: type[Any]) -> Iterator[MemberDescriptorType]:
+    for base in kind.__mro__:
+        if "__slots__" in vars(base):
+            yield from (one for one in vars(base).values() if isinstance(one, MemberDescriptorType))
+
+
+def _read_slot(slot: MemberDescriptorType, value: Any) -> Any:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return _UNSET
+
+
+def _write_slot(slot: MemberDescriptorType, value: Any, held: Any) -> None:
+    if held is not _UNSET:
+        slot.__set__(value, held)
+    elif _read_slot(slot, value) is not _UNSET:
+        slot.__delete__(value)

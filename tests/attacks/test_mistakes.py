@@ -1,0 +1,557 @@
+"""Every natural way to write a price in FastAPI, right or wrong: sold, or refused with this sentence."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, Request, Security
+from fastapi.routing import APIRoute
+from starlette.applications import Starlette
+from starlette.endpoints import HTTPEndpoint
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, Router
+
+import faregate.starlette
+from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.fastapi import Payment, PaywallMiddleware, paid
+from faregate.paywall import Paywall
+from tests.attacks.content import Content
+from tests.attacks.decorators import cached
+from tests.attacks.figures import figures
+from tests.attacks.trial import IMPORT, REQUEST, SOLD, START, run_trial
+
+starlette_paid: Any = faregate.starlette.paid
+anything: Any = paid
+"""`paid`, as far as mistakes are concerned."""
+NO_DECORATOR = "is a dependency and no decorator: write @app.get"
+NO_ARGUMENT = "is given what is sold, and no function. Write"
+NOT_CALLED = "depends on paid itself and sells nothing. Write Depends(paid('text_summary'))"
+ABOVE = "but its route runs it without the price. Put @paid below the decorator of the route"
+ANSWERED = "something in front of it answered without a payment"
+NO_PAYWALL = "no PaywallMiddleware is in front of it: app.add_middleware"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way: `write` puts the content at `/sold`. `said` is part of the sentence."""
+
+    outcome: str
+    write: Callable[[FastAPI, Content], Any]
+    said: str = ""
+    after_start: Callable[[FastAPI, Content], None] | None = None
+    has_paywall: bool = True
+
+
+FORMS: dict[str, Form] = {}
+
+
+def form(
+    outcome: str, said: str = "", *, has_paywall: bool = True, after_start: Any = None
+) -> Callable[[Callable[[FastAPI, Content], Any]], Any]:
+    def register(write: Callable[[FastAPI, Content], Any]) -> Any:
+        FORMS[write.__name__] = Form(outcome, write, said, after_start, has_paywall)
+        return write
+
+    return register
+
+
+def paywall_of(app: Any) -> Any:
+    return app.user_middleware[0].kwargs["paywall"]
+
+
+# On a route
+
+
+@form(SOLD)
+def depends_in_dependencies(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(paid("daily_report"))])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(SOLD)
+def alone_in_dependencies(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[paid("daily_report")])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(SOLD)
+def depends_in_annotated(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold(payment: Annotated[Payment, Depends(paid("daily_report"))]) -> str:
+        assert payment.transaction_id is not None
+        return content.mark("body")
+
+
+@form(SOLD)
+def alone_in_annotated(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    def sold(payment: Annotated[Payment, paid("daily_report")]) -> str:
+        assert payment.transaction_id is not None
+        return content.mark("body")
+
+
+@form(SOLD)
+def depends_as_a_default(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold(payment: Payment = Depends(paid("daily_report"))) -> str:  # noqa: B008
+        assert payment.transaction_id is not None
+        return content.mark("body")
+
+
+@form(SOLD)
+def alone_as_a_default(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold(payment: Any = paid("daily_report")) -> str:  # noqa: B008
+        assert payment.transaction_id is not None
+        return content.mark("body")
+
+
+@form(SOLD)
+def security(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Security(paid("daily_report"))])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(SOLD)
+def one_offer_in_three_places(app: FastAPI, content: Content) -> None:
+    offer = paid("daily_report")
+
+    @app.get("/sold", dependencies=[offer, Depends(offer)])
+    async def sold(payment: Annotated[Payment, offer]) -> str:
+        return content.mark("body")
+
+
+@form(SOLD)
+def below_a_dependency(app: FastAPI, content: Content) -> None:
+    async def own(payment: Annotated[Payment, Depends(paid("daily_report"))]) -> Payment:
+        return payment
+
+    @app.get("/sold")
+    async def sold(payment: Annotated[Payment, Depends(own)]) -> str:
+        return content.mark("body")
+
+
+@form(SOLD)
+def a_function_with_a_decorator(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(paid("daily_report"))])
+    @cached
+    async def sold() -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+
+@form(IMPORT, NO_DECORATOR)
+def as_a_decorator_below_the_route(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @anything("daily_report")  # type: ignore[untyped-decorator]
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, NO_DECORATOR)
+def as_a_decorator_above_the_route(app: FastAPI, content: Content) -> None:
+    @anything("daily_report")  # type: ignore[untyped-decorator]
+    @app.get("/sold")
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, NO_ARGUMENT)
+def without_parentheses_below_the_route(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @anything  # type: ignore[untyped-decorator]
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, NO_ARGUMENT)
+def without_parentheses_above_the_route(app: FastAPI, content: Content) -> None:
+    @anything  # type: ignore[untyped-decorator]
+    @app.get("/sold")
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, NO_ARGUMENT)
+def called_without_a_key(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(anything(None))])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, "Say what is sold")
+def called_with_an_empty_key(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(paid(""))])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, "missing 1 required positional argument: 'sells'")
+def called_without_arguments(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(anything())])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(START, NOT_CALLED)
+def paid_itself_in_dependencies(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(paid)])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(START, NOT_CALLED)
+def paid_itself_in_annotated_depends(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold(payment: Annotated[Any, Depends(paid)]) -> str:
+        return content.mark("body")
+
+
+@form(START, NOT_CALLED)
+def paid_itself_as_a_default(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold(payment: Any = paid) -> str:
+        return content.mark("body")
+
+
+@form(START, NOT_CALLED)
+def paid_itself_in_annotated(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold(payment: Annotated[Any, paid] = None) -> str:
+        return content.mark("body")
+
+
+@form(START, NOT_CALLED)
+def paid_itself_below_a_dependency(app: FastAPI, content: Content) -> None:
+    async def own(payment: Annotated[Any, Depends(paid)]) -> Any:
+        return payment
+
+    @app.get("/sold", dependencies=[Depends(own)])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, NO_DECORATOR)
+def called_twice(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(anything("daily_report")())])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, "not callable")
+def parentheses_outside(app: FastAPI, content: Content) -> None:
+    depends: Any = Depends(paid)
+
+    @app.get("/sold", dependencies=[depends("daily_report")])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, NO_DECORATOR)
+def around_the_endpoint(app: FastAPI, content: Content) -> None:
+    async def sold() -> str:
+        return content.mark("body")
+
+    app.add_api_route("/sold", anything("daily_report")(sold))
+
+
+# Starlette's decorator on a route of FastAPI
+
+
+@form(SOLD)
+def of_starlette_below_the_route(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @faregate.starlette.paid("daily_report")
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+
+@form(START, ABOVE)
+def of_starlette_above_the_route(app: FastAPI, content: Content) -> None:
+    @faregate.starlette.paid("daily_report")
+    @app.get("/sold")
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+
+@form(START, ABOVE)
+def of_starlette_above_a_cache_above_the_route(app: FastAPI, content: Content) -> None:
+    @faregate.starlette.paid("daily_report")
+    @cached
+    @app.get("/sold")
+    async def sold(request: Request) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+
+@form(START, ABOVE)
+def of_starlette_and_its_result_is_not_used(app: FastAPI, content: Content) -> None:
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+    app.add_api_route("/sold", sold)
+    faregate.starlette.paid("daily_report")(sold)
+
+
+@form(IMPORT, "is given the request. FastAPI: Depends(paid(...))")
+def of_starlette_without_a_request(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @faregate.starlette.paid("daily_report")
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(START, NOT_CALLED)
+def of_starlette_as_a_dependency(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(starlette_paid("daily_report"))])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(START, NOT_CALLED)
+def of_starlette_itself_as_a_dependency(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(starlette_paid)])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, NO_ARGUMENT)
+def of_starlette_without_parentheses(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @starlette_paid  # type: ignore[untyped-decorator]
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, "on the methods of an endpoint class, not on the class")
+def of_starlette_on_a_class(app: FastAPI, content: Content) -> None:
+    @starlette_paid("daily_report")
+    class Sold(HTTPEndpoint): ...
+
+    app.router.routes.append(Route("/sold", Sold))
+
+
+@form(IMPORT, "Put @staticmethod above @paid")
+def of_starlette_above_a_static_method(app: FastAPI, content: Content) -> None:
+    class Views:
+        @starlette_paid("daily_report")  # type: ignore[untyped-decorator]
+        @staticmethod
+        async def sold(request: Request) -> Response:
+            return PlainTextResponse(content.mark("body"))
+
+    app.router.routes.append(Route("/sold", Views.sold))
+
+
+@form(SOLD)
+def of_starlette_below_a_static_method(app: FastAPI, content: Content) -> None:
+    class Views:
+        @staticmethod
+        @faregate.starlette.paid("daily_report")
+        async def sold(request: Request) -> Response:
+            return PlainTextResponse(content.mark("body"))
+
+    app.router.routes.append(Route("/sold", Views.sold))
+
+
+@form(IMPORT, "sells 'text_summary' and 'daily_report'. Keep one offer")
+def of_starlette_twice(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    @faregate.starlette.paid("text_summary")
+    @faregate.starlette.paid("daily_report")
+    async def sold(request: Request) -> str:
+        return content.mark("body")
+
+
+@form(IMPORT, "is for an endpoint")
+def of_starlette_around_no_function(app: FastAPI, content: Content) -> None:
+    app.router.routes.append(Route("/sold", starlette_paid("daily_report")("sold")))
+
+
+# On groups
+
+
+@form(SOLD)
+def on_a_router(app: FastAPI, content: Content) -> None:
+    router = APIRouter(dependencies=[Depends(paid("daily_report"))])
+    router.add_api_route("/sold", lambda: content.mark("body"))
+    app.include_router(router)
+
+
+@form(SOLD)
+def alone_on_a_router(app: FastAPI, content: Content) -> None:
+    router = APIRouter(dependencies=[paid("daily_report")])
+    router.add_api_route("/sold", lambda: content.mark("body"))
+    app.include_router(router)
+
+
+@form(SOLD)
+def where_a_router_is_included(app: FastAPI, content: Content) -> None:
+    router = APIRouter()
+    router.add_api_route("/sold", lambda: content.mark("body"))
+    app.include_router(router, dependencies=[Depends(paid("daily_report"))])
+
+
+@form(SOLD)
+def alone_where_a_router_is_included(app: FastAPI, content: Content) -> None:
+    inner, outer = APIRouter(), APIRouter()
+    inner.add_api_route("/sold", lambda: content.mark("body"))
+    outer.include_router(inner)
+    app.include_router(outer, dependencies=[paid("daily_report")])
+
+
+@form(START, NOT_CALLED)
+def paid_itself_where_a_router_is_included(app: FastAPI, content: Content) -> None:
+    router = APIRouter()
+    router.add_api_route("/sold", lambda: content.mark("body"))
+    app.include_router(router, dependencies=[Depends(paid)])
+
+
+@form(SOLD)
+def on_a_mounted_app(app: FastAPI, content: Content) -> None:
+    inner = FastAPI(openapi_url=None, dependencies=[Depends(paid("daily_report"))])
+    inner.add_api_route("/sold", lambda: content.mark("body"))
+    app.mount("", inner)
+
+
+@form(SOLD)
+def on_a_mounted_app_with_a_paywall_of_its_own(app: FastAPI, content: Content) -> None:
+    inner = FastAPI(openapi_url=None, dependencies=[Depends(paid("daily_report"))])
+    inner.add_api_route("/sold", lambda: content.mark("body"))
+    inner.add_middleware(PaywallMiddleware, paywall=paywall_of(app))
+    app.mount("", inner)
+
+
+@form(REQUEST, NO_PAYWALL, has_paywall=False)
+def on_a_route_without_a_paywall(app: FastAPI, content: Content) -> None:
+    app.add_api_route("/sold", lambda: content.mark("body"), dependencies=[Depends(paid("daily_report"))])
+
+
+@form(REQUEST, NO_PAYWALL, has_paywall=False)
+def on_a_mounted_app_without_a_paywall(app: FastAPI, content: Content) -> None:
+    on_a_mounted_app(app, content)
+
+
+# Routes that come later
+
+
+@form(SOLD, after_start=depends_in_dependencies)
+def later(app: FastAPI, content: Content) -> None: ...
+
+
+@form(SOLD, after_start=where_a_router_is_included)
+def on_a_router_later(app: FastAPI, content: Content) -> None: ...
+
+
+@form(REQUEST, NOT_CALLED, after_start=paid_itself_as_a_default)
+def paid_itself_later(app: FastAPI, content: Content) -> None: ...
+
+
+@form(REQUEST, ABOVE, after_start=of_starlette_above_the_route)
+def above_the_route_later(app: FastAPI, content: Content) -> None: ...
+
+
+# Route classes that answer in place of the route
+
+
+class Cached(APIRoute):
+    """FastAPI's own pattern for what is to happen around a route."""
+
+    def get_route_handler(self) -> Any:
+        handler = super().get_route_handler()
+        kept: list[Response] = []
+
+        async def answer(request: Request) -> Response:
+            if not kept:
+                response: Response = await handler(request)
+                if response.status_code != 200:
+                    return response
+                kept.append(response)
+            return Response(kept[0].body, 200, dict(kept[0].headers))
+
+        return answer
+
+
+@form(REQUEST, ANSWERED)
+def on_a_route_class_that_caches(app: FastAPI, content: Content) -> None:
+    app.router.route_class = Cached
+    depends_in_dependencies(app, content)
+
+
+@form(REQUEST, ANSWERED)
+def on_a_router_whose_route_class_caches(app: FastAPI, content: Content) -> None:
+    router = APIRouter(route_class=Cached)
+    router.add_api_route("/sold", lambda: content.mark("body"))
+    app.include_router(router, dependencies=[Depends(paid("daily_report"))])
+
+
+# The paywall itself
+
+
+@form(START, "PaywallMiddleware is there twice, and the outer one sells nothing. Add it once")
+def two_paywalls(app: FastAPI, content: Content) -> None:
+    app.add_middleware(PaywallMiddleware, paywall=paywall_of(app))
+    depends_in_dependencies(app, content)
+
+
+@form(SOLD)
+def two_paywalls_of_which_one_has_prefixes(app: FastAPI, content: Content) -> None:
+    paywall = paywall_of(app)
+    app.add_middleware(PaywallMiddleware, paywall=paywall, offers={"/other": "daily_report"})
+    depends_in_dependencies(app, content)
+
+
+@form(START, "starts with a slash")
+def a_prefix_that_is_none(app: FastAPI, content: Content) -> None:
+    app.user_middleware[0].kwargs["offers"] = {"sold": "daily_report"}
+    depends_in_dependencies(app, content)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_price_is_sold_or_refused_with_a_sentence(name: str) -> None:
+    form = FORMS[name]
+    held: list[Content] = []
+
+    def make(paywall: Paywall, content: Content) -> Any:
+        held.append(content)
+        app = FastAPI(openapi_url=None)
+        if form.has_paywall:
+            app.add_middleware(PaywallMiddleware, paywall=paywall)
+        form.write(app, content)
+        return app
+
+    def after_start(app: Any) -> None:
+        if form.after_start is not None:
+            form.after_start(app, held[0])
+
+    trial = run_trial(make, after_start=after_start)
+    figures.count("ways to write a price", trial.leaks, max(trial.tries, 1))
+    assert trial.leaks == []
+    assert (trial.outcome, form.said in trial.said) == (form.outcome, True), trial
+
+
+@pytest.mark.parametrize("kind", [Starlette, Router])
+def test_behind_the_asgi_middleware_a_mistake_is_found_with_the_first_request(kind: Any) -> None:
+    """It knows no framework, and asks whatever routers are behind it."""
+
+    def make(paywall: Paywall, content: Content) -> Any:
+        async def sold(request: Request) -> Response:
+            return PlainTextResponse(content.mark("body"))
+
+        routes = [Route("/sold", sold)]
+        faregate.starlette.paid("daily_report")(sold)
+        return ASGIMiddleware(kind(routes=routes), paywall)
+
+    trial = run_trial(make)
+    figures.count("ways to write a price", trial.leaks, trial.tries)
+    assert (trial.leaks, trial.outcome, ABOVE in trial.said) == ([], REQUEST, True)
+
+
+def test_a_middleware_in_a_list_is_the_same() -> None:
+    def make(paywall: Paywall, content: Content) -> Any:
+        twice = [Middleware(PaywallMiddleware, paywall=paywall)] * 2
+        return Starlette(middleware=twice)
+
+    assert run_trial(make).outcome == START

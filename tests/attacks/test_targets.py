@@ -1,0 +1,85 @@
+"""Request targets that are no path: some servers pass them on, and some routers look for a path inside."""
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import httpx
+import pytest
+
+from faregate.asgi import PaywallMiddleware
+from faregate.emulator import Wallet
+from tests.attacks.content import Content
+from tests.attacks.figures import figures
+from tests.attacks.servers import SERVERS
+from tests.attacks.site import make_paywall
+from tests.attacks.sites.shelves import ON_ASYNCIO, SHELVES
+from tests.contract.raw import exchange, request, status_of
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "absolute form": lambda path: f"http://seller.example{path}",
+    "absolute form, upper case": lambda path: f"HTTP://seller.example{path}",
+    "absolute form with a port": lambda path: f"http://seller.example:80{path}",
+    "absolute form with a user": lambda path: f"http://user@seller.example{path}",
+    "another scheme": lambda path: f"ftp://seller.example{path}",
+    "a scheme alone": lambda path: f"x:{path}",
+    "a scheme, no slash": lambda path: f"x:{path[1:]}",
+    "a scheme, no host": lambda path: f"http:{path}",
+    "an empty host": lambda path: f"http://{path}",
+    "a query for a host": lambda path: f"http://x?{path}",
+    "a fragment for a host": lambda path: f"http://x#{path}",
+    "a scheme, encoded": lambda path: f"x%3A{path}",
+    "no slash": lambda path: path[1:],
+    "authority form": lambda path: f"//seller.example{path}",
+    "a backslash": lambda path: f"\\{path[1:]}",
+    "a space in front": lambda path: f"%20{path}",
+    "a tab in front": lambda path: f"%09{path}",
+    "a dot in front": lambda path: f".{path}",
+    "a dot-dot in front": lambda path: f"..{path}",
+    "an asterisk in front": lambda path: f"*{path}",
+}
+STACKS = [
+    (shelf, server)
+    for shelf in SHELVES
+    for server in SERVERS
+    if not (shelf in ON_ASYNCIO and "trio" in server)
+]
+
+
+@pytest.fixture(params=STACKS, ids=lambda stack: " on ".join(stack))
+def stack(request: pytest.FixtureRequest) -> Generator[tuple[str, Content]]:
+    shelf, server = request.param
+    content = Content()
+    app = guarded(SHELVES[shelf](content))
+    with SERVERS[server](app) as url:
+        yield url, content
+
+
+def guarded(app: Any) -> PaywallMiddleware:
+    return PaywallMiddleware(app, make_paywall(), offers={"/sold": "daily_report"}, refuse=["/closed"])
+
+
+def test_no_form_of_a_target_leads_around_a_prefix(stack: tuple[str, Content]) -> None:
+    url, content = stack
+    port = int(url.rpartition(":")[2])
+    targets = [form(path) for form in FORMS.values() for path in ("/sold/today", "/closed/today", "/priced")]
+    loot = {target: exchange(port, request(target), quiet=0.02, patience=2.0) for target in targets}
+    leaks = [target for target, got in loot.items() if content.found_in([got])]
+    figures.count("targets that are no path", leaks, len(targets))
+    assert leaks == []
+    assert content.runs == 0
+
+
+def test_ordinary_requests_are_answered(stack: tuple[str, Content]) -> None:
+    """What is free is free, also in the absolute form that servers take apart, and what is sold is sold."""
+    url, content = stack
+    port = int(url.rpartition(":")[2])
+    for target in ("/open/today", "/open/x:y", "/open/http://x/y"):
+        assert status_of(exchange(port, request(target), patience=2.0)) == 200, target
+    with httpx.Client(base_url=url, trust_env=False) as http:
+        for path in ("/sold/today", "/priced"):
+            unpaid = http.get(path)
+            assert unpaid.status_code == 402
+            proof = Wallet().pay(unpaid.headers["payment-required"])
+            paid = http.get(path, headers={"PAYMENT-SIGNATURE": proof})
+            assert (paid.status_code, content.mark("body") in paid.text) == (200, True)
+        assert http.get("/closed/today").status_code == 403

@@ -1,0 +1,235 @@
+"""Observers of a flow: the seller's logging and `on_event`. Whatever they do, the flow goes on."""
+
+import asyncio
+import functools
+import gc
+import io
+import json
+import logging
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock
+
+import anyio
+import pytest
+
+from faregate import Paywall
+from faregate.drive import adrive, drive, started
+from faregate.errors import Misconfigured
+from faregate.events import Event, Refused, Settled
+from faregate.flow import serve
+from faregate.model import Response
+from faregate.voice import Voice
+from tests.core.play import TXN, sale
+
+logger = logging.getLogger("faregate")
+
+
+# Logging that raises
+
+
+class BrokenHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise ZeroDivisionError("a handler that raises")
+
+
+def broken_filter(record: logging.LogRecord) -> bool:
+    raise ZeroDivisionError("a filter that raises")
+
+
+@pytest.fixture(params=["filter", "handler", "handler of the root", "filter of a handler"])
+def broken_logging(request: pytest.FixtureRequest) -> Generator[None]:
+    where = logging.getLogger() if request.param == "handler of the root" else logger
+    handler = logging.StreamHandler(io.StringIO()) if "filter" in request.param else BrokenHandler()
+    if request.param == "filter":
+        logger.addFilter(broken_filter)
+    elif request.param == "filter of a handler":
+        handler.addFilter(broken_filter)
+    where.addHandler(handler)
+    yield
+    logger.removeFilter(broken_filter)
+    where.removeHandler(handler)
+
+
+@pytest.fixture
+def unreachable() -> Paywall:
+    """A paywall whose service is not there, which every flow notes in the log."""
+    return Paywall(base_url="http://127.0.0.1:9", api_key="svc_test_x", transport="httpx", environ={})
+
+
+@pytest.mark.usefixtures("broken_logging")
+def test_logging_that_raises_does_not_reach_a_flow(
+    unreachable: Paywall, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = drive(flow := serve(sale(None)), unreachable.world, started(flow))
+    assert isinstance(end, Response)
+    assert end.status == 503
+    assert "nothing can be sold" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("broken_logging")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_logging_that_raises_does_not_reach_an_awaiting_flow(unreachable: Paywall, backend: str) -> None:
+    async def go() -> Any:
+        end = await adrive(flow := serve(sale(None)), unreachable.async_world, started(flow))
+        await unreachable.aclose()
+        return end
+
+    assert anyio.run(go, backend=backend).status == 503
+
+
+@pytest.mark.usefixtures("broken_logging")
+def test_an_id_of_last_resort_is_kept_when_logging_raises(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "ids"
+    Voice(None, str(file)).last_resort(TXN, "acr_x")
+    line = file.read_text().rstrip()
+    assert json.loads(line) == {"transaction_id": TXN, "revision_id": "acr_x"}
+    # The log did not take it, so it is where an operator may still find it.
+    assert line in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("broken_logging")
+def test_a_listener_and_logging_that_raise(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(event: Event) -> None:
+        raise LookupError("a listener that raises")
+
+    Voice(fail).tell(Settled(TXN))
+    assert "a listener that raises" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("broken_logging")
+def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    Voice().last_resort(TXN, "acr_x")
+
+
+def test_a_file_of_last_resort_whose_name_is_impossible_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    Voice(None, "ids\0").last_resort(TXN, "acr_x")
+    assert [TXN in record.getMessage() for record in caplog.records] == [True, False]
+    assert caplog.records[-1].levelno == logging.CRITICAL
+
+
+def test_a_record_names_the_code_that_logged_it(caplog: pytest.LogCaptureFixture) -> None:
+    Voice().last_resort(TXN, "acr_x")
+    assert caplog.records[0].funcName == "last_resort"
+
+
+# Listeners that would never be awaited
+
+
+async def listen(event: Event) -> None:
+    raise AssertionError("nobody awaits this")
+
+
+async def listen_in_turn(event: Event) -> AsyncGenerator[None]:
+    yield
+
+
+def listen_lazily(event: Event) -> Generator[None]:
+    yield
+
+
+LAZY: list[Callable[[Event], Any]] = [listen, listen_in_turn, listen_lazily]
+
+
+class Listening:
+    async def __call__(self, event: Event) -> None:
+        raise AssertionError("nobody awaits this")
+
+    async def hear(self, event: Event) -> None:
+        raise AssertionError("nobody awaits this")
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [
+        listen,
+        listen_in_turn,
+        listen_lazily,
+        Listening(),
+        Listening().hear,
+        functools.partial(listen),
+        functools.partial(Listening()),
+        functools.partial(functools.partial(Listening().hear)),
+        AsyncMock(),
+    ],
+    ids=[
+        "function",
+        "async generator",
+        "generator",
+        "object",
+        "method",
+        "partial",
+        "partial of an object",
+        "partial of a method",
+        "mock",
+    ],
+)
+def test_an_async_listener_is_refused_at_start(listener: Callable[[Event], Any]) -> None:
+    with pytest.raises(Misconfigured, match=r"on_event .* plain function"):
+        Paywall(base_url="http://127.0.0.1:9", api_key="svc_test_x", environ={}, on_event=listener)
+
+
+@pytest.mark.parametrize("hidden", [lambda event, called=each: called(event) for each in LAZY])
+def test_a_listener_that_gives_something_to_await_is_told_of_once(
+    hidden: Callable[[Event], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    voice = Voice(hidden)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # "was never awaited"
+        voice.tell(Settled(TXN))
+        voice.tell(Refused(402, "payment_required"))
+        gc.collect()
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "on_event" in record.getMessage()
+
+
+def test_each_paywall_is_told_of_its_listener(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        Voice(lambda event: listen(event)).tell(Settled(TXN))
+    assert len(caplog.records) == 2
+
+
+def test_a_listener_may_start_a_task(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Event] = []
+
+    async def hear(event: Event) -> None:
+        heard.append(event)
+
+    async def go() -> None:
+        Voice(lambda event: asyncio.ensure_future(hear(event))).tell(Settled(TXN))
+        await asyncio.sleep(0)
+
+    asyncio.run(go())
+    assert heard == [Settled(TXN)]
+    assert caplog.records == []
+
+
+def test_an_awaitable_that_cannot_be_closed_is_told_of_too(caplog: pytest.LogCaptureFixture) -> None:
+    class Later(Awaitable[None]):
+        def __await__(self) -> Generator[Any, Any, None]:
+            raise AssertionError("nobody awaits this")
+
+        def close(self) -> None:
+            raise ZeroDivisionError
+
+    Voice(lambda event: Later()).tell(Settled(TXN))
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_plain_listener_may_return_anything(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Event] = []
+
+    def hear(result: object, event: Event) -> object:
+        heard.append(event)
+        return result
+
+    for result in (None, 1, heard, object()):
+        Voice(functools.partial(hear, result)).tell(Settled(TXN))
+    assert len(heard) == 4
+    assert caplog.records == []

@@ -1,0 +1,213 @@
+"""A revision that is not active any more, rules that cannot be read anew, and what the cache keeps."""
+
+import json
+from typing import Any
+
+import pytest
+
+from faregate.answers import RevisionRejected, Trouble, Unpaid
+from faregate.catalog import FRESH_SECONDS, REFRESH_SECONDS, Catalog
+from faregate.errors import BadAnswer, Misconfigured, NoAnswer
+from faregate.flow import serve
+from faregate.merchant.verdict import read_revisions
+from faregate.model import Offer, Response, Rules
+from faregate.steps import CallAccess, Drop, FindRules, GetKnownRules, RefreshRules, Wait
+from tests.core.play import (
+    ACR,
+    ALL_KEYS,
+    NOTE,
+    OFFER,
+    PROOF,
+    RULES,
+    TICKET,
+    Raise,
+    accessed,
+    claimed,
+    found,
+    play,
+    sale,
+)
+
+NEWER = Rules("acr_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb", "USDC")
+REJECTED = RevisionRejected(Trouble(502, "access was answered with 422 invalid_request"))
+NEEDED = Unpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
+UNREADABLE = BadAnswer("not a contracts document")
+REFRESH = RefreshRules(OFFER, RULES)
+
+
+# Access refuses the revision
+
+
+def test_a_new_revision_sells_at_once() -> None:
+    asked_anew = (CallAccess(sale(None), NEWER, None), NEEDED)
+    script = (found(), accessed(REJECTED, None), (REFRESH, NEWER), asked_anew)
+    assert play(serve(sale(None)), *script).status == 402
+
+
+def test_a_new_revision_sells_to_who_paid_already_as_well() -> None:
+    """And what is begun then is begun under the new one."""
+    asked_anew = (CallAccess(sale(), NEWER, PROOF), NEEDED)
+    dropped = (Drop(TICKET), True)
+    script = (claimed(), found(), accessed(REJECTED), (REFRESH, NEWER), asked_anew, ALL_KEYS, dropped)
+    assert play(serve(sale()), *script).status == 402
+
+
+@pytest.mark.parametrize("again", [RULES, Raise(NoAnswer("down")), Raise(Misconfigured("no such key"))])
+def test_what_is_refused_for_another_reason_is_the_sellers_to_mend(again: Any) -> None:
+    noted = (NOTE, NOTE) if isinstance(again, Raise) else (NOTE,)
+    script = (found(), accessed(REJECTED, None), (REFRESH, again), *noted)
+    assert play(serve(sale(None)), *script).status == 502
+
+
+def test_access_is_asked_once_more_and_no_more() -> None:
+    refused_again = (CallAccess(sale(None), NEWER, None), REJECTED)
+    script = (found(), accessed(REJECTED, None), (REFRESH, NEWER), refused_again, NOTE)
+    assert play(serve(sale(None)), *script).status == 502
+
+
+def test_a_crowd_waits_for_the_one_who_reads() -> None:
+    asked_anew = (CallAccess(sale(None), NEWER, None), NEEDED)
+    waits = ((REFRESH, None), (Wait(0.1), None), (REFRESH, None), (Wait(0.2), None), (REFRESH, NEWER))
+    assert play(serve(sale(None)), found(), accessed(REJECTED, None), *waits, asked_anew).status == 402
+
+
+def test_nobody_waits_for_ever() -> None:
+    pauses = (0.1, 0.2, 0.4, 0.8, 0.0)
+    waits = [pair for pause in pauses for pair in ((REFRESH, None), (Wait(pause), None))]
+    assert play(serve(sale(None)), found(), accessed(REJECTED, None), *waits, NOTE).status == 502
+
+
+# The rules cannot be read anew
+
+
+@pytest.mark.parametrize("error", [NoAnswer("down"), UNREADABLE])
+def test_rules_that_are_known_serve_on(error: Exception) -> None:
+    script = ((FindRules(OFFER), Raise(error)), (GetKnownRules(OFFER), RULES), NOTE)
+    assert play(serve(sale(None)), *script, accessed(NEEDED, None)).status == 402
+
+
+def test_known_rules_for_another_asset_do_not_sell() -> None:
+    known = (GetKnownRules(OFFER), Raise(Misconfigured("settles in EURC")))
+    assert play(serve(sale(None)), (FindRules(OFFER), Raise(NoAnswer("down"))), known, NOTE).status == 503
+
+
+# The cache
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def schema(revision: Rules, key: str | None = None, number: Any = 1, **changes: Any) -> dict[str, Any]:
+    return {
+        "properties": {name: {} for name in revision.names},
+        "required": [],
+        "x-svc-settlement-asset": revision.asset,
+        "x-svc-revision-id": revision.revision_id,
+        "x-svc-revision-number": number,
+        "x-svc-resource-integration-key": key,
+        **changes,
+    }
+
+
+def contracts(*schemas: Any) -> Response:
+    named = {str(number): one for number, one in enumerate(schemas)}
+    return Response(200, (), json.dumps({"components": {"schemas": named}}).encode())
+
+
+def test_of_two_revisions_under_one_key_the_newest_sells() -> None:
+    old, new = schema(RULES, "report", 2), schema(NEWER, "report", 10)
+    for order in ((old, new), (new, old)):
+        rules = read_revisions(contracts(*order))
+        assert rules["report"].revision_id == NEWER.revision_id
+        assert set(rules) == {"report", ACR, NEWER.revision_id}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        schema(RULES, **{"x-svc-revision-id": "acr_1"}),
+        schema(RULES, **{"x-svc-settlement-asset": "DOGE"}),
+        schema(RULES, properties=None),
+        schema(RULES, required="all"),
+        "a text",
+    ],
+)
+def test_a_revision_that_cannot_be_read_keeps_no_other_from_sale(broken: Any) -> None:
+    assert set(read_revisions(contracts(broken, schema(NEWER, "report")))) == {"report", NEWER.revision_id}
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"{}", b'{"components": []}', b'{"components": {"schemas": 1}}', b"?"]
+)
+def test_what_is_no_contracts_document_is_a_bad_answer(body: bytes) -> None:
+    with pytest.raises(BadAnswer):
+        read_revisions(Response(200, (), body))
+
+
+def learned(catalog: Catalog, *schemas: Any) -> Rules:
+    return catalog.asking(OFFER).read(contracts(*schemas))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def catalog(clock: Clock) -> Catalog:
+    made = Catalog(clock)
+    assert made.known(OFFER) is None
+    learned(made, schema(RULES, OFFER.sells))
+    clock.now = 10.0
+    return made
+
+
+def test_one_refresh_is_enough_for_a_crowd(catalog: Catalog, clock: Clock) -> None:
+    rejected = catalog.known(OFFER)
+    assert rejected is not None
+    assert catalog.refreshed(OFFER, rejected) is None
+    assert [catalog.may_ask() for _ in range(50)] == [True] + [False] * 49
+    newer = learned(catalog, schema(NEWER, OFFER.sells, 2))
+    assert [catalog.refreshed(OFFER, rejected) for _ in range(50)] == [newer] * 50
+    assert newer.revision_id == NEWER.revision_id
+
+
+def test_who_refused_the_newest_revision_is_not_asked_at_once_again(catalog: Catalog, clock: Clock) -> None:
+    rejected = catalog.known(OFFER)
+    assert rejected is not None
+    assert catalog.may_ask()
+    same = learned(catalog, schema(RULES, OFFER.sells))
+    assert catalog.refreshed(OFFER, rejected) == same
+    clock.now += REFRESH_SECONDS
+    assert catalog.refreshed(OFFER, rejected) is None
+    assert catalog.may_ask()
+
+
+def test_a_refresh_that_failed_may_be_tried_again(catalog: Catalog, clock: Clock) -> None:
+    assert catalog.may_ask()
+    clock.now += REFRESH_SECONDS
+    assert catalog.may_ask()
+
+
+def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: Catalog, clock: Clock) -> None:
+    rules = catalog.known(OFFER)
+    clock.now += FRESH_SECONDS
+    assert catalog.known(OFFER) is None  # to be asked for
+    assert catalog.last_read(OFFER) == rules
+    assert catalog.last_read(Offer("never_seen")) is None
+
+
+def test_whether_instructions_are_unguessable_is_known_for_a_while(catalog: Catalog, clock: Clock) -> None:
+    assert catalog.unguessable is None
+    catalog.unguessable = True
+    assert catalog.unguessable is True
+    clock.now += 3600.0
+    assert catalog.unguessable is None
+    catalog.unguessable = False
+    assert catalog.unguessable is False
+    catalog.forget()
+    assert catalog.unguessable is None

@@ -1,0 +1,236 @@
+"""Who gets a result again: the flow's side. What rows do is in tests/journals/test_same_client.py."""
+
+import base64
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import flask
+import itsdangerous
+import pytest
+from django.core import signing
+
+from faregate.answers import Access, Proven, Standing, Trouble, Unpaid
+from faregate.credentials import EXACT, MAX_COOKIES, STABLE, find_credentials
+from faregate.errors import NoAnswer
+from faregate.events import Redelivered, Refused
+from faregate.flow import serve
+from faregate.model import Headers, Offer, Response, Sale
+from faregate.records import Again, Claimant, OtherClient, Owed, Replay, ReplayUnsafe, Spent
+from faregate.steps import (
+    CallAccess,
+    CallComplete,
+    ClaimProof,
+    FindRules,
+    GetKnownRules,
+    GetStanding,
+    RecallGuessability,
+    RecordGuessability,
+    Release,
+)
+from tests.core.play import (
+    ENTRY,
+    GOOD,
+    NOTE,
+    OFFER,
+    PROOF,
+    RESULT,
+    RULES,
+    TXN,
+    Raise,
+    claimed,
+    found,
+    play,
+    sale,
+    told,
+)
+
+AGAIN = Again(RESULT, "cmVjZWlwdA==", TXN)
+UNSAFE = claimed(ReplayUnsafe(TXN))
+ONCE_MORE = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=Replay.SAME_PROOF))
+
+
+def instructions(value: str = "") -> Unpaid:
+    """A 402 whose instructions carry this value."""
+    accepts = [{"scheme": "exact", "amount": "50000", "extra": {"name": "USDC", "id": value}}]
+    header = base64.b64encode(json.dumps({"accepts": accepts}).encode()).decode()
+    return Unpaid(Response(402, (("PAYMENT-REQUIRED", header),), b"{}"))
+
+
+def asked_without_proof(answer: Access) -> tuple[Any, Any]:
+    return CallAccess(sale(), RULES, None), answer
+
+
+def fresh_value() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def with_headers(one: Sale, *headers: tuple[str, str]) -> Sale:
+    return replace(one, request=replace(one.request, headers=(*one.request.headers, *headers)))
+
+
+def code(response: Response) -> Any:
+    return json.loads(response.body)["code"]
+
+
+def test_where_nobody_can_know_the_proof_it_is_enough() -> None:
+    response = play(serve(sale()), UNSAFE, (RecallGuessability(), True), (ONCE_MORE, AGAIN))
+    assert (response.status, response.body, response.released) == (200, RESULT.body, True)
+    events = told(serve(sale()), UNSAFE, (RecallGuessability(), True), (ONCE_MORE, AGAIN))
+    assert events == [Redelivered(TXN)]
+
+
+def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> None:
+    two = (asked_without_proof(instructions(fresh_value())), asked_without_proof(instructions(fresh_value())))
+    script = (UNSAFE, (RecallGuessability(), None), found(), *two, (RecordGuessability(True), None))
+    assert play(serve(sale()), *script, (ONCE_MORE, AGAIN)).status == 200
+
+
+@pytest.mark.parametrize("second", [instructions("same"), Unpaid(Response(402, (), b"{}"))])
+def test_what_can_be_guessed_replays_nothing(second: Unpaid) -> None:
+    """Nor does it claim again: what a stranger tries uses nothing up."""
+    two = (asked_without_proof(instructions("same")), asked_without_proof(second))
+    script = (UNSAFE, (RecallGuessability(), None), found(), *two, NOTE, (RecordGuessability(False), None))
+    response = play(serve(sale()), *script)
+    assert (response.status, code(response)) == (409, "proof_already_used")
+    assert b"Idempotency-Key" in response.body
+    assert RESULT.body not in response.body
+
+
+def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
+    response = play(serve(sale()), UNSAFE, (RecallGuessability(), False))
+    assert (response.status, code(response)) == (409, "proof_already_used")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ((FindRules(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None)),
+        (found(), asked_without_proof(Trouble(503, "busy"))),
+    ],
+)
+def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) -> None:
+    response = play(serve(sale()), UNSAFE, (RecallGuessability(), None), *script)
+    assert (response.status, code(response)) == (503, "payment_unconfirmed")
+
+
+def test_a_replay_that_was_used_up_meanwhile_is_refused() -> None:
+    response = play(serve(sale()), UNSAFE, (RecallGuessability(), True), (ONCE_MORE, Spent(TXN)))
+    assert (response.status, code(response)) == (409, "proof_already_used")
+
+
+def test_an_offer_that_is_never_replayed_says_so_to_the_journal() -> None:
+    offer = Offer("text_summary", replay=False)
+    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=Replay.NEVER))
+    assert play(serve(sale(offer=offer)), (claim, Spent(TXN))).status == 409
+
+
+def test_another_client_is_told_why_and_nothing_else() -> None:
+    response = play(serve(sale()), claimed(OtherClient()))
+    assert (response.status, code(response)) == (409, "proof_already_used")
+    assert b"Authorization, Cookie and Idempotency-Key" in response.body
+    assert TXN.encode() not in response.body
+    assert told(serve(sale()), claimed(OtherClient())) == [Refused(409, "proof_already_used")]
+
+
+def test_what_a_request_shows_of_itself_is_claimed_with_its_proof() -> None:
+    one = with_headers(sale(), ("Authorization", "Bearer x"), ("cookie", "sid=1; lang=de"))
+    one = replace(one, request=replace(one.request, body_digest="d1"))
+    shown = ("authorization Bearer x", "cookie lang=de", "cookie sid=1")
+    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", Replay.SAME_CLIENT))
+    assert play(serve(one), (claim, Spent(TXN))).status == 409
+
+
+# Credentials
+
+
+@pytest.mark.parametrize(
+    ("headers", "credentials"),
+    [
+        ((), ()),
+        ((("accept", "*/*"), ("payment-signature", "p")), ()),
+        ((("AUTHORIZATION", " Basic eA== "),), ("authorization Basic eA==",)),
+        ((("Idempotency-Key", "k1"),), ("idempotency-key k1",)),
+        ((("Authorization", " "), ("Cookie", "; ;a=;b"),), ()),
+        ((("cookie", "b=2"), ("Cookie", "a=1; b=2")), ("cookie a=1", "cookie b=2")),
+        ((("cookie", "a=1=2"),), ("cookie a=1=2",)),
+        ((("cookie", "AWSALB=x; _ga_AB12=y; __cf_bm=z; sid=s"),), ("cookie sid=s",)),
+    ],
+)  # fmt: skip
+def test_credentials(headers: Headers, credentials: tuple[str, ...]) -> None:
+    assert find_credentials(headers) == credentials
+
+
+def test_a_thousand_cookies_do_not_make_a_large_row() -> None:
+    many = "; ".join(f"c{number:04}=x" for number in range(1000))
+    assert len(find_credentials((("cookie", many),))) == MAX_COOKIES
+
+
+def signed_by_starlette(content: str, now: float) -> str:
+    with patch("time.time", lambda: now):
+        return itsdangerous.TimestampSigner("a secret").sign(content).decode()
+
+
+def signed_by_flask(content: str, now: float) -> str:
+    app = flask.Flask(__name__)
+    app.secret_key = "a secret"
+    serializer = flask.sessions.SecureCookieSessionInterface().get_signing_serializer(app)
+    assert serializer is not None
+    with patch("time.time", lambda: now):
+        return str(serializer.dumps({"user": content}))
+
+
+def signed_by_django(content: str, now: float) -> str:
+    signer = signing.TimestampSigner(key="a secret", fallback_keys=[])
+    with patch("time.time", lambda: now):
+        return signer.sign_object({"user": content})
+
+
+@pytest.mark.parametrize("sign", [signed_by_starlette, signed_by_flask, signed_by_django])
+def test_a_signed_cookie_has_a_form_that_its_time_does_not_change(sign: Callable[[str, float], str]) -> None:
+    def credentials(content: str, now: float) -> list[str]:
+        return sorted(find_credentials((("cookie", f"session={sign(content, now)}"),)))
+
+    first, later, other = (
+        credentials("alice", 1.79e9),
+        credentials("alice", 1.79e9 + 1),
+        credentials("bob", 1.79e9),
+    )
+    assert [one[0] for one in first] == [EXACT, STABLE]
+    assert (first[0] == later[0], first[1] == later[1]) == (False, True)
+    assert not {*first} & {*other}
+
+
+def test_a_token_whose_signature_guards_its_content_is_compared_whole() -> None:
+    header, content, signature = (
+        secrets.token_urlsafe(27),
+        secrets.token_urlsafe(60),
+        secrets.token_urlsafe(32),
+    )
+    assert find_credentials((("cookie", f"jwt={header}.{content}.{signature}"),)) == (
+        f"cookie jwt={header}.{content}.{signature}",
+    )
+
+
+def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
+    held = replace(ENTRY, outcome=GOOD)
+    paid = Proven("cGFpZA==", "rcp_1")
+    response = play(
+        serve(sale()),
+        UNSAFE,
+        (RecallGuessability(), True),
+        (ONCE_MORE, Owed(held)),
+        (GetStanding(TXN), Standing.SUCCEEDED),
+        (CallComplete(held, GOOD), paid),
+        (Release(ENTRY.ticket, paid.payment_response, paid.receipt, True), True),
+    )
+    assert (response.body, response.released) == (RESULT.body, True)
+
+
+def test_credentials_are_not_shown() -> None:
+    assert "canary" not in repr(Claimant("GET /", ("authorization canary",)))
+    assert "canary" not in repr(ENTRY)
+    assert "canary" not in repr(with_headers(sale(), ("authorization", "canary")))

@@ -1,0 +1,222 @@
+"""Rows that were taken over, were begun under another API key, or whose transaction is no longer granted."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from faregate.answers import Denied, Granted, NotPaid, Standing, Unpaid
+from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
+from faregate.events import Settled
+from faregate.flow import serve
+from faregate.merchant.verdict import read_access, read_completion, read_standing
+from faregate.model import Failed, Response
+from faregate.records import Entry, Fresh, Owed
+from faregate.redeem import redeem, sweep
+from faregate.settle import settle
+from faregate.steps import (
+    CallAccess,
+    CallComplete,
+    Close,
+    Decide,
+    GetStanding,
+    Hold,
+    Postpone,
+    Release,
+    Stick,
+    TakeDue,
+)
+from tests.core.play import (
+    ACR,
+    COMPLETE,
+    ENTRY,
+    GOOD,
+    NOTE,
+    PAID,
+    PROOF,
+    RECEIPT,
+    RULES,
+    TICKET,
+    TXN,
+    WORKED,
+    Raise,
+    accessed,
+    claimed,
+    found,
+    play,
+    sale,
+    told,
+)
+
+NEEDED = Unpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
+HELD = replace(ENTRY, outcome=GOOD)
+FOREIGN = replace(HELD, foreign=True)
+INTERRUPTED = Failed("interrupted")
+
+
+def code(response: Response) -> Any:
+    return json.loads(response.body)["code"]
+
+
+# The lease was lost, and somebody else delivered
+
+
+def test_who_was_overtaken_hands_nothing_out() -> None:
+    lost = (Release(TICKET, PAID.payment_response, RECEIPT, True), False)
+    response = play(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
+    assert (response.status, code(response)) == (409, "payment_in_progress")
+    assert Settled(TXN) in told(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
+
+
+def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
+    lost = (Release(TICKET, PAID.payment_response, RECEIPT, False), False)
+    play(settle(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
+
+
+# A transaction was learned of without work, and access grants it no more
+
+
+def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
+    """It was answered with 409 for as long as its payer asked, and kept from the sweep."""
+    known = claimed(Fresh(TICKET, TXN, ACR))
+    entry = Entry(TICKET, PROOF, TXN, ACR)
+    script = (
+        known,
+        found(),
+        accessed(NEEDED),
+        (Decide(TICKET, INTERRUPTED), True),
+        (GetStanding(TXN), Standing.AUTHORIZED),
+        (CallComplete(entry, INTERRUPTED), NotPaid()),
+        (Close(TICKET), None),
+        found(),
+        (CallAccess(sale(), RULES, None), NEEDED),
+    )
+    response = play(serve(sale()), *script)
+    assert (response.status, json.loads(response.body)["transaction_id"]) == (402, TXN)
+
+
+def test_what_was_paid_meanwhile_is_not_asked_for_again() -> None:
+    script = (
+        claimed(Fresh(TICKET, TXN, ACR)),
+        found(),
+        accessed(NEEDED),
+        (Decide(TICKET, INTERRUPTED), True),
+        (GetStanding(TXN), Standing.SUCCEEDED),
+        NOTE,
+        (Close(TICKET, paid=True), None),
+    )
+    assert play(serve(sale()), *script).status == 409
+
+
+def test_what_is_granted_again_is_worked_for() -> None:
+    begun = (claimed(Fresh(TICKET, TXN, ACR)), found(), accessed(Granted(TXN)))
+    script = (*begun, *WORKED[3:], (COMPLETE, PAID))
+    done = (Release(TICKET, PAID.payment_response, RECEIPT, True), True)
+    assert play(serve(sale()), *script, done).status == 200
+
+
+# Begun under another API key
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [TransactionNotFound(404, "transaction_not_found", ""), Forbidden(403, "forbidden", ""), NoAnswer("")],
+)
+def test_another_sellers_row_is_left_alone(answer: Exception) -> None:
+    """Its proof is sent to nobody, and nothing is decided about it."""
+    script = ((GetStanding(TXN), Raise(answer)), NOTE, (Postpone(TICKET), None))
+    assert play(redeem(FOREIGN, awaited=False), *script).status == 503
+    response = play(serve(sale()), claimed(Owed(FOREIGN)), *script)
+    assert (response.status, code(response)) == (503, "payment_unconfirmed")
+
+
+def test_a_row_from_before_the_api_key_was_changed_is_ones_own() -> None:
+    script = (
+        (GetStanding(TXN), Standing.AUTHORIZED),
+        (GetStanding(TXN), Standing.AUTHORIZED),
+        (CallComplete(FOREIGN, GOOD), PAID),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+    )
+    assert play(serve(sale()), claimed(Owed(FOREIGN)), *script).status == 200
+
+
+def test_a_sweep_goes_on_after_a_row_that_is_not_its_own() -> None:
+    gone = (GetStanding(TXN), Raise(TransactionNotFound(404, "transaction_not_found", "")))
+    script = ((TakeDue(), FOREIGN), gone, NOTE, (Postpone(TICKET), None), (TakeDue(), None))
+    assert play(sweep(), *script) == 1
+
+
+# Reading answers
+
+
+def reply(status: int, body: Any, *headers: tuple[str, str]) -> Response:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Response(status, headers, raw)
+
+
+@pytest.mark.parametrize("missing", [{}, {"payer": None}, {"payer": 7, "created_at": "soon"}])
+def test_a_payment_that_succeeded_is_known_by_id_status_and_receipt(missing: dict[str, Any]) -> None:
+    detail = {"id": TXN, "status": "succeeded", "receipt": {"id": "anything"}, **missing}
+    assert read_standing(reply(200, detail), TXN) is Standing.SUCCEEDED
+
+
+@pytest.mark.parametrize("outcome", [GOOD, INTERRUPTED])
+def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outcome: Any) -> None:
+    entry = replace(HELD, outcome=outcome)
+    looked = ((GetStanding(TXN), Raise(BadAnswer("not JSON"))), NOTE)
+    said = (CallComplete(entry, outcome), PAID if outcome is GOOD else NotPaid())
+    end = (
+        (Release(TICKET, PAID.payment_response, RECEIPT, False), True)
+        if outcome is GOOD
+        else (Close(TICKET), None)
+    )
+    play(redeem(entry, awaited=False), *looked, said, end)
+
+
+@pytest.mark.parametrize("body", [b"<html>404</html>", b"{}", b'{"message": "no route"}', b""])
+@pytest.mark.parametrize("status", [400, 404, 409, 410, 422])
+def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
+    refused = read_completion(reply(status, body), TXN)
+    assert refused == Denied(status, "unreadable", None, is_readable=False)
+    script = (
+        (GetStanding(TXN), Standing.AUTHORIZED),
+        (CallComplete(HELD, GOOD), refused),
+        NOTE,
+        (Hold(TICKET), True),
+    )
+    assert play(redeem(HELD, awaited=True), *script).status == status
+
+
+def test_what_the_service_says_itself_does() -> None:
+    refused = read_completion(reply(404, {"code": "transaction_not_found", "message": "gone"}), TXN)
+    reason = "completion was refused: 404 transaction_not_found"
+    looked = ((GetStanding(TXN), Standing.UNKNOWN), (CallComplete(HELD, GOOD), refused))
+    stuck = (NOTE, (Stick(TICKET, reason), None), NOTE)
+    assert play(redeem(HELD, awaited=True), *looked, *stuck).status == 404
+
+
+def test_a_page_of_a_proxy_refuses_no_revision() -> None:
+    assert type(read_access(reply(422, b"<html>"))).__name__ == "Trouble"
+
+
+@pytest.mark.parametrize(
+    ("said", "relayed"),
+    [
+        ("7", "7"),
+        (
+            format_datetime(datetime(2026, 11, 22, 10, tzinfo=UTC), usegmt=True),
+            "Sun, 22 Nov 2026 10:00:00 GMT",
+        ),
+        ("Sun, 22 Nov 2026 10:00:00 +0100", None),
+        ("soon", None),
+        ("99999", None),
+        ("-1", None),
+        ("Sun, 99 Nov 2026 10:00:00 GMT", None),
+    ],
+)
+def test_when_to_come_back_is_relayed(said: str, relayed: str | None) -> None:
+    error = {"code": "busy", "message": ""}
+    assert read_completion(reply(503, error, ("Retry-After", said)), TXN) == Denied(503, "busy", relayed)

@@ -1,0 +1,58 @@
+"""A stranger rebuilds a payment's header from the chain and a 402 of its own, and sends it to the seller."""
+
+import httpx
+import pytest
+
+from faregate.emulator import Fault, Settlement
+from tests.e2e.market import Market
+from tests.e2e.payers import PATIENCE, proof_for
+from tests.emulator.test_rebuilt_proofs import calldata_of, rebuilt
+
+
+def paid(shop: Market) -> tuple[str, httpx.Response]:
+    """The header that the official client sent, and what the seller answered."""
+    headers = proof_for(f"{shop.seller}/report")
+    [proof] = headers.values()
+    return proof, httpx.get(f"{shop.seller}/report", headers=headers, timeout=PATIENCE)
+
+
+def stolen(shop: Market, proof: str) -> str:
+    asked = httpx.get(f"{shop.seller}/report", timeout=PATIENCE)
+    return rebuilt(calldata_of(proof), asked.headers["payment-required"])
+
+
+@pytest.mark.parametrize(
+    ("settlement", "status"),
+    [
+        (Settlement(after_seconds=0), 200),
+        (Settlement(manual=True), 202),
+        (Settlement(manual=True, via="reconciling"), 202),
+        (Settlement(after_seconds=0, to="failed"), 402),
+    ],
+    ids=["succeeded", "settling", "reconciling", "failed"],
+)
+def test_the_stranger_gets_nothing(shop: Market, settlement: Settlement, status: int) -> None:
+    shop.emulator.settle_after("*", settlement)
+    proof, answer = paid(shop)
+    assert answer.status_code == status, answer.text
+    [transaction] = shop.transactions()
+
+    header = stolen(shop, proof)
+    got = httpx.get(f"{shop.seller}/report", headers={"PAYMENT-SIGNATURE": header}, timeout=PATIENCE)
+
+    assert header != proof
+    assert (got.status_code, "payment-response" in got.headers) == (402, False)
+    assert "already used" in got.text
+    assert transaction.id not in got.text + str(got.headers)
+    assert answer.text not in got.text
+    assert [one.id for one in shop.transactions()] == [transaction.id]
+    assert shop.runs("report") == 1
+
+
+def test_the_header_is_the_payers_own_if_the_instructions_are_guessable(shop: Market) -> None:
+    """What the test above rebuilds is right but for the challenge."""
+    shop.emulator.faults.add(Fault(kind="guessable-instructions", times=None))
+    proof, answer = paid(shop)
+    assert answer.status_code == 200
+
+    assert stolen(shop, proof) == proof

@@ -1,0 +1,421 @@
+"""Leases end with their process, and rows are left to those whose they are. For every stored journal."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
+from faregate.journals import heartbeat as heartbeats
+from faregate.journals.heartbeat import Heartbeat
+from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import Terms
+from faregate.records import Again, Fresh, InProgress, Owed
+from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock
+from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
+
+TERMS = Terms(renew_every=float("inf"))
+"""No thread: the tests renew when they want it."""
+SILENCE = TERMS.owner_lease
+Open = Callable[..., StoredJournal]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(1_000_000.0)
+
+
+@pytest.fixture(params=STORED)
+def open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[Open]:
+    """Each is another process, with its own leases."""
+    made: list[StoredJournal] = []
+
+    def open_one(**options: Any) -> StoredJournal:
+        options = {"keys": [KEY], "terms": TERMS, **options}
+        made.append(STORED[request.param](tmp_path, clock, **options))
+        return made[-1]
+
+    yield open_one
+    for journal in made:
+        journal.disconnect()
+
+
+def beat(journal: StoredJournal) -> None:
+    """One renewal of all that it has."""
+    assert journal._heartbeat.beat()
+
+
+# A process that dies
+
+
+def test_a_claim_of_a_dead_process_is_free_soon(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    mine.claim("proof", HERE)
+    clock.now += SILENCE - 1
+    assert theirs.claim("proof", HERE) == InProgress()
+    clock.now += 1
+    fresh(theirs.claim("proof", HERE))
+
+
+def test_work_of_a_dead_process_is_given_up_soon(open_one: Open, clock: Clock) -> None:
+    """The lease was as long as the longest work: its payer waited two minutes."""
+    mine, theirs = open_one(), open_one()
+    started(mine)
+    clock.now += SILENCE - 1
+    assert theirs.due() is None
+    assert theirs.claim("proof", HERE) == InProgress()
+    clock.now += 1
+    taken = theirs.due()
+    assert taken is not None
+    assert (taken.transaction_id, taken.outcome) == (TXN, None)
+    assert mine.claim("proof", HERE) == InProgress()  # a sweep has it now
+
+
+def test_its_payer_gets_there_first(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    decided(mine)
+    clock.now += SILENCE
+    assert owed(theirs.claim("proof", HERE)).outcome == GOOD
+    assert theirs.due() is None
+
+
+def test_who_lives_keeps_what_it_has_however_long_it_takes(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    started(mine)
+    for _ in range(10):
+        clock.now += SILENCE - 1
+        beat(mine)
+        assert theirs.due() is None
+        assert theirs.claim("proof", HERE) == InProgress()
+    clock.now += SILENCE
+    assert theirs.due() is not None
+
+
+def test_one_renewal_is_for_all_leases(open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, theirs = open_one(), open_one()
+    for number in range(5):
+        started(mine, f"proof {number}", f"txn{number}")
+    writes: list[str] = []
+    for name in ("insert", "replace", "delete", "renew"):
+        monkeypatch.setattr(mine._shelf, name, _counted(getattr(mine._shelf, name), name, writes))
+    clock.now += SILENCE - 1
+    beat(mine)
+    assert writes == ["renew"]
+    clock.now += SILENCE - 1
+    assert theirs.due() is None
+
+
+def _counted(write: Callable[..., Any], name: str, writes: list[str]) -> Callable[..., Any]:
+    def counted(*arguments: Any) -> Any:
+        writes.append(name)
+        return write(*arguments)
+
+    return counted
+
+
+def test_nobody_who_lives_is_renewed_past_the_longest_work(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    started(mine)
+    clock.now += WORK_SECONDS + TERMS.completion_lease
+    beat(mine)
+    assert isinstance(theirs.claim("proof", HERE), Owed)
+
+
+def test_what_is_given_back_is_nobodys(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    assert mine.hold(decided(mine))
+    assert isinstance(theirs.claim("proof", HERE), Owed)
+    assert not mine._heartbeat._leases
+
+
+def test_owners_that_died_are_forgotten(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    started(mine)
+    beat(mine)
+    owner = mine._heartbeat.owner
+    assert theirs._shelf.owner_until(owner) == clock.now + SILENCE
+    clock.now += 3600 + SILENCE
+    started(theirs, "another", OTHER_TXN)
+    beat(theirs)
+    assert theirs._shelf.owner_until(owner) == 0.0
+
+
+def test_who_slept_and_wakes_delivers_nothing_twice(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    slow = decided(mine)
+    clock.now += SILENCE
+    taken = owed(theirs.claim("proof", HERE))
+    assert theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True)
+    assert not mine.release(slow, "cGFpZA==", RECEIPT, True)
+    assert not mine.decide(slow, GOOD)
+    assert [theirs.claim("proof", HERE) for _ in range(3)] == [Again(GOOD.result, "cGFpZA==", TXN)] * 3
+
+
+def test_who_slept_delivers_what_a_sweep_only_settled(open_one: Open, clock: Clock) -> None:
+    mine, theirs = open_one(), open_one()
+    slow = decided(mine)
+    clock.now += SILENCE
+    taken = theirs.due()
+    assert taken is not None
+    assert theirs.release(taken.ticket, "cGFpZA==", RECEIPT, False)
+    assert mine.release(slow, "cGFpZA==", RECEIPT, True)
+    assert not theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True) or taken.ticket.fence != slow.fence
+
+
+# The thread
+
+
+class Renewals:
+    """What a heartbeat writes, and the moment to wait for."""
+
+    def __init__(self) -> None:
+        self.owners: list[str] = []
+        self.fault: Exception | None = None
+        self._changed = threading.Condition()
+
+    def renew(self, owner: str) -> None:
+        with self._changed:
+            self.owners.append(owner)
+            self._changed.notify_all()
+        if self.fault is not None:
+            raise self.fault
+
+    def wait_for(self, number: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.owners) >= number, 30)
+
+
+def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, 0.01)
+    assert heartbeat._thread is None
+    heartbeat.hold(b"a", 60)
+    heartbeat.hold(b"b", 60)
+    thread = heartbeat._thread
+    assert thread is not None
+    renewals.wait_for(3)
+    heartbeat.drop(b"a")
+    renewals.wait_for(len(renewals.owners) + 2)
+    heartbeat.drop(b"b")
+    thread.join(30)
+    assert not thread.is_alive()
+    assert set(renewals.owners) == {heartbeat.owner}
+    heartbeat.hold(b"c", 60)  # a new one
+    renewals.wait_for(len(renewals.owners) + 1)
+
+
+def test_a_lease_that_nobody_gave_back_is_renewed_to_its_end_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, 0.01)
+    heartbeat.hold(b"a", 0.1)
+    thread = heartbeat._thread
+    assert thread is not None
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("fault", [JournalError("down"), ValueError("a bug")])
+def test_a_store_that_fails_does_not_end_the_thread(fault: Exception) -> None:
+    renewals = Renewals()
+    renewals.fault = fault
+    heartbeat = Heartbeat(renewals.renew, 0.01)
+    heartbeat.hold(b"a", 60)
+    renewals.wait_for(3)
+
+
+def test_a_heartbeat_keeps_no_journal_alive() -> None:
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, 0.01)
+    heartbeat.hold(b"a", 60)
+    thread = heartbeat._thread
+    assert thread is not None
+    del heartbeat
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_child_is_another_owner() -> None:
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, 60)
+    heartbeat.hold(b"a", 60)
+    owner, (reading, writing) = heartbeat.owner, os.pipe()
+    if (child := os.fork()) == 0:
+        is_new = heartbeat.owner != owner and not heartbeat._leases and heartbeat._thread is None
+        os.write(writing, b"1" if is_new else b"0")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 1) == b"1"
+    os.close(reading)
+    os.close(writing)
+    assert heartbeat.owner == owner
+
+
+def test_a_server_without_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uWSGI runs none unless it is told to: leases would end under work that takes ten seconds."""
+    renewals = Renewals()
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http": b":80"}))
+    with pytest.raises(Misconfigured, match="enable-threads = true"):
+        Heartbeat(renewals.renew, 1.0).hold(b"a", 60)
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"enable-threads": True}))
+    Heartbeat(renewals.renew, 60.0).hold(b"a", 60)
+
+
+# Another seller
+
+
+def test_a_sweep_leaves_another_sellers_rows_alone(open_one: Open, clock: Clock) -> None:
+    one, other = open_one(seller="one"), open_one(seller="other")
+    one.hold(decided(one))
+    clock.now += 600
+    assert other.due() is None
+    entry = one.due()
+    assert entry is not None
+    assert not entry.foreign
+    one.hold(entry.ticket)
+    clock.now += TERMS.adoption_delay + 600
+    entry = other.due()  # perhaps the API key was changed
+    assert entry is not None
+    assert entry.foreign
+    other.postpone(entry.ticket)
+    clock.now += 600
+    assert other.due() is None
+    assert one.claim("proof", HERE) is not None
+    clock.now += TERMS.adoption_delay
+    assert owed(other.claim("proof", HERE)).foreign
+
+
+def test_many_rows_of_another_seller_hide_none_of_ones_own(open_one: Open, clock: Clock) -> None:
+    one, other = open_one(seller="one"), open_one(seller="other")
+    for number in range(80):
+        other.wait(fresh(other.claim(f"their proof {number}", HERE)), f"txn their {number}", ACR)
+    one.wait(fresh(one.claim("proof", HERE)), TXN, ACR)
+    clock.now += 60
+    entry = one.due()
+    assert entry is not None
+    assert entry.transaction_id == TXN
+    assert one.due() is None
+
+
+def test_silent_work_of_another_seller_is_left_alone_too(open_one: Open, clock: Clock) -> None:
+    one, other = open_one(seller="one"), open_one(seller="other")
+    started(other)
+    clock.now += SILENCE
+    assert one.due() is None
+    assert open_one(seller="other").due() is not None
+
+
+# Other keys
+
+
+def test_rows_of_a_key_that_is_not_there_are_noticed(open_one: Open, clock: Clock) -> None:
+    """A worker without the newest key would ask for a payment that others have taken."""
+    old, new, both = open_one(), open_one(keys=[OTHER_KEY, KEY]), open_one(keys=[KEY, OTHER_KEY])
+    assert not old.has_unknown_keys()
+    started(old)
+    assert not new.has_unknown_keys()
+    started(new, "another", OTHER_TXN)
+    assert old.has_unknown_keys()
+    assert not both.has_unknown_keys()
+    assert isinstance(old.claim("another", HERE), Fresh)  # it does not see the row
+
+
+def test_what_each_key_is_needed_for(open_one: Open, clock: Clock) -> None:
+    old, new = open_one(), open_one(keys=[OTHER_KEY])
+    assert old.usage_of_keys() == []
+    started(old)
+    old.claim("second", HERE)
+    started(new, "another", OTHER_TXN)
+    clock.now += 1
+    new.claim("third", HERE)
+    usage = {
+        used.key_id: (used.rows, used.owed, used.last_expiry, known) for used, known in old.usage_of_keys()
+    }
+    [mine], [theirs] = old._keyring.key_ids, new._keyring.key_ids
+    lease = 2 * TERMS.claim_lease
+    assert usage == {
+        mine: (2, 1, clock.now - 1 + lease, True),
+        theirs: (2, 1, clock.now + lease, False),
+    }
+
+
+def test_a_row_that_a_sweep_cannot_open_stays_its_payers(open_one: Open, clock: Clock) -> None:
+    """The sweep put its lease off, and the payer was told "in progress" by everybody else."""
+    mine, stale = open_one(), open_one(keys=[OTHER_KEY])
+    decided(mine)
+    clock.now += SILENCE
+    with pytest.raises(JournalUnreadable, match=f"^{TXN}: .*not among this journal's"):
+        stale.due()
+    assert stale.due() is None  # put off, for the sweep
+    [held] = stale.holdings(10)
+    assert (held.transaction_id, held.readable) == (TXN, False)
+    assert stale.holding(TXN) == held
+    assert owed(mine.claim("proof", HERE)).outcome == GOOD
+    [held] = mine.holdings(10)
+    assert held.readable
+
+
+# Other addresses
+
+
+def test_rows_are_moved_to_a_new_address(open_one: Open, clock: Clock) -> None:
+    old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
+    assert old.hold(decided(old))
+    ticket = started(old, "settled", OTHER_TXN)
+    large = GOOD.__class__(GOOD.result.__class__(200, (), b"x" * 100_000), (), 1)
+    assert old.decide(ticket, large)
+    assert old.release(ticket, "cGFpZA==", RECEIPT, True)
+    started(new, "here already", "txn here")
+    there = next(name for name in new.namespaces() if "old" in name)
+    assert new.namespaces()[there] == 1
+    assert new.move(there) == 2
+    assert there not in new.namespaces()
+    assert new.move(there) == 0
+    assert owed(new.claim("proof", HERE)).outcome == GOOD
+    assert new.claim("settled", HERE) == Again(large.result, "cGFpZA==", OTHER_TXN)
+    assert isinstance(old.claim("proof", HERE), Fresh)
+
+
+def test_what_is_known_here_is_not_moved_over(open_one: Open, clock: Clock) -> None:
+    old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
+    started(old)
+    started(old, "twin", OTHER_TXN)
+    started(new, "proof", "txn of its own")
+    started(new, "encoded anew", OTHER_TXN)
+    there = next(name for name in new.namespaces() if "old" in name)
+    assert new.move(there) == 0
+    assert old.claim("proof", HERE) == InProgress()
+    assert new.claim("proof", HERE) == InProgress()
+
+
+# A full journal
+
+
+def test_a_full_journal_costs_its_refusals_nothing(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refused claim counted all rows, and all others waited for that."""
+    journal = open_one(max_rows=1)
+    ticket = fresh(journal.claim("proof", HERE))
+    looks: list[str] = []
+    for name in ("measure", "purge"):
+        monkeypatch.setattr(journal._shelf, name, _counted(getattr(journal._shelf, name), name, looks))
+    for _ in range(100):
+        with pytest.raises(JournalFull):
+            journal.claim("another", HERE)
+    assert looks == ["purge", "measure"]
+    assert journal.drop(ticket)
+    fresh(journal.claim("another", HERE))
+    others = open_one(max_rows=1)
+    with pytest.raises(JournalFull):
+        others.claim("third", HERE)
+    clock.now += 2 * TERMS.claim_lease + 1  # what was abandoned expires
+    fresh(others.claim("third", HERE))

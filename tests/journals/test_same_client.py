@@ -1,0 +1,193 @@
+"""To whom a journal hands a result again. For every journal."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.journals.stored import StoredJournal
+from faregate.records import (
+    Again,
+    Claimant,
+    Fresh,
+    InProgress,
+    OtherClient,
+    Owed,
+    Replay,
+    ReplayUnsafe,
+    Spent,
+    UsedElsewhere,
+    Void,
+)
+from tests.core.play import ACR, RECEIPT, TXN
+from tests.journals.kinds import KINDS, AnyJournal
+from tests.journals.test_contract import GOOD, LEASE, WORK_SECONDS, Clock, fresh
+from tests.journals.test_contract import clock as clock
+from tests.journals.test_contract import journal as journal
+
+URL = "GET /summary?q=1"
+PLAIN = Claimant(URL)
+UNSURE = Claimant(URL, replay=Replay.SAME_CLIENT)
+ALICE = Claimant(URL, ("authorization Bearer alice", "cookie sid=1"), replay=Replay.SAME_CLIENT)
+BOB = Claimant(URL, ("authorization Bearer bob", "cookie sid=2"))
+AGAIN = Again(GOOD.result, "cGFpZA==", TXN)
+
+
+def worked(journal: AnyJournal, claimant: Claimant) -> Any:
+    ticket = fresh(journal.claim("proof", claimant))
+    assert journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(ticket, GOOD)
+    return ticket
+
+
+def sold(journal: AnyJournal, claimant: Claimant, *, delivered: bool = True) -> None:
+    assert journal.release(worked(journal, claimant), "cGFpZA==", RECEIPT, delivered)
+
+
+def test_a_result_goes_to_who_shows_the_same_credentials(journal: AnyJournal) -> None:
+    sold(journal, ALICE)
+    more = Claimant(URL, (*ALICE.credentials, "cookie theme=dark"), replay=Replay.SAME_CLIENT)
+    assert journal.claim("proof", ALICE) == AGAIN
+    assert journal.claim("proof", more) == AGAIN
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+@pytest.mark.parametrize(
+    "stranger",
+    [PLAIN, BOB, Claimant(URL, ALICE.credentials[:1]), Claimant(URL, ("authorization Bearer alice ",))],
+)
+def test_a_stranger_gets_nothing_and_uses_nothing_up(
+    journal: AnyJournal, stranger: Claimant, delivered: bool
+) -> None:
+    sold(journal, ALICE, delivered=delivered)
+    for _ in range(10):
+        assert journal.claim("proof", stranger) == OtherClient()
+    deliveries = 3 if delivered else 4
+    assert [journal.claim("proof", ALICE) for _ in range(deliveries)] == [AGAIN] * deliveries
+    assert journal.claim("proof", ALICE) == Spent(TXN)
+
+
+def test_a_held_result_is_bound_as_well(journal: AnyJournal, clock: Clock) -> None:
+    ticket = worked(journal, ALICE)
+    assert journal.claim("proof", BOB) == OtherClient()
+    assert journal.claim("proof", ALICE) == InProgress()
+    assert journal.hold(ticket)
+    for _ in range(2):
+        assert journal.claim("proof", BOB) == OtherClient()
+    assert isinstance(journal.claim("proof", ALICE), Owed)
+
+
+def test_without_credentials_the_bytes_of_the_proof_must_be_secret(journal: AnyJournal) -> None:
+    sold(journal, PLAIN)
+    for _ in range(10):
+        assert journal.claim("proof", UNSURE) == ReplayUnsafe(TXN)
+    assert [journal.claim("proof", PLAIN) for _ in range(3)] == [AGAIN] * 3
+    assert journal.claim("proof", UNSURE) == Spent(TXN)
+
+
+def test_what_was_never_delivered_waits_for_who_brings_the_proof(journal: AnyJournal) -> None:
+    sold(journal, PLAIN, delivered=False)
+    assert journal.claim("proof", UNSURE) == AGAIN
+    assert journal.claim("proof", UNSURE) == ReplayUnsafe(TXN)
+
+
+def test_an_offer_without_replay_delivers_once(journal: AnyJournal) -> None:
+    never = Claimant(URL, ALICE.credentials, replay=Replay.NEVER)
+    sold(journal, never, delivered=False)
+    assert journal.claim("proof", never) == AGAIN
+    assert journal.claim("proof", never) == Spent(TXN)
+
+
+ROLLING = replace(UNSURE, credentials=("=cookie s=user.t1.x", "~cookie s=user"))
+ROLLED = replace(UNSURE, credentials=("=cookie s=user.t2.y", "~cookie s=user"))
+ROLLED_WITH_SECRET = replace(ROLLED, replay=Replay.SAME_PROOF)
+OTHERS = replace(ROLLED_WITH_SECRET, credentials=("=cookie s=other.t1.x", "~cookie s=other"))
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+def test_a_signed_cookie_with_another_time_is_known_where_the_proof_is_secret(
+    journal: AnyJournal, delivered: bool
+) -> None:
+    sold(journal, ROLLING, delivered=delivered)
+    for _ in range(10):
+        assert journal.claim("proof", ROLLED) == ReplayUnsafe(TXN)
+        assert journal.claim("proof", OTHERS) == OtherClient()
+    assert journal.claim("proof", ROLLING) == AGAIN
+    assert journal.claim("proof", ROLLED_WITH_SECRET) == AGAIN
+
+
+def test_a_held_result_is_for_a_cookie_with_another_time_too(journal: AnyJournal) -> None:
+    assert journal.hold(worked(journal, ROLLING))
+    assert journal.claim("proof", ROLLED) == ReplayUnsafe(TXN)
+    assert journal.claim("proof", OTHERS) == OtherClient()
+    assert isinstance(journal.claim("proof", ROLLED_WITH_SECRET), Owed)
+
+
+def test_credentials_keep_nobody_from_paying_anew(journal: AnyJournal) -> None:
+    ticket = fresh(journal.claim("proof", ALICE))
+    assert journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(ticket, GOOD)
+    journal.close(ticket, False)
+    assert journal.claim("proof", BOB) == Void()
+
+
+def test_work_that_was_not_begun_is_for_who_comes_now(journal: AnyJournal, clock: Clock) -> None:
+    """Nothing was paid for yet, and a payer whose cookie changed is not locked out."""
+    first = fresh(journal.claim("proof", ALICE))
+    clock.now += LEASE
+    second = fresh(journal.claim("proof", BOB))
+    assert not journal.start(first, TXN, ACR, WORK_SECONDS)
+    again = journal.claim("proof", BOB)
+    assert again == InProgress()
+    clock.now += LEASE
+    third = journal.claim("proof", BOB)
+    assert isinstance(third, Fresh)
+    assert third.transaction_id == TXN  # learned from the first, who had no say any more
+    assert not journal.start(second, TXN, ACR, WORK_SECONDS)
+    assert journal.start(third.ticket, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(third.ticket, GOOD)
+    assert journal.release(third.ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.claim("proof", ALICE) == OtherClient()
+
+
+# The body
+
+
+def body(digest: str) -> Claimant:
+    return Claimant(URL, body_digest=digest)
+
+
+def test_another_body_is_another_request(journal: AnyJournal) -> None:
+    ticket = worked(journal, body("one"))
+    assert journal.claim("proof", body("two")) == UsedElsewhere()
+    assert journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.claim("proof", body("two")) == UsedElsewhere()
+    assert journal.claim("proof", body("one")) == AGAIN
+
+
+def test_a_body_that_is_not_known_is_not_compared(journal: AnyJournal) -> None:
+    sold(journal, PLAIN)
+    assert journal.claim("proof", body("two")) == AGAIN
+
+
+def test_a_body_that_was_known_is_compared_where_it_is_known(journal: AnyJournal) -> None:
+    sold(journal, body("one"))
+    assert journal.claim("proof", PLAIN) == AGAIN
+
+
+# What is kept
+
+
+def test_no_credential_and_no_digest_is_kept(tmp_path: Path, clock: Clock) -> None:
+    for kind in ("sqlite", "redis", "postgres", "django"):
+        journal = KINDS[kind](tmp_path, clock)
+        assert isinstance(journal, StoredJournal)
+        journal.claim("proof", Claimant(URL, ("authorization canary",), "canary" * 10))
+        [name] = journal._keyring.names("proof", PLAIN)
+        record = journal._shelf.find([name])
+        assert record is not None
+        assert "canary" not in repr(record)
+        assert len(record["client"]) == 16
+        assert len(record["body"]) == 32
+        journal.disconnect()
