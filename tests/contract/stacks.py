@@ -187,9 +187,9 @@ def running(stack: Stack, service_url: str, folder: Path) -> Generator[Server]:
         "FAREGATE_BASE_URL": service_url,
         "FAREGATE_PUBLIC_URL": "https://seller.example",
         "FAREGATE_JOURNAL": stack.journal.format(folder=folder),
-        "FAREGATE_CONTRACT_COLOUR": stack.colour,
-        "FAREGATE_CONTRACT_LOG": str(folder / "executions"),
-        "FAREGATE_CONTRACT_TIMEOUT": str(TIMEOUT),
+        "CONTRACT_COLOUR": stack.colour,
+        "CONTRACT_LOG": str(folder / "executions"),
+        "CONTRACT_TIMEOUT": str(TIMEOUT),
     }
     server = Server(stack, port, environ, folder / "server.log")
     try:

@@ -1,7 +1,7 @@
 """What every shop of the suite sells, and what its handlers do: plain data, without a framework.
 
 A shop says each `Sold` in its framework's own words, lets `work` decide, and turns the `Answer` into a
-response of its framework. Each execution is one line in the file `FAREGATE_CONTRACT_LOG`: what truly ran,
+response of its framework. Each execution is one line in the file `CONTRACT_LOG`: what truly ran,
 in whichever process.
 """
 
@@ -143,7 +143,7 @@ def pattern(size: int) -> Iterator[bytes]:
 def note(kind: str, place: str, transaction_id: str | None) -> None:
     """One line, in one write: lines of several processes do not mix."""
     line = json.dumps({"kind": kind, "place": place, "transaction": transaction_id, "at": time.monotonic()})
-    log = os.open(os.environ["FAREGATE_CONTRACT_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    log = os.open(os.environ["CONTRACT_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(log, f"{line}\n".encode())
     finally:
@@ -156,7 +156,7 @@ def note(kind: str, place: str, transaction_id: str | None) -> None:
 def timeout() -> float:
     """Short, and the pauses between attempts too: the number of attempts is the same."""
     settle.COMPLETE_PAUSES = (0.02, 0.05)
-    return float(os.environ["FAREGATE_CONTRACT_TIMEOUT"])
+    return float(os.environ["CONTRACT_TIMEOUT"])
 
 
 def paywall() -> Paywall:

@@ -8,7 +8,7 @@ import pytest
 from tests.hostile import figures
 from tests.hostile.stand import House, house
 
-EVERYTHING = "FAREGATE_HOSTILE_EVERYTHING"
+EVERYTHING = "HOSTILE_EVERYTHING"
 """Set: each fault at each call, in each window, on each stand."""
 
 

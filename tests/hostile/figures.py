@@ -1,4 +1,4 @@
-"""What all cases came to, said at the end of a run, and as JSON in `FAREGATE_HOSTILE_FIGURES`.
+"""What all cases came to, said at the end of a run, and as JSON in `HOSTILE_FIGURES`.
 
 A plugin of pytest: with pytest-xdist, each worker tells the one that sums up.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from tests.hostile.case import Case
 
-FILE = "FAREGATE_HOSTILE_FIGURES"
+FILE = "HOSTILE_FIGURES"
 OUTPUT = "hostile"
 
 

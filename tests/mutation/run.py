@@ -1,6 +1,6 @@
 """Break each rule of `rules.py` in a copy of the project and see its tests fail.
 
-    python tests/mutation/run.py [part of a name]
+    python tests/mutation/run.py [part of a name]...
 
 Exits 0 only if every mutant was caught. The working tree is never touched.
 """
@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT))
 from tests.mutation.rules import MUTANTS, Mutant  # noqa: E402
 
 
-def main(wanted: str) -> int:
-    chosen = [mutant for mutant in MUTANTS if wanted in mutant.name]
+def main(wanted: list[str]) -> int:
+    chosen = [mutant for mutant in MUTANTS if any(part in mutant.name for part in wanted)]
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -70,4 +70,4 @@ def _fails(tests: tuple[str, ...], copy: Path) -> bool:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else ""))
+    raise SystemExit(main(sys.argv[1:] or [""]))

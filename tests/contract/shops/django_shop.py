@@ -19,9 +19,9 @@ from tests.contract import work
 from tests.contract.work import Answer, Sold
 
 DATABASE = os.environ["FAREGATE_JOURNAL"] == "django:"
-AWAITING = os.environ["FAREGATE_CONTRACT_COLOUR"] == "asgi"
+AWAITING = os.environ["CONTRACT_COLOUR"] == "asgi"
 OTHER_COLOUR = {"/small", "/metered", work.MOUNT}
-FOLDER = Path(os.environ["FAREGATE_CONTRACT_LOG"]).parent
+FOLDER = Path(os.environ["CONTRACT_LOG"]).parent
 
 settings.configure(
     ALLOWED_HOSTS=["*"],
