@@ -35,7 +35,7 @@ class Stage:
 @contextmanager
 def stage(seller: Path = SELLER) -> Generator[Stage]:
     """The emulator and the app in the directory `seller` (`app:app`), until the block ends."""
-    with server("the emulator", ["faregate.cli", "emulator", "--json"], {}) as service:
+    with server("the emulator", ["faregate", "emulator", "--json"], {}) as service:
         environ = {"FAREGATE_API_KEY": TEST_KEY, "FAREGATE_BASE_URL": service}
         uvicorn = ["uvicorn", "--app-dir", str(seller), "--port", "0", "--no-access-log", "app:app"]
         with server("the seller", uvicorn, environ) as url:
