@@ -13,7 +13,7 @@ the shop    paywall, settings, server_timeouts, catalog, loading, payment
 the story   flow, settle, redeem, steps, drive: told once, touching nothing
 judgement   relay, usage, proof, credentials, instructions
 the world   world, ports, voice, merchant/, journals/
-values      model, answers, records, events, errors, callables
+values      model, answers, records, events, errors, callables, logs
 left open   sweeping, walk, lifespan, desk, holds, holdings, ending
 what sells  handlers, resolution, inventory/, fronts, stock, routes
 commands    __main__, cli, journal_admin, pay/, probe/

@@ -17,11 +17,10 @@ import anyio
 
 from faregate.detached import all_ended, is_cancelled_from_outside
 from faregate.errors import Misconfigured
+from faregate.logs import log
 from faregate.paywall import Paywall
 from faregate.scopes import Message, Receive, Scope, Send
 from faregate.sweeping import keep_asweeping
-
-logger = logging.getLogger("faregate")
 
 
 class Phase(Enum):
@@ -69,7 +68,7 @@ class Lifespan:
             except Exception as error:
                 fault = error
             if fault is not None and self._phase is Phase.SILENT:
-                logger.debug("the application has no lifespan: %r", fault)
+                log(logging.DEBUG, "the application has no lifespan: %r", fault)
                 fault = None
             if fault is None:
                 await self._go_on_alone()
@@ -120,7 +119,7 @@ class Lifespan:
             except asyncio.CancelledError as ended:
                 if is_cancelled_from_outside(ended):
                     raise
-                logger.warning("the sweep will try again: what it called was cancelled")
+                log(logging.WARNING, "the sweep will try again: what it called was cancelled")
                 with anyio.move_on_after(every):
                     await self._ending.wait()
 
@@ -133,7 +132,11 @@ class Lifespan:
             self._is_quiet = True
         self._sweep.cancel()
         if not self._is_quiet:
-            logger.warning("the shutdown waited %g s; what runs is left to the sweep", self._drain_seconds)
+            log(
+                logging.WARNING,
+                "the shutdown waited %g s; what runs is left to the sweep",
+                self._drain_seconds,
+            )
 
 
 def check(sweep_every: float | None, drain_seconds: float) -> None:

@@ -24,11 +24,10 @@ from typing import TypedDict, TypeVar, cast
 from urllib.parse import urlsplit
 
 from faregate.errors import Misconfigured
+from faregate.logs import log
 from faregate.merchant.secret import ApiKey
 from faregate.server_timeouts import find_server_timeout
 from faregate.settle import RETRY_SECONDS
-
-logger = logging.getLogger("faregate")
 
 N = TypeVar("N", int, float)
 
@@ -259,7 +258,8 @@ def _request_seconds(spelt: str, given: float | None, server_timeout: float | No
     if given is None:
         return min(REQUEST_SECONDS, 5 / 6 * (server_timeout or math.inf))
     if server_timeout is not None and given > server_timeout:
-        logger.warning(
+        log(
+            logging.WARNING,
             "%s is %g, and this server ends a request after %g s: a payer may be answered with the "
             "server's error although the payment succeeds. Raise the server's time-out.",
             spelt,

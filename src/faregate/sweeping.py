@@ -13,13 +13,12 @@ from faregate.ending import Ending
 from faregate.errors import JournalError, Misconfigured
 from faregate.journal_admin import find_problems
 from faregate.journals.memory import MemoryJournal
+from faregate.logs import log
 from faregate.paywall import Paywall
 from faregate.redeem import BATCH
 from faregate.walk import Tally, awalk, spread, walk
 
 EVERY = 30.0
-
-logger = logging.getLogger("faregate")
 
 
 def add_sweep(parser: ArgumentParser) -> None:
@@ -87,7 +86,7 @@ def warn_of_problems(paywall: Paywall) -> None:
     """Log what keeps a sweep from finishing rows: keys that are missing, an address that changed."""
     with suppress(JournalError):  # the sweep tells it
         for problem in find_problems(paywall):
-            logger.warning("%s", problem)
+            log(logging.WARNING, "%s", problem)
 
 
 def keep_sweeping(
@@ -128,11 +127,11 @@ async def keep_asweeping(paywall: Paywall, every: float, ending: anyio.Event, li
             tally = await awalk(paywall, limit, ending.is_set)
             full = tally.looked_at >= limit
             if tally.looked_at:
-                logger.info(tally.as_text())
+                log(logging.INFO, "%s", tally.as_text())
         except JournalError as error:
-            logger.warning("the sweep will try again: %s", error)
-        except Exception:
-            logger.exception("the sweep will try again")
+            log(logging.WARNING, "the sweep will try again: %s", error)
+        except Exception as error:
+            log(logging.ERROR, "the sweep will try again", error=error)
         if not full:
             with anyio.move_on_after(spread(every)):
                 await ending.wait()

@@ -8,37 +8,20 @@ import inspect
 import json
 import logging
 import os
-import sys
-import traceback
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import suppress
 from functools import partial
 
 from faregate.errors import Misconfigured
 from faregate.events import Event
+from faregate.logs import log
 
 Listener = Callable[[Event], object]
 """Called with each event, in the thread or loop of the request. It must not block, and is not awaited."""
-
-logger = logging.getLogger("faregate")
 
 _PLAIN = (
     "on_event must be a plain function: an async one is never awaited. Let the function put the event into a "
     "queue or start a task, and do the rest there."
 )
-
-
-def log(level: int, message: str, *args: object, error: Exception | None = None) -> None:
-    """Write to the logger `faregate`, with the traceback of `error` if there is one. Raises nothing.
-
-    Where a filter or handler of the seller's logging raises, the message goes to standard error.
-    """
-    try:
-        logger.log(level, message, *args, exc_info=error, stacklevel=2)
-    except Exception as broken:
-        with suppress(Exception):
-            shown = "".join(traceback.format_exception(error)) if error else ""
-            sys.stderr.write(f"faregate: {message % args}\n{shown}(logging it failed: {broken!r})\n")
 
 
 class Voice:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from faregate.answers import Access, Completion, Standing
 from faregate.catalog import Catalog
 from faregate.errors import Misconfigured
+from faregate.logs import log
 from faregate.merchant import wire
 from faregate.merchant.requests import (
     AccessRequest,
@@ -28,7 +29,7 @@ from faregate.merchant.wire import Call
 from faregate.model import Failed, Offer, Outcome, Response, Rules, Sale, WireRequest, Work
 from faregate.ports import Answer, Journal
 from faregate.records import Entry
-from faregate.voice import Voice, log
+from faregate.voice import Voice
 
 T = TypeVar("T")
 

@@ -23,6 +23,7 @@ from faregate.errors import Misconfigured, WorkInterrupted
 from faregate.gate import Gate
 from faregate.grounds import Grounds, Place
 from faregate.held import Held, sendable
+from faregate.logs import log
 from faregate.model import Header, Headers, Offer, Response, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
@@ -31,7 +32,6 @@ from faregate.snapshot import Snapshot
 
 __all__ = ["Environ", "Payment", "PaywallMiddleware", "on_release", "open_gate"]
 
-logger = logging.getLogger("faregate")
 
 Write = Callable[[bytes], object]
 StartResponse = Callable[..., Write]
@@ -252,8 +252,8 @@ class _Curtain:
         for release in self._gate.releases:
             try:
                 yield from release(result)
-            except Exception:
-                logger.exception("what goes with a paid result could not be stored")
+            except Exception as error:
+                log(logging.ERROR, "what goes with a paid result could not be stored", error=error)
 
     def _take(self, chunk: bytes) -> None:
         self._gate.hurry()

@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import logging
+import math
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
@@ -15,12 +16,15 @@ from unittest.mock import AsyncMock
 import anyio
 import pytest
 
+import faregate
 from faregate import Paywall
 from faregate.drive import adrive, drive, started
 from faregate.errors import Misconfigured
 from faregate.events import Event, Refused, Settled
 from faregate.flow import serve
+from faregate.journals.heartbeat import Heartbeat
 from faregate.model import Response
+from faregate.sweeping import keep_asweeping
 from faregate.voice import Voice
 from tests.core.play import TXN, sale
 
@@ -78,6 +82,53 @@ def test_logging_that_raises_does_not_reach_an_awaiting_flow(unreachable: Paywal
         return end
 
     assert anyio.run(go, backend=backend).status == 503
+
+
+@pytest.mark.usefixtures("broken_logging")
+def test_logging_that_raises_does_not_end_the_renewal_of_leases() -> None:
+    class Store:
+        def renew(self, owner: str) -> None:
+            raise OSError("the store is gone")
+
+    store = Store()
+    heartbeat = Heartbeat(store.renew, math.inf)
+    heartbeat.hold(b"row", 60.0)
+    assert heartbeat.beat()
+    assert heartbeat.beat()
+
+
+@pytest.mark.usefixtures("broken_logging")
+def test_logging_that_raises_does_not_end_the_sweep(
+    monkeypatch: pytest.MonkeyPatch, unreachable: Paywall
+) -> None:
+    walks: list[int] = []
+
+    async def failing_walk(_: Paywall, limit: int, is_ending: Callable[[], bool]) -> None:
+        walks.append(limit)
+        raise OSError("the store is gone")
+
+    monkeypatch.setattr("faregate.sweeping.awalk", failing_walk)
+
+    async def go() -> None:
+        ending = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep_asweeping, unreachable, 0.0, ending)
+            while len(walks) < 3:
+                await anyio.sleep(0)
+            ending.set()
+
+    anyio.run(go)
+
+
+def test_every_module_logs_through_what_never_raises() -> None:
+    package = Path(faregate.__file__).parent
+    own_logging = {"logs.py", "emulator"}
+    found = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] not in own_logging and "getLogger(" in path.read_text()
+    ]
+    assert found == []
 
 
 @pytest.mark.usefixtures("broken_logging")

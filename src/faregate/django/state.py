@@ -16,9 +16,8 @@ from django.contrib.sessions.backends.signed_cookies import SessionStore as Sign
 from django.http import HttpRequest
 from django.utils import timezone, translation
 
+from faregate.logs import log
 from faregate.snapshot import Snapshot
-
-logger = logging.getLogger("faregate")
 
 # What Django notes while it serves a request: a body is read once, and read by whoever comes later.
 _KEPT = ("_body", "_files", "_post", "_read_started", "_stream", "_upload_handlers", "resolver_match")
@@ -144,8 +143,8 @@ class _DeferredWrites:
         final = self._state()
         try:
             yield self._writes
-        except Exception:
-            logger.exception("a paid view's session could not be stored")
+        except Exception as error:
+            log(logging.ERROR, "a paid view's session could not be stored", error=error)
         finally:
             self._set(final)
 

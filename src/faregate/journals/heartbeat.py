@@ -18,11 +18,10 @@ from collections.abc import Callable
 from time import monotonic
 
 from faregate.errors import FaregateError, Misconfigured
+from faregate.logs import log
 
 IDLE_SECONDS = 60.0
 """The thread ends when there was no lease to renew for so long."""
-
-logger = logging.getLogger("faregate")
 
 
 class Heartbeat:
@@ -79,9 +78,9 @@ class Heartbeat:
             renew(self.owner)
         except FaregateError as error:
             # Whoever takes a row over meanwhile has a new fence: what we write then is refused.
-            logger.warning("leases could not be renewed: %s", error)
-        except Exception:
-            logger.exception("leases could not be renewed")
+            log(logging.WARNING, "leases could not be renewed: %s", error)
+        except Exception as error:
+            log(logging.ERROR, "leases could not be renewed", error=error)
         return True
 
     def _goes_on(self, now: float) -> bool:

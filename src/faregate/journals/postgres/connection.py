@@ -11,9 +11,9 @@ from psycopg.abc import ConnParam, PQGen
 from psycopg.rows import TupleRow
 
 from faregate.journals.postgres import faults
+from faregate.logs import log
 
 T = TypeVar("T")
-logger = logging.getLogger("faregate")
 
 _ISOLATION = b"SHOW default_transaction_isolation"
 _READ_COMMITTED = b"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
@@ -78,4 +78,4 @@ def read_committed(connection: Connection) -> None:
 def warn_of(connection: Connection, place: str) -> None:
     """Of a server that may lose what it was told."""
     for [name] in connection.execute(_IS_OFF, [list(_WEAK)]):
-        logger.warning("%s has %s = off: when its machine loses power, %s", place, name, _WEAK[name])
+        log(logging.WARNING, "%s has %s = off: when its machine loses power, %s", place, name, _WEAK[name])

@@ -7,8 +7,7 @@ from redis.exceptions import ClusterCrossSlotError, ClusterDownError, MovedError
 
 from faregate.errors import Misconfigured
 from faregate.journals.redis.connections import Ask
-
-_log = logging.getLogger("faregate")
+from faregate.logs import log
 
 _SAFE = "for the promise that SQLite gives, set appendonly yes and appendfsync always"
 _LOST = "a payment of that time is then unknown, or its work runs a second time"
@@ -45,13 +44,13 @@ class Guard:
         for weakness in _weaknesses(facts):
             if weakness not in self._warned:
                 self._warned.add(weakness)
-                _log.warning("the journal at %s: %s", self._place, weakness)
+                log(logging.WARNING, "the journal at %s: %s", self._place, weakness)
         self._follow(facts.get("master_replid", ""), facts.get("master_replid2", ""))
 
     def _follow(self, history: str, before: str) -> None:
         """Redis gives every run of writes a name. Who takes over has a new one, and knows the last."""
         if self._history not in ("", history) and before == self._history:
-            _log.warning("the journal at %s: %s", self._place, _TAKEN_OVER)
+            log(logging.WARNING, "the journal at %s: %s", self._place, _TAKEN_OVER)
         self._history = history or self._history
 
 
