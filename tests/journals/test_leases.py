@@ -176,15 +176,15 @@ class Renewals:
 
     def __init__(self) -> None:
         self.owners: list[str] = []
-        self.fault: Exception | None = None
+        self.make_fault: Callable[[], Exception] | None = None
         self._changed = threading.Condition()
 
     def renew(self, owner: str) -> None:
         with self._changed:
             self.owners.append(owner)
             self._changed.notify_all()
-        if self.fault is not None:
-            raise self.fault
+        if self.make_fault is not None:
+            raise self.make_fault()
 
     def wait_for(self, number: int) -> None:
         with self._changed:
@@ -222,13 +222,21 @@ def test_a_lease_that_nobody_gave_back_is_renewed_to_its_end_alone(monkeypatch: 
     assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("fault", [JournalError("down"), ValueError("a bug")])
-def test_a_store_that_fails_does_not_end_the_thread(fault: Exception) -> None:
+@pytest.mark.parametrize("fault", [JournalError, ValueError])
+def test_a_store_that_fails_does_not_end_the_thread(
+    fault: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
     renewals = Renewals()
-    renewals.fault = fault
+    renewals.make_fault = fault
     heartbeat = Heartbeat(renewals.renew, 0.01)
     heartbeat.hold(b"a", 60)
+    thread = heartbeat._thread
+    assert thread is not None
     renewals.wait_for(3)
+    heartbeat.drop(b"a")
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_a_heartbeat_keeps_no_journal_alive() -> None:
