@@ -24,23 +24,31 @@ from faregate.steps import (
     CallAccess,
     CallComplete,
     ClaimProof,
+    Decide,
     FindRules,
     GetKnownRules,
     GetStanding,
     RecallGuessability,
     RecordGuessability,
     Release,
+    RunWork,
 )
 from tests.core.play import (
+    BEGINNING,
     ENTRY,
     GOOD,
     NOTE,
     OFFER,
+    PAID,
     PROOF,
+    RECEIPT,
     RESULT,
     RULES,
+    TICKET,
     TXN,
+    WORK,
     Raise,
+    Some,
     claimed,
     found,
     play,
@@ -142,6 +150,20 @@ def test_what_a_request_shows_of_itself_is_claimed_with_its_proof() -> None:
     shown = ("authorization Bearer x", "cookie lang=de", "cookie sid=1")
     claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", Replay.SAME_CLIENT))
     assert play(serve(one), (claim, Spent(TXN))).status == 409
+
+
+def test_a_cookie_is_sent_with_the_first_result_and_never_stored() -> None:
+    headers = (*RESULT.headers, ("Set-Cookie", "sid=1"), ("set-cookie", "lang=de"))
+    result = replace(RESULT, headers=headers)
+    script = (
+        *BEGINNING,
+        (RunWork(sale(), TXN), replace(WORK, response=result)),
+        (Decide(TICKET, GOOD), True),
+        (Some(CallComplete), PAID),
+        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+    )
+    response = play(serve(sale()), *script)
+    assert [value for name, value in response.headers if name.lower() == "set-cookie"] == ["sid=1", "lang=de"]
 
 
 # Credentials
