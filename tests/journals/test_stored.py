@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
+from faregate.journals import room
 from faregate.journals.row import Row, State
 from faregate.journals.shelf import Record
 from faregate.journals.stored import StoredJournal
@@ -427,6 +428,26 @@ def test_what_has_expired_is_forgotten_on_the_way(open_one: Open, clock: Clock) 
     for number in range(4):
         journal.claim(f"new {number}", HERE)
     assert journal._shelf.measure() == (1 + 4, len(b"result") + 4)
+
+
+def test_a_sweep_removes_what_has_expired(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "PURGE", 3)
+    journal = open_one()
+    journal.stick(decided(journal), "a person has to look")
+    kept = journal._shelf.measure()
+    for number in range(20):
+        journal.claim(f"abandoned {number}", HERE)
+    clock.now += 2 * TERMS.claim_lease
+    assert journal.due() is None
+    assert journal._shelf.measure() == kept
+    monkeypatch.setattr(room, "PURGES", 1)
+    for number in range(20):
+        journal.claim(f"more {number}", HERE)
+    clock.now += 2 * TERMS.claim_lease
+    journal.due()  # a sweep is bounded
+    assert journal._shelf.measure() == (1 + 20 - 3, kept[1])
 
 
 def test_namespaces_do_not_answer_for_each_other(open_one: Open) -> None:

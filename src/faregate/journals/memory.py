@@ -191,6 +191,7 @@ class MemoryJournal:
     def due(self) -> Entry | None:
         with self._lock:
             now = self._clock()
+            self._forget_expired(now)
             row = next((row for row in self._owed.values() if row.is_due(now)), None)
             return None if row is None else self._taken(row, now)
 

@@ -7,6 +7,9 @@ MEASURE_SECONDS = 10.0
 FULL_SECONDS = 1.0
 """A journal that is full stays so for this long: looking again costs it more than refusing."""
 PURGE = 1000
+"""Expired rows removed at once, so that others can write in between."""
+PURGES = 10
+"""How often in a row a sweep does so; what is left is the next sweep's."""
 
 
 class Room:
@@ -28,6 +31,15 @@ class Room:
         """Count rows that were forgotten: there is room for as many again."""
         self._rows -= rows
         self._full_at = -FULL_SECONDS
+
+    def purge(self, now: float) -> None:
+        """Remove expired rows, the results in them among them."""
+        for _ in range(PURGES):
+            removed = self._shelf.purge(now, PURGE)
+            if removed:
+                self.free(removed)
+            if removed < PURGE:
+                return
 
     def check(self, now: float) -> None:
         """Raises `JournalFull`, if forgetting what has expired does not help."""

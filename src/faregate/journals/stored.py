@@ -124,7 +124,10 @@ class StoredJournal:
     # What is owed
 
     def due(self) -> Entry | None:
-        """Rows that cannot be opened are put off, so that they hold up no other; told when none is left."""
+        """Take the next row that is due. When none is left, expired rows are removed.
+
+        Rows that cannot be opened are put off, so that they hold up no other; told when none is left.
+        """
         while (record := self._take_due()) is not None:
             try:
                 return self._codec.open(record).entry(self._seller)
@@ -132,6 +135,7 @@ class StoredJournal:
                 transaction = record["transaction_id"] or "a claim without a transaction"
                 self._unreadable = f"{transaction}: {error}"
                 self._put_off(record)
+        self._room.purge(self._clock())
         if self._unreadable:
             told, self._unreadable = self._unreadable, ""
             raise JournalUnreadable(told)
