@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant("a-child-is-its-parent", HEARTBEAT, "    for heartbeat in list(_heartbeats):\n        heartbeat.reset()\n", "    return\n", LEASES),
     # Rows of others, and rows that no key opens
     Mutant("begun-by-another-seller-and-completed", REDEEM, "if entry.foreign and not (yield from _is_known_to_service(entry)):", "if False:"),
-    Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False"),
+    Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
     Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(relay.unconfirmed(None)", "    if False:\n        return (yield from _refuse(relay.unconfirmed(None)"),
     Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(relay.unconfirmed(entry", "    if False:\n        return (yield from _refuse(relay.unconfirmed(entry"),
     Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', SHELVES),
