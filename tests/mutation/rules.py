@@ -253,7 +253,7 @@ MUTANTS = (
     Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
     Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(relay.unconfirmed(None)", "    if False:\n        return (yield from _refuse(relay.unconfirmed(None)"),
     Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(relay.unconfirmed(entry", "    if False:\n        return (yield from _refuse(relay.unconfirmed(entry"),
-    Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', SHELVES),
+    Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
     Mutant("a-slash-is-another-service", SETTINGS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
     Mutant("a-superseded-revision-is-not-replaced", FLOW, "if not isinstance(access, RevisionRejected):", "if isinstance(access, RevisionRejected) or True:", REVISIONS),
