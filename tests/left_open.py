@@ -27,7 +27,8 @@ from tests.servers import serving
 
 KEY = bytes(range(32))
 UNKNOWN = answers(404, {"code": "transaction_not_found", "message": "There is no such transaction."})
-MINUTE, DAY = 60.0, 86_400.0
+DUE, DAY = 45.0, 86_400.0
+"""Seconds. `DUE` is after the first pause of a held row, and before a claim of then has expired."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Seller:
 
         return Paywall(journal=journal, environ=self.environ, **options)
 
-    def held(self, *, ago: float = MINUTE) -> Sale:
+    def held(self, *, ago: float = DUE) -> Sale:
         """A result whose payment still settles. The next look at it finds it settled."""
         return self._left_open(ago=ago, sells="slow_settlement")
 
@@ -87,7 +88,7 @@ class Seller:
         self.sales.append(Sale(again, plain, proof, new))
         return self.sales[-1]
 
-    def stuck(self, *, ago: float = MINUTE) -> Sale:
+    def stuck(self, *, ago: float = DUE) -> Sale:
         """Held, and then the service did not know it any more. From now on it does."""
         sale = self.held(ago=ago)
         self.service.fails("transaction", UNKNOWN)

@@ -107,6 +107,18 @@ class Denied:
 Completion = Proven | Settling | NotPaid | Unproven | Denied
 
 
+class Guessability(Enum):
+    """What is known of the service's payment instructions."""
+
+    UNGUESSABLE = "unguessable"
+    """Every 402 carries a fresh value: nobody but the payer can know a proof."""
+    GUESSABLE = "guessable"
+    UNKNOWN = "unknown"
+    """The caller is to find it out."""
+    BEING_ASKED = "being asked"
+    """Another request is finding it out."""
+
+
 class Standing(Enum):
     """What the get-transaction endpoint says. It informs; it never releases."""
 

@@ -7,6 +7,7 @@ are too old are better than none: they serve on while the service cannot be aske
 
 from collections.abc import Callable
 
+from faregate.answers import Guessability
 from faregate.errors import Misconfigured
 from faregate.merchant.verdict import read_revisions
 from faregate.merchant.wire import Call, list_contracts
@@ -17,6 +18,8 @@ MISSING_SECONDS = 5.0
 REFRESH_SECONDS = 2.0
 """After the service refused a revision, the document is read once in so many seconds, whatever the crowd."""
 GUESSABILITY_SECONDS = 3600.0
+ASK_SECONDS = 5.0
+"""So long one request may take to find out whether instructions are unguessable; then another tries."""
 
 
 class Catalog:
@@ -30,8 +33,8 @@ class Catalog:
         """As if nothing had been read yet."""
         self._rules: dict[str, Rules] = {}
         self._read_at = self._asked_at = float("-inf")
-        self._unguessable: bool | None = None
-        self._judged_at = float("-inf")
+        self._guessability = Guessability.UNKNOWN
+        self._judged_at = self._judging_at = float("-inf")
 
     def known(self, offer: Offer) -> Rules | None:
         """The rules, or None for whoever is to ask for them. Raises `Misconfigured`."""
@@ -69,14 +72,19 @@ class Catalog:
         """What was read last; None if nothing was."""
         return self._rules[sells].asset if sells in self._rules else None
 
-    @property
-    def unguessable(self) -> bool | None:
-        """Whether the service's payment instructions are unguessable; None if that is not known."""
-        return self._unguessable if self._clock() - self._judged_at < GUESSABILITY_SECONDS else None
+    def recall_guessability(self) -> Guessability:
+        """What is known of the service's instructions; `UNKNOWN` for whoever is to find it out."""
+        now = self._clock()
+        if now - self._judged_at < GUESSABILITY_SECONDS:
+            return self._guessability
+        if now - self._judging_at < ASK_SECONDS:
+            return Guessability.BEING_ASKED
+        self._judging_at = now
+        return Guessability.UNKNOWN
 
-    @unguessable.setter
-    def unguessable(self, value: bool) -> None:
-        self._unguessable, self._judged_at = value, self._clock()
+    def record_guessability(self, unguessable: bool) -> None:
+        self._guessability = Guessability.UNGUESSABLE if unguessable else Guessability.GUESSABLE
+        self._judged_at = self._clock()
 
     def asking(self, offer: Offer) -> Call[Rules]:
         """The call that reads the contracts document and gives the offer's rules."""

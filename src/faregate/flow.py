@@ -12,7 +12,16 @@ Rules
 """
 
 from faregate import relay
-from faregate.answers import Access, AccessPending, Free, Granted, RevisionRejected, Trouble, Unpaid
+from faregate.answers import (
+    Access,
+    AccessPending,
+    Free,
+    Granted,
+    Guessability,
+    RevisionRejected,
+    Trouble,
+    Unpaid,
+)
 from faregate.credentials import find_credentials
 from faregate.errors import (
     FaregateError,
@@ -70,8 +79,8 @@ from faregate.usage import check
 
 MAX_RESOURCE_URL = 2048
 TROUBLE = "payment_service_unavailable"
-REFRESH_PAUSES = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between looks at the rules while another request reads them anew."""
+CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
+"""Seconds between looks at what another request is asking the service."""
 
 
 def serve(sale: Sale) -> Flow[Response]:
@@ -160,11 +169,24 @@ def _claim_as_secret(sale: Sale, proof: str, transaction_id: str) -> Flow[Respon
     return (yield from _proceed(sale, proof, claim))
 
 
+def _recall_guessability() -> Flow[Guessability]:
+    """What is known. One request finds it out; a crowd waits for what it finds."""
+    known = yield from RecallGuessability()
+    for pause in CROWD_PAUSES:
+        if known is not Guessability.BEING_ASKED:
+            break
+        yield from Wait(pause)
+        known = yield from RecallGuessability()
+    return known
+
+
 def _find_guessability(sale: Sale) -> Flow[bool | None]:
     """Whether two instructions differ by what nobody can guess; None if that cannot be found out now."""
-    known = yield from RecallGuessability()
-    if known is not None:
-        return known
+    known = yield from _recall_guessability()
+    if known is Guessability.BEING_ASKED:
+        return None
+    if known is not Guessability.UNKNOWN:
+        return known is Guessability.UNGUESSABLE
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
         return None
@@ -279,7 +301,7 @@ def _authorize(sale: Sale, rules: Rules, proof: str | None) -> Flow[tuple[Rules,
 def _refresh_rules(sale: Sale, rejected: Rules) -> Flow[Rules | None]:
     """The rules that sell now. One request reads them; a crowd waits for what it finds."""
     try:
-        for pause in (*REFRESH_PAUSES, 0.0):
+        for pause in (*CROWD_PAUSES, 0.0):
             newer = yield from RefreshRules(sale.offer, rejected)
             if newer is not None:
                 return newer

@@ -7,7 +7,7 @@ never waits (the memory journal) need not pretend that it does.
 from collections.abc import Awaitable
 from typing import Protocol, TypeAlias, TypeVar
 
-from faregate.answers import Access, Completion, Standing
+from faregate.answers import Access, Completion, Guessability, Standing
 from faregate.events import Event
 from faregate.model import Offer, Outcome, Rules, Sale, Work
 from faregate.records import Claim, Claimant, Entry, Ticket
@@ -100,7 +100,7 @@ class World(Protocol):
 
     def refresh_rules(self, offer: Offer, rejected: Rules) -> Answer[Rules | None]: ...
 
-    def are_instructions_unguessable(self) -> Answer[bool | None]: ...
+    def recall_guessability(self) -> Answer[Guessability]: ...
 
     def record_guessability(self, unguessable: bool) -> Answer[None]: ...
 

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from faregate.answers import Access, Completion, Standing
+from faregate.answers import Access, Completion, Guessability, Standing
 from faregate.events import Event
 from faregate.model import Offer, Outcome, Rules, Sale, Work
 from faregate.ports import Answer, World
@@ -72,11 +72,11 @@ class RefreshRules(Step[Rules | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class RecallGuessability(Step[bool | None]):
-    """Whether the service's instructions are known to be unguessable; None if that was not found out yet."""
+class RecallGuessability(Step[Guessability]):
+    """Recall whether the service's instructions are unguessable. Of a crowd, one is told to find it out."""
 
-    def ask(self, world: World) -> Answer[bool | None]:
-        return world.are_instructions_unguessable()
+    def ask(self, world: World) -> Answer[Guessability]:
+        return world.recall_guessability()
 
 
 @dataclass(frozen=True, slots=True)

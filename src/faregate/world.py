@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
-from faregate.answers import Access, Completion, Standing
+from faregate.answers import Access, Completion, Guessability, Standing
 from faregate.catalog import Catalog
 from faregate.errors import Misconfigured
 from faregate.logs import log
@@ -70,11 +70,11 @@ class SellerWorld:
             return refreshed
         return self._send(self._catalog.asking(offer))
 
-    def are_instructions_unguessable(self) -> bool | None:
-        return self._catalog.unguessable
+    def recall_guessability(self) -> Guessability:
+        return self._catalog.recall_guessability()
 
     def record_guessability(self, unguessable: bool) -> None:
-        self._catalog.unguessable = unguessable
+        self._catalog.record_guessability(unguessable)
 
     def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]:
         request = _access_call(sale.offer, sale.resource_url, rules)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import RevisionRejected, Trouble, Unpaid
-from faregate.catalog import FRESH_SECONDS, REFRESH_SECONDS, Catalog
+from faregate.answers import Guessability, RevisionRejected, Trouble, Unpaid
+from faregate.catalog import ASK_SECONDS, FRESH_SECONDS, GUESSABILITY_SECONDS, REFRESH_SECONDS, Catalog
 from faregate.errors import BadAnswer, Misconfigured, NoAnswer
 from faregate.flow import serve
 from faregate.merchant.verdict import read_revisions
@@ -202,12 +202,16 @@ def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: Catalog, c
 
 
 def test_whether_instructions_are_unguessable_is_known_for_a_while(catalog: Catalog, clock: Clock) -> None:
-    assert catalog.unguessable is None
-    catalog.unguessable = True
-    assert catalog.unguessable is True
-    clock.now += 3600.0
-    assert catalog.unguessable is None
-    catalog.unguessable = False
-    assert catalog.unguessable is False
+    """One request finds it out; what it recorded holds for an hour."""
+    assert catalog.recall_guessability() is Guessability.UNKNOWN
+    assert catalog.recall_guessability() is Guessability.BEING_ASKED
+    clock.now += ASK_SECONDS  # whoever asked was not answered
+    assert catalog.recall_guessability() is Guessability.UNKNOWN
+    catalog.record_guessability(True)
+    assert catalog.recall_guessability() is Guessability.UNGUESSABLE
+    clock.now += GUESSABILITY_SECONDS
+    assert catalog.recall_guessability() is Guessability.UNKNOWN
+    catalog.record_guessability(False)
+    assert catalog.recall_guessability() is Guessability.GUESSABLE
     catalog.forget()
-    assert catalog.unguessable is None
+    assert catalog.recall_guessability() is Guessability.UNKNOWN

@@ -13,11 +13,11 @@ import itsdangerous
 import pytest
 from django.core import signing
 
-from faregate.answers import Access, Proven, Standing, Trouble, Unpaid
+from faregate.answers import Access, Guessability, Proven, Standing, Trouble, Unpaid
 from faregate.credentials import EXACT, MAX_COOKIES, STABLE, find_credentials
 from faregate.errors import NoAnswer
 from faregate.events import Redelivered, Refused
-from faregate.flow import serve
+from faregate.flow import CROWD_PAUSES, serve
 from faregate.model import Headers, Offer, Response, Sale
 from faregate.records import Again, Claimant, OtherClient, Owed, Replay, ReplayUnsafe, Spent
 from faregate.steps import (
@@ -32,6 +32,7 @@ from faregate.steps import (
     RecordGuessability,
     Release,
     RunWork,
+    Wait,
 )
 from tests.core.play import (
     BEGINNING,
@@ -58,6 +59,9 @@ from tests.core.play import (
 
 AGAIN = Again(RESULT, "cmVjZWlwdA==", TXN)
 UNSAFE = claimed(ReplayUnsafe(TXN))
+NOT_KNOWN = (RecallGuessability(), Guessability.UNKNOWN)
+RECALLED_SECRET = (RecallGuessability(), Guessability.UNGUESSABLE)
+RECALLED_PUBLIC = (RecallGuessability(), Guessability.GUESSABLE)
 ONCE_MORE = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=Replay.SAME_PROOF))
 
 
@@ -85,15 +89,21 @@ def code(response: Response) -> Any:
 
 
 def test_where_nobody_can_know_the_proof_it_is_enough() -> None:
-    response = play(serve(sale()), UNSAFE, (RecallGuessability(), True), (ONCE_MORE, AGAIN))
+    response = play(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
     assert (response.status, response.body, response.released) == (200, RESULT.body, True)
-    events = told(serve(sale()), UNSAFE, (RecallGuessability(), True), (ONCE_MORE, AGAIN))
+    events = told(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AGAIN))
     assert events == [Redelivered(TXN)]
 
 
 def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> None:
     two = (asked_without_proof(instructions(fresh_value())), asked_without_proof(instructions(fresh_value())))
-    script = (UNSAFE, (RecallGuessability(), None), found(), *two, (RecordGuessability(True), None))
+    script = (
+        UNSAFE,
+        NOT_KNOWN,
+        found(),
+        *two,
+        (RecordGuessability(True), None),
+    )
     assert play(serve(sale()), *script, (ONCE_MORE, AGAIN)).status == 200
 
 
@@ -101,7 +111,14 @@ def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> N
 def test_what_can_be_guessed_replays_nothing(second: Unpaid) -> None:
     """Nor does it claim again: what a stranger tries uses nothing up."""
     two = (asked_without_proof(instructions("same")), asked_without_proof(second))
-    script = (UNSAFE, (RecallGuessability(), None), found(), *two, NOTE, (RecordGuessability(False), None))
+    script = (
+        UNSAFE,
+        NOT_KNOWN,
+        found(),
+        *two,
+        NOTE,
+        (RecordGuessability(False), None),
+    )
     response = play(serve(sale()), *script)
     assert (response.status, code(response)) == (409, "proof_already_used")
     assert b"Idempotency-Key" in response.body
@@ -109,7 +126,7 @@ def test_what_can_be_guessed_replays_nothing(second: Unpaid) -> None:
 
 
 def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
-    response = play(serve(sale()), UNSAFE, (RecallGuessability(), False))
+    response = play(serve(sale()), UNSAFE, RECALLED_PUBLIC)
     assert (response.status, code(response)) == (409, "proof_already_used")
 
 
@@ -121,12 +138,25 @@ def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
     ],
 )
 def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) -> None:
-    response = play(serve(sale()), UNSAFE, (RecallGuessability(), None), *script)
+    response = play(serve(sale()), UNSAFE, NOT_KNOWN, *script)
+    assert (response.status, code(response)) == (503, "payment_unconfirmed")
+
+
+def test_a_crowd_waits_for_the_request_that_finds_it_out() -> None:
+    asking = (RecallGuessability(), Guessability.BEING_ASKED)
+    waiting = (asking, (Wait(CROWD_PAUSES[0]), None), asking, (Wait(CROWD_PAUSES[1]), None))
+    assert play(serve(sale()), UNSAFE, *waiting, RECALLED_SECRET, (ONCE_MORE, AGAIN)).status == 200
+
+
+def test_a_crowd_does_not_wait_for_ever() -> None:
+    asking = (RecallGuessability(), Guessability.BEING_ASKED)
+    waiting = [step for pause in CROWD_PAUSES for step in ((Wait(pause), None), asking)]
+    response = play(serve(sale()), UNSAFE, asking, *waiting)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
 def test_a_replay_that_was_used_up_meanwhile_is_refused() -> None:
-    response = play(serve(sale()), UNSAFE, (RecallGuessability(), True), (ONCE_MORE, Spent(TXN)))
+    response = play(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, Spent(TXN)))
     assert (response.status, code(response)) == (409, "proof_already_used")
 
 
@@ -243,7 +273,7 @@ def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
     response = play(
         serve(sale()),
         UNSAFE,
-        (RecallGuessability(), True),
+        RECALLED_SECRET,
         (ONCE_MORE, Owed(held)),
         (GetStanding(TXN), Standing.SUCCEEDED),
         (CallComplete(held, GOOD), paid),

@@ -382,7 +382,7 @@ def test_rows_are_moved_to_a_new_address(open_one: Open, clock: Clock) -> None:
     assert old.decide(ticket, large)
     assert old.release(ticket, "cGFpZA==", RECEIPT, True)
     started(new, "here already", "txn here")
-    there = next(name for name in new.namespaces() if "old" in name)
+    there = next(name for name in new.namespaces() if "https://old" in name)
     assert new.namespaces()[there] == 1
     assert new.move(there) == 2
     assert there not in new.namespaces()
@@ -398,7 +398,7 @@ def test_what_is_known_here_is_not_moved_over(open_one: Open, clock: Clock) -> N
     started(old, "twin", OTHER_TXN)
     started(new, "proof", "txn of its own")
     started(new, "encoded anew", OTHER_TXN)
-    there = next(name for name in new.namespaces() if "old" in name)
+    there = next(name for name in new.namespaces() if "https://old" in name)
     assert new.move(there) == 0
     assert old.claim("proof", HERE) == InProgress()
     assert new.claim("proof", HERE) == InProgress()

@@ -90,7 +90,9 @@ def test_a_crowd_with_one_proof_gets_one_execution(market: Market) -> None:
     given = asked(market, [proof] * CROWD)
     counted = Counter(one.status for one in given)
     assert (len(market.executions()) - before, market.standings()) == (1, ["succeeded"])
-    assert (market.service.count("access"), market.service.count("complete")) == (1, 1)
+    # Besides the payment, each process asks twice whether the instructions can be guessed.
+    assert market.service.count("access") <= 1 + 2 * market.processes
+    assert market.service.count("complete") == 1
     assert set(counted) <= {200, 409, 503}
     assert 1 <= counted[200] <= 1 + DEFAULT_TERMS.redeliveries
     assert all(CONTENT.encode() in one.body for one in given if one.status == 200)

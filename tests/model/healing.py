@@ -58,21 +58,22 @@ class Healing:
             raise Violation("it was paid, and its payer never gets the result")
 
     def _come_back(self, proof: str) -> None:
-        before = row_of(self._rows(), TXN)
         answer = self._run(self._flows.request(proof))
-        if before is not None and row_of(self._rows(), TXN) is None:
-            self._world.facts[1] = self._world.facts[1]._replace(over=True)
         standing = standing_of(self._rows(), TXN, proof)
         check_answer(answer, self._world.payments[1], self._world.facts[1], standing)
         self._given = self._given or is_content(answer)
 
     def _run(self, flow: Flow[Any]) -> Any:
+        before = row_of(self._rows(), TXN)
         try:
             question = loud(flow, None)
             while True:
                 question = loud(flow, self._world.asked(question, How()))
         except StopIteration as end:
             return end.value
+        finally:
+            if before is not None and row_of(self._rows(), TXN) is None:
+                self._world.facts[1] = self._world.facts[1]._replace(over=True)
 
     def _rows(self) -> Frozen:
         return freeze(self._world.journal)

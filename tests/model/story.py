@@ -7,6 +7,7 @@ replaying the answers that lead to it. Questions that nobody else can notice are
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from faregate.answers import Guessability
 from faregate.model import Work
 from faregate.steps import FindRules, Flow, GetTime, Note, RecallGuessability, Step, Tell, Wait
 from tests.core.play import RULES
@@ -16,7 +17,7 @@ from tests.model.replies import Raised
 
 Make = Callable[[], Flow[Any]]
 
-_ANSWERS: dict[type, Any] = {FindRules: RULES, GetTime: 0.0, RecallGuessability: True}
+_ANSWERS: dict[type, Any] = {FindRules: RULES, GetTime: 0.0, RecallGuessability: Guessability.UNGUESSABLE}
 
 
 class End(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from faregate.answers import Proven
+from faregate.answers import Guessability, Proven
 from faregate.errors import JournalError
 from faregate.model import Offer, Outcome, Response, Rules, Sale, Work
 from faregate.records import Entry
@@ -117,8 +117,8 @@ class ModelWorld:
     def refresh_rules(self, offer: Offer, rejected: Rules) -> Rules:
         return RULES
 
-    def are_instructions_unguessable(self) -> bool:
-        return True
+    def recall_guessability(self) -> Guessability:
+        return Guessability.UNGUESSABLE
 
     def record_guessability(self, unguessable: bool) -> None: ...
 
