@@ -313,13 +313,18 @@ class Row:
         self.due_at = now + terms.adoption_delay
         return True
 
-    def release(self, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms) -> bool:
+    def release(
+        self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms
+    ) -> bool:
+        """Whoever has the proof writes it, and who delivers has the row: the newest fence is only one of them."""
         if self.state is State.SETTLED and delivered and not self.delivered:
+            self.fence = ticket.fence
             self.delivered, self.expires_at = True, now + terms.redelivery_window
             return True
         if self.state not in (State.OK, State.STUCK) or not isinstance(self.outcome, Succeeded):
             return False
         self._end(State.SETTLED)
+        self.fence = ticket.fence
         self.payment_response = payment_response
         self.receipt = receipt
         self.delivered = delivered
