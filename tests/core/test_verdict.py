@@ -261,14 +261,14 @@ def test_access_that_is_not_the_contracts(body: bytes) -> None:  # fmt: skip
 
 def test_standing() -> None:
     assert read_standing(DETAIL, SOLD) is Standing.SUCCEEDED
-    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.PENDING
-    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.PENDING
+    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.CONTRADICTORY
+    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.CONTRADICTORY
     signs = ("receipt", *SETTLEMENT)
     clean = changed(DETAIL, lambda body: (body.update(status="failed"), [body.pop(sign) for sign in signs]))
     assert read_standing(clean, SOLD) is Standing.FAILED
     for sign in signs:
         told = json.loads(DETAIL.body)[sign]
-        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is Standing.PENDING
+        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is Standing.CONTRADICTORY
     for status, standing in [
         ("authorized", Standing.AUTHORIZED),
         ("settling", Standing.PENDING),

@@ -174,7 +174,7 @@ MUTANTS = (
     Mutant("settles-without-us-and-is-failed", ROW, "State.WAITING if waits else State.OPEN", "State.OPEN"),
     Mutant("told-once-more-and-kept", ROW, "if not (is_known or self.may_start(ticket, transaction_id)):",
            "if not self.may_start(ticket, transaction_id):"),
-    Mutant("failed-into-a-settlement", REDEEM, "        case Standing.PENDING:\n            yield from hold(entry, \"settling\")\n            return relay.unconfirmed",
+    Mutant("failed-into-a-settlement", REDEEM, "        case Standing.PENDING | Standing.CONTRADICTORY:\n            yield from hold(entry, \"settling\")\n            return relay.unconfirmed",
            "        case None:\n            yield from hold(entry, \"settling\")\n            return relay.unconfirmed"),
     Mutant("completed-by-others-and-stuck", REDEEM, "            yield from Note(\"a payment settled whose work is reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return relay.already_used(entry.transaction_id)",
            "            return (yield from tell_failed(entry, outcome, repeated=repeated))"),

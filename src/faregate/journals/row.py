@@ -316,7 +316,7 @@ class Row:
     def release(
         self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms
     ) -> bool:
-        """Whoever has the proof writes it, and who delivers has the row: the newest fence is only one of them."""
+        """Write a proof of payment, whoever has it. Who delivers has the row, also without the newest fence."""
         if self.state is State.SETTLED and delivered and not self.delivered:
             self.fence = ticket.fence
             self.delivered, self.expires_at = True, now + terms.redelivery_window

@@ -173,8 +173,10 @@ def read_standing(reply: Response, transaction_id: str) -> Standing:
             return Standing.FAILED
         case "authorized":
             return Standing.AUTHORIZED
-        case "succeeded" | "failed" | "settling" | "reconciling":
+        case "settling" | "reconciling":
             return Standing.PENDING
+        case "succeeded" | "failed":
+            return Standing.CONTRADICTORY
         case _:
             return Standing.UNNAMED
 
