@@ -230,7 +230,7 @@ MUTANTS = (
     # A result goes to the client that paid for it
     Mutant("handed-to-another-client", ROW, "case _ if not self._is_bound_to(fingerprint, STABLE):", "case _ if False:", CLIENTS),
     Mutant("handed-to-an-older-cookie", ROW, "replay is not Replay.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
-    Mutant("replayed-without-credentials", ROW, "elif replay is Replay.SAME_CLIENT and not self.client:", "elif False:", CLIENTS),
+    Mutant("replayed-without-credentials", ROW, "elif replay is Replay.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
     Mutant("replayed-although-never", ROW, "elif replay is Replay.NEVER or self", "elif self", CLIENTS),
     Mutant("never-replay-is-ignored", FLOW, "replay if sale.offer.replay else Replay.NEVER", "replay", CLIENTS),
     Mutant("replayed-where-proofs-are-public", FLOW, "    if not unguessable:\n        return", "    if False:\n        return", CLIENTS),
