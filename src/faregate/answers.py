@@ -126,6 +126,8 @@ class Standing(Enum):
     PENDING = "pending"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    CONTRADICTORY = "contradictory"
+    """`succeeded` without a receipt, or `failed` with signs of a payment. Only a completion tells."""
     UNKNOWN = "unknown"
     """The service does not know the transaction."""
     UNNAMED = "unnamed"

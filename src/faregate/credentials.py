@@ -15,14 +15,22 @@ MAX_COOKIES = 64
 
 EXACT, STABLE = "=", "~"
 """How the two forms of a signed cookie begin: as it was sent, and without its time and signature."""
+GUESSABLE = "?"
+"""How a credential begins that a stranger could guess, such as `lang=en`: compared, and proves nothing."""
 
 _HEADERS = ("authorization", "idempotency-key")
+
+# What session ids, tokens and UUIDs have, and settings do not.
+_SECRET = re.compile(r"[\w-]{16}")
 
 # Set by balancers, bot protection and analytics, not by the seller's app. They change from response to
 # response, so a payer who comes back for a result would not be recognised by them.
 _INFRASTRUCTURE_COOKIE = re.compile(
     r"(?i)awselb.*|awsalb.*|arraffinity.*|gclb|__cf.*|cf_.*|_cfuvid|incap_ses_.*|visid_incap_.*|nlbi_.*|bigip.*"
     r"|ts[0-9a-f]{6,}|ak_bmsc|bm_.*|datadome|routeid|serverid|_ga.*|_gid|_gat.*|_gcl.*|_fbp|_fbc|_hj.*|__utm.*"
+    r"|applicationgatewayaffinity.*|ingresscookie|_abck|aws-waf-token|_px.*|reese84|_dd_s.*|_clck|_clsk|optanon.*"
+    r"|__hs.*|hubspotutk|_uet.*|mp_.*_mixpanel|ph_.*_posthog|amp_[0-9a-f]+|amplitude_id.*|_pk_.*|_sp_(?:id|ses).*"
+    r"|amcv_.*|ajs_.*|_vwo.*|_vis_opt_.*|optimizely.*|rxvt|rxvisitor|dtcookie.*|dtpc|dtsa.*"
 )
 
 # Written anew with every response by the signed sessions of Flask and Starlette (itsdangerous) and Django:
@@ -45,25 +53,30 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
     for name, value in headers:
         name = name.lower()
         if name in _HEADERS and value.strip():
-            found.add(f"{name} {value.strip()}")
+            mark = "" if name == "authorization" else _mark_of(value)
+            found.add(f"{mark}{name} {value.strip()}")
         elif name == "cookie":
             cookies.update(filter(_is_the_sellers, (pair.strip() for pair in value.split(";"))))
     return (*sorted(found), *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _forms_of(pair)))
 
 
 def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:
-    """A hash that still shows whether it is the exact or the stable form of a signed cookie."""
-    form = credential[0] if credential[0] in (EXACT, STABLE) else ""
+    """A hash that still shows whether it is a form of a signed cookie, or can be guessed."""
+    form = credential[0] if credential[0] in (EXACT, STABLE, GUESSABLE) else ""
     return form + hashed(credential)
 
 
 def _forms_of(pair: str) -> Iterator[str]:
     signed = _SIGNED_COOKIE.fullmatch(pair)
     if signed is None:
-        yield f"cookie {pair}"
+        yield f"{_mark_of(pair.partition('=')[2])}cookie {pair}"
     else:
         yield f"{EXACT}cookie {pair}"
         yield f"{STABLE}cookie {signed[1]}"
+
+
+def _mark_of(value: str) -> str:
+    return "" if _SECRET.search(value) else GUESSABLE
 
 
 def _is_the_sellers(pair: str) -> bool:

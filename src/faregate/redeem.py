@@ -58,6 +58,9 @@ def _push(entry: Entry, outcome: Succeeded, awaited: bool) -> Flow[Response | No
     match (yield from _standing(entry)):
         case Standing.SUCCEEDED | Standing.AUTHORIZED | Standing.UNKNOWN | Standing.UNNAMED:
             return (yield from settle(entry, outcome, repeated=True, awaited=awaited))
+        case Standing.CONTRADICTORY:
+            # To wait for another GET could be for ever. A refusal says nothing of a payment that looks taken.
+            return (yield from settle(entry, outcome, repeated=False, awaited=awaited))
         case Standing.FAILED:
             yield from close(entry, "payment_failed")
             return None
@@ -85,7 +88,7 @@ def _report(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Response |
             yield from Note("a payment settled whose work is reported as failed", entry.transaction_id)
             yield from close_as_paid(entry)
             return relay.already_used(entry.transaction_id)
-        case Standing.PENDING:
+        case Standing.PENDING | Standing.CONTRADICTORY:
             yield from hold(entry, "settling")
             return relay.unconfirmed(entry.transaction_id)
         case None:

@@ -15,10 +15,12 @@ Every other scalar argument has its variable as well: FAREGATE_TIMEOUT, FAREGATE
 import base64
 import difflib
 import hmac
+import ipaddress
 import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar, cast
 from urllib.parse import urlsplit
@@ -95,9 +97,21 @@ def normalize_address(base_url: str) -> str:
         return base_url  # the client refuses it, and says why
     if scheme not in _PORTS:
         return base_url
-    host = "localhost" if host in ("127.0.0.1", "::1") else f"[{host}]" if ":" in host else host
+    host = _normalize_host(host)
     address = f"{scheme}://{host}" if port in (None, _PORTS[scheme]) else f"{scheme}://{host}:{port}"
     return address + parts.path.rstrip("/")
+
+
+def _normalize_host(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        with suppress(UnicodeError):
+            return host.encode("idna").decode()
+        return host
+    if address.is_loopback:
+        return "localhost"
+    return str(address) if address.version == 4 else f"[{address}]"
 
 
 class Arguments(TypedDict, total=False):

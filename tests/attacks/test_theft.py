@@ -77,6 +77,19 @@ def test_where_they_can_be_guessed_nothing_is_delivered_twice_without_credential
     assert guessable.content.runs == 1
 
 
+@pytest.mark.parametrize(
+    "own", [{"cookie": "lang=en; theme=dark"}, {"idempotency-key": "1"}], ids=["cookie", "idempotency-key"]
+)
+def test_what_a_stranger_can_guess_is_no_credential(guessable: Target, own: dict[str, str]) -> None:
+    with guessable.attacker() as payer, guessable.attacker() as thief:
+        proof = pay(Wallet(), payer.get("/sold").headers["payment-required"])
+        payer.http.cookies.clear()
+        assert payer.get("/sold", **own, **{"PAYMENT-SIGNATURE": proof}).status_code == 200
+        assert steal(guessable, thief, proof, **own) == [409] * TRIES
+        assert_nothing_stolen(guessable, "theft by a guessed credential", thief)
+    assert guessable.content.runs == 1
+
+
 @pytest.mark.parametrize("kind", CREDENTIALS)
 def test_a_result_that_is_bound_to_credentials_is_its_payers(guessable: Target, kind: str) -> None:
     own, other = CREDENTIALS[kind], OTHERS[kind]

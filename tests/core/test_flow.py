@@ -624,7 +624,9 @@ OPEN_AS_YET = (GetStanding(TXN), Standing.AUTHORIZED)
 STANDING = GetStanding(TXN)
 
 
-@pytest.mark.parametrize("standing", [Standing.SUCCEEDED, Standing.AUTHORIZED, Standing.UNNAMED])
+@pytest.mark.parametrize(
+    "standing", [Standing.SUCCEEDED, Standing.AUTHORIZED, Standing.UNNAMED, Standing.CONTRADICTORY]
+)
 def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Standing) -> None:
     response = play(
         serve(sale()),
@@ -758,8 +760,9 @@ def test_a_payment_that_others_completed_ends_as_paid_though_our_work_failed() -
 
 def test_a_payment_that_others_completed_is_waited_for() -> None:
     """It is not reported as failed into a settlement, and not given up either."""
-    settling = ((STANDING, Standing.PENDING), (Hold(TICKET), True))
-    assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *settling))
+    for standing in (Standing.PENDING, Standing.CONTRADICTORY):
+        settling = ((STANDING, standing), (Hold(TICKET), True))
+        assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *settling))
 
 
 def test_a_failure_that_is_refused_at_first_is_held() -> None:
@@ -995,7 +998,12 @@ def test_a_waiting_payment_that_is_final_is_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "step"), [(Standing.PENDING, Hold(TICKET)), (Standing.AUTHORIZED, Drop(TICKET))]
+    ("standing", "step"),
+    [
+        (Standing.PENDING, Hold(TICKET)),
+        (Standing.CONTRADICTORY, Hold(TICKET)),
+        (Standing.AUTHORIZED, Drop(TICKET)),
+    ],
 )
 def test_row_3_then_13_a_waiting_payment_is_asked_after(standing: Standing, step: Any) -> None:
     response = play(serve(sale()), claimed(Owed(WAITING)), (STANDING, standing), (step, True))

@@ -14,7 +14,7 @@ import pytest
 from django.core import signing
 
 from faregate.answers import Access, Guessability, Proven, Standing, Trouble, Unpaid
-from faregate.credentials import EXACT, MAX_COOKIES, STABLE, find_credentials
+from faregate.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
 from faregate.errors import NoAnswer
 from faregate.events import Redelivered, Refused
 from faregate.flow import CROWD_PAUSES, serve
@@ -177,7 +177,7 @@ def test_another_client_is_told_why_and_nothing_else() -> None:
 def test_what_a_request_shows_of_itself_is_claimed_with_its_proof() -> None:
     one = with_headers(sale(), ("Authorization", "Bearer x"), ("cookie", "sid=1; lang=de"))
     one = replace(one, request=replace(one.request, body_digest="d1"))
-    shown = ("authorization Bearer x", "cookie lang=de", "cookie sid=1")
+    shown = ("authorization Bearer x", "?cookie lang=de", "?cookie sid=1")
     claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", Replay.SAME_CLIENT))
     assert play(serve(one), (claim, Spent(TXN))).status == 409
 
@@ -205,15 +205,34 @@ def test_a_cookie_is_sent_with_the_first_result_and_never_stored() -> None:
         ((), ()),
         ((("accept", "*/*"), ("payment-signature", "p")), ()),
         ((("AUTHORIZATION", " Basic eA== "),), ("authorization Basic eA==",)),
-        ((("Idempotency-Key", "k1"),), ("idempotency-key k1",)),
+        ((("Idempotency-Key", "k1"),), ("?idempotency-key k1",)),
         ((("Authorization", " "), ("Cookie", "; ;a=;b"),), ()),
-        ((("cookie", "b=2"), ("Cookie", "a=1; b=2")), ("cookie a=1", "cookie b=2")),
-        ((("cookie", "a=1=2"),), ("cookie a=1=2",)),
-        ((("cookie", "AWSALB=x; _ga_AB12=y; __cf_bm=z; sid=s"),), ("cookie sid=s",)),
+        ((("cookie", "b=2"), ("Cookie", "a=1; b=2")), ("?cookie a=1", "?cookie b=2")),
+        ((("cookie", "a=1=2"),), ("?cookie a=1=2",)),
+        ((("cookie", "AWSALB=x; _ga_AB12=y; __cf_bm=z; sid=s"),), ("?cookie sid=s",)),
+        ((("cookie", "_dd_s=x; OptanonConsent=y; _abck=z; ph_a_posthog=v; _pk_ses.1=w"),), ()),
     ],
 )  # fmt: skip
 def test_credentials(headers: Headers, credentials: tuple[str, ...]) -> None:
     assert find_credentials(headers) == credentials
+
+
+@pytest.mark.parametrize(
+    ("header", "is_guessable"),
+    [
+        (("cookie", "lang=en"), True),
+        (("cookie", "a_cookie_with_a_long_name=1"), True),
+        (("cookie", "tz=America/Argentina/Buenos_Aires"), True),
+        (("idempotency-key", "1"), True),
+        (("cookie", f"sessionid={secrets.token_hex(16)}"), False),
+        (("cookie", f"connect.sid=s%3A{secrets.token_urlsafe(24)}.c2ln"), False),
+        (("idempotency-key", "0c5f7c1e-6f0e-4b58-9a8c-1f0a9d1e2b3c"), False),
+        (("authorization", "Basic eA=="), False),  # somebody checks it
+    ],
+)
+def test_what_a_stranger_could_guess_is_marked(header: tuple[str, str], is_guessable: bool) -> None:
+    [credential] = find_credentials((header,))
+    assert credential.startswith(GUESSABLE) == is_guessable
 
 
 def test_a_thousand_cookies_do_not_make_a_large_row() -> None:

@@ -259,16 +259,24 @@ def test_access_that_is_not_the_contracts(body: bytes) -> None:  # fmt: skip
         read_access(answer(200, body))
 
 
+@pytest.mark.parametrize("execution", [7, "", "rex_1", None, [], {"id": "x"}])
+def test_a_field_that_decides_nothing_refuses_no_payment(execution: Any) -> None:
+    """The contract does not name it: an id of another shape refused every paid request."""
+    extra = {"resource_execution_id": execution, "expires_at": None}
+    assert read_access(answer(200, {"transaction_id": SOLD, **extra})) == Granted(SOLD)
+    assert read_access(answer(200, {"transaction_id": None, **extra})) == Free(None)
+
+
 def test_standing() -> None:
     assert read_standing(DETAIL, SOLD) is Standing.SUCCEEDED
-    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.PENDING
-    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.PENDING
+    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.CONTRADICTORY
+    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.CONTRADICTORY
     signs = ("receipt", *SETTLEMENT)
     clean = changed(DETAIL, lambda body: (body.update(status="failed"), [body.pop(sign) for sign in signs]))
     assert read_standing(clean, SOLD) is Standing.FAILED
     for sign in signs:
         told = json.loads(DETAIL.body)[sign]
-        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is Standing.PENDING
+        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is Standing.CONTRADICTORY
     for status, standing in [
         ("authorized", Standing.AUTHORIZED),
         ("settling", Standing.PENDING),

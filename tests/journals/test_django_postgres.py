@@ -1,6 +1,8 @@
 """The Django journal on PostgreSQL: all that every journal must do, and what only this database can do."""
 
+import math
 import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import cast
@@ -12,12 +14,14 @@ from psycopg.conninfo import conninfo_to_dict
 from faregate.errors import JournalError
 from faregate.journals.shelf import Record
 from faregate.journals.stored import StoredJournal
+from faregate.journals.terms import JournalContext, Terms
+from faregate.records import InProgress
 from tests import django_site
 from tests.core.play import OTHER_TXN, TXN
 from tests.journals.kinds import KEY, STEADY, Clock
 from tests.journals.postgres_at import asked, own_schema
 from tests.journals.test_contract import *  # noqa: F403
-from tests.journals.test_contract import GOOD, LEASE, started
+from tests.journals.test_contract import GOOD, HERE, LEASE, started
 from tests.journals.test_impossible import CLAIMED
 
 django_site.ready()
@@ -25,6 +29,7 @@ django_site.ready()
 from django.core.management import call_command  # noqa: E402
 from django.db import connections  # noqa: E402
 
+from faregate.django.journal import make_journal  # noqa: E402
 from faregate.django.journal.shelf import DjangoShelf  # noqa: E402
 
 TABLE = "faregate_journal_journalrow"
@@ -73,6 +78,23 @@ def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(
         assert entry is not None
         assert entry.transaction_id == OTHER_TXN
         assert journal.due() is None
+
+
+def test_the_clocks_of_the_machines_need_not_agree(
+    journal: StoredJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine whose clock was ten seconds ahead took over what others were working on."""
+
+    def another_machine() -> StoredJournal:
+        return make_journal(JournalContext(str(tmp_path), "", Terms(renew_every=math.inf)), using="other")
+
+    started(another_machine())
+    defaults = StoredJournal.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "clock", lambda: time.time() + 3600)
+    ahead = another_machine()
+    assert ahead.claim("proof", HERE) == InProgress()
+    assert ahead.due() is None
 
 
 def test_of_eight_threads_each_takes_rows_of_its_own(journal: StoredJournal, clock: Clock) -> None:

@@ -1,5 +1,6 @@
 """Leases end with their process, and rows are left to those whose they are. For every stored journal."""
 
+import math
 import os
 import sys
 import threading
@@ -165,7 +166,19 @@ def test_who_slept_delivers_what_a_sweep_only_settled(open_one: Open, clock: Clo
     assert taken is not None
     assert theirs.release(taken.ticket, "cGFpZA==", RECEIPT, False)
     assert mine.release(slow, "cGFpZA==", RECEIPT, True)
-    assert not theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True) or taken.ticket.fence != slow.fence
+    assert not theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True)
+
+
+def test_who_wakes_and_delivers_first_is_the_only_one(open_one: Open, clock: Clock) -> None:
+    """Who had taken the row over delivered as well: one payment, two results, also with `replay=False`."""
+    mine, theirs = open_one(), open_one()
+    slow = decided(mine)
+    clock.now += SILENCE
+    taken = owed(theirs.claim("proof", HERE))
+    assert mine.release(slow, "cGFpZA==", RECEIPT, True)
+    assert not theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True)
+    assert mine.release(slow, "cGFpZA==", RECEIPT, True)  # its answer was lost
+    assert [theirs.claim("proof", HERE) for _ in range(3)] == [Again(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
 # The thread
@@ -220,6 +233,41 @@ def test_a_lease_that_nobody_gave_back_is_renewed_to_its_end_alone(monkeypatch: 
     assert thread is not None
     thread.join(30)
     assert not thread.is_alive()
+
+
+def test_leases_that_are_given_back_meanwhile_do_not_end_the_thread() -> None:
+    """The dict changed while it was looked through, the thread ended, and nothing was renewed again."""
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, 60)
+
+    class End(float):
+        """To look at it is a moment in which another thread gives a lease back."""
+
+        def __le__(self, moment: float) -> bool:
+            heartbeat.drop(b"last")
+            return super().__le__(moment)
+
+    for name in (b"first", b"second", b"last"):
+        heartbeat.hold(name, 60)
+        heartbeat._leases[name] = End(0.0 if name == b"first" else math.inf)
+    assert heartbeat.beat()
+    assert list(heartbeat._leases) == [b"second"]
+    assert renewals.owners == [heartbeat.owner]
+
+
+def test_a_thread_that_could_not_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    heartbeat = Heartbeat(Renewals().renew, 60)
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="can't start"):
+            heartbeat.hold(b"a", 60)
+    heartbeat.hold(b"b", 60)
+    assert heartbeat._thread is not None
+    assert heartbeat._thread.is_alive()
 
 
 @pytest.mark.parametrize("fault", [JournalError, ValueError])

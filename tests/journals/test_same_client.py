@@ -86,6 +86,15 @@ def test_without_credentials_the_bytes_of_the_proof_must_be_secret(journal: AnyJ
     assert journal.claim("proof", UNSURE) == Spent(TXN)
 
 
+def test_a_credential_that_can_be_guessed_makes_no_proof_secret(journal: AnyJournal) -> None:
+    """`lang=en` was enough to be given what somebody else had paid for."""
+    guessed = replace(UNSURE, credentials=("?cookie lang=en",))
+    sold(journal, guessed)
+    assert journal.claim("proof", guessed) == ReplayUnsafe(TXN)
+    assert journal.claim("proof", UNSURE) == OtherClient()
+    assert journal.claim("proof", replace(guessed, replay=Replay.SAME_PROOF)) == AGAIN
+
+
 def test_what_was_never_delivered_waits_for_who_brings_the_proof(journal: AnyJournal) -> None:
     sold(journal, PLAIN, delivered=False)
     assert journal.claim("proof", UNSURE) == AGAIN

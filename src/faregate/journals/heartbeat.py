@@ -53,10 +53,9 @@ class Heartbeat:
             if self._thread is None and self._every < math.inf:
                 _check_threads()
                 arguments = (weakref.ref(self), self._every)
-                self._thread = threading.Thread(
-                    target=_run, args=arguments, name="faregate leases", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=_run, args=arguments, name="faregate leases", daemon=True)
+                thread.start()
+                self._thread = thread  # not before: where no thread could be started, the next lease tries
 
     def drop(self, key: bytes) -> None:
         """The row was given back, or is final."""
@@ -66,8 +65,10 @@ class Heartbeat:
         """Renew what is held; False if the thread is to end."""
         now = monotonic()
         with self._lock:
-            for key in [key for key, until in self._leases.items() if until <= now]:
-                del self._leases[key]
+            # A copy, made in one step: `drop` takes no lock.
+            for key, until in list(self._leases.items()):
+                if until <= now:
+                    self._leases.pop(key, None)
             if not self._leases:
                 return self._goes_on(now)
             self._idle_since = None

@@ -159,7 +159,7 @@ class MemoryJournal:
             now, row = self._clock(), self._rows.get(ticket.key)
             if row is None:
                 return True
-            if row.release(payment_response, receipt, delivered, now, self._terms):
+            if row.release(ticket, payment_response, receipt, delivered, now, self._terms):
                 self._note_expiry(row)
                 return True
             return not row.is_delivered_by_another(ticket)

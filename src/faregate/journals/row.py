@@ -16,7 +16,7 @@ A journal asks its row, and stores what the row became if the row says that it c
 from dataclasses import dataclass, field
 from enum import Enum
 
-from faregate.credentials import EXACT, STABLE
+from faregate.credentials import EXACT, GUESSABLE, STABLE
 from faregate.journals.terms import Terms
 from faregate.model import Failed, Outcome, Succeeded
 from faregate.records import (
@@ -197,6 +197,10 @@ class Row:
         needed = (one for one in self.client.split() if one[0] not in (EXACT, STABLE) or one[0] == form)
         return fingerprint.client.issuperset(needed)
 
+    @property
+    def _has_secret_credentials(self) -> bool:
+        return any(one[0] != GUESSABLE for one in self.client.split())
+
     def _delivered_again(self, replay: Replay, now: float, terms: Terms) -> Claim:
         if not isinstance(self.outcome, Succeeded):
             return Spent(self.transaction_id)
@@ -205,7 +209,7 @@ class Row:
             self.expires_at = now + terms.redelivery_window
         elif replay is Replay.NEVER or self.redelivered >= terms.redeliveries:
             return Spent(self.transaction_id)
-        elif replay is Replay.SAME_CLIENT and not self.client:
+        elif replay is Replay.SAME_CLIENT and not self._has_secret_credentials:
             return ReplayUnsafe(self.transaction_id)
         else:
             self.redelivered += 1
@@ -313,13 +317,18 @@ class Row:
         self.due_at = now + terms.adoption_delay
         return True
 
-    def release(self, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms) -> bool:
+    def release(
+        self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms
+    ) -> bool:
+        """Write a proof of payment, whoever has it. Who delivers has the row, whatever its fence was."""
         if self.state is State.SETTLED and delivered and not self.delivered:
+            self.fence = ticket.fence
             self.delivered, self.expires_at = True, now + terms.redelivery_window
             return True
         if self.state not in (State.OK, State.STUCK) or not isinstance(self.outcome, Succeeded):
             return False
         self._end(State.SETTLED)
+        self.fence = ticket.fence
         self.payment_response = payment_response
         self.receipt = receipt
         self.delivered = delivered

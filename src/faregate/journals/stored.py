@@ -277,7 +277,7 @@ class StoredJournal:
         now, terms = self._clock(), self._terms
 
         def change(row: Row) -> bool:
-            return row.release(payment_response, receipt, delivered, now, terms)
+            return row.release(ticket, payment_response, receipt, delivered, now, terms)
 
         row, changed = self._end(ticket, change)
         return changed or row is None or not row.is_delivered_by_another(ticket)

@@ -34,13 +34,14 @@ from faregate.answers import (
     Unproven,
 )
 from faregate.errors import BadAnswer
-from faregate.merchant.answers import AccessDecision, ErrorBody
+from faregate.merchant.answers import ErrorBody
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, error_of, parse, parse_object
 from faregate.model import Response, Rules, header_values
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")
+_EXECUTION_ID = re.compile(f"rex_{ID_TAIL}")
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")
 
@@ -52,10 +53,7 @@ def read_access(reply: Response) -> Access:
     """The meaning of a reply to access."""
     match reply.status:
         case 200:
-            decision = parse(AccessDecision, reply)
-            if decision.transaction_id is None:
-                return Free(decision.resource_execution_id)
-            return Granted(decision.transaction_id)
+            return _read_decision(parse_object(reply))
         case 202:
             found = _unfinished(reply)
             return AccessPending(_relayable(reply, found), _transaction_id(found))
@@ -65,6 +63,17 @@ def read_access(reply: Response) -> Access:
             return RevisionRejected(_trouble(reply))
         case _:
             return _trouble(reply)
+
+
+def _read_decision(decision: dict[str, Any]) -> Free | Granted:
+    if decision.get("transaction_id", "") is None:
+        execution_id = decision.get("resource_execution_id")
+        known = isinstance(execution_id, str) and _EXECUTION_ID.fullmatch(execution_id)
+        return Free(execution_id if known else None)
+    transaction_id = _transaction_id(decision)
+    if transaction_id is None:
+        raise BadAnswer("HTTP 200: an access decision without a transaction_id")
+    return Granted(transaction_id)
 
 
 def _trouble(reply: Response) -> Trouble:
@@ -173,8 +182,10 @@ def read_standing(reply: Response, transaction_id: str) -> Standing:
             return Standing.FAILED
         case "authorized":
             return Standing.AUTHORIZED
-        case "succeeded" | "failed" | "settling" | "reconciling":
+        case "settling" | "reconciling":
             return Standing.PENDING
+        case "succeeded" | "failed":
+            return Standing.CONTRADICTORY
         case _:
             return Standing.UNNAMED
 

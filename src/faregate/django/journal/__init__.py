@@ -3,10 +3,13 @@
 INSTALLED_APPS = [..., "faregate.django.journal"], then `python manage.py migrate faregate_journal`.
 """
 
+import time
+
 from django.apps import apps as project
 
 from faregate.django.journal.database import migrate_command
 from faregate.errors import Misconfigured
+from faregate.journals.server_clock import ServerClock
 from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import JournalContext
 
@@ -26,10 +29,12 @@ def make_journal(context: JournalContext, *, using: str = "default") -> StoredJo
         )
     from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
 
+    shelf = DjangoShelf(context.namespace, using)
     return StoredJournal(
-        DjangoShelf(context.namespace, using),
+        shelf,
         keys=secret_keys(),
         seller=context.seller,
         terms=context.terms,
+        clock=ServerClock(shelf.server_time) if shelf.has_server_time else time.time,
         run=in_djangos_thread,
     )

@@ -20,6 +20,11 @@ OWNER_RETENTION = 3600.0
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
+_TIMES = {
+    "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
+    "mysql": "SELECT unix_timestamp(sysdate(6))",
+}
+
 _PLAIN = tuple(name for name in COLUMNS if name not in SEALED)
 _NOTHING_SEALED = dict.fromkeys(SEALED)
 _UNDECIDED = ("claimed", "open", "waiting", "running", "stuck")
@@ -148,6 +153,18 @@ class DjangoShelf:
         with reading(self._using):
             found = LeaseOwner.objects.using(self._using).filter(id=owner).values_list("until", flat=True)
             return next(iter(found), 0.0)
+
+    @property
+    def has_server_time(self) -> bool:
+        """SQLite has no server, and one machine. Opens nothing."""
+        return connections[self._using].vendor in _TIMES
+
+    @once_more
+    def server_time(self) -> float:
+        """Seconds since 1970, as the database's server counts them."""
+        with reading(self._using), connections[self._using].cursor() as cursor:
+            cursor.execute(_TIMES[connections[self._using].vendor])
+            return float(cursor.fetchone()[0])
 
     # For operators
 
