@@ -6,6 +6,7 @@ request with the credentials of the first one (DESIGN section 3, "same client").
 """
 
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
 
 from faregate.model import Headers
@@ -14,7 +15,7 @@ MAX_COOKIES = 64
 """Cookies of a request that are compared. A row of the journal stays small whatever a payer sends."""
 
 EXACT, STABLE = "=", "~"
-"""How the two forms of a signed cookie begin: as it was sent, and without its time and signature."""
+"""How the two forms of a renewed credential begin: as it was sent, and what stays when it is renewed."""
 GUESSABLE = "?"
 """How a credential begins that a stranger could guess, such as `lang=en`: compared, and proves nothing."""
 
@@ -37,6 +38,11 @@ _INFRASTRUCTURE_COOKIE = re.compile(
 # content, time, signature.
 _SIGNED_COOKIE = re.compile(r"(.+)[.:][\w-]{5,8}[.:][\w-]{27,86}")
 
+# A JSON Web Token, behind `Bearer` or the name of a cookie: header, claims, signature. It is renewed within
+# minutes; issuer and subject stay. They are read with a pattern, because the token is a stranger's.
+_WEB_TOKEN = re.compile(r"(.*?[\s=])[\w-]+\.([\w-]{2,4096})\.[\w-]+")
+_CLAIM = re.compile(r'"(iss|sub)"\s*:\s*"([^"\\]{1,256})"')
+
 
 def is_credential_header(name: bytes) -> bool:
     """Whether a header (any case) holds credentials."""
@@ -46,18 +52,21 @@ def is_credential_header(name: bytes) -> bool:
 def find_credentials(headers: Headers) -> tuple[str, ...]:
     """The credentials of a request, each as text that compares equal only to the same credential.
 
-    A signed cookie is there in both forms, since a payer who comes back may have it with another time.
+    A signed cookie or a JSON Web Token is there in both forms, since a payer who comes back may have a
+    renewed one.
     """
     found: set[str] = set()
     cookies: set[str] = set()
     for name, value in headers:
         name = name.lower()
         if name in _HEADERS and value.strip():
-            mark = "" if name == "authorization" else _mark_of(value)
-            found.add(f"{mark}{name} {value.strip()}")
+            found.update(_forms_of(name, value.strip()))
         elif name == "cookie":
             cookies.update(filter(_is_the_sellers, (pair.strip() for pair in value.split(";"))))
-    return (*sorted(found), *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _forms_of(pair)))
+    return (
+        *sorted(found),
+        *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _forms_of("cookie", pair)),
+    )
 
 
 def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:
@@ -66,17 +75,32 @@ def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:
     return form + hashed(credential)
 
 
-def _forms_of(pair: str) -> Iterator[str]:
-    signed = _SIGNED_COOKIE.fullmatch(pair)
-    if signed is None:
-        yield f"{_mark_of(pair.partition('=')[2])}cookie {pair}"
+def _forms_of(kind: str, credential: str) -> Iterator[str]:
+    stable = _find_stable_part(credential)
+    value = credential.partition("=")[2] if kind == "cookie" else credential
+    if stable is not None:
+        yield f"{EXACT}{kind} {credential}"
+        yield f"{STABLE}{kind} {stable}"
+    elif kind == "authorization" or _SECRET.search(value):
+        yield f"{kind} {credential}"
     else:
-        yield f"{EXACT}cookie {pair}"
-        yield f"{STABLE}cookie {signed[1]}"
+        yield f"{GUESSABLE}{kind} {credential}"
 
 
-def _mark_of(value: str) -> str:
-    return "" if _SECRET.search(value) else GUESSABLE
+def _find_stable_part(credential: str) -> str | None:
+    """What is the same after a renewal; None for a credential that is not renewed."""
+    if signed := _SIGNED_COOKIE.fullmatch(credential):
+        return signed[1]
+    token = _WEB_TOKEN.fullmatch(credential)
+    claims = _read_claims(token[2]) if token else {}
+    return f"{token[1]}{claims}" if token and "sub" in claims else None
+
+
+def _read_claims(encoded: str) -> dict[str, str]:
+    try:
+        return dict(sorted(_CLAIM.findall(urlsafe_b64decode(f"{encoded}==").decode())))
+    except ValueError:
+        return {}
 
 
 def _is_the_sellers(pair: str) -> bool:

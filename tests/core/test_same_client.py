@@ -260,10 +260,21 @@ def signed_by_django(content: str, now: float) -> str:
         return signer.sign_object({"user": content})
 
 
-@pytest.mark.parametrize("sign", [signed_by_starlette, signed_by_flask, signed_by_django])
-def test_a_signed_cookie_has_a_form_that_its_time_does_not_change(sign: Callable[[str, float], str]) -> None:
+def web_token(content: str, now: float) -> str:
+    parts = (
+        {"alg": "HS256"},
+        {"sub": content, "iss": "https://id.example", "exp": int(now)},
+        secrets.token_hex(16),
+    )
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().strip("=") for part in parts)
+
+
+@pytest.mark.parametrize("header", ["cookie: session={}", "authorization: Bearer {}"])
+@pytest.mark.parametrize("sign", [signed_by_starlette, signed_by_flask, signed_by_django, web_token])
+def test_a_renewed_credential_has_a_form_that_stays(sign: Callable[[str, float], str], header: str) -> None:
     def credentials(content: str, now: float) -> list[str]:
-        return sorted(find_credentials((("cookie", f"session={sign(content, now)}"),)))
+        name, _, value = header.partition(": ")
+        return sorted(find_credentials(((name, value.format(sign(content, now))),)))
 
     first, later, other = (
         credentials("alice", 1.79e9),

@@ -238,11 +238,11 @@ MUTANTS = (
     Mutant("authorization-is-no-credential", CREDENTIALS, '("authorization", "idempotency-key")', '("idempotency-key",)', CLIENTS),
     Mutant("keys-of-requests-are-no-credentials", CREDENTIALS, '("authorization", "idempotency-key")', '("authorization",)', CLIENTS),
     Mutant("cookies-are-no-credentials", CREDENTIALS, 'elif name == "cookie":', "elif False:", CLIENTS),
-    Mutant("a-signed-cookie-binds-to-nobody", CREDENTIALS, '        yield f"{STABLE}cookie {signed[1]}"\n', "", CLIENTS),
+    Mutant("a-renewed-credential-binds-to-nobody", CREDENTIALS, '        yield f"{STABLE}{kind} {stable}"\n', "", CLIENTS),
     Mutant("another-body-gets-the-result", ROW, "fingerprint.body and self.body and fingerprint.body != self.body", "False",
            ("tests/journals/test_same_client.py", "tests/journals/test_contract.py", "tests/core")),
     Mutant("a-guess-is-a-credential", ROW, "any(one[0] != GUESSABLE for one in self.client.split())", "bool(self.client)", CLIENTS),
-    Mutant("a-setting-is-a-secret", CREDENTIALS, 'return "" if _SECRET.search(value) else GUESSABLE', 'return ""', CLIENTS),
+    Mutant("a-setting-is-a-secret", CREDENTIALS, 'kind == "authorization" or _SECRET.search(value)', "True", CLIENTS),
     Mutant("delivered-by-two", ROW, "            self.fence = ticket.fence\n", "", LEASES),
     Mutant("succeeded-without-a-receipt-waits-for-ever", REDEEM, "        case Standing.CONTRADICTORY:\n            # To wait", "        case None:\n            # To wait"),
     # Leases end with their owner, and not before
