@@ -17,7 +17,6 @@ import difflib
 import hmac
 import logging
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar, cast
@@ -25,6 +24,7 @@ from urllib.parse import urlsplit
 
 from faregate.errors import Misconfigured
 from faregate.merchant.secret import ApiKey
+from faregate.merchant.types import find_url_fault
 from faregate.server_timeouts import find_server_timeout
 from faregate.settle import RETRY_SECONDS
 
@@ -42,7 +42,6 @@ _TRUTHS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(["0", 
 REQUEST_SECONDS = 55.0
 _MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
 _PORTS = {"http": 80, "https": 443}
-_ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[^?#\s@]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) 
     settings = Settings(
         key,
         address,
-        _public(found.get("public_url") or ""),
+        _public(spelt("public_url"), found.get("public_url") or ""),
         journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
         _journal_keys(found.get("journal_keys") or "", key),
         found.get("trust_host", False),
@@ -293,11 +292,11 @@ def _default_key(address: str) -> str:
     )
 
 
-def _public(url: str) -> str:
-    if url and not _ORIGIN.fullmatch(url):
+def _public(spelt: str, url: str) -> str:
+    """What every resource URL begins with: access refuses one that is no URL."""
+    if url and (fault := find_url_fault(url)) is not None:
         raise Misconfigured(
-            "FAREGATE_PUBLIC_URL must be the http(s) address payers use, such as https://api.example.com, "
-            "without user, query or fragment."
+            f"{spelt} must be the http(s) address payers use, such as https://api.example.com. It {fault}."
         )
     return url.rstrip("/")
 

@@ -728,7 +728,7 @@ def _fetched(site: Site, place: str, proof: str) -> str:
     found: list[httpx.Response] = []
 
     def there() -> bool:
-        found.append(site.ask(place, proof, "POST"))
+        found.append(site.ask(place, proof, "POST", content=b"body"))
         return found[-1].status_code == 200
 
     assert eventually(there), (place, found[-1].text)
