@@ -63,7 +63,8 @@ class Curtain:
         self._body: list[bytes] = []
         self._read_before: deque[Message] = deque()
         self._receiving: anyio.Lock | None = None
-        self._has_left = False
+        self._payer_left = False
+        self._server_left = False
         self._told = False
         self._closed: anyio.Event | None = None
         self._sent = False
@@ -111,7 +112,7 @@ class Curtain:
         if message["type"] == "http.request":
             self._note_body(message)
         else:
-            self._has_left = True
+            self._payer_left = True
         return message
 
     def _note_body(self, message: Message) -> None:
@@ -123,9 +124,9 @@ class Curtain:
         """Read a small body before the handler does: it is a part of what the payment is for."""
         if not self._is_comparable or self.gate.has_body or self.gate.verdict is not None:
             return
-        while not (self._body_read or self._has_left):
+        while not (self._body_read or self._payer_left):
             async with self._lock():
-                if not (self._body_read or self._has_left):
+                if not (self._body_read or self._payer_left):
                     self._read_before.append(await self._next_message())
         self.gate.take_body(b"".join(self._body) if self._body_read else None)
         self._body.clear()
@@ -149,7 +150,7 @@ class Curtain:
             self._withhold_unpaid(message["status"])
         if self.gate.lets_pass():
             self._share_session()
-            await self._send(message)
+            await self._deliver(message)
 
     def _withhold_unpaid(self, status: int) -> None:
         """A result of a handler that sells, whose gate was not opened: something answered in its place."""
@@ -197,6 +198,10 @@ class Curtain:
         if not _is_a_stop(error) and (gate.verdict is None or error is gate.mistake):
             raise error
 
+    def leave(self) -> None:
+        """The server does not wait any longer: it answers by itself, and the payer comes back."""
+        self._server_left = True
+
     def close(self) -> None:
         """The request is over."""
         self.gate.close()
@@ -213,6 +218,10 @@ class Curtain:
         if response.released:
             self._share_session()
         for message in messages_of(response, self._method):
+            await self._deliver(message)
+
+    async def _deliver(self, message: Message) -> None:
+        if not self._server_left:
             await self._send(message)
 
     def _share_session(self) -> None:
