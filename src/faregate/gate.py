@@ -203,7 +203,7 @@ class Gate:
         self._restore.append(restore)
 
     def hurry(self) -> None:
-        """Between the pieces of a result, where nobody can cut the handler off. Raises `WorkTimedOut`."""
+        """With each piece of a result, where nobody can cut the handler off. Raises `WorkTimedOut`."""
         if self.transaction_id is not None and monotonic() - self._work_began > self._work_seconds:
             raise WorkTimedOut("the work took longer than its payment is valid")
 

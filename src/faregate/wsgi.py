@@ -256,6 +256,7 @@ class _Curtain:
     def _concluded(self, chunks: Iterable[bytes]) -> Response:
         for chunk in chunks:
             self._take(chunk)
+        self._gate.hurry()
         if self._held.too_large is not None:
             raise self._held.too_large
         answer = self._gate.conclude(self._held.whole())
