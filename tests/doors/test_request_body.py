@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
@@ -159,7 +160,7 @@ def test_a_body_that_a_task_of_the_framework_takes_is_compared(paywall: Paywall)
 
         async with anyio.create_task_group() as group:
             group.start_soon(take)
-            await anyio.wait_all_tasks_blocked()
+            await anyio.lowlevel.checkpoint()  # it waits for the body now
             await aopen_gate(scope, SOLD)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"".join(read)})

@@ -294,6 +294,8 @@ MUTANTS = (
     Mutant("options-runs-the-work", GATE, '        if self._method == "OPTIONS":\n', "        if False:\n", DOORS),
     Mutant("no-size-limit", HELD, "if self._size > self._limit:", "if False:", DOORS),
     Mutant("first-chunk-completes", CURTAIN, 'if message.get("more_body", False):\n            return\n', "pass\n", DOORS),
+    Mutant("late-redirect-is-sold", WSGI, "        self._gate.hurry()\n        if self._held", "        if self._held", WSGI_TESTS),
+    Mutant("answer-to-a-request-that-is-over", ASGI, "                curtain.leave()\n", "                pass\n", ("tests/doors/test_drain.py",)),
     Mutant("disconnect-is-heard", CURTAIN, 'if message["type"] != "http.request" and is_work_running and self._body_read and self._closed:',
            "if False:", DOORS),
     # The body of a request
@@ -365,7 +367,7 @@ MUTANTS = (
     Mutant("gate-opens-when-all-is-over", GATE, "        self._over = True\n", "", AUDIT_TESTS),
     Mutant("opens-although-refused", GATE, "        if self.verdict is not None:\n            return False\n", "", AUDIT_TESTS),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
-    Mutant("wsgi-stream-without-an-end", WSGI, "        self._gate.hurry()\n", "", AUDIT_TESTS),
+    Mutant("wsgi-stream-without-an-end", WSGI, "        self._gate.hurry()\n        self._held", "        self._held", AUDIT_TESTS),
     Mutant("lock-left-by-a-signal", SQLITE + "group.py", "            if connection.in_transaction:\n", "            if False:\n",
            ("tests/audit/test_stored_journals.py",)),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),
