@@ -98,7 +98,10 @@ class PaywallMiddleware:
             outer=outer if isinstance(outer, Curtain) else None,
         )
         if any(speaks_of_payment(name) for name, _ in scope["headers"]):
-            await to_the_end(lambda: self._limited(curtain, scope))
+            try:
+                await to_the_end(lambda: self._limited(curtain, scope))
+            finally:
+                curtain.leave()
         else:
             await self._unlimited(curtain, scope)
 

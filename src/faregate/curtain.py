@@ -12,7 +12,7 @@ from faregate.handlers import Handler
 from faregate.held import Held
 from faregate.model import Offer, Response
 from faregate.payment import Payment
-from faregate.request_body import digest_parts, is_comparable
+from faregate.request_body import comparable_length
 from faregate.scopes import (
     Message,
     Receive,
@@ -59,9 +59,12 @@ class Curtain:
         self._outer = outer
         self._held = Held()
         self._body_read = not has_body(scope)
-        self._is_comparable = self._body_read or is_comparable(length_of(scope))
+        self._is_comparable = comparable_length(length_of(scope)) is not None
         self._body: list[bytes] = []
         self._read_before: deque[Message] = deque()
+        self._receiving: anyio.Lock | None = None
+        self._payer_left = False
+        self._server_left = False
         self._told = False
         self._closed: anyio.Event | None = None
         self._sent = False
@@ -84,18 +87,32 @@ class Curtain:
 
     async def receive(self) -> Message:
         """The payer's messages; once the work runs, that the payer left is no news."""
-        if self._read_before:
-            return self._read_before.popleft()
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._note_body(message)
-        elif self.gate.transaction_id is not None and self._body_read and not self._sent and self._closed:
+        async with self._lock():
+            if self._read_before:
+                return self._read_before.popleft()
+            message = await self._next_message()
+        is_work_running = self.gate.transaction_id is not None and not self._sent
+        if message["type"] != "http.request" and is_work_running and self._body_read and self._closed:
             if self._told:
                 await self._closed.wait()
             else:
                 # uvicorn says so before it says that there is no body: whoever reads one would wait.
                 message = {"type": "http.request", "body": b"", "more_body": False}
         self._told = True
+        return message
+
+    def _lock(self) -> anyio.Lock:
+        """Held while a message is awaited. Quart reads the body in a task of its own, beside the handler."""
+        if self._receiving is None:
+            self._receiving = anyio.Lock()
+        return self._receiving
+
+    async def _next_message(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._note_body(message)
+        else:
+            self._payer_left = True
         return message
 
     def _note_body(self, message: Message) -> None:
@@ -105,15 +122,13 @@ class Curtain:
 
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
-        if not self._is_comparable or self.gate.body_digest:
+        if not self._is_comparable or self.gate.has_body or self.gate.verdict is not None:
             return
-        while not self._body_read:
-            message = await self._receive()
-            self._read_before.append(message)
-            if message["type"] != "http.request":
-                return
-            self._note_body(message)
-        self.gate.body_digest = digest_parts(self._body)
+        while not (self._body_read or self._payer_left):
+            async with self._lock():
+                if not (self._body_read or self._payer_left):
+                    self._read_before.append(await self._next_message())
+        self.gate.take_body(b"".join(self._body) if self._body_read else None)
         self._body.clear()
 
     async def send(self, message: Message) -> None:
@@ -135,7 +150,7 @@ class Curtain:
             self._withhold_unpaid(message["status"])
         if self.gate.lets_pass():
             self._share_session()
-            await self._send(message)
+            await self._deliver(message)
 
     def _withhold_unpaid(self, status: int) -> None:
         """A result of a handler that sells, whose gate was not opened: something answered in its place."""
@@ -183,6 +198,10 @@ class Curtain:
         if not _is_a_stop(error) and (gate.verdict is None or error is gate.mistake):
             raise error
 
+    def leave(self) -> None:
+        """The server does not wait any longer: it answers by itself, and the payer comes back."""
+        self._server_left = True
+
     def close(self) -> None:
         """The request is over."""
         self.gate.close()
@@ -199,6 +218,10 @@ class Curtain:
         if response.released:
             self._share_session()
         for message in messages_of(response, self._method):
+            await self._deliver(message)
+
+    async def _deliver(self, message: Message) -> None:
+        if not self._server_left:
             await self._send(message)
 
     def _share_session(self) -> None:

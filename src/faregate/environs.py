@@ -34,6 +34,16 @@ def _headers(environ: Mapping[str, Any], names: tuple[Header, ...]) -> Headers:
     return tuple((name, str(environ[key])) for name, key in names if key in environ)
 
 
+def length_of(environ: Mapping[str, Any]) -> str | None:
+    """The declared length of the body, "0" if there is none; None for a body whose length is not declared."""
+    if "HTTP_TRANSFER_ENCODING" in environ:
+        return None
+    declared = str(environ.get("CONTENT_LENGTH") or "")
+    if not declared and str(environ.get("SERVER_PROTOCOL", "HTTP/1.1")).startswith(("HTTP/0", "HTTP/1")):
+        return "0"  # from HTTP/2 on, a body needs no header
+    return declared or None
+
+
 def path_of(environ: Mapping[str, Any]) -> str:
     """The whole decoded path, with where the application is mounted; a target that is no path as it is."""
     return _raw_path(environ).decode(errors="replace")

@@ -23,6 +23,7 @@ from faregate.grounds import ANYWHERE, Place
 from faregate.model import Offer, Response, Sale, Work
 from faregate.payment import Payment
 from faregate.paywall import Paywall
+from faregate.request_body import digest_body
 from faregate.steps import Flow, RunWork
 
 
@@ -40,7 +41,7 @@ class Gate:
     `payment` is there once the handler may work; `verdict` once the payer's answer is decided without
     it; `begun` once a response that nobody pays for is on its way. `is_sold_inside` once another paywall,
     between this one and the handler, sells it. `limit` is the scope in which an awaiting handler runs, if
-    it can be cut off. `body_digest` is set by the adapter before it opens, where the body is at hand.
+    it can be cut off.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Gate:
         self.mistake: Misconfigured | None = None
         self.begun = False
         self.is_sold_inside = False
-        self.body_digest = ""
+        self._body_digest: str | None = None
         self.finished = False
         self._over = False
         self.limit: anyio.CancelScope | None = None
@@ -86,6 +87,18 @@ class Gate:
         return None if self.place.ambiguous else self.place.offer
 
     # Before the work
+
+    @property
+    def has_body(self) -> bool:
+        """Whether `take_body` was called."""
+        return self._body_digest is not None
+
+    def take_body(self, body: bytes | None) -> None:
+        """Bind the payment to this body, before `open`. None is a body that ended early: nothing runs."""
+        if body is None:
+            self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
+        else:
+            self._body_digest = digest_body(body)
 
     def open(self, sold: Offer) -> Payment:
         """Ask whether this request may be served. Raises `PaymentStop` when it may not."""
@@ -163,8 +176,8 @@ class Gate:
 
     def _begun(self, sold: Offer) -> Flow[Response]:
         sale = self._sale_of(sold)
-        if self.body_digest:
-            sale = replace(sale, request=replace(sale.request, body_digest=self.body_digest))
+        if self._body_digest is not None:
+            sale = replace(sale, request=replace(sale.request, body_digest=self._body_digest))
         self._sale, self._flow = sale, serve(sale)
         return self._flow
 
@@ -190,7 +203,7 @@ class Gate:
         self._restore.append(restore)
 
     def hurry(self) -> None:
-        """Between the pieces of a result, where nobody can cut the handler off. Raises `WorkTimedOut`."""
+        """With each piece of a result, where nobody can cut the handler off. Raises `WorkTimedOut`."""
         if self.transaction_id is not None and monotonic() - self._work_began > self._work_seconds:
             raise WorkTimedOut("the work took longer than its payment is valid")
 

@@ -1,4 +1,4 @@
-"""`faregate journal`: the keys of a journal, and the addresses it was used with.
+"""`faregate journal`, also from Flask and Django: the keys of a journal, and the addresses it was used with.
 
 What is wrong with either is said by `find_problems`, which `check`, `sweep` and `holds` call as well.
 """
@@ -90,7 +90,8 @@ def find_problems(paywall: Paywall) -> Iterator[str]:
         yield (
             "The journal has rows of a key that this process was not given, and their payers are told 503. "
             "Put the key back, behind the newest one: into FAREGATE_JOURNAL_KEY, or SECRET_KEY_FALLBACKS "
-            "for Django's journal. `faregate journal keys` shows what each key is needed for."
+            "for Django's journal. `faregate journal keys` (Django: `manage.py faregate_journal keys`) shows "
+            "what each key is needed for."
         )
     here = paywall.settings.namespace
     for namespace, owed in journal.namespaces().items():
@@ -99,7 +100,7 @@ def find_problems(paywall: Paywall) -> Iterator[str]:
             yield (
                 f"Under another address, {address}, the journal owes something for {owed} "
                 f"{'row' if owed == 1 else 'rows'}. If the service moved from there, run "
-                f"`faregate journal move {address}`."
+                f"`faregate journal move {address}` (Django: `manage.py faregate_journal move {address}`)."
             )
 
 

@@ -3,11 +3,13 @@
 Only bodies that are small and whose length is declared are read ahead; the handler then reads them again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from hashlib import sha256
 
 MAX_COMPARED = 64 * 1024
 """Bytes. Of a larger body, or one without a length, no digest is made."""
+
+_MAX_DIGITS = 18
 
 
 def digest_body(body: bytes) -> str:
@@ -17,10 +19,23 @@ def digest_body(body: bytes) -> str:
 NO_BODY = digest_body(b"")
 
 
-def is_comparable(length: str | None) -> bool:
-    """Whether a body with this `Content-Length` is read ahead."""
-    return length is not None and length.isascii() and length.isdigit() and int(length) <= MAX_COMPARED
+def comparable_length(declared: str | None) -> int | None:
+    """The length of a body that is read ahead, from its `Content-Length`; None for all others."""
+    if declared is None or len(declared) > _MAX_DIGITS or not (declared.isascii() and declared.isdigit()):
+        return None
+    return length if (length := int(declared)) <= MAX_COMPARED else None
 
 
-def digest_parts(parts: Iterable[bytes]) -> str:
-    return digest_body(b"".join(parts))
+def read_body(read: Callable[[int], bytes], length: int) -> bytes | None:
+    """Read a body of this length; None if it ends early."""
+    chunks: list[bytes] = []
+    while length > 0:
+        try:
+            chunk = read(length)
+        except OSError:  # the client is gone
+            return None
+        if not chunk:
+            return None
+        chunks.append(chunk)
+        length -= len(chunk)
+    return b"".join(chunks)

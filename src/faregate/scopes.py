@@ -99,10 +99,12 @@ def has_body(scope: Scope) -> bool:
 
 
 def length_of(scope: Scope) -> str | None:
-    """The declared length of the body, unless it comes in chunks."""
+    """The declared length of the body, "0" if there is none; None for a body whose length is not declared."""
     if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
         return None
     lengths = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-length"]
+    if not lengths and str(scope.get("http_version", "1.1")).startswith(("0", "1")):
+        return "0"  # from HTTP/2 on, a body needs no header
     return lengths[0] if len(lengths) == 1 else None
 
 

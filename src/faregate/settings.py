@@ -18,7 +18,6 @@ import hmac
 import ipaddress
 import logging
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from urllib.parse import urlsplit
 from faregate.errors import Misconfigured
 from faregate.logs import log
 from faregate.merchant.secret import ApiKey
+from faregate.merchant.types import find_url_fault
 from faregate.server_timeouts import find_server_timeout
 from faregate.settle import RETRY_SECONDS
 
@@ -41,9 +41,10 @@ OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY
 """Variables that are read elsewhere."""
 _TRUTHS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(["0", "false", "no", "off"], False)
 REQUEST_SECONDS = 55.0
+OF_SERVER_TIMEOUT = 5 / 6
+"""How much of the server's own time-out a request may take."""
 _MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
 _PORTS = {"http": 80, "https": 443}
-_ORIGIN = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[^?#\s@]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,25 +225,24 @@ def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) 
 
     address = _base_url(found.get("base_url") or "", spelt("base_url"))
     key = ApiKey(found.get("api_key") or _default_key(address))
+    server_timeout = find_server_timeout()
     settings = Settings(
         key,
         address,
-        _public(found.get("public_url") or ""),
+        _public(spelt("public_url"), found.get("public_url") or ""),
         journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
         _journal_keys(found.get("journal_keys") or "", key),
         found.get("trust_host", False),
         _positive(spelt("max_result_bytes"), found.get("max_result_bytes", 8 * 1024 * 1024)),
         _positive(spelt("max_work_seconds"), found.get("max_work_seconds", 54.0)),
-        _request_seconds(
-            spelt("max_request_seconds"), found.get("max_request_seconds"), find_server_timeout()
-        ),
+        _request_seconds(spelt("max_request_seconds"), found.get("max_request_seconds"), server_timeout),
         _positive(spelt("timeout"), found.get("timeout", 10.0)),
         _redeliveries(spelt("redeliveries"), found.get("redeliveries", 3)),
         _positive(spelt("redelivery_window"), found.get("redelivery_window", 600.0)),
         found.get("last_resort") or "",
     )
     _check_live(settings)
-    _check_times(settings)
+    _check_times(settings, server_timeout if found.get("max_request_seconds") is None else None, spelt)
     return settings
 
 
@@ -270,7 +270,7 @@ def _positive(name: str, value: N) -> N:
 def _request_seconds(spelt: str, given: float | None, server_timeout: float | None) -> float:
     """By default, what fits into a minute, which most proxies wait, and into the server's own time-out."""
     if given is None:
-        return min(REQUEST_SECONDS, 5 / 6 * (server_timeout or math.inf))
+        return min(REQUEST_SECONDS, OF_SERVER_TIMEOUT * (server_timeout or math.inf))
     if server_timeout is not None and given > server_timeout:
         log(
             logging.WARNING,
@@ -283,13 +283,22 @@ def _request_seconds(spelt: str, given: float | None, server_timeout: float | No
     return _positive(spelt, given)
 
 
-def _check_times(settings: Settings) -> None:
+def _check_times(settings: Settings, server_timeout: float | None, spelt: Callable[[str], str]) -> None:
+    """`server_timeout` is that of the server if `max_request_seconds` was made of it."""
     least = settings.completion_seconds + 1
-    if settings.max_request_seconds < least:
+    if settings.max_request_seconds >= least:
+        return
+    needed = f"reporting an outcome may take {settings.completion_seconds:g}"
+    if server_timeout is not None:
         raise Misconfigured(
-            f"max_request_seconds is {settings.max_request_seconds:g}, and reporting an outcome may take "
-            f"{settings.completion_seconds:g} of them: make it {least:g} or more, or timeout smaller."
+            f"This server ends a request after {server_timeout:g} s, and {needed} s. Raise the server's "
+            f"time-out to {math.ceil(least / OF_SERVER_TIMEOUT)} s or more (gunicorn: --timeout, uWSGI: "
+            f"harakiri), or make {spelt('timeout')} smaller."
         )
+    raise Misconfigured(
+        f"{spelt('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of them: make it "
+        f"{least:g} or more, or {spelt('timeout')} smaller."
+    )
 
 
 def _redeliveries(spelt: str, count: int) -> int:
@@ -307,11 +316,11 @@ def _default_key(address: str) -> str:
     )
 
 
-def _public(url: str) -> str:
-    if url and not _ORIGIN.fullmatch(url):
+def _public(spelt: str, url: str) -> str:
+    """What every resource URL begins with: access refuses one that is no URL."""
+    if url and (fault := find_url_fault(url)) is not None:
         raise Misconfigured(
-            "FAREGATE_PUBLIC_URL must be the http(s) address payers use, such as https://api.example.com, "
-            "without user, query or fragment."
+            f"{spelt} must be the http(s) address payers use, such as https://api.example.com. It {fault}."
         )
     return url.rstrip("/")
 

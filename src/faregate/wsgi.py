@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http.client import responses as phrases
 from inspect import iscoroutinefunction
+from io import BytesIO
 from itertools import chain
 from typing import Any, ClassVar, Unpack, cast
 
@@ -18,7 +19,7 @@ except ModuleNotFoundError as error:
         "faregate.wsgi needs Werkzeug: pip install 'faregate[wsgi]'", name=error.name
     ) from error
 
-from faregate.environs import Environ, origin_of, path_of, payment_headers, request_of, root_of
+from faregate.environs import Environ, length_of, origin_of, path_of, payment_headers, request_of, root_of
 from faregate.errors import Misconfigured, WorkInterrupted
 from faregate.gate import Gate
 from faregate.grounds import Grounds, Place
@@ -27,6 +28,7 @@ from faregate.logs import log
 from faregate.model import Header, Headers, Offer, Response, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
+from faregate.request_body import comparable_length, read_body
 from faregate.settings import Arguments
 from faregate.snapshot import Snapshot
 
@@ -87,6 +89,8 @@ class PaywallMiddleware:
             gate.refuse_closed()  # what would run is not known
         curtain = _Curtain(gate, asked, start_response, self.check_unpaid)
         try:
+            if payment_headers(asked):
+                _read_ahead(gate, environ)
             return curtain.run(self.app, environ)
         finally:
             gate.close()
@@ -122,6 +126,16 @@ class RequestGate(Gate):
             snapshot.take(self._environ)
             self.restore_unless_released(snapshot.restore)
         return payment
+
+
+def _read_ahead(gate: RequestGate, environ: Environ) -> None:
+    """Read a small body before the application does: it is a part of what the payment is for."""
+    length = comparable_length(length_of(environ))
+    if length is None or gate.verdict is not None:
+        return
+    if (body := read_body(environ["wsgi.input"].read, length)) is not None:
+        environ["wsgi.input"] = BytesIO(body)
+    gate.take_body(body)
 
 
 def open_gate(environ: Environ, sold: Offer) -> Payment:
@@ -242,6 +256,7 @@ class _Curtain:
     def _concluded(self, chunks: Iterable[bytes]) -> Response:
         for chunk in chunks:
             self._take(chunk)
+        self._gate.hurry()
         if self._held.too_large is not None:
             raise self._held.too_large
         answer = self._gate.conclude(self._held.whole())

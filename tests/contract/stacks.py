@@ -79,6 +79,11 @@ class Stack:
         return self.command.startswith(("granian", "hypercorn"))
 
     @property
+    def counts_chunks(self) -> bool:
+        """Whether the server hands a chunked body on as one with a length."""
+        return self.command.startswith("waitress")
+
+    @property
     def closes(self) -> bool:
         """Whether every response is closed, sold or not."""
         return self.colour == "wsgi" or self.shop == "django_shop"

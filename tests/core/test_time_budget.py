@@ -82,6 +82,24 @@ def test_who_wants_more_than_the_server_gives_is_warned(
     assert "this server ends a request after 30 s" in said
 
 
+def test_a_server_that_leaves_no_time_is_refused_by_its_own_setting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    under_gunicorn(monkeypatch, "-t", "5", "app:app")
+    with pytest.raises(Misconfigured, match=r"ends a request after 5 s.*time-out to 18 s or more.*--timeout"):
+        Paywall(environ=EMULATOR)
+    under_gunicorn(monkeypatch, "-t", "18", "app:app")
+    assert Paywall(environ=EMULATOR).settings.max_request_seconds == 15
+    under_gunicorn(monkeypatch, "-t", "5", "-k", "gthread", "app:app")
+    assert Paywall(environ=EMULATOR).settings.max_request_seconds == 55
+
+
+def test_a_setting_that_leaves_no_time_is_named_as_it_was_given() -> None:
+    with pytest.raises(Misconfigured, match=r"^FAREGATE_MAX_REQUEST_SECONDS is 10"):
+        Paywall(environ={**EMULATOR, "FAREGATE_MAX_REQUEST_SECONDS": "10"})
+
+
 def test_there_is_time_to_report_an_outcome() -> None:
     with pytest.raises(Misconfigured, match="make it 15 or more, or timeout smaller"):
         Paywall(environ=EMULATOR, max_request_seconds=10)

@@ -51,6 +51,8 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import Misconfigured  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
+from faregate.inventory.asking import GUESSABLE, UNGUESSABLE  # noqa: E402
+from tests.attacks.chain import Guessable  # noqa: E402
 from tests.doors.conftest import eventually  # noqa: E402
 from tests.servers import serving, serving_wsgi  # noqa: E402
 
@@ -728,7 +730,7 @@ def _fetched(site: Site, place: str, proof: str) -> str:
     found: list[httpx.Response] = []
 
     def there() -> bool:
-        found.append(site.ask(place, proof, "POST"))
+        found.append(site.ask(place, proof, "POST", content=b"body"))
         return found[-1].status_code == 200
 
     assert eventually(there), (place, found[-1].text)
@@ -905,7 +907,8 @@ def test_routes_fails_when_a_prefix_matches_nothing() -> None:
 
 def test_check_and_sweep_speak_in_sentences() -> None:
     with project(path("paid", SOLD(content))):
-        assert said_by("faregate_check") == "All is well: 1 offer at http://service.example\n"
+        well = f"All is well: 1 offer at http://service.example\n{UNGUESSABLE}\n"
+        assert said_by("faregate_check") == well
         assert said_by("faregate_sweep") == "Looked at 0 sales.\n"
     with (
         project(path("x", paid("no_such_thing")(content))),
@@ -914,6 +917,28 @@ def test_check_and_sweep_speak_in_sentences() -> None:
         said_by("faregate_check")
     with project(FAREGATE={"BASE_URL": "nonsense"}), pytest.raises(CommandError):
         said_by("faregate_check")
+
+
+def test_check_says_that_instructions_can_be_guessed() -> None:
+    transport: Any = Guessable(EmbeddedTransport(Emulator()))
+    with project(path("paid", SOLD(content)), FAREGATE={"TRANSPORT": transport}):
+        assert GUESSABLE.format("daily_report") in said_by("faregate_check")
+
+
+def test_the_journal_is_administered(tmp_path: Path) -> None:
+    own = {"JOURNAL": f"sqlite:///{tmp_path}/journal.db"}
+    with served("wsgi", path("paid", SOLD(content)), FAREGATE=own) as site:
+        assert said_by("faregate_journal", "keys") == "The journal has no rows.\n"
+        assert site.buy("/paid").status_code == 200
+        [key] = json.loads(said_by("faregate_journal", "keys", "--json"))["keys"]
+        assert (key["rows"], key["owed"], key["given"]) == (1, 0, True)
+        assert said_by("faregate_journal", "addresses") == "Nothing is owed.\n"
+        moved = said_by("faregate_journal", "move", "http://old.example")
+        assert moved == "Moved 0 rows to test http://service.example.\n"
+        with pytest.raises(CommandError, match="is the address of now"):
+            said_by("faregate_journal", "move", "http://service.example")
+    with project(), pytest.raises(CommandError, match="set FAREGATE_JOURNAL"):
+        said_by("faregate_journal", "keys")
 
 
 def test_paid_on_a_class_says_what_to_do() -> None:

@@ -41,6 +41,25 @@ app = PaywallMiddleware(report, offers={{"/": "daily_report"}}, drain_seconds={D
 """
 
 
+WAITING_SHOP = """
+from pathlib import Path
+
+import anyio
+from faregate.asgi import PaywallMiddleware
+
+async def report(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    Path("begun-report").touch()
+    while not Path("may-end").exists():
+        await anyio.sleep(0.01)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"paid content"})
+
+app = PaywallMiddleware(report, offers={"/": "daily_report"})
+"""
+
+
 @pytest.fixture
 def seller(tmp_path: Path) -> Generator[Seller]:
     with selling(tmp_path) as seller:
@@ -61,17 +80,38 @@ def test_work_that_outlasts_the_drain_is_left_behind(seller: Seller, tmp_path: P
     assert [comes_back(seller, *sale) for sale in proofs.items()] == [(402, b"nothing was charged")] * 2
 
 
-def begun(folder: Path, url: str, path: str) -> str:
-    """The proof of a request whose work runs."""
+def test_work_that_outlasts_the_server_is_paid_and_waits_for_its_payer(
+    seller: Seller, tmp_path: Path
+) -> None:
+    """The server answers by itself: what is owed is not sent to a request that is over."""
+    answers: list[httpx.Response] = []
+    with serving_shop(WAITING_SHOP, seller, tmp_path, grace=1) as (server, url):
+        proof = begun(tmp_path, url, "/report", answers)
+        server.send_signal(signal.SIGTERM)
+        assert eventually(lambda: bool(answers), SOON)
+        (tmp_path / "may-end").touch()
+        assert server.wait(SOON) == -signal.SIGTERM
+        assert server.stderr is not None
+        log = server.stderr.read()
+    assert [answer.status_code for answer in answers] == [500]
+    assert "never retrieved" not in log
+    assert (statuses(seller), states(seller)) == (["succeeded"], [])
+    paywall, plain = seller.paywall(public_url="https://seller.example"), Plain()
+    start, body = ask(PaywallMiddleware(plain, paywall, offers={"/": "daily_report"}), "/report", proof)
+    assert (start["status"], body["body"], plain.runs) == (200, b"paid content", 0)
+
+
+def begun(folder: Path, url: str, path: str, answers: list[httpx.Response] | None = None) -> str:
+    """The proof of a request whose work runs; its answer is added to `answers`."""
     proof = Wallet().pay(httpx.get(f"{url}{path}").headers["payment-required"])
-    threading.Thread(target=pay, args=(url + path, proof)).start()
+    threading.Thread(target=pay, args=(url + path, proof, [] if answers is None else answers)).start()
     assert eventually(lambda: (folder / f"begun-{path[1:]}").exists(), SOON)
     return proof
 
 
-def pay(url: str, proof: str) -> None:
+def pay(url: str, proof: str, answers: list[httpx.Response]) -> None:
     with contextlib.suppress(httpx.TransportError):
-        httpx.get(url, headers={"PAYMENT-SIGNATURE": proof}, timeout=WORK)
+        answers.append(httpx.get(url, headers={"PAYMENT-SIGNATURE": proof}, timeout=WORK))
 
 
 def statuses(seller: Seller) -> list[str]:

@@ -1,5 +1,6 @@
 """What is Flask's own: factories, blueprints, class-based views, error handlers, contexts, test client."""
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -31,8 +32,10 @@ from faregate.errors import Misconfigured
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
 from faregate.flask.door import permission
+from faregate.inventory.asking import GUESSABLE, UNGUESSABLE
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
+from tests.attacks.chain import Guessable
 from tests.doors.conftest import eventually
 from tests.servers import serving_wsgi
 
@@ -50,7 +53,7 @@ paywall = Faregate()
 class Shop:
     """A Flask app behind the paywall, the service it sells through, and a client that can pay."""
 
-    def __init__(self, app: Flask) -> None:
+    def __init__(self, app: Flask, **options: Any) -> None:
         self.app = app
         self.emulator = Emulator()
         transport: Any = EmbeddedTransport(self.emulator)
@@ -59,6 +62,7 @@ class Shop:
         self.runs: list[str] = []
         app.secret_key = "secret"
         app.test_client_class = PayingClient
+        service |= options
         paywall.init_app(app, Paywall(public_url="https://seller.example", environ={}, **service))
 
     def ask(self, path: str, **options: Any) -> TestResponse:
@@ -800,7 +804,8 @@ def test_mistakes_are_listed_as_refused(shop: Shop) -> None:
 
 def test_check_asks_the_service_for_every_key(shop: Shop) -> None:
     shop.sells(content())
-    assert run(shop, "check") == (0, "All is well: 1 offer at http://service.example\n")
+    well = f"All is well: 1 offer at http://service.example\n{UNGUESSABLE}\n"
+    assert run(shop, "check") == (0, well)
     shop.app.add_url_rule("/x", endpoint="x", view_func=paywall.require("no_such_thing")(content()))
     code, said = run(shop, "check")
     assert (code, "Nothing is sold as 'no_such_thing'" in said) == (1, True)
@@ -814,6 +819,34 @@ def test_check_writes_to_the_journal(shop: Shop, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(journal, "claim", full)
     assert run(shop, "check") == (1, "The journal cannot be written: no space left\n")
+
+
+def test_check_says_that_instructions_can_be_guessed() -> None:
+    transport: Any = Guessable(EmbeddedTransport(Emulator()))
+    shop = Shop(Flask("shop"), transport=transport)
+    shop.sells(content())
+    code, said = run(shop, "check")
+    assert (code, GUESSABLE.format("daily_report") in said) == (0, True)
+
+
+def test_the_journal_is_administered(tmp_path: Path) -> None:
+    shop = Shop(Flask("shop"), journal=f"sqlite:///{tmp_path}/journal.db")
+    shop.sells(content())
+    assert run(shop, "journal", "keys") == (0, "The journal has no rows.\n")
+    assert shop.buy("/paid").status_code == 200
+    [key] = json.loads(run(shop, "journal", "keys", "--json")[1])["keys"]
+    assert (key["rows"], key["owed"], key["given"]) == (1, 0, True)
+    assert run(shop, "journal", "addresses") == (0, "Nothing is owed.\n")
+    moved = run(shop, "journal", "move", "http://old.example")
+    assert moved == (0, "Moved 0 rows to test http://service.example.\n")
+    code, said = run(shop, "journal", "move", "http://service.example")
+    assert (code, "is the address of now" in said) == (1, True)
+    assert run(shop, "journal")[0] == 2
+
+
+def test_a_journal_in_memory_cannot_be_administered(shop: Shop) -> None:
+    code, said = run(shop, "journal", "keys")
+    assert (code, "set FAREGATE_JOURNAL" in said) == (1, True)
 
 
 def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

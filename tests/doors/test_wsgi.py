@@ -28,14 +28,18 @@ Start = Callable[..., Callable[[bytes], object]]
 class Shop:
     """A WSGI app behind the paywall, called as a server does; `emulator` is the service."""
 
-    def __init__(self, app: Any, **settings: Any) -> None:
+    def __init__(self, app: Any, times: Any = None, **settings: Any) -> None:
         self.emulator = Emulator()
         transport: Any = EmbeddedTransport(self.emulator)
         service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
         self.service = MerchantClient(**service)
         self.heard: list[Event] = []
         paywall = Paywall(
-            public_url="https://seller.example", environ={}, on_event=self.heard.append, **service
+            public_url="https://seller.example",
+            environ={},
+            on_event=self.heard.append,
+            **service,
+            **(times or {}),
         )
         self.client = Client(PaywallMiddleware(app, paywall, **settings))
 
@@ -309,3 +313,18 @@ def test_a_payment_is_given_to_the_handler_that_opens_the_gate() -> None:
 
     assert Shop(app).buy().data == CONTENT
     assert str(given[0].transaction_id).startswith("txn_")
+
+
+@pytest.mark.parametrize("chunks", [(), (CONTENT,)])
+def test_work_that_leaves_no_time_to_report_it_is_not_charged(chunks: tuple[bytes, ...]) -> None:
+    """It cannot be cut off, but it must not be sold after servers and proxies have given the request up."""
+
+    def slow(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        time.sleep(1.1)
+        start_response("200 OK", PLAIN)
+        return chunks
+
+    shop = Shop(selling(slow), times={"max_request_seconds": 5.1, "timeout": 0.1})
+    response = shop.buy()
+    assert (response.status_code, response.json["code"]) == (500, "work_timed_out")  # type: ignore[index]
+    assert shop.statuses == ["failed"]

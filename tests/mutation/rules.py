@@ -24,6 +24,7 @@ ORDERS = ("tests/attacks/test_orders.py",)
 REFUSED = ("tests/attacks/test_refused.py",)
 ENDED = ("tests/doors/test_rows_ended.py",)
 INVENTORY_TESTS = ("tests/doors/test_routes.py",)
+BODIES = ("tests/doors/test_request_body.py",)
 WSGI_TESTS = ("tests/doors/test_wsgi.py",)
 AUDIT_TESTS = ("tests/audit/test_doors.py",)
 CLIENTS = ("tests/core/test_same_client.py", "tests/journals/test_same_client.py")
@@ -295,8 +296,19 @@ MUTANTS = (
     Mutant("options-runs-the-work", GATE, '        if self._method == "OPTIONS":\n', "        if False:\n", DOORS),
     Mutant("no-size-limit", HELD, "if self._size > self._limit:", "if False:", DOORS),
     Mutant("first-chunk-completes", CURTAIN, 'if message.get("more_body", False):\n            return\n', "pass\n", DOORS),
-    Mutant("disconnect-is-heard", CURTAIN, "elif self.gate.transaction_id is not None and self._body_read and not self._sent and self._closed:",
-           "elif False:", DOORS),
+    Mutant("late-redirect-is-sold", WSGI, "        self._gate.hurry()\n        if self._held", "        if self._held", WSGI_TESTS),
+    Mutant("answer-to-a-request-that-is-over", ASGI, "                curtain.leave()\n", "                pass\n", ("tests/doors/test_drain.py",)),
+    Mutant("disconnect-is-heard", CURTAIN, 'if message["type"] != "http.request" and is_work_running and self._body_read and self._closed:',
+           "if False:", DOORS),
+    # The body of a request
+    Mutant("body-is-read-by-two", CURTAIN, "        return self._receiving\n", "        return anyio.Lock()\n", BODIES),
+    Mutant("half-a-body-runs", GATE, 'self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")', "pass", BODIES),
+    Mutant("wsgi-body-is-not-compared", WSGI, "            if payment_headers(asked):\n", "            if False:\n", BODIES),
+    Mutant("wsgi-body-is-always-read", WSGI, "            if payment_headers(asked):\n", "            if True:\n", BODIES),
+    Mutant("wsgi-body-is-lost", WSGI, 'environ["wsgi.input"] = BytesIO(body)', "pass", BODIES),
+    Mutant("django-body-is-lost", "src/faregate/django/requests.py", "attributes.update(_stream=stream, _read_started=False)", "pass", BODIES),
+    Mutant("django-body-is-always-read", "src/faregate/django/requests.py", "    if payment_headers(asked):\n        _read", "    if True:\n        _read", BODIES),
+    Mutant("http-2-body-is-none", "src/faregate/environs.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
     Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(curtain, scope))",
            "await self._limited(curtain, scope)", DOORS),
     Mutant("no-time-limit", GATE, "self.limit.deadline = anyio.current_time() + self._work_seconds", "pass", DOORS),
@@ -357,7 +369,7 @@ MUTANTS = (
     Mutant("gate-opens-when-all-is-over", GATE, "        self._over = True\n", "", AUDIT_TESTS),
     Mutant("opens-although-refused", GATE, "        if self.verdict is not None:\n            return False\n", "", AUDIT_TESTS),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
-    Mutant("wsgi-stream-without-an-end", WSGI, "        self._gate.hurry()\n", "", AUDIT_TESTS),
+    Mutant("wsgi-stream-without-an-end", WSGI, "        self._gate.hurry()\n        self._held", "        self._held", AUDIT_TESTS),
     Mutant("lock-left-by-a-signal", SQLITE + "group.py", "            if connection.in_transaction:\n", "            if False:\n",
            ("tests/audit/test_stored_journals.py",)),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),

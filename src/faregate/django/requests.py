@@ -1,16 +1,19 @@
 """A Django request at its gate: what it says, and where its gate and payment are kept."""
 
+from io import BytesIO
 from typing import Any
 
 from django.http import HttpRequest
 
 from faregate.django.conf import Shop
 from faregate.django.state import ViewState
-from faregate.environs import Environ, origin_of, path_of, payment_headers, request_of, root_of
+from faregate.environs import Environ, length_of, origin_of, path_of, payment_headers, request_of, root_of
 from faregate.errors import Misconfigured
 from faregate.gate import Gate
 from faregate.model import Offer, Sale
 from faregate.payment import Payment
+from faregate.request_body import comparable_length, read_body
+from faregate.scopes import length_of as length_in_scope
 
 _GATE = "_faregate_gate"
 
@@ -46,7 +49,30 @@ def make_gate(shop: Shop, request: HttpRequest) -> RequestGate:
     place = shop.grounds.place(path_of(asked), root_of(asked))
     gate = RequestGate(shop.paywall, asked["REQUEST_METHOD"], sale_of, place)
     setattr(request, _GATE, gate)
+    if payment_headers(asked):
+        _read_ahead(gate, request)
     return gate
+
+
+def _read_ahead(gate: RequestGate, request: HttpRequest) -> None:
+    """Read a small body before any view does: it is a part of what the payment is for.
+
+    The view finds the stream unread, so that its upload handlers and limits apply as ever. Not compared is a
+    stream that middleware outside has consumed.
+    """
+    scope, attributes = getattr(request, "scope", None), vars(request)
+    length = comparable_length(length_of(request.META) if scope is None else length_in_scope(scope))
+    if length is None or gate.verdict is not None:
+        return
+    if "_body" in attributes:
+        gate.take_body(attributes["_body"])
+    elif not attributes.get("_read_started"):
+        if (body := read_body(request.read, length)) is not None:
+            stream = BytesIO(body)
+            attributes.update(_stream=stream, _read_started=False)
+            if "wsgi.input" in request.META:
+                request.META["wsgi.input"] = stream
+        gate.take_body(body)
 
 
 def _asked(request: HttpRequest) -> Environ:

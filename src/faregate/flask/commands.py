@@ -12,12 +12,13 @@ from flask.cli import AppGroup
 from faregate.errors import FaregateError
 from faregate.flask.routes import door_of, inventory_of
 from faregate.holds import add_holds, hold_as_asked
-from faregate.inventory.asking import check
+from faregate.inventory.asking import check, describe_instructions
 from faregate.inventory.telling import as_json, as_table
+from faregate.journal_admin import add_journal, administer
 from faregate.loading import WrongCall
 from faregate.sweeping import add_sweep, sweep_as_asked
 
-# These two are called as `faregate sweep` and `faregate holds` are, so they are read by the same parsers.
+# These are called as `faregate sweep`, `holds` and `journal` are, so they are read by the same parsers.
 _AS_IT_IS: dict[str, Any] = {
     "context_settings": {"ignore_unknown_options": True},
     "add_help_option": False,
@@ -46,12 +47,14 @@ def check_all() -> None:
     faults = check(door.paywall, inventory)
     for fault in faults:
         click.echo(fault, err=True)
+    if not faults:
+        offers = len(inventory.offers)
+        number = f"{offers} {'offer' if offers == 1 else 'offers'}"
+        click.echo(f"All is well: {number} at {door.paywall.settings.base_url}")
+    for note in describe_instructions(door.paywall, inventory):
+        click.echo(note)
     if faults:
         raise SystemExit(1)
-    offers = len(inventory.offers)
-    click.echo(
-        f"All is well: {offers} {'offer' if offers == 1 else 'offers'} at {door.paywall.settings.base_url}"
-    )
 
 
 @commands.command("sweep", **_AS_IT_IS)
@@ -71,6 +74,15 @@ def holds(words: tuple[str, ...]) -> None:
     with _told():
         code = hold_as_asked(door_of(current_app).paywall, asked, click.echo)
     raise SystemExit(code)
+
+
+@commands.command("journal", **_AS_IT_IS)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def journal(words: tuple[str, ...]) -> None:
+    """The journal's keys, and the addresses it was used with."""
+    asked = _parser("journal", journal.help, add_journal).parse_args(words)
+    with _told():
+        administer(door_of(current_app).paywall, asked, click.echo)
 
 
 def _parser(name: str, description: str | None, add: Callable[[ArgumentParser], None]) -> ArgumentParser:

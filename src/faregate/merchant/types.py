@@ -165,24 +165,26 @@ _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})", re.ASCII)
 
 
 def _resource_url(url: str) -> str:
-    if _URL.fullmatch(url) is None:
-        raise ValueError(_url_fault(url))
+    if (fault := find_url_fault(url)) is not None:
+        raise ValueError(f"a resource url {fault}")
     return url
 
 
-def _url_fault(url: str) -> str:
-    """Say what is wrong with a resource URL."""
+def find_url_fault(url: str) -> str | None:
+    """Say what is wrong with a resource URL, or with the beginning of one; None if it is well-formed."""
+    if _URL.fullmatch(url) is not None:
+        return None
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.lower() not in ("http", "https"):
-        return "a resource url is a full http or https URL"
+        return "is a full http or https URL"
     if "?" in url or "#" in url or "@" in rest.partition("/")[0]:
-        return "a resource url has no username, password, query string or fragment"
+        return "has no username, password, query string or fragment"
     strange = _NO_URL_CHARACTER.search(url)
     if strange is not None:
-        return f"a resource url is a URI (RFC 3986): {strange[0]!a} must be percent-encoded"
+        return f"is a URI (RFC 3986): {strange[0]!a} must be percent-encoded"
     if _NO_ESCAPE.search(url) is not None:
-        return "a resource url is a URI (RFC 3986): % must be followed by two hex digits"
-    return "a resource url is a URI (RFC 3986): its host or port is not valid"
+        return "is a URI (RFC 3986): % must be followed by two hex digits"
+    return "is a URI (RFC 3986): its host or port is not valid"
 
 
 ResourceUrl = Annotated[

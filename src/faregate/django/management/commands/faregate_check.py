@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from faregate.django.conf import shop
 from faregate.django.management.told import as_command_errors
 from faregate.django.routes import inventory_of
-from faregate.inventory.asking import check
+from faregate.inventory.asking import check, describe_instructions
 
 
 class Command(BaseCommand):
@@ -18,8 +18,11 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         inventory = inventory_of()
         faults = check(shop().paywall, inventory)
+        if not faults:
+            number = len(inventory.offers)
+            offers = "1 offer" if number == 1 else f"{number} offers"
+            self.stdout.write(f"All is well: {offers} at {shop().paywall.settings.base_url}")
+        for note in describe_instructions(shop().paywall, inventory):
+            self.stdout.write(note)
         if faults:
             raise CommandError("\n".join(faults))
-        number = len(inventory.offers)
-        offers = "1 offer" if number == 1 else f"{number} offers"
-        self.stdout.write(f"All is well: {offers} at {shop().paywall.settings.base_url}")
