@@ -73,11 +73,14 @@ def _prefix(path: str) -> str:
 
 
 def _readings(path: str, root: str) -> tuple[str, ...]:
-    """The path as routers may read it: whole, without the root path, and with it."""
+    """The path as routers may read it: whole, with the root path, and without it.
+
+    A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
+    """
     if not root:
         return (_canonical(path),)
-    other = path[len(root) :] if path.startswith(root) else root + path
-    return (_canonical(path), _canonical(other))
+    below = (path[len(root) :],) if path.startswith(root) else ()
+    return tuple(map(_canonical, (path, root + path, *below)))
 
 
 def _is_path(path: str, root: str) -> bool:

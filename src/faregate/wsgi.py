@@ -119,7 +119,7 @@ class RequestGate(Gate):
         if not self._is_let_in:
             self._is_let_in = True
             snapshot = Snapshot()
-            snapshot.take(self._environ)
+            snapshot.take(self._environ, is_own=True)
             self.restore_unless_released(snapshot.restore)
         return payment
 
