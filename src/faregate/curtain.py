@@ -142,6 +142,7 @@ class Curtain:
         is_result = 200 <= status < 300 or status == 304
         if not is_result or self._method == "OPTIONS" or self.gate.is_sold_inside:
             return
+        self.gate.check_unopened()
         handler = self._find_handler()
         if handler is not None and handler.mistake:
             self.gate.withhold(Misconfigured(handler.mistake))

@@ -24,6 +24,7 @@ from faregate.model import Offer, Response, Sale, Work
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.steps import Flow, RunWork
+from faregate.unopened import watch_offers
 
 
 class PaymentStop(Exception):
@@ -58,6 +59,7 @@ class Gate:
         self._work_seconds = math.inf
         self._sold_twice: SoldTwice | None = None
         self._restore: list[Callable[[], None]] = []
+        self._made = watch_offers()
         self.place = place
         self.payment: Payment | None = None
         self.verdict: Response | None = None
@@ -119,6 +121,18 @@ class Gate:
         """Let nothing leave, because the seller's mistake would give it away. Raises `mistake`."""
         with self._mistakes():
             raise mistake
+
+    def check_unopened(self) -> None:
+        """Withhold a result of a request that made an offer and opened none. Raises `Misconfigured`."""
+        if self._made and not self.is_sold_inside:
+            sells = self._made[0].sells
+            self.withhold(
+                Misconfigured(
+                    f"The offer {sells!r} was made while a request was served, and sells nothing there. "
+                    "Make it where the handler is defined, as its decorator or as "
+                    f"Depends(paid({sells!r})): not inside the handler or a function that it depends on."
+                )
+            )
 
     def lets_pass(self) -> bool:
         """Whether a response that nobody pays for may leave; on closed ground it may not."""

@@ -25,6 +25,7 @@ from faregate.merchant.types import SettlementAsset
 from faregate.model import Offer, Request, Sale
 from faregate.ports import Journal, World
 from faregate.redeem import sweep
+from faregate.unopened import note_offer
 from faregate.voice import Listener, Voice
 from faregate.world import SellerWorld, access_resource
 
@@ -187,6 +188,7 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
     if made.asset not in (None, "EURC", "USDC"):
         raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     access_resource(made, "https://seller.invalid/")
+    note_offer(made)
     return made
 
 

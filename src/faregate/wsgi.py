@@ -222,12 +222,17 @@ class _Curtain:
             return self._take
         if gate.verdict is None:
             try:
+                self._check_made(int(status[:3]))
                 self._check_unpaid(gate, self._asked, int(status[:3]))
             except Misconfigured as mistake:
                 self._mistake = mistake  # raised when the application has returned what there is to close
         if gate.verdict is not None or not gate.lets_pass():
             return _dropped
         return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
+
+    def _check_made(self, status: int) -> None:
+        if (status < 300 or status == 304) and self._method != "OPTIONS":
+            self._gate.check_unopened()
 
     def _from_the_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """All chunks. An application may begin its response, and open the gate, with the first of them."""

@@ -30,6 +30,9 @@ NO_ARGUMENT = "is given what is sold, and no function. Write"
 NOT_CALLED = "depends on paid itself and sells nothing. Write Depends(paid('text_summary'))"
 ABOVE = "but its route runs it without the price. Put @paid below the decorator of the route"
 ANSWERED = "something in front of it answered without a payment"
+UNOPENED = (
+    "was made while a request was served, and sells nothing there. Make it where the handler is defined"
+)
 NO_PAYWALL = "no PaywallMiddleware is in front of it: app.add_middleware"
 
 
@@ -451,6 +454,52 @@ def paid_itself_later(app: FastAPI, content: Content) -> None: ...
 
 @form(REQUEST, ABOVE, after_start=of_starlette_above_the_route)
 def above_the_route_later(app: FastAPI, content: Content) -> None: ...
+
+
+# Offers that are made with each request
+
+
+@form(REQUEST, UNOPENED)
+def made_by_a_dependency(app: FastAPI, content: Content) -> None:
+    def price() -> Any:
+        return paid("daily_report")
+
+    @app.get("/sold", dependencies=[Depends(price)])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(REQUEST, UNOPENED)
+def made_by_a_dependency_with_depends(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(lambda: Depends(paid("daily_report")))])
+    def sold() -> str:
+        return content.mark("body")
+
+
+@form(REQUEST, UNOPENED)
+def made_in_the_handler(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    def sold() -> str:
+        paid("daily_report")
+        return content.mark("body")
+
+
+@form(REQUEST, UNOPENED)
+def of_starlette_in_the_handler(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold() -> str:
+        starlette_paid("daily_report")(lambda request: None)
+        return content.mark("body")
+
+
+@form(SOLD)
+def made_and_asked_for_by_a_dependency(app: FastAPI, content: Content) -> None:
+    async def price(request: Request, response: Response) -> Any:
+        return await paid("daily_report")(request, response)
+
+    @app.get("/sold", dependencies=[Depends(price)])
+    async def sold() -> str:
+        return content.mark("body")
 
 
 # Route classes that answer in place of the route
