@@ -178,6 +178,13 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
     `sells` is an integration key or an `acr_` revision id.
     """
+    made = make_offer(sells, **limits)
+    note_offer(made)
+    return made
+
+
+def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
+    """`offer` for a path prefix: middleware may be made with the first request. Raises `Misconfigured`."""
     if not sells:
         raise Misconfigured("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **limits)
@@ -188,7 +195,6 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
     if made.asset not in (None, "EURC", "USDC"):
         raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     access_resource(made, "https://seller.invalid/")
-    note_offer(made)
     return made
 
 
