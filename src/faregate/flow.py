@@ -11,6 +11,8 @@ Rules
 6. What is not understood stays closed.
 """
 
+from urllib.parse import unquote, urlsplit
+
 from faregate import relay
 from faregate.answers import Access, AccessPending, Free, Granted, RevisionRejected, Trouble, Unpaid
 from faregate.credentials import find_credentials
@@ -69,6 +71,7 @@ from faregate.steps import (
 from faregate.usage import check
 
 MAX_RESOURCE_URL = 2048
+_REDIRECTS = (301, 302, 303, 307, 308)
 TROUBLE = "payment_service_unavailable"
 REFRESH_PAUSES = (0.1, 0.2, 0.4, 0.8)
 """Seconds between looks at the rules while another request reads them anew."""
@@ -423,10 +426,19 @@ def _start(entry: Entry, sale: Sale) -> Start:
     return Start(entry.ticket, entry.transaction_id, entry.revision_id, sale.work_seconds)
 
 
+def _leads_to_the_slash(response: Response, sale: Sale) -> bool:
+    """A router's redirect to the path with, or without, a slash at its end: what is sold is there."""
+    asked = unquote(urlsplit(sale.request.url).path)
+    told = [unquote(urlsplit(one).path) for one in header_values(response.headers, "location")]
+    return response.status in _REDIRECTS and any(
+        one != asked and one.rstrip("/") == asked.rstrip("/") for one in told
+    )
+
+
 def _judge(work: Work, sale: Sale, rules: Rules) -> Outcome:
     if work.duration_ms > sale.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = work.response.status
-    if status not in sale.offer.billable:
+    if status not in sale.offer.billable or _leads_to_the_slash(work.response, sale):
         return Failed(f"status_{status}")
     return Succeeded(work.response, check(work.values, rules), work.duration_ms)
