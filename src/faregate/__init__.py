@@ -8,8 +8,8 @@ for: pytest imports it at every start, for its plugin.
 A map of the modules; a paid request goes from the doors down to the values.
 
 doors       asgi, wsgi, starlette, fastapi, flask/, django/: convert once in, once out, and decide nothing
-the gate    gate, curtain, held, grounds, scopes, snapshot, environs, detached, openapi, request_body, unopened
-the shop    paywall, settings, server_timeouts, catalog, loading, payment
+the gate    gate, curtain, held, grounds, scopes, snapshot, environs, detached, openapi, request_body
+the shop    paywall, unopened, settings, server_timeouts, catalog, loading, payment
 the story   flow, settle, redeem, steps, drive: told once, touching nothing
 judgement   relay, usage, proof, credentials, instructions
 the world   world, ports, voice, merchant/, journals/
