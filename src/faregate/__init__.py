@@ -9,7 +9,7 @@ A map of the modules; a paid request goes from the doors down to the values.
 
 doors       asgi, wsgi, starlette, fastapi, flask/, django/: convert once in, once out, and decide nothing
 the gate    gate, curtain, held, grounds, scopes, snapshot, environs, detached, openapi, request_body
-the shop    paywall, settings, server_timeouts, catalog, loading, payment
+the shop    paywall, unopened, settings, server_timeouts, catalog, loading, payment
 the story   flow, settle, redeem, steps, drive: told once, touching nothing
 judgement   relay, usage, proof, credentials, instructions
 the world   world, ports, voice, merchant/, journals/

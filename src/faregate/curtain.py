@@ -18,6 +18,7 @@ from faregate.scopes import (
     Receive,
     Scope,
     Send,
+    content_type_of,
     has_body,
     length_of,
     messages_of,
@@ -128,7 +129,8 @@ class Curtain:
             async with self._lock():
                 if not (self._body_read or self._payer_left):
                     self._read_before.append(await self._next_message())
-        self.gate.take_body(b"".join(self._body) if self._body_read else None)
+        body = b"".join(self._body) if self._body_read else None
+        self.gate.take_body(body, content_type_of(self._scope))
         self._body.clear()
 
     async def send(self, message: Message) -> None:
@@ -157,6 +159,7 @@ class Curtain:
         is_result = 200 <= status < 300 or status == 304
         if not is_result or self._method == "OPTIONS" or self.gate.is_sold_inside:
             return
+        self.gate.check_unopened()
         handler = self._find_handler()
         if handler is not None and handler.mistake:
             self.gate.withhold(Misconfigured(handler.mistake))

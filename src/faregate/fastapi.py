@@ -7,7 +7,8 @@ app.add_middleware(PaywallMiddleware)
 async def summary(payment: Annotated[Payment, Depends(paid("text_summary"))]): ...
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Unpack
 
@@ -23,12 +24,13 @@ except ModuleNotFoundError as error:
         "faregate.fastapi needs FastAPI: pip install 'faregate[fastapi]'", name=error.name
     ) from error
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from faregate import relay, starlette, stock
 from faregate.errors import Misconfigured
+from faregate.fronts import layers
 from faregate.gate import PaymentStop
-from faregate.handlers import mark_maker
+from faregate.handlers import inspect_handler, mark_maker
 from faregate.inventory import Inventory
 from faregate.model import Offer
 from faregate.openapi import INFO, MARK, payment_info
@@ -117,7 +119,54 @@ mark_maker(paid)
 
 def inventory_of(app: Any) -> Inventory:
     """What a FastAPI application or router sells. Raises `Misconfigured`."""
-    return stock.inventory_of(app, _expanded)
+    inventory = stock.inventory_of(app, _expanded)
+    missed = dict.fromkeys(_find_missed(layers(app)[-1], inventory))
+    return replace(inventory, mistakes=(*inventory.mistakes, *missed)) if missed else inventory
+
+
+def _find_missed(app: Any, inventory: Inventory) -> Iterator[str]:
+    """What is free although its router or application is sold: sentences."""
+    for path, sold in _find_unreached(getattr(app, "router", app)):
+        for row in inventory.routes:
+            is_below = row.path == path or row.path.startswith(f"{path.rstrip('/')}/")
+            if is_below and row.standing == "free" and not row.handler.startswith(_DOCUMENTATION):
+                yield (
+                    f"{row.verbs} {row.place} is free, and its router or application is sold as "
+                    f"{sold.sells!r}. FastAPI's dependencies do not reach mounts, routes of Starlette and "
+                    "routes that were added before them. Sell it itself, or by a prefix: offers={...}. If it "
+                    "is to be free, put it into an application without a price."
+                )
+
+
+_DOCUMENTATION = "fastapi.applications."
+"""Where FastAPI's own routes are made."""
+
+
+def _find_unreached(
+    router: Any, root: str = "", above: tuple[Offer, ...] = ()
+) -> Iterator[tuple[str, Offer]]:
+    """Paths that the offers of a router, and of those it is included in (`above`), do not reach."""
+    own = _offers_of(getattr(router, "dependencies", ()))
+    for route in getattr(router, "routes", ()):
+        included = getattr(route, "include_context", None)
+        if included is not None:
+            offers = (*above, *_offers_of(included.dependencies))
+            yield from _find_unreached(route.original_router, root + included.prefix, offers)
+            continue
+        path = root + getattr(route, "path", "")
+        dependant = getattr(route, "dependant", None)
+        if dependant is not None:
+            reached = inspect_handler(route.endpoint, dependant).offers
+            yield from ((path, sold) for sold in own if sold not in reached)
+        elif isinstance(route, Route | Mount):
+            yield from ((path, sold) for sold in (*above, *own))
+        if isinstance(route, Mount):
+            inner = layers(route.app)[-1]
+            yield from _find_unreached(getattr(inner, "router", inner), path)
+
+
+def _offers_of(dependencies: Iterable[Any]) -> tuple[Offer, ...]:
+    return tuple(sold for one in dependencies for sold in inspect_handler(one.dependency).offers)
 
 
 def _expanded(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:

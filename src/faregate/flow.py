@@ -11,6 +11,8 @@ Rules
 6. What is not understood stays closed.
 """
 
+from urllib.parse import unquote, urlsplit
+
 from faregate import relay
 from faregate.answers import (
     Access,
@@ -78,6 +80,7 @@ from faregate.steps import (
 from faregate.usage import check
 
 MAX_RESOURCE_URL = 2048
+_REDIRECTS = (301, 302, 303, 307, 308)
 TROUBLE = "payment_service_unavailable"
 CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
 """Seconds between looks at what another request is asking the service."""
@@ -445,10 +448,26 @@ def _start(entry: Entry, sale: Sale) -> Start:
     return Start(entry.ticket, entry.transaction_id, entry.revision_id, sale.work_seconds)
 
 
+def _leads_to_the_slash(response: Response, sale: Sale) -> bool:
+    """A router's redirect to the path with, or without, a slash at its end: what is sold is there."""
+    if response.status not in _REDIRECTS:
+        return False
+    here = _read_path(sale.request.url)
+    targets = (_read_path(location) for location in header_values(response.headers, "location"))
+    return any(target != here and target.rstrip("/") == here.rstrip("/") for target in targets)
+
+
+def _read_path(url: str) -> str:
+    try:
+        return unquote(urlsplit(url).path)
+    except ValueError:
+        return url
+
+
 def _judge(work: Work, sale: Sale, rules: Rules) -> Outcome:
     if work.duration_ms > sale.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = work.response.status
-    if status not in sale.offer.billable:
+    if status not in sale.offer.billable or _leads_to_the_slash(work.response, sale):
         return Failed(f"status_{status}")
     return Succeeded(work.response, check(work.values, rules), work.duration_ms)

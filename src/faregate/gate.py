@@ -25,6 +25,7 @@ from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.request_body import digest_body
 from faregate.steps import Flow, RunWork
+from faregate.unopened import watch_offers
 
 
 class PaymentStop(Exception):
@@ -59,6 +60,7 @@ class Gate:
         self._work_seconds = math.inf
         self._sold_twice: SoldTwice | None = None
         self._restore: list[Callable[[], None]] = []
+        self._made = watch_offers()
         self.place = place
         self.payment: Payment | None = None
         self.verdict: Response | None = None
@@ -93,12 +95,12 @@ class Gate:
         """Whether `take_body` was called."""
         return self._body_digest is not None
 
-    def take_body(self, body: bytes | None) -> None:
+    def take_body(self, body: bytes | None, content_type: str) -> None:
         """Bind the payment to this body, before `open`. None is a body that ended early: nothing runs."""
         if body is None:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
-            self._body_digest = digest_body(body)
+            self._body_digest = digest_body(body, content_type)
 
     def open(self, sold: Offer) -> Payment:
         """Ask whether this request may be served. Raises `PaymentStop` when it may not."""
@@ -132,6 +134,18 @@ class Gate:
         """Let nothing leave, because the seller's mistake would give it away. Raises `mistake`."""
         with self._mistakes():
             raise mistake
+
+    def check_unopened(self) -> None:
+        """Withhold a result of a request that made an offer and opened none. Raises `Misconfigured`."""
+        if self._made and not self.is_sold_inside:
+            sells = self._made[0].sells
+            self.withhold(
+                Misconfigured(
+                    f"The offer {sells!r} was made while a request was served, and sells nothing there. "
+                    "Make it where the handler is defined, as its decorator or as "
+                    f"Depends(paid({sells!r})): not inside the handler or a function that it depends on."
+                )
+            )
 
     def lets_pass(self) -> bool:
         """Whether a response that nobody pays for may leave; on closed ground it may not."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from faregate.errors import Misconfigured
 from faregate.model import Offer
-from faregate.paywall import offer
+from faregate.paywall import make_offer
 
 # What decoders leave of bytes that are not UTF-8. Bottle leaves nothing: to it `/%FFreports` is `/reports`.
 _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
@@ -43,7 +43,8 @@ class Grounds:
     def __init__(self, offers: Mapping[str, str | Offer] | None = None, refuse: Sequence[str] = ()) -> None:
         declared = dict(offers or {})
         self.offers = {
-            _prefix(path): sold if isinstance(sold, Offer) else offer(sold) for path, sold in declared.items()
+            _prefix(path): sold if isinstance(sold, Offer) else make_offer(sold)
+            for path, sold in declared.items()
         }
         if len(self.offers) < len(declared):
             raise Misconfigured("Two paid prefixes are the same path, spelt differently. Keep one of them.")
@@ -73,11 +74,14 @@ def _prefix(path: str) -> str:
 
 
 def _readings(path: str, root: str) -> tuple[str, ...]:
-    """The path as routers may read it: whole, without the root path, and with it."""
+    """The path as routers may read it: whole, with the root path, and without it.
+
+    A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
+    """
     if not root:
         return (_canonical(path),)
-    other = path[len(root) :] if path.startswith(root) else root + path
-    return (_canonical(path), _canonical(other))
+    below = (path[len(root) :],) if path.startswith(root) else ()
+    return tuple(map(_canonical, (path, root + path, *below)))
 
 
 def _is_path(path: str, root: str) -> bool:

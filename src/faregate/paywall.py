@@ -25,6 +25,7 @@ from faregate.merchant.types import SettlementAsset
 from faregate.model import Offer, Request, Sale
 from faregate.ports import Journal, World
 from faregate.redeem import sweep
+from faregate.unopened import note_offer
 from faregate.voice import Listener, Voice
 from faregate.world import SellerWorld, access_resource
 
@@ -177,6 +178,13 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
     `sells` is an integration key or an `acr_` revision id.
     """
+    made = make_offer(sells, **limits)
+    note_offer(made)
+    return made
+
+
+def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
+    """`offer` for a path prefix: middleware may be made with the first request. Raises `Misconfigured`."""
     if not sells:
         raise Misconfigured("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **limits)

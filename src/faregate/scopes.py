@@ -92,10 +92,11 @@ def origin_of(scope: Scope) -> str | None:
 
 
 def has_body(scope: Scope) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in scope["headers"]
-    )
+    """Whether a body may follow. From HTTP/2 on, one may come that no header announces."""
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
+        return True
+    return lengths != [b"0"] if lengths else not str(scope.get("http_version", "1.1")).startswith("1")
 
 
 def length_of(scope: Scope) -> str | None:
@@ -106,6 +107,10 @@ def length_of(scope: Scope) -> str | None:
     if not lengths and str(scope.get("http_version", "1.1")).startswith(("0", "1")):
         return "0"  # from HTTP/2 on, a body needs no header
     return lengths[0] if len(lengths) == 1 else None
+
+
+def content_type_of(scope: Scope) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"content-type"), "")
 
 
 def text_of(headers: Any) -> Headers:

@@ -9,7 +9,7 @@ Rules
 2. Other objects are left alone: a database session or a client cannot be changed back from outside. What
    a `deep` value holds is taken also in records: dataclasses, namespaces, models.
 3. What is `shared` between requests is left alone, and so is a container so large that no request makes
-   it for itself; unless it is part of a `deep` value.
+   it for itself; unless it is part of a `deep` value, or said to be the request's own.
 """
 
 from collections import OrderedDict, deque
@@ -38,14 +38,18 @@ class Snapshot:
         self._restorers: list[Callable[[], object]] = []
         self._seen: dict[int, object] = {id(one): one for one in shared}  # kept: an id is never another's
 
-    def take(self, value: Any, *, deep: bool = False) -> None:
-        """Remember what `value` holds, at any depth; see the rules of this module."""
+    def take(self, value: Any, *, deep: bool = False, is_own: bool = False) -> None:
+        """Remember what `value` holds, at any depth; see the rules of this module.
+
+        `is_own` says that `value` is made for this request, so it may be of any size: whoever sends a
+        thousand headers makes it large.
+        """
         kind = _get_kind(value)
         if kind in _ATOMS or id(value) in self._seen or callable(value):
             return  # what can be called is an application or a class, whatever else it is
         self._seen[id(value)] = value
         if issubclass(kind, _CONTAINERS):
-            if deep or len(value) <= LARGE:
+            if deep or is_own or len(value) <= LARGE:
                 self._take_contents(value, deep)
                 if kind not in _CONTAINERS:
                     self._take_attributes(value, deep)

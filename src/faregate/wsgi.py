@@ -123,7 +123,7 @@ class RequestGate(Gate):
         if not self._is_let_in:
             self._is_let_in = True
             snapshot = Snapshot()
-            snapshot.take(self._environ)
+            snapshot.take(self._environ, is_own=True)
             self.restore_unless_released(snapshot.restore)
         return payment
 
@@ -135,7 +135,7 @@ def _read_ahead(gate: RequestGate, environ: Environ) -> None:
         return
     if (body := read_body(environ["wsgi.input"].read, length)) is not None:
         environ["wsgi.input"] = BytesIO(body)
-    gate.take_body(body)
+    gate.take_body(body, environ.get("CONTENT_TYPE", ""))
 
 
 def open_gate(environ: Environ, sold: Offer) -> Payment:
@@ -236,12 +236,17 @@ class _Curtain:
             return self._take
         if gate.verdict is None:
             try:
+                self._check_made(int(status[:3]))
                 self._check_unpaid(gate, self._asked, int(status[:3]))
             except Misconfigured as mistake:
                 self._mistake = mistake  # raised when the application has returned what there is to close
         if gate.verdict is not None or not gate.lets_pass():
             return _dropped
         return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
+
+    def _check_made(self, status: int) -> None:
+        if (status < 300 or status == 304) and self._method != "OPTIONS":
+            self._gate.check_unopened()
 
     def _from_the_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """All chunks. An application may begin its response, and open the gate, with the first of them."""

@@ -30,6 +30,9 @@ NO_ARGUMENT = "is given what is sold, and no function. Write"
 NOT_CALLED = "depends on paid itself and sells nothing. Write Depends(paid('text_summary'))"
 ABOVE = "but its route runs it without the price. Put @paid below the decorator of the route"
 ANSWERED = "something in front of it answered without a payment"
+UNOPENED = (
+    "was made while a request was served, and sells nothing there. Make it where the handler is defined"
+)
 NO_PAYWALL = "no PaywallMiddleware is in front of it: app.add_middleware"
 
 
@@ -451,6 +454,143 @@ def paid_itself_later(app: FastAPI, content: Content) -> None: ...
 
 @form(REQUEST, ABOVE, after_start=of_starlette_above_the_route)
 def above_the_route_later(app: FastAPI, content: Content) -> None: ...
+
+
+# What the price of a router or an application does not reach
+
+
+MISSED = "is free, and its router or application is sold as 'daily_report'"
+
+
+def answering(content: Content) -> Any:
+    async def sold(request: Request) -> Response:
+        return PlainTextResponse(content.mark("body"))
+
+    return sold
+
+
+def sub_application(content: Content) -> FastAPI:
+    sub = FastAPI()
+    sub.get("/")(lambda: content.mark("body"))
+    return sub
+
+
+@form(START, MISSED)
+def a_mount_in_an_application_that_is_sold(app: FastAPI, content: Content) -> None:
+    app.router.dependencies.append(Depends(paid("daily_report")))
+    app.mount("/sold", sub_application(content))
+
+
+@form(START, MISSED)
+def a_route_of_starlette_in_an_application_that_is_sold(app: FastAPI, content: Content) -> None:
+    app.router.dependencies.append(Depends(paid("daily_report")))
+    app.add_route("/sold", answering(content))
+
+
+@form(START, MISSED)
+def a_mount_in_a_router_that_is_sold(app: FastAPI, content: Content) -> None:
+    router = APIRouter(dependencies=[Depends(paid("daily_report"))])
+    router.mount("/sold", sub_application(content))
+    app.include_router(router)
+
+
+@form(START, MISSED)
+def a_mount_in_a_router_that_is_sold_where_it_is_included(app: FastAPI, content: Content) -> None:
+    inner, outer = APIRouter(), APIRouter()
+    inner.mount("/sold", sub_application(content))
+    outer.include_router(inner)
+    app.include_router(outer, dependencies=[Depends(paid("daily_report"))])
+
+
+@form(START, MISSED)
+def a_route_of_starlette_in_a_mount_that_is_sold(app: FastAPI, content: Content) -> None:
+    sub = FastAPI(dependencies=[Depends(paid("daily_report"))])
+    sub.add_route("/", answering(content))
+    app.mount("/sold", sub)
+
+
+@form(START, MISSED)
+def a_route_that_was_there_before_the_price(app: FastAPI, content: Content) -> None:
+    app.get("/sold")(lambda: content.mark("body"))
+    app.router.dependencies.append(Depends(paid("daily_report")))
+
+
+@form(START, MISSED)
+def a_route_of_a_router_that_was_there_before_the_price(app: FastAPI, content: Content) -> None:
+    router = APIRouter()
+    router.get("/sold")(lambda: content.mark("body"))
+    router.dependencies.append(Depends(paid("daily_report")))
+    app.include_router(router)
+
+
+@form(SOLD)
+def a_mount_that_is_sold_by_its_prefix(app: FastAPI, content: Content) -> None:
+    app.router.dependencies.append(Depends(paid("daily_report")))
+    app.user_middleware[0].kwargs["offers"] = {"/sold": "daily_report"}
+    app.mount("/", Starlette(routes=[Route("/sold", answering(content))]))
+
+
+@form(SOLD)
+def a_router_that_is_sold_beside_a_free_mount(app: FastAPI, content: Content) -> None:
+    router = APIRouter(dependencies=[Depends(paid("daily_report"))])
+    router.get("/sold")(lambda: content.mark("body"))
+    app.include_router(router)
+    app.mount("/free", FastAPI())
+    app.add_route("/health", answering(content))
+
+
+@form(SOLD)
+def an_application_that_is_sold_with_its_documentation(app: FastAPI, content: Content) -> None:
+    app.router.dependencies.append(Depends(paid("daily_report")))
+    app.openapi_url = "/openapi.json"
+    app.setup()
+    app.get("/sold")(lambda: content.mark("body"))
+
+
+# Offers that are made with each request
+
+
+@form(REQUEST, UNOPENED)
+def made_by_a_dependency(app: FastAPI, content: Content) -> None:
+    def price() -> Any:
+        return paid("daily_report")
+
+    @app.get("/sold", dependencies=[Depends(price)])
+    async def sold() -> str:
+        return content.mark("body")
+
+
+@form(REQUEST, UNOPENED)
+def made_by_a_dependency_with_depends(app: FastAPI, content: Content) -> None:
+    @app.get("/sold", dependencies=[Depends(lambda: Depends(paid("daily_report")))])
+    def sold() -> str:
+        return content.mark("body")
+
+
+@form(REQUEST, UNOPENED)
+def made_in_the_handler(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    def sold() -> str:
+        paid("daily_report")
+        return content.mark("body")
+
+
+@form(REQUEST, UNOPENED)
+def of_starlette_in_the_handler(app: FastAPI, content: Content) -> None:
+    @app.get("/sold")
+    async def sold() -> str:
+        starlette_paid("daily_report")(lambda request: None)
+        return content.mark("body")
+
+
+@form(SOLD)
+def made_and_asked_for_by_a_dependency(app: FastAPI, content: Content) -> None:
+    async def price(request: Request, response: Response) -> Any:
+        return await paid("daily_report")(request, response)
+
+    @app.get("/sold", dependencies=[Depends(price)])
+    async def sold() -> str:
+        return content.mark("body")
 
 
 # Route classes that answer in place of the route

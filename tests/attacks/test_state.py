@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+import werkzeug.test
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -13,10 +14,12 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from faregate.emulator import Wallet
+from faregate.snapshot import LARGE
 from faregate.starlette import PaywallMiddleware, paid
-from tests.attacks.content import BESIDE, RESPONSE
+from tests.attacks.content import BESIDE, RESPONSE, Content
 from tests.attacks.figures import figures
 from tests.attacks.site import Target, make_paywall
+from tests.attacks.sites.wsgi_sites import plain_site
 from tests.doors.conftest import eventually
 
 UNPAID = {"rejected": 402, "slow": 202, "expires": 202}
@@ -118,3 +121,18 @@ def test_what_was_in_the_session_before_is_there_after_a_payment_that_failed(tar
         assert attacker.pay("/sold", Wallet.test("rejected")).status_code == 402
         assert attacker.get("/me").text == before
     assert "before" in before
+
+
+def test_a_request_with_very_many_headers_leaves_nothing_either() -> None:
+    """A payer makes the environ of a request as large as the server lets it be."""
+    content = Content()
+    client = werkzeug.test.Client(plain_site(make_paywall(), content))
+    unpaid = client.get("/sold")
+    proof = Wallet.test("rejected").pay(unpaid.headers["payment-required"])
+    headers = {f"X-Header-{number}": "x" for number in range(LARGE + 1)}
+    answer = client.get("/sold", headers={**headers, "PAYMENT-SIGNATURE": proof})
+    assert (answer.status_code, content.runs) == (402, 1)
+    told = [answer.data, str(answer.headers).encode(), client.get("/me").data]
+    leaks = content.found_in(told)
+    figures.count("state with very many headers", leaks)
+    assert leaks == frozenset()

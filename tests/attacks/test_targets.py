@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Wallet
@@ -83,3 +84,22 @@ def test_ordinary_requests_are_answered(stack: tuple[str, Content]) -> None:
             paid = http.get(path, headers={"PAYMENT-SIGNATURE": proof})
             assert (paid.status_code, content.mark("body") in paid.text) == (200, True)
         assert http.get("/closed/today").status_code == 403
+
+
+@pytest.mark.parametrize("root", ["/shop", "/shop/", "/so", "/", "/clos"])
+def test_a_prefix_is_read_with_and_without_any_root_path(root: str) -> None:
+    """Also with one that a path only begins with: `/so` is not where `/sold` is mounted."""
+    content = Content()
+    whole = [root.rstrip("/") + path for path in ("/sold", "/closed")]
+    for sold, closed in (("/sold", "/closed"), whole):
+        app = PaywallMiddleware(
+            SHELVES["starlette"](content), make_paywall(), offers={sold: "daily_report"}, refuse=[closed]
+        )
+        client = TestClient(app, base_url="http://seller.example", root_path=root)
+        paths = ["/sold/today", "/closed/today"]
+        answers = [client.get(path) for path in paths]
+        leaks = [path for path, got in zip(paths, answers, strict=True) if content.found_in([got.content])]
+        figures.count("prefixes behind a root path", leaks, len(paths))
+        assert [answer.status_code for answer in answers] == [402, 403]
+        assert leaks == []
+    assert content.runs == 0

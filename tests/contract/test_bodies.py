@@ -56,6 +56,9 @@ def test_a_form_with_a_file_is_compared_and_read(shop: Shop) -> None:
     proof = shop.proof_for(ECHO, "POST")
     assert_echoed(post(shop, proof, one, **boundary), one)
     assert_withheld(post(shop, proof, other, **boundary), 409, "proof_already_used")
+    again = one.replace(b"--b", b"--another")
+    boundary["headers"]["Content-Type"] = 'multipart/form-data; charset=utf-8; boundary="another"'
+    assert_echoed(post(shop, proof, again, **boundary), one)
     assert len(shop.runs()) == 1
 
 

@@ -155,11 +155,12 @@ def _is_refused(request: HttpRequest, view: Any) -> bool:
     return True
 
 
-def _check_answer(request: HttpRequest, response: HttpResponseBase) -> None:
+def _check_answer(gate: RequestGate, request: HttpRequest, response: HttpResponseBase) -> None:
     """Nobody paid: withhold what came in a paid view's place. Raises `Misconfigured`."""
     is_given = response.status_code < 300 or response.status_code in (304, 402)
     if not is_given or request.method == "OPTIONS":
         return  # a redirect or a refusal, as by a login above the price
+    _check_unopened(gate, response)
     view = _find_view(request)
     if view is not None and inspect_view(view, str(request.method)).offers:
         let_go(response)
@@ -167,6 +168,14 @@ def _check_answer(request: HttpRequest, response: HttpResponseBase) -> None:
             f"{name_of(view)} was answered by something above its price, such as a cache: nobody has paid. "
             "What answers in place of a view belongs below @paid, or must redirect or refuse."
         )
+
+
+def _check_unopened(gate: RequestGate, response: HttpResponseBase) -> None:
+    try:
+        gate.check_unopened()
+    except Misconfigured:
+        let_go(response)
+        raise
 
 
 def _find_view(request: HttpRequest) -> Any:
@@ -183,7 +192,7 @@ def _find_view(request: HttpRequest) -> Any:
 def _unsold(gate: RequestGate, request: HttpRequest, response: HttpResponseBase | None) -> HttpResponseBase:
     """Nobody paid: the verdict, or else the view's own answer, untouched."""
     if gate.verdict is None and response is not None:
-        _check_answer(request, response)
+        _check_answer(gate, request, response)
     if gate.verdict is None and response is not None and gate.lets_pass():
         return response
     return Answer(gate.verdict or Response(500), request, response, gate.is_withheld())

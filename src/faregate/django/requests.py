@@ -64,15 +64,16 @@ def _read_ahead(gate: RequestGate, request: HttpRequest) -> None:
     length = comparable_length(length_of(request.META) if scope is None else length_in_scope(scope))
     if length is None or gate.verdict is not None:
         return
+    content_type = request.META.get("CONTENT_TYPE", "")
     if "_body" in attributes:
-        gate.take_body(attributes["_body"])
+        gate.take_body(attributes["_body"], content_type)
     elif not attributes.get("_read_started"):
         if (body := read_body(request.read, length)) is not None:
             stream = BytesIO(body)
             attributes.update(_stream=stream, _read_started=False)
             if "wsgi.input" in request.META:
                 request.META["wsgi.input"] = stream
-        gate.take_body(body)
+        gate.take_body(body, content_type)
 
 
 def _asked(request: HttpRequest) -> Environ:

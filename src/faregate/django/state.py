@@ -38,6 +38,7 @@ class ViewState:
         self._snapshot.take(session, deep=True)
         for storage in _find_storages(getattr(request, "_messages", None)):
             self._snapshot.take(vars(storage), deep=True)
+        self._snapshot.take(request.META, is_own=True)
         self._snapshot.take(self._attributes)
         # What signed cookies save is in the session itself, which is restored.
         is_stored = session is not None and not isinstance(session, SignedCookies)

@@ -1,0 +1,124 @@
+"""A price that is said while a request is served asks nobody for a payment: the answer is withheld."""
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import flask
+import pytest
+import werkzeug.test
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+
+from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.errors import Misconfigured
+from faregate.flask import Faregate
+from faregate.paywall import offer
+from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
+from tests import django_site
+from tests.attacks.content import Content
+from tests.attacks.figures import figures
+from tests.attacks.site import make_paywall
+from tests.doors.test_django import project
+
+django_site.ready()
+
+from django.http import HttpRequest, HttpResponse  # noqa: E402
+from django.test import AsyncClient, Client  # noqa: E402
+from django.urls import path  # noqa: E402
+
+from faregate.django import paid  # noqa: E402
+
+SENTENCE = "was made while a request was served"
+Make = Callable[[], object]
+"""Called by the handler before it answers."""
+
+
+def ask_flask(content: Content, make: Make) -> Iterator[bytes]:
+    app = flask.Flask(__name__)
+    Faregate().init_app(app, make_paywall())
+    app.testing = True
+
+    @app.get("/sold")
+    def sold() -> str:
+        make()
+        return content.mark("body")
+
+    while True:
+        yield app.test_client().get("/sold").data
+
+
+def ask_wsgi(content: Content, make: Make) -> Iterator[bytes]:
+    def app(_environ: Any, start_response: Any) -> list[bytes]:
+        make()
+        start_response("200 OK", [])
+        return [content.mark("body").encode()]
+
+    while True:
+        yield werkzeug.test.Client(WSGIMiddleware(app, make_paywall())).get("/sold").data
+
+
+def ask_asgi(content: Content, make: Make) -> Iterator[bytes]:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        make()
+        await PlainTextResponse(content.mark("body"))(Request(scope).scope, receive, send)
+
+    while True:
+        yield TestClient(ASGIMiddleware(app, make_paywall())).get("/sold").content
+
+
+def ask_django(content: Content, make: Make) -> Iterator[bytes]:
+    def sold(_request: HttpRequest) -> HttpResponse:
+        make()
+        return HttpResponse(content.mark("body"))
+
+    while True:
+        with project(path("sold", sold)):
+            yield Client().get("/sold").content
+
+
+APPS = {"flask": ask_flask, "wsgi": ask_wsgi, "asgi": ask_asgi, "django": ask_django}
+WAYS: dict[str, Make] = {
+    "offer": lambda: offer("daily_report"),
+    "Faregate.require": lambda: Faregate().require("daily_report")(lambda: None),
+    "paid of Django": lambda: paid("daily_report")(lambda request: None),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("app", APPS)
+def test_an_offer_that_is_made_with_each_request_gives_nothing_away(app: str, way: str) -> None:
+    content = Content()
+    asked = APPS[app](content, WAYS[way])
+    with pytest.raises(Misconfigured, match=SENTENCE):
+        figures.count("offers made with a request", content.found_in([next(asked)]))
+
+
+def test_nor_with_an_async_view_of_django() -> None:
+    content = Content()
+
+    async def sold(_request: HttpRequest) -> HttpResponse:
+        paid("daily_report")
+        return HttpResponse(content.mark("body"))
+
+    with project(path("sold", sold)), pytest.raises(Misconfigured, match=SENTENCE):
+        asyncio.run(AsyncClient().get("/sold"))
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_a_module_with_prices_may_be_imported_with_a_request(
+    app: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Django imports the routes of a project with the first one."""
+    (tmp_path / "priced_later.py").write_text("from faregate.paywall import offer\n\noffer('daily_report')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = Content()
+    try:
+        answer = next(APPS[app](content, lambda: importlib.import_module("priced_later")))
+    finally:
+        sys.modules.pop("priced_later", None)
+    assert answer == content.mark("body").encode()
