@@ -44,8 +44,14 @@ def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Tell = lambd
                 crowd = Payers(url, payers, seed, began + seconds, began + seconds + AFTERWARDS)
                 killer = Killer(pid, seed, began + seconds)
                 asyncio.run(_play(crowd, killer, tell))
-            evidence = Evidence(crowd.purchases, _charges(service), _executions(folder))
-        said = {"store": kind, "seconds": seconds, "seed": seed, "kills": killer.kills, "stops": killer.stops}
+            evidence = Evidence(crowd.purchases, _charges(service), _executions(folder), killer.deaths)
+        said = {
+            "store": kind,
+            "seconds": seconds,
+            "seed": seed,
+            "kills": len(killer.deaths),
+            "stops": killer.stops,
+        }
         log = (folder / "log").read_text(errors="replace")
         return {
             **said,
@@ -63,7 +69,7 @@ async def _play(crowd: Payers, killer: Killer, tell: Tell) -> None:
             await asyncio.sleep(1.0)
             delivered = sum(payment.ended == "delivered" for payment in crowd.payments)
             told = f"{len(crowd.payments)} payments, {delivered} delivered"
-            tell(f"{told}, {killer.kills} kills, {killer.stops} stops")
+            tell(f"{told}, {len(killer.deaths)} kills, {killer.stops} stops")
 
     showing = asyncio.create_task(show())
     try:

@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.kills.payers import Payment, Purchase
 
-SLOWEST_RETURN = 15.0
+LIMIT = 15.0
+"""Seconds after which the payer of a killed worker must be served."""
 
 
 @dataclass(frozen=True)
@@ -30,28 +31,44 @@ class Evidence:
     purchases: Sequence[Purchase]
     charges: Sequence[Charge]
     executions: Sequence[Execution]
+    deaths: Sequence[float] = ()
 
 
-WRONGS = ("second executions", "double charges", "lost results", "unpaid releases", "unserved", "refused")
+WRONGS = (
+    "second executions",
+    "double charges",
+    "lost results",
+    "unpaid releases",
+    "left open",
+    "unserved",
+    "refused",
+)
+FINAL = ("succeeded", "failed")
 
 
 def judge(evidence: Evidence, *, forgets: bool = False) -> dict[str, Any]:
     """Figures, and what is wrong among them. A journal that `forgets` may do so with the process that died:
-    then what happened to payments that were interrupted is counted as forgotten.
+    what happened to payments that were open then is counted as forgotten.
     """
     payments = [payment for purchase in evidence.purchases for payment in purchase.payments]
-    excused = {payment.address for payment in payments if payment.interrupted} if forgets else set[str]()
+    open_at_death = {one.address for one in payments if _is_open_at(one, evidence.deaths)}
+    excused = open_at_death if forgets else set[str]()
     found = _wrongs(evidence, set())
     wrongs = _wrongs(evidence, excused) if forgets else found
     times = sorted(payment.seconds for payment in payments if payment.ended == "delivered")
-    returned = sorted((one for one in payments if one.interrupted), key=lambda one: one.seconds)
+    lost = [payment for payment in payments if payment.interruptions]
+    slowest = max(lost, key=lambda payment: payment.returned_after, default=None)
+    longest = max(lost, key=lambda payment: payment.seconds, default=None)
     return {
         "payments": len(payments),
         "delivered": len(times),
         "pay_again": sum(payment.ended == "pay again" for payment in payments),
-        "interrupted": len(returned),
-        "slowest_return": round(returned[-1].seconds, 2) if returned else 0.0,
-        "slowest": returned[-1].answers if returned else [],
+        "interrupted": len(lost),
+        "interrupted_again": sum(payment.interruptions > 1 for payment in lost),
+        "slowest_return": round(slowest.returned_after, 2) if slowest else 0.0,
+        "slowest": slowest.answers if slowest else [],
+        "longest_wait": round(longest.seconds, 2) if longest else 0.0,
+        "longest": longest.answers if longest else [],
         "p50": round(_quantile(times, 0.5), 3),
         "p99": round(_quantile(times, 0.99), 3),
         "wrongs": wrongs,
@@ -59,8 +76,8 @@ def judge(evidence: Evidence, *, forgets: bool = False) -> dict[str, Any]:
     }
 
 
-def is_wrong(said: dict[str, Any]) -> bool:
-    return any(said["wrongs"].values()) or said["slowest_return"] > SLOWEST_RETURN or not said["delivered"]
+def is_wrong(said: dict[str, Any], limit: float = LIMIT) -> bool:
+    return any(said["wrongs"].values()) or said["slowest_return"] > limit or not said["delivered"]
 
 
 def _wrongs(evidence: Evidence, excused: set[str]) -> dict[str, int]:
@@ -71,6 +88,7 @@ def _wrongs(evidence: Evidence, excused: set[str]) -> dict[str, int]:
         for purchase in evidence.purchases
     ]
     payments = [payment for some in judged for payment in some]
+    ended = {payment.address for payment in payments if payment.ended}
     counted = Counter(
         one.transaction for one in evidence.executions if payer_of.get(one.transaction) not in excused
     )
@@ -83,9 +101,14 @@ def _wrongs(evidence: Evidence, excused: set[str]) -> dict[str, int]:
         "lost results": sum(one.address in paid and one.ended != "delivered" for one in payments),
         "unpaid releases": sum(_is_unpaid(one, payer_of, paid) for one in _all(evidence))
         + sum(purchase.leaks for purchase in evidence.purchases),
+        "left open": sum(one.payer in ended and one.status not in FINAL for one in evidence.charges),
         "unserved": sum(not one.ended for one in payments),
         "refused": sum(one.ended not in ("", "delivered", "pay again") for one in payments),
     }
+
+
+def _is_open_at(payment: Payment, moments: Sequence[float]) -> bool:
+    return any(payment.began <= moment <= payment.began + payment.seconds for moment in moments)
 
 
 def _all(evidence: Evidence) -> list[Payment]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from faregate.journals.terms import DEFAULT_TERMS
 
-BETWEEN = (1.0, 3.0)
+BETWEEN = (1.5, 4.0)
 STOPPED = DEFAULT_TERMS.owner_lease + 1.0
 """Seconds: its lease is over by then, and somebody else has taken over."""
 EVERY = 6
@@ -18,14 +18,14 @@ EVERY = 6
 
 
 class Killer:
-    """`parent` is the process that starts the workers."""
+    """`parent` is the process that starts the workers. `deaths` are the times at which one was killed."""
 
     def __init__(self, parent: int, seed: int, until: float) -> None:
         self._parent = parent
         self._chance = random.Random(f"killer {seed}")
         self._until = until
         self._stopped: int | None = None
-        self.kills = 0
+        self.deaths: list[float] = []
         self.stops = 0
 
     async def run(self) -> None:
@@ -34,15 +34,15 @@ class Killer:
         event = 0
         while (pause := self._chance.uniform(*BETWEEN)) + time.monotonic() < self._until:
             await asyncio.sleep(pause)
-            event += 1
             alive = [pid for pid in self._workers() if pid != self._stopped]
             if not alive:
                 continue
+            event += 1
             victim = self._chance.choice(alive)
             if event % EVERY == 2 and self._stopped is None:
                 waking = asyncio.create_task(self._stop(victim))
             else:
-                self.kills += _tell(victim, signal.SIGKILL)
+                self.deaths += [time.monotonic()] * _tell(victim, signal.SIGKILL)
         if waking is not None:
             await waking
 

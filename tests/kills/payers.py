@@ -21,19 +21,26 @@ TRANSPORT = "no answer"
 class Payment:
     """One proof. `address` is its payer's: nobody else pays from there. Times are in seconds.
 
-    `interrupted` says that an answer was lost, or did not come in time. `ended` is how it went out:
+    `interruptions` counts the answers that were lost or did not come in time, and `interrupted_at` says how
+    long after the first use of the proof the last of these requests was sent. `ended` is how it went out:
     "delivered", "pay again", or another answer that a payer cannot go on from.
     """
 
     address: str
     began: float
-    interrupted: bool = False
+    interruptions: int = 0
+    interrupted_at: float = 0.0
     ended: str = ""
     seconds: float = 0.0
     transaction: str = ""
     has_receipt: bool = False
-    answers: list[tuple[float, str]] = field(default_factory=list)
+    answers: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     """Each answer, and how many seconds after the first use of the proof it came."""
+
+    @property
+    def returned_after(self) -> float:
+        """From the last request that was lost until the end: for most, from the first use of the proof."""
+        return self.seconds - self.interrupted_at
 
 
 @dataclass
@@ -92,12 +99,14 @@ class Payers:
         payment = Payment(wallet.address.lower(), time.monotonic())
         purchase.payments.append(payment)
         while time.monotonic() < self._end and not payment.ended:
+            sent = time.monotonic() - payment.began
             answer = await self._ask(client, purchase, proof)
             payment.seconds = time.monotonic() - payment.began
             named = TRANSPORT if answer is None else _named(answer)
             payment.answers.append((round(payment.seconds, 2), named))
             if answer is None:
-                payment.interrupted = True
+                payment.interruptions += 1
+                payment.interrupted_at = sent
             else:
                 payment.ended = _end(answer)
             if payment.ended == "delivered" and answer is not None:
