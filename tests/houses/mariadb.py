@@ -24,6 +24,7 @@ SETTINGS = {
     "innodb-log-file-size": "16M",
     "innodb-flush-log-at-trx-commit": "1",
     "max-connections": "200",
+    "max-allowed-packet": "64M",
     "character-set-server": "utf8mb4",
     "skip-name-resolve": "ON",
 }
