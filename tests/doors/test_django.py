@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests import django_site
+from tests.django_site import databases
 
 django_site.ready()
 
@@ -777,8 +778,10 @@ def test_a_browser_may_ask_and_read(serve: Any) -> None:
 # The journal in Django's database
 
 
-def test_djangos_own_database_remembers(serve: Any) -> None:
-    with serve(*every_kind(), FAREGATE={"JOURNAL": "django:"}) as site:
+@pytest.mark.parametrize("kind", ["default", "postgres", "mariadb"])
+def test_djangos_own_database_remembers(serve: Any, kind: str) -> None:
+    using = kind if kind == "default" else databases.add(kind)
+    with serve(*every_kind(), FAREGATE={"JOURNAL": f"django:{using}"}) as site:
         for place in ("/plain", "/awaiting", "/class", "/ninja/plain", "/ninja/awaiting", "/rest"):
             proof = site.proof(place)
             first, again = (site.ask(place, proof) for _ in range(2))
@@ -791,8 +794,8 @@ def test_with_atomic_requests_the_price_outside_the_transaction_is_sold(
 ) -> None:
     from django.db import connections
 
-    databases = connections.databases["default"]
-    databases["ATOMIC_REQUESTS"] = True
+    settings = connections.databases["default"]
+    settings["ATOMIC_REQUESTS"] = True
     try:
         routes = [
             path("plain", SOLD(content)),
@@ -806,7 +809,7 @@ def test_with_atomic_requests_the_price_outside_the_transaction_is_sold(
             assert (refused.status_code, CONTENT in refused.text) == (503, False)
             assert "non_atomic_requests" in caplog.text
     finally:
-        databases["ATOMIC_REQUESTS"] = False
+        settings["ATOMIC_REQUESTS"] = False
 
 
 # Settings, checks and commands

@@ -19,6 +19,7 @@ from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 from faregate.django.journal.models import JournalRow  # noqa: E402
+from tests.django_site import databases  # noqa: E402
 from tests.django_site.urls import urlpatterns  # noqa: E402
 from tests.doors.test_django import PAYWALL, project  # noqa: E402
 from tests.doors.test_django_placement import Site, fresh, told  # noqa: E402
@@ -34,8 +35,16 @@ def second() -> Generator[None]:
     call_command("migrate", "faregate_journal", "zero", database="second", verbosity=0)
 
 
-@pytest.mark.usefixtures("second")
-def test_a_payment_is_written_to_the_other_database_and_shown_in_the_admin() -> None:
+@pytest.fixture(params=["second", "postgres", "mariadb"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """A database other than the first, on SQLite or on a server."""
+    if request.param == "second":
+        request.getfixturevalue("second")
+        return "second"
+    return databases.add(str(request.param))
+
+
+def test_a_payment_is_written_to_the_other_database_and_shown_in_the_admin(kind: str) -> None:
     User.objects.filter(username="boss").delete()
     user = User.objects.create_superuser("boss")
     before = JournalRow.objects.using("default").count()
@@ -45,9 +54,10 @@ def test_a_payment_is_written_to_the_other_database_and_shown_in_the_admin() -> 
         "django.contrib.messages.middleware.MessageMiddleware",
         PAYWALL,
     ]
-    with project(path("sold", SOLD(fresh())), *urlpatterns, FAREGATE=SECOND, MIDDLEWARE=middleware):
+    journal = {"JOURNAL": f"django:{kind}"}
+    with project(path("sold", SOLD(fresh())), *urlpatterns, FAREGATE=journal, MIDDLEWARE=middleware):
         assert Site(awaiting=False).buy().status_code == 200
-        row = JournalRow.objects.using("second").get()
+        row = JournalRow.objects.using(kind).latest("pk")
         client = Client()
         client.force_login(user)
         listed = client.get("/admin/faregate_journal/journalrow/")

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests import django_site
+from tests.django_site import databases
 
 django_site.ready()
 
@@ -363,8 +364,11 @@ class Thread:
         return self.get_response(request)
 
 
-@pytest.mark.parametrize("journal", ["memory:", "django:"])
-def test_a_payer_leaves_below_a_middleware_that_blocks(journal: str) -> None:
+@pytest.mark.parametrize("kind", ["memory", "default", "postgres", "mariadb"])
+def test_a_payer_leaves_below_a_middleware_that_blocks(kind: str) -> None:
+    if kind in databases.ENGINES:
+        databases.add(kind)
+    journal = "memory:" if kind == "memory" else f"django:{kind}"
     runs = list[str]()
 
     @SOLD

@@ -1,7 +1,6 @@
 """A PostgreSQL server of the tests' own. It forces to the disk what it was told; the rest is kept small."""
 
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -10,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.houses.house import House
+from tests.houses.users import as_somebody_else, lives, other_user
 
 USER = "faregate"
-_OTHERS = ("postgres", "nobody")
-"""PostgreSQL refuses to run as root; then it runs as one of these."""
 
 
 def _programs() -> Path | None:
@@ -59,7 +57,7 @@ class PostgresHouse(House):
 
     def open(self) -> None:
         if os.geteuid() == 0:
-            shutil.chown(self.folder, _other_user())
+            shutil.chown(self.folder, other_user("postgres"))
         self._make()
         super().open()
 
@@ -80,12 +78,12 @@ class PostgresHouse(House):
 
     def _run(self, program: str) -> list[str]:
         assert _PROGRAMS is not None
-        return [*_as_somebody_else(), str(_PROGRAMS / program)]
+        return [*as_somebody_else("postgres"), str(_PROGRAMS / program)]
 
     def is_ready(self) -> bool:
         """A crash leaves the note of a server that was ready."""
         lines = self._written()
-        return len(lines) > 7 and lines[7].strip() == "ready" and _lives(int(lines[0]))
+        return len(lines) > 7 and lines[7].strip() == "ready" and lives(int(lines[0]))
 
     def pid(self) -> int:
         return int(self._written()[0])
@@ -94,30 +92,6 @@ class PostgresHouse(House):
         """The server's own note of where and how it is."""
         note = self.data / "postmaster.pid"
         return note.read_text().splitlines() if note.exists() else []
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def _as_somebody_else() -> list[str]:
-    if os.geteuid() != 0:
-        return []
-    user = _other_user()
-    return ["setpriv", f"--reuid={user}", f"--regid={_group_of(user)}", "--clear-groups"]
-
-
-def _other_user() -> str:
-    there = {entry.pw_name for entry in pwd.getpwall()}
-    return next(name for name in _OTHERS if name in there)
-
-
-def _group_of(user: str) -> int:
-    return pwd.getpwnam(user).pw_gid
 
 
 @contextmanager

@@ -7,15 +7,23 @@ are skipped and counted; where nothing may be skipped (`TESTS_NEED`), they fail.
 import atexit
 import os
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 
 import pytest
 
+from tests.houses.mariadb import MARIADB_MISSING, mariadb_server
 from tests.houses.postgres import POSTGRES_MISSING, postgres_server
 from tests.houses.redis import REDIS_MISSING, redis_server
 
 NEED = "TESTS_NEED"
-_SERVERS = {"redis": (redis_server, REDIS_MISSING), "postgres": (postgres_server, POSTGRES_MISSING)}
+_SERVERS: dict[str, tuple[Callable[[], AbstractContextManager[str]], str]] = {
+    "redis": (redis_server, REDIS_MISSING),
+    "postgres": (postgres_server, POSTGRES_MISSING),
+    # Forced to the disk once a second: with every write, tests would take ten times as long.
+    "mariadb": (partial(mariadb_server, {"innodb-flush-log-at-trx-commit": "0"}), MARIADB_MISSING),
+}
 _servers = ExitStack()
 _owner = os.getpid()
 
@@ -24,7 +32,7 @@ not_run: Counter[str] = Counter()
 
 
 def shared(name: str) -> str:
-    """The URL of the `redis` or `postgres` that this run of tests shares: keep to a namespace of your own."""
+    """The URL of the `redis`, `postgres` or `mariadb` of this run: keep to a namespace of your own."""
     variable = f"TESTS_{name.upper()}"
     if variable not in os.environ:
         start, missing = _SERVERS[name]

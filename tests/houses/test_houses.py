@@ -9,14 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.houses import POSTGRES_MISSING, REDIS_MISSING, PostgresHouse, RedisHouse, shared
+from tests.houses import (
+    MARIADB_MISSING,
+    POSTGRES_MISSING,
+    REDIS_MISSING,
+    MariadbHouse,
+    PostgresHouse,
+    RedisHouse,
+    shared,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
-HOUSES = {"redis": (RedisHouse, REDIS_MISSING), "postgres": (PostgresHouse, POSTGRES_MISSING)}
+HOUSES = {
+    "redis": (RedisHouse, REDIS_MISSING),
+    "postgres": (PostgresHouse, POSTGRES_MISSING),
+    "mariadb": (MariadbHouse, MARIADB_MISSING),
+}
 STARTED = """
 import os, signal, sys
-from tests.houses import PostgresHouse, RedisHouse
-house = {"redis": RedisHouse, "postgres": PostgresHouse}[sys.argv[1]]()
+from tests.houses import MariadbHouse, PostgresHouse, RedisHouse
+house = {"redis": RedisHouse, "postgres": PostgresHouse, "mariadb": MariadbHouse}[sys.argv[1]]()
 house.open()
 print(house.folder, *house.pids(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from faregate.journals.shelf import Due, Record
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.stored import StoredJournal
 from faregate.journals.terms import Terms
+from tests.django_site import databases
 from tests.houses.shared import shared
 
 STEADY = Terms(owner_lease=1e9, renew_every=math.inf)
@@ -52,8 +54,10 @@ def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
     return SqliteJournal(place / "journal.db", clock=clock, **options)
 
 
-def django(place: Path, clock: Clock, namespace: str = "test", **options: Any) -> StoredJournal:
-    """In the database of the tests' project, under a namespace of the test's own."""
+def django(
+    place: Path, clock: Clock, namespace: str = "test", server: str = "", **options: Any
+) -> StoredJournal:
+    """In a database of the tests' project, under a namespace of the test's own: SQLite, or on a `server`."""
     from tests import django_site
 
     django_site.ready()
@@ -61,7 +65,8 @@ def django(place: Path, clock: Clock, namespace: str = "test", **options: Any) -
 
     namespace = f"{namespace} {place}"
     options = {"keys": secret_keys(), "run": in_djangos_thread, "terms": STEADY, **options}
-    return StoredJournal(DjangoShelf(namespace, "default"), clock=clock, **options)
+    using = databases.add(server) if server else "default"
+    return StoredJournal(DjangoShelf(namespace, using), clock=clock, **options)
 
 
 def redis(place: Path, clock: Clock, **options: Any) -> StoredJournal:
@@ -91,6 +96,8 @@ def _own(place: Path, options: dict[str, Any]) -> dict[str, Any]:
 STORED: dict[str, Callable[..., StoredJournal]] = {
     "sqlite": sqlite,
     "django": django,
+    "django-postgres": partial(django, server="postgres"),
+    "django-mariadb": partial(django, server="mariadb"),
     "redis": redis,
     "postgres": postgres,
 }

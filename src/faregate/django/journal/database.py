@@ -5,19 +5,35 @@ after the service was told, so it is refused there; the block of a `TestCase` is
 `atomic(durable=True)`.
 """
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, Error, IntegrityError, connections, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    DatabaseError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    connections,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, Model, Q
+from django.db.models.expressions import RawSQL
 
 from faregate.errors import JournalError
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+ATTEMPTS = 10
+"""How often the database may undo one call."""
+UNDONE = ("40001", "40P01", 1213, 1020)
+"""A serialization failure and a deadlock, in PostgreSQL and in MySQL or MariaDB."""
+LOST = (1053, 1927, 2006, 2013, 2055, 4031)
+"""What MySQL and MariaDB say of a session that has ended."""
 
 
 @contextmanager
@@ -30,32 +46,79 @@ def reading(using: str) -> Generator[None]:
     except IntegrityError:
         raise
     except Error as error:
-        raise (_Broken if _is_broken(using) else JournalError)(_told(error, using)) from error
+        kind = Undone if _is_undone(error) else Broken if _is_broken(using, error) else JournalError
+        raise kind(_told(error, using)) from error
 
 
-def once_more(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """If the session broke, again in a new one: a write can tell that it was done already."""
+def repeated_if_undone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Again when the database rolled it back."""
+
+    @wraps(method)
+    def tried(shelf: S, /, *args: P.args, **named: P.kwargs) -> T:
+        for _ in range(ATTEMPTS - 1):
+            with suppress(Undone):
+                return method(shelf, *args, **named)
+        return method(shelf, *args, **named)
+
+    return tried
+
+
+def repeated(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Once more in a new session if the session broke, too: for what can tell that it was done already."""
+    again = repeated_if_undone(method)
 
     @wraps(method)
     def tried(shelf: S, /, *args: P.args, **named: P.kwargs) -> T:
         try:
-            return method(shelf, *args, **named)
-        except _Broken:
-            return method(shelf, *args, **named)
+            return again(shelf, *args, **named)
+        except Broken:
+            return again(shelf, *args, **named)
 
     return tried
 
 
 @contextmanager
-def writing(using: str, durable: bool = False) -> Generator[None]:
-    """A transaction. What is `durable` is on the disk afterwards, whatever the project has chosen, if the
-    database lets us choose.
+def writing(using: str) -> Generator[None]:
+    """For statements that stand alone: a process that is stopped between two of them keeps no lock.
+
+    In the block of a `TestCase` each has a savepoint, so that one that is refused breaks nothing.
     """
+    with reading(using):
+        if not connections[using].in_atomic_block:
+            yield
+            return
+        with transaction.atomic(using=using):
+            yield
+
+
+@contextmanager
+def one_transaction(using: str) -> Generator[None]:
+    """For several statements that are done together or not at all."""
     with reading(using), transaction.atomic(using=using, durable=True):
-        if durable and connections[using].vendor == "postgresql":
-            with connections[using].cursor() as cursor:
-                cursor.execute("SET LOCAL synchronous_commit TO on")
         yield
+
+
+def insert_row(using: str, model: type[Model], values: Mapping[str, Any]) -> None:
+    """One INSERT and nothing else: Django's own would open a transaction, or look first."""
+    connection, meta = connections[using], model._meta  # noqa: SLF001
+    fields: list[Any] = [meta.get_field(name) for name in values]
+    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    marks = ", ".join("%s" for _ in fields)
+    prepared: list[Any] = [field.get_db_prep_save(values[field.name], connection) for field in fields]
+    with connection.cursor() as cursor:
+        table = connection.ops.quote_name(meta.db_table)
+        cursor.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", prepared)  # noqa: S608
+
+
+def is_on_disk(using: str) -> Q:
+    """A condition of a write that must be on the disk when it is answered, whatever the project has chosen.
+
+    Where the database does not let us choose, it is no condition.
+    """
+    if connections[using].vendor != "postgresql":
+        return Q()
+    forced = RawSQL("set_config('synchronous_commit', 'on', true) <> ''", (), BooleanField())
+    return Q(forced)
 
 
 def refresh(using: str) -> None:
@@ -64,16 +127,35 @@ def refresh(using: str) -> None:
         connections[using].close_if_unusable_or_obsolete()
 
 
-class _Broken(JournalError):
+class Undone(JournalError):
+    """The database rolled it back, because others wrote at the same moment. Nothing was done."""
+
+
+class Broken(JournalError):
     """The session ended. What was asked may have been done or not."""
 
 
-def _is_broken(using: str) -> bool:
-    """Then it is closed, and the next call opens another one; Django would do so at the next request."""
+def _is_undone(error: Error) -> bool:
+    return _code_of(error) in UNDONE
+
+
+def _code_of(error: Error) -> object:
+    """PostgreSQL's SQLSTATE, or MySQL's number."""
+    cause = error.__cause__
+    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    return state or next(iter(getattr(cause, "args", ())), None)
+
+
+def _is_broken(using: str, error: Error) -> bool:
+    """Then it is closed, and the next call opens another one; Django would do so at the next request.
+
+    Some drivers connect anew when they are asked whether a connection is usable: what they said goes first.
+    """
     connection = connections[using]
     if connection.in_atomic_block:
         return False
-    if connection.connection is not None and connection.is_usable():
+    was_lost = isinstance(error, InterfaceError) or _code_of(error) in LOST
+    if not was_lost and connection.connection is not None and connection.is_usable():
         return False
     connection.close()
     return True

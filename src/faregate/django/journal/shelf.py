@@ -9,7 +9,18 @@ from django.conf import settings
 from django.db import IntegrityError, connections
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
-from faregate.django.journal.database import impossible, once_more, reading, refresh, writing
+from faregate.django.journal.database import (
+    Broken,
+    impossible,
+    insert_row,
+    is_on_disk,
+    one_transaction,
+    reading,
+    refresh,
+    repeated,
+    repeated_if_undone,
+    writing,
+)
 from faregate.django.journal.models import JournalRow, LeaseOwner
 from faregate.errors import Misconfigured
 from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
@@ -62,42 +73,42 @@ class DjangoShelf:
     def _rows(self) -> QuerySet[JournalRow]:
         return JournalRow.objects.using(self._using).filter(namespace=self._namespace)
 
-    @once_more
+    @repeated
     def find(self, keys: Sequence[bytes]) -> Record | None:
         names = [key.hex() for key in keys]
         with reading(self._using):
             found = {row["key"]: row for row in self._rows().filter(key__in=names).values(*COLUMNS)}
         return next((_record(found[name]) for name in names if name in found), None)
 
-    @once_more
+    @repeated
     def find_transaction(self, transaction_id: str) -> Record | None:
         with reading(self._using):
             row = self._rows().filter(transaction_id=transaction_id).values(*COLUMNS).first()
         return None if row is None else _record(row)
 
-    @once_more
+    @repeated
     def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
         """Two processes whose newest keys differ can both insert; then one transaction id decides."""
         if (rival := self.find(rivals)) is not None:
             return rival["stamp"] == record["stamp"]
-        values: dict[str, Any] = {**record, "key": record["key"].hex(), "namespace": self._namespace}
+        self._forget_expired(now, PURGE)
         try:
             with writing(self._using):
-                # Neither signals nor a look-up first: one INSERT.
-                JournalRow.objects.using(self._using).bulk_create([JournalRow(**values)])
-                self._forget_expired(self._expired(now, PURGE), now)
+                row = {**record, "key": record["key"].hex(), "namespace": self._namespace}
+                insert_row(self._using, JournalRow, row)
         except IntegrityError as error:
             if self.find(rivals) is None:
                 raise impossible(error) from error
             return False
         return True
 
-    @once_more
+    @repeated
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
         row = self._rows().filter(key=key.hex())
         try:
-            with writing(self._using, durable):
-                if row.filter(_may_become(changes), stamp=stamp).update(**changes) == 1:
+            with writing(self._using):
+                forced = is_on_disk(self._using) if durable else Q()
+                if row.filter(_may_become(changes), forced, stamp=stamp).update(**changes) == 1:
                     return True
         except IntegrityError as error:
             if self._is_taken(changes.get("transaction_id")):
@@ -112,23 +123,49 @@ class DjangoShelf:
     def _is_taken(self, transaction_id: str | None) -> bool:
         return transaction_id is not None and self.find_transaction(transaction_id) is not None
 
-    @once_more
+    @repeated
     def delete(self, key: bytes, stamp: int) -> bool:
         with writing(self._using):
-            return self._forget(key.hex(), "stamp =", stamp) == 1
+            return self._forget([key.hex()], "stamp =", stamp) == 1
 
-    @once_more
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        """Rows that others are taking are passed over where the database can; else who is quicker has it."""
         refresh(self._using)
-        passes = connections[self._using].features.has_select_for_update_skip_locked
-        rows = self._due(due)
-        rows = rows.select_for_update(skip_locked=True) if passes else rows
-        with writing(self._using) if passes else reading(self._using):
-            while (row := rows.order_by("lease_until").values(*COLUMNS).first()) is not None:
-                if self._rows().filter(key=row["key"], stamp=row["stamp"]).update(**changes) == 1:
+        try:
+            return self._take_due(due, changes)
+        except Broken:
+            return self._taken(changes["stamp"]) or self._take_due(due, changes)
+
+    @repeated_if_undone
+    def _take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
+        with writing(self._using):
+            while (found := self._first_due(due)) is not None:
+                key, stamp = found
+                rows = self._rows().filter(key=key, stamp=stamp)
+                row = rows.values(*COLUMNS).first()
+                if row is not None and rows.update(**changes) == 1:
                     return _record({**row, **changes})
         return None
+
+    def _taken(self, stamp: int) -> Record | None:
+        """What an update took whose answer was lost."""
+        with reading(self._using):
+            row = self._owed().filter(stamp=stamp).values(*COLUMNS).first()
+        return None if row is None else _record(row)
+
+    def _first_due(self, due: Due) -> tuple[str, int] | None:
+        """Key and stamp of a row that nobody keeps locked, where the database can tell.
+
+        Its own lock ends with the statement: a sweep that is stopped in the middle locks nobody out.
+        """
+        connection = connections[self._using]
+        rows = self._due(due).order_by("lease_until").values_list("key", "stamp")[:1]
+        query, values = rows.query.get_compiler(self._using).as_sql()
+        passes = connection.features.has_select_for_update_skip_locked
+        lock = f" {connection.ops.for_update_sql(skip_locked=True)}" if passes else ""
+        with connection.cursor() as cursor:
+            cursor.execute(query + lock, values)
+            found = cursor.fetchone()
+        return None if found is None else (str(found[0]), int(found[1]))
 
     def _due(self, due: Due) -> QuerySet[JournalRow]:
         lives = Exists(LeaseOwner.objects.using(self._using).filter(id=OuterRef("owner"), until__gt=due.now))
@@ -140,15 +177,21 @@ class DjangoShelf:
     def renew(self, owner: str, until: float, now: float) -> None:
         """In the thread of the leases, which has a connection of its own: none is left open in it."""
         try:
-            owners = LeaseOwner.objects.using(self._using)
-            with writing(self._using):
-                if not owners.filter(id=owner).update(until=until):
-                    owners.create(id=owner, until=until)
-                owners.filter(until__lte=now - OWNER_RETENTION).delete()
+            self._renew(owner, until, now)
         finally:
             connections[self._using].close()
 
-    @once_more
+    @repeated
+    def _renew(self, owner: str, until: float, now: float) -> None:
+        owners = LeaseOwner.objects.using(self._using)
+        with writing(self._using):
+            if not owners.filter(id=owner).update(until=until):
+                insert_row(self._using, LeaseOwner, {"id": owner, "until": until})
+            dead = list(owners.filter(until__lte=now - OWNER_RETENTION).values_list("id", flat=True))
+            if dead:
+                owners.filter(id__in=dead, until__lte=now - OWNER_RETENTION).delete()
+
+    @repeated
     def owner_until(self, owner: str) -> float:
         with reading(self._using):
             found = LeaseOwner.objects.using(self._using).filter(id=owner).values_list("until", flat=True)
@@ -159,7 +202,7 @@ class DjangoShelf:
         """SQLite has no server, and one machine. Opens nothing."""
         return connections[self._using].vendor in _TIMES
 
-    @once_more
+    @repeated
     def server_time(self) -> float:
         """Seconds since 1970, as the database's server counts them."""
         with reading(self._using), connections[self._using].cursor() as cursor:
@@ -168,7 +211,7 @@ class DjangoShelf:
 
     # For operators
 
-    @once_more
+    @repeated
     def key_ids(self) -> set[str]:
         """One step over the index for each key, and not one for each row."""
         found: list[str] = [""]
@@ -178,7 +221,7 @@ class DjangoShelf:
                 found.append(following)
         return set(found[1:])
 
-    @once_more
+    @repeated
     def usage_of_keys(self) -> list[KeyUsage]:
         owed = Count("id", filter=Q(expires_at__isnull=True))
         with reading(self._using):
@@ -186,28 +229,28 @@ class DjangoShelf:
             found = rows.annotate(rows=Count("id"), owed=owed, last_expiry=Max("expires_at"))
             return [KeyUsage(**row) for row in found]
 
-    @once_more
+    @repeated
     def namespaces(self) -> dict[str, int]:
         owed = JournalRow.objects.using(self._using).filter(expires_at__isnull=True)
         with reading(self._using):
             return dict(owed.values_list("namespace").annotate(Count("id")))
 
-    @once_more
+    @repeated
     def move(self, namespace: str) -> int:
         rows = JournalRow.objects.using(self._using)
-        with writing(self._using, durable=True):
+        with one_transaction(self._using):
             here = rows.filter(namespace=self._namespace)
             keys, transactions = list(here.values_list("key", flat=True)), here.exclude(transaction_id=None)
             there = rows.filter(namespace=namespace).exclude(key__in=keys)
             there = there.exclude(
                 transaction_id__in=list(transactions.values_list("transaction_id", flat=True))
             )
-            return there.update(namespace=self._namespace)
+            return there.filter(is_on_disk(self._using)).update(namespace=self._namespace)
 
     def _owed(self) -> QuerySet[JournalRow]:
         return self._rows().filter(expires_at__isnull=True)
 
-    @once_more
+    @repeated
     def owed(self, limit: int) -> list[Record]:
         with reading(self._using):
             return [
@@ -215,34 +258,31 @@ class DjangoShelf:
                 for row in self._owed().order_by("since").values(*_PLAIN)[:limit]
             ]
 
-    @once_more
+    @repeated
     def purge(self, now: float, limit: int) -> int:
-        with reading(self._using):
-            expired = self._expired(now, limit)
+        return self._forget_expired(now, limit)
+
+    def _forget_expired(self, now: float, limit: int) -> int:
+        """On the condition again: a claim may have been taken up anew meanwhile."""
         with writing(self._using):
-            return self._forget_expired(expired, now)
+            expired = self._expired(now, limit)
+            return self._forget(expired, "expires_at <=", now) if expired else 0
 
     def _expired(self, now: float, limit: int) -> list[str]:
         return list(self._rows().filter(expires_at__lte=now).values_list("key", flat=True)[:limit])
 
-    def _forget_expired(self, keys: list[str], now: float) -> int:
-        """On the condition again: a claim may have been taken up anew meanwhile. All in one order, so that
-        two who do it at once do not wait for each other in a circle.
-        """
-        return sum(self._forget(key, "expires_at <=", now) for key in sorted(keys))
-
-    def _forget(self, key: str, condition: str, value: float) -> int:
+    def _forget(self, keys: Sequence[str], condition: str, value: float) -> int:
         """As one conditional DELETE: Django's own may look first and delete without the condition."""
         connection = connections[self._using]
         names = JournalRow._meta.db_table, "namespace", "key"  # noqa: SLF001
         table, namespace, name = map(connection.ops.quote_name, names)
-        mine = f"{namespace} = %s AND {name} = %s"
+        mine = f"{namespace} = %s AND {name} IN ({', '.join('%s' for _ in keys)})"
         with connection.cursor() as cursor:
-            values: list[str | float] = [self._namespace, key, value]
+            values: list[str | float] = [self._namespace, *keys, value]
             cursor.execute(f"DELETE FROM {table} WHERE {mine} AND {condition} %s", values)  # noqa: S608
             return int(cursor.rowcount)
 
-    @once_more
+    @repeated
     def measure(self) -> tuple[int, int]:
         with reading(self._using):
             found = self._rows().aggregate(rows=Count("key"), bytes=Sum("size"))
