@@ -5,12 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distribution, packages_distributions
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.fresh import brought_by
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,22 +116,8 @@ sys.meta_path[:] = [Fence(finder) for finder in sys.meta_path]
 """
 
 
-def brought_by(requirement: Requirement, seen: set[tuple[str, frozenset[str]]]) -> set[str]:
-    """The distributions that this requirement installs, by name."""
-    name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
-    if (name, extras) in seen:
-        return set()
-    seen.add((name, extras))
-    found: set[str] = {name}
-    for text in distribution(name).requires or ():
-        needed = Requirement(text)
-        if any(needed.marker is None or needed.marker.evaluate({"extra": one}) for one in ("", *extras)):
-            found |= brought_by(needed, seen)
-    return found
-
-
 def test_the_extra_has_all_that_the_demo_needs(tmp_path: Path) -> None:
-    brought = brought_by(Requirement("faregate[demo]"), set())
+    brought = brought_by("faregate[demo]")
     absent = [
         module
         for module, places in packages_distributions().items()
