@@ -213,6 +213,16 @@ def test_check_asks_the_service(folder: Path) -> None:
     assert unknown.stdout.endswith(f"{UNKNOWN}\n")
 
 
+def test_check_fails_with_a_key_that_may_not_sell(folder: Path) -> None:
+    reader = {"FAREGATE_BASE_URL": "emulator:", "FAREGATE_API_KEY": "svc_test_emulator_readonly"}
+    told = faregate(folder, "check", "shop:app", **reader)
+    assert told.returncode == 1
+    assert "All is well" not in told.stdout
+    assert told.stdout.startswith(
+        "The API key may not authorize access, so nothing can be sold: 403 forbidden"
+    )
+
+
 def test_check_without_settings_and_without_offers(folder: Path) -> None:
     unset = faregate(folder, "check", "shop:app")
     assert (unset.returncode, unset.stdout) == (1, "")

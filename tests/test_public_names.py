@@ -106,7 +106,7 @@ MISSING = {
     "wsgi": "werkzeug",
     "flask": "flask",
     "django": "django",
-    "emulator": "coincurve",
+    "emulator": "eth_keys",
 }
 
 

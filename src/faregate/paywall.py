@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote
 from weakref import WeakSet
 
@@ -22,12 +22,15 @@ from faregate.journals.terms import JournalContext, Terms
 from faregate.journals.threaded import for_loops
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.types import SettlementAsset
+from faregate.merchant.wire import Call
 from faregate.model import Offer, Request, Sale
 from faregate.ports import Journal, World
 from faregate.redeem import sweep
 from faregate.unopened import note_offer
 from faregate.voice import Listener, Voice
 from faregate.world import SellerWorld, access_resource
+
+T = TypeVar("T")
 
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?", re.ASCII)
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
@@ -145,6 +148,10 @@ class Paywall:
     def known_asset(self, sells: str) -> str | None:
         """The asset in which this settles, if the service has told it already. Asks nobody."""
         return self._catalog.asset_of(sells)
+
+    def call(self, call: Call[T]) -> T:
+        """Make one call of the Merchant API, outside any sale. Blocking. Raises `ServiceError`."""
+        return self._client.send(call)
 
     def sweep(self) -> int:
         """Finish what was interrupted or held; the number of rows looked at. Blocking."""

@@ -1,12 +1,15 @@
 """Fixtures for a seller's own tests; pytest finds them by itself once faregate is installed.
 
-`emulator`       the merchant service, a fresh world for each test; apps that sell with
-                 `FAREGATE_BASE_URL=emulator:`, or say nothing, sell with it while the test runs
-`paywall`        a `Paywall` over it, with a journal in memory, for apps that are given theirs
-`payer`          pays through a blocking test client
-`async_payer`    pays through an awaiting one, under asyncio or trio
-`emulator_url`   the same world over HTTP, for programs outside of the test; `emulator_key` opens it
-`emulator_world` what is sold there: override it to sell something else
+`faregate_emulator`       the merchant service, a fresh world for each test; apps that sell with
+                          `FAREGATE_BASE_URL=emulator:`, or say nothing, sell with it while the test runs
+`faregate_paywall`        a `Paywall` over it, with a journal in memory, for apps that are given theirs
+`faregate_payer`          pays through a blocking test client
+`faregate_async_payer`    pays through an awaiting one, under asyncio or trio
+`faregate_emulator_url`   the same world over HTTP, for other programs; `faregate_emulator_key` opens it
+`faregate_emulator_world` what is sold there: override it to sell something else
+
+Each has a short name too, without `faregate_`. Fixtures build on the long names only: a fixture of the
+seller's own with a short name takes the place of that alias and breaks nothing else.
 
 `@pytest.mark.faregate(clock="frozen", seed=7, strict=True, invariants=True)` is for one test; the ini
 options `faregate_clock`, `faregate_strict` and `faregate_invariants` are for all. `faregate_base_url` is
@@ -68,30 +71,32 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-@pytest.fixture(scope="session")
-def emulator_world() -> "World":
+@pytest.fixture
+def faregate_emulator_world(emulator_world: object) -> "World":
     """What the emulator of each test sells: the built-in world. Override it with your own."""
     from faregate.emulator.world import World
 
-    return World.builtin()
+    return emulator_world if isinstance(emulator_world, World) else World.builtin()
 
 
 @pytest.fixture
-def emulator(request: pytest.FixtureRequest, emulator_world: "World") -> "Generator[Emulator]":
+def faregate_emulator(
+    request: pytest.FixtureRequest, faregate_emulator_world: "World"
+) -> "Generator[Emulator]":
     """The merchant service, in this process: a fresh world."""
     from faregate.testing.plug import plugged
     from faregate.testing.served import world_name
 
     test, wishes = _test(request), _wishes(request)
     name = test.stash[_name] = world_name(test.name)
-    made = wishes.emulator(emulator_world, name)
+    made = wishes.emulator(faregate_emulator_world, name)
     test.stash[_endings] = [lambda: made.assert_expected(strict=wishes.strict)]
     with plugged(made):
         yield made
 
 
 @pytest.fixture
-def emulator_key(request: pytest.FixtureRequest, emulator: "Emulator") -> str:
+def faregate_emulator_key(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> str:
     """The API key of this test's world, over HTTP."""
     from faregate.emulator.worldkeys import keys_of
 
@@ -99,16 +104,16 @@ def emulator_key(request: pytest.FixtureRequest, emulator: "Emulator") -> str:
 
 
 @pytest.fixture
-def emulator_url(
-    request: pytest.FixtureRequest, emulator: "Emulator", _emulator_server: "Server"
+def faregate_emulator_url(
+    request: pytest.FixtureRequest, faregate_emulator: "Emulator", _faregate_server: "Server"
 ) -> Generator[str]:
     """Where this test's world is served; one server for all tests of the process."""
-    with _emulator_server.showing(_test(request).stash[_name], emulator) as url:
+    with _faregate_server.showing(_test(request).stash[_name], faregate_emulator) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def _emulator_server() -> "Generator[Server]":
+def _faregate_server() -> "Generator[Server]":
     from faregate.testing.served import serving
 
     with serving() as server:
@@ -116,7 +121,7 @@ def _emulator_server() -> "Generator[Server]":
 
 
 @pytest.fixture
-def paywall(emulator: "Emulator") -> "Generator[Paywall]":
+def faregate_paywall(faregate_emulator: "Emulator") -> "Generator[Paywall]":
     """For every door: `PaywallMiddleware(app, paywall)`, `Faregate().init_app(app, paywall)`."""
     from faregate.emulator.embedded import EmbeddedTransport
     from faregate.paywall import Paywall
@@ -124,7 +129,7 @@ def paywall(emulator: "Emulator") -> "Generator[Paywall]":
     made = Paywall(
         base_url="emulator:",
         public_url="https://seller.example",
-        transport=EmbeddedTransport(emulator),
+        transport=EmbeddedTransport(faregate_emulator),
         environ={},
     )
     yield made
@@ -132,29 +137,76 @@ def paywall(emulator: "Emulator") -> "Generator[Paywall]":
 
 
 @pytest.fixture
-def payer(_till: "Till") -> "Payer":
+def faregate_payer(_faregate_till: "Till") -> "Payer":
     """Somebody whom nobody has seen yet, with money; `payer("slow")` is a test payer."""
     from faregate.testing.payers import Payer
 
-    return Payer(_till)
+    return Payer(_faregate_till)
 
 
 @pytest.fixture
-def async_payer(_till: "Till") -> "AsyncPayer":
-    """`payer`, awaiting. Both keep their answers together."""
+def faregate_async_payer(_faregate_till: "Till") -> "AsyncPayer":
+    """`faregate_payer`, awaiting. Both keep their answers together."""
     from faregate.testing.payers import AsyncPayer
 
-    return AsyncPayer(_till)
+    return AsyncPayer(_faregate_till)
 
 
 @pytest.fixture
-def _till(request: pytest.FixtureRequest, emulator: "Emulator") -> "Till":
+def _faregate_till(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> "Till":
     from faregate.testing.till import Till
 
-    till = Till(emulator)
+    till = Till(faregate_emulator)
     if _wishes(request).invariants:
         _test(request).stash[_endings].append(till.check)
     return till
+
+
+# The short names. Nothing above builds on them but `faregate_emulator_world`, which takes only a `World`.
+
+
+@pytest.fixture(scope="session")
+def emulator_world() -> "World":
+    """The built-in world; overriding this one has the effect of overriding `faregate_emulator_world`."""
+    from faregate.emulator.world import World
+
+    return World.builtin()
+
+
+@pytest.fixture
+def emulator(faregate_emulator: "Emulator") -> "Emulator":
+    """Short for `faregate_emulator`."""
+    return faregate_emulator
+
+
+@pytest.fixture
+def emulator_key(faregate_emulator_key: str) -> str:
+    """Short for `faregate_emulator_key`."""
+    return faregate_emulator_key
+
+
+@pytest.fixture
+def emulator_url(faregate_emulator_url: str) -> str:
+    """Short for `faregate_emulator_url`."""
+    return faregate_emulator_url
+
+
+@pytest.fixture
+def paywall(faregate_paywall: "Paywall") -> "Paywall":
+    """Short for `faregate_paywall`."""
+    return faregate_paywall
+
+
+@pytest.fixture
+def payer(faregate_payer: "Payer") -> "Payer":
+    """Short for `faregate_payer`."""
+    return faregate_payer
+
+
+@pytest.fixture
+def async_payer(faregate_async_payer: "AsyncPayer") -> "AsyncPayer":
+    """Short for `faregate_async_payer`."""
+    return faregate_async_payer
 
 
 def _test(request: pytest.FixtureRequest) -> pytest.Item:

@@ -11,6 +11,7 @@ Rules
 """
 
 import json
+import re
 
 from faregate.model import Header, Headers, Response, header_values
 
@@ -19,18 +20,27 @@ EXPOSED: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-R
 RETRY_SECONDS = "2"
 
 _PAYMENT = frozenset(("payment-required", "payment-response", "payment-signature", "x-payment-response"))
-CACHING = frozenset(
+# A header that speaks of caching passes only if it is named here. There is no list of those that do not:
+# content delivery networks keep adding their own, such as `Netlify-CDN-Cache-Control` and `X-VC-TTL`.
+_STORES_NOTHING = frozenset(
     (
-        "cache-control",
-        "cdn-cache-control",
-        "cloudflare-cdn-cache-control",
-        "edge-control",
-        "expires",
-        "surrogate-control",
-        "vercel-cdn-cache-control",
-        "x-accel-expires",
+        "access-control-max-age",
+        "clear-site-data",
+        "expect-ct",
+        "pragma",
+        "public-key-pins",
+        "public-key-pins-report-only",
+        "set-cookie",
+        "strict-transport-security",
     )
 )
+_OWN_CACHING = frozenset(("cache-control", "expires"))
+_CACHING_NAME = re.compile(
+    "cach|surrogate|max-?age|cdn|akamai|fastly|varnish|litespeed|cloudflare|netlify|vercel"
+    "|(?:^|[-_.])(?:edge|expir(?:es|y|ation)|stale|ttls?)(?:$|[-_.])|^(?:x-)?age$",
+    re.IGNORECASE,
+)
+_CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)\s*=", re.IGNORECASE)
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 )
@@ -159,10 +169,19 @@ def _found(reply: Response, *names: str) -> Headers:
 def _kept(headers: Headers) -> Headers:
     """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
     dropped = _PAYMENT | _HOP_BY_HOP
-    if not forbids_storing(headers):
-        dropped = dropped | CACHING
     kept = tuple(pair for pair in headers if pair[0].lower() not in dropped)
-    return kept if forbids_storing(headers) else (*kept, NO_STORE)
+    return (
+        kept
+        if forbids_storing(headers)
+        else (*(pair for pair in kept if not allows_storing(*pair)), NO_STORE)
+    )
+
+
+def allows_storing(name: str, value: str) -> bool:
+    """Whether a cache, be it one that nobody has heard of yet, could take this header as leave to store."""
+    if name.lower() in _STORES_NOTHING:
+        return False
+    return _CACHING_NAME.search(name) is not None or _CACHING_VALUE.search(value) is not None
 
 
 def forbids_storing(headers: Headers) -> bool:
@@ -172,5 +191,5 @@ def forbids_storing(headers: Headers) -> bool:
         for value in header_values(headers, "cache-control")
         for directive in value.split(",")
     }
-    others = any(name.lower() in CACHING - {"cache-control", "expires"} for name, _ in headers)
+    others = any(name.lower() not in _OWN_CACHING and allows_storing(name, value) for name, value in headers)
     return {"private", "no-store"} <= directives and "public" not in directives and not others

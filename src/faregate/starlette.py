@@ -181,8 +181,9 @@ def check_offer(sells: str, spelt: str, **limits: Unpack[Limits]) -> Offer:
 def forbid_storing(response: Any) -> Any:
     """The response, which no cache above its handler may keep. Anything else is given back as it is."""
     if isinstance(response, Response) and not relay.forbids_storing(text_of(response.raw_headers)):
-        for name in relay.CACHING:
-            del response.headers[name]
+        for name, value in text_of(response.raw_headers):
+            if relay.allows_storing(name, value):
+                del response.headers[name]
         response.headers[relay.NO_STORE[0]] = relay.NO_STORE[1]
     return response
 

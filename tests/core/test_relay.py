@@ -95,14 +95,48 @@ OF_THE_CONNECTION = (
     "Upgrade",
 )
 CACHING = (
-    "Cache-Control",
-    "CDN-Cache-Control",
-    "cloudflare-cdn-cache-control",
-    "Edge-Control",
-    "Expires",
-    "Surrogate-Control",
-    "vercel-cdn-cache-control",
-    "X-Accel-Expires",
+    ("Cache-Control", "max-age=60"),
+    ("CDN-Cache-Control", "max-age=60"),
+    ("cloudflare-cdn-cache-control", "max-age=60"),
+    ("Edge-Control", "cache-maxage=1m"),
+    ("Expires", "Thu, 01 Dec 2033 16:00:00 GMT"),
+    ("Surrogate-Control", "content='ESI/1.0'"),
+    ("vercel-cdn-cache-control", "max-age=60"),
+    ("X-Accel-Expires", "60"),
+    ("X-LiteSpeed-Cache-Control", "public,max-age=60"),
+    ("X-LiteSpeed-Tag", "books"),
+    ("Netlify-CDN-Cache-Control", "public, durable"),
+    ("X-VC-TTL", "60"),
+    ("X-LSCACHE", "on"),
+    ("Akamai-Cache-Control", "public"),
+    ("Edge-Cache-Tag", "books"),
+    ("X-Cacheable", "YES"),
+    ("X-Beresp-TTL", "60"),
+    ("X-Max-Age", "60"),
+    ("Age", "0"),
+    ("X-Stale-If-Error", "60"),
+    ("Newest-Network-Policy", "public, max-age=60"),
+    ("Newest-Network-Policy", "S-MaxAge = 60"),
+    ("Newest-Network-Policy", "durable,stale-while-revalidate=60"),
+)
+PASSING = (
+    ("Access-Control-Max-Age", "600"),
+    ("Clear-Site-Data", '"cache"'),
+    ("Content-Disposition", 'attachment; filename="cache.txt"'),
+    ("ETag", '"abc"'),
+    ("Last-Modified", "Thu, 01 Dec 2022 16:00:00 GMT"),
+    ("Link", "</next?max-age=60>; rel=next"),
+    ("Location", "/next?max-age=60"),
+    ("Pragma", "no-cache"),
+    ("Strict-Transport-Security", "max-age=63072000; includeSubDomains"),
+    ("Vary", "Accept-Language"),
+    ("X-Customer-Age", "60"),
+    ("X-Knowledge-Base", "1"),
+    ("X-Language", "en"),
+    ("X-RateLimit-Reset", "60"),
+    ("X-Request-Id", "1"),
+    ("X-Throttle", "60"),
+    ("X-Usage", "12"),
 )
 
 
@@ -115,11 +149,20 @@ def test_what_a_handler_says_of_payment_or_of_the_connection_stays_here(name: st
     assert relay.release(given, proof[1]) == Response(200, (OWN, STORED_NOWHERE, proof, READABLE), b"result")
 
 
-@pytest.mark.parametrize("name", CACHING)
-def test_what_was_paid_for_is_not_kept_by_a_shared_cache(name: str) -> None:
-    given = Response(200, ((name, "max-age=60"), OWN), b"result")
+@pytest.mark.parametrize("own", CACHING, ids=lambda own: ": ".join(own))
+def test_what_was_paid_for_is_not_kept_by_a_shared_cache(own: Header) -> None:
+    given = Response(200, (own, OWN), b"result")
+    proof = ("PAYMENT-RESPONSE", "cGFpZA==")
     assert relay.unsold(given).headers == (OWN, STORED_NOWHERE)
+    assert relay.release(given, proof[1]).headers == (OWN, STORED_NOWHERE, proof, READABLE)
     assert relay.free(given) == given
+
+
+@pytest.mark.parametrize("own", PASSING, ids=lambda own: ": ".join(own))
+def test_a_header_that_lets_no_cache_store_passes(own: Header) -> None:
+    assert relay.unsold(Response(200, (own,), b"result")).headers == (own, STORED_NOWHERE)
+    strict = (own, STORED_NOWHERE)
+    assert relay.unsold(Response(200, strict, b"result")).headers == strict
 
 
 @pytest.mark.parametrize(
@@ -141,6 +184,7 @@ def test_a_handler_that_is_as_strict_keeps_its_own_words(own: tuple[Header, ...]
         (("Cache-Control", "no-store"),),
         (("Cache-Control", "private, no-store, public"),),
         (("Cache-Control", "private, no-store"), ("Surrogate-Control", "max-age=60")),
+        (("Cache-Control", "private, no-store"), ("X-VC-TTL", "60")),
     ],
 )
 def test_a_handler_that_is_less_strict_is_not_heard(own: tuple[Header, ...]) -> None:

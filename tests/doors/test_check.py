@@ -1,13 +1,15 @@
-"""`faregate check`: whether a stranger could rebuild a payment that this service settled."""
+"""`faregate check`: what the key may do, and whether a stranger could rebuild a settled payment."""
 
 from contextlib import closing
 
 import pytest
 
-from faregate.emulator import TEST_KEY, Emulator, Fault
+from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key, World
+from faregate.emulator.routes import Operation
 from faregate.emulator.server import serve
+from faregate.emulator.world import CAPABILITIES, Capability
 from faregate.inventory import Listed
-from faregate.inventory.asking import describe_instructions
+from faregate.inventory.asking import check, describe_instructions
 from faregate.inventory.taking import take_stock
 from faregate.model import Offer
 from faregate.paywall import Paywall
@@ -59,3 +61,64 @@ def test_nobody_is_asked_without_a_paywall_or_without_an_offer() -> None:
     assert describe_instructions(None, take_stock([])) == []
     assert described(emulator) == []
     assert emulator.calls() == []
+
+
+# What the key may do
+
+
+def faults_of(emulator: Emulator, key: str, *sells: str) -> list[str]:
+    routes = [Listed(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
+    with serve(emulator) as url, closing(Paywall(api_key=key, base_url=url, environ={})) as paywall:
+        return check(paywall, take_stock(routes))
+
+
+def test_a_key_that_may_only_read_is_told_for_each_thing_it_may_not_do() -> None:
+    faults = faults_of(Emulator(), READ_ONLY_TEST_KEY, "daily_report", "text_summary")
+    assert [fault.partition(",")[0].partition(":")[0] for fault in faults] == [
+        "The API key may not authorize access",
+        "The API key may not complete transactions",
+        "The API key may not complete free executions",
+    ]
+    assert all("403 forbidden" in fault and "FAREGATE_API_KEY" in fault for fault in faults)
+    assert not any(READ_ONLY_TEST_KEY in fault for fault in faults)
+
+
+NEEDED: dict[Capability, str] = {
+    "access": "authorize access",
+    "transactions:complete": "complete transactions",
+    "transactions:read": "read transactions",
+    "executions:complete": "complete free executions",
+}
+
+
+@pytest.mark.parametrize("missing", CAPABILITIES)
+def test_each_missing_right_that_selling_needs_is_found(missing: Capability) -> None:
+    rights = tuple(right for right in CAPABILITIES if right != missing)
+    world = World.builtin().model_copy(update={"keys": (Key(key="svc_test_some", capabilities=rights),)})
+    faults = faults_of(Emulator(world), "svc_test_some", "daily_report")
+    match missing:
+        case "contracts:read":
+            assert [fault.partition(":")[0] for fault in faults] == [
+                "The merchant service does not say what is sold"
+            ]
+        case "payers:read" | "resources:read":
+            assert faults == []
+        case _:
+            [fault] = faults
+            assert fault.startswith(f"The API key may not {NEEDED[missing]}")
+
+
+@pytest.mark.parametrize("sells", ["daily_report", "free_notes"])
+def test_a_check_leaves_nothing_open_and_authorizes_nothing(sells: str) -> None:
+    emulator = Emulator(expose_execution_id=True)
+    assert faults_of(emulator, TEST_KEY, sells) == []
+    books = emulator.export()["test"]
+    assert books["transactions"] == []
+    assert [one["metadata"] is not None for one in books["executions"]] == [True] * (sells == "free_notes")
+
+
+@pytest.mark.parametrize("operation", ["access", "complete", "transaction", "execution"])
+def test_what_a_service_answers_besides_403_says_nothing_of_the_key(operation: Operation) -> None:
+    emulator = Emulator()
+    emulator.faults.add(Fault(kind="status", status=503, operation=operation, times=None))
+    assert faults_of(emulator, TEST_KEY, "daily_report") == []

@@ -48,7 +48,7 @@ from ninja import NinjaAPI  # noqa: E402
 from faregate.django import Payment, paid, paid_include  # noqa: E402
 from faregate.django.conf import shop as made_shop  # noqa: E402
 from faregate.django.routes import inventory_of  # noqa: E402
-from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
+from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import Misconfigured  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
@@ -942,6 +942,15 @@ def test_the_journal_is_administered(tmp_path: Path) -> None:
             said_by("faregate_journal", "move", "http://service.example")
     with project(), pytest.raises(CommandError, match="set FAREGATE_JOURNAL"):
         said_by("faregate_journal", "keys")
+
+
+def test_check_fails_with_a_key_that_may_not_sell() -> None:
+    reader = {"API_KEY": READ_ONLY_TEST_KEY}
+    with (
+        project(path("paid", SOLD(content)), FAREGATE=reader),
+        pytest.raises(CommandError, match="may not authorize access, so nothing can be sold"),
+    ):
+        said_by("faregate_check")
 
 
 def test_paid_on_a_class_says_what_to_do() -> None:

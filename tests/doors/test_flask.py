@@ -26,7 +26,7 @@ from flask.views import MethodView, View
 from flask_cors import CORS
 from werkzeug.test import TestResponse
 
-from faregate.emulator import TEST_KEY, Emulator, Wallet
+from faregate.emulator import TEST_KEY, Emulator, Fault, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
@@ -809,6 +809,14 @@ def test_check_asks_the_service_for_every_key(shop: Shop) -> None:
     shop.app.add_url_rule("/x", endpoint="x", view_func=paywall.require("no_such_thing")(content()))
     code, said = run(shop, "check")
     assert (code, "Nothing is sold as 'no_such_thing'" in said) == (1, True)
+
+
+def test_check_fails_with_a_key_that_may_not_sell(shop: Shop) -> None:
+    shop.sells(content())
+    shop.emulator.faults.add(Fault(kind="status", status=403, operation="access", times=None))
+    code, said = run(shop, "check")
+    assert (code, "All is well" in said) == (1, False)
+    assert said.startswith("The API key may not authorize access, so nothing can be sold: 403")
 
 
 def test_check_writes_to_the_journal(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

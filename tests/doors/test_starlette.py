@@ -27,7 +27,7 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
 from faregate.paywall import Paywall
-from faregate.starlette import PaywallMiddleware, paid
+from faregate.starlette import PaywallMiddleware, forbid_storing, paid
 from tests.doors.conftest import Shop, eventually
 from tests.doors.shops import answering, sleeping, streaming, with_background
 from tests.servers import serving, serving_on_trio
@@ -384,6 +384,12 @@ def test_an_unprotected_route_is_left_alone(shop: Shop) -> None:
     assert response.json() == {"open": True}
     assert "cache-control" not in response.headers
     assert shop.service.asked == []
+
+
+def test_a_decorator_above_sees_no_header_that_lets_a_cache_store() -> None:
+    own = {"Netlify-CDN-Cache-Control": "public", "X-VC-TTL": "60", "Expires": "0", "x-own": "1"}
+    seen = forbid_storing(Response(headers=own)).headers
+    assert dict(seen) == {"x-own": "1", "content-length": "0", "cache-control": "private, no-store"}
 
 
 def test_methods_of_an_endpoint_class() -> None:

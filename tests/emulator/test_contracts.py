@@ -64,6 +64,7 @@ def test_a_revision_has_every_key(shop: Shop) -> None:
         "x-svc-resource-name": "Token meter",
         "x-svc-resource-description": "Must report its input tokens.",
     }
+    assert revision(shop, "Euro report")["x-svc-settlement-asset"] == "EURC"
 
 
 def value(label: str, position: int) -> Json:

@@ -41,6 +41,8 @@ def test_a_free_execution_is_closed(shop: Shop, execution: str) -> None:
     response = close(shop, execution)
     assert response.status_code == 200
     assert response.json() == {"resource_execution_id": execution}
+    [kept] = shop.emulator.export()["test"]["executions"]
+    assert (kept["id"], kept["metadata"]) == (execution, METADATA)
 
 
 def test_a_paid_access_has_no_execution(shop: Shop) -> None:

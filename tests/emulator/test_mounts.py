@@ -163,7 +163,7 @@ def test_a_port_in_use_is_told_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("package", "statement"),
     [
-        ("coincurve", "import faregate.emulator"),
+        ("eth_keys", "import faregate.emulator"),
         ("uvicorn", "import faregate.emulator.server"),
         ("starlette", "from faregate.emulator import Emulator, app; app(Emulator())"),
     ],

@@ -1,18 +1,34 @@
 """Who signed: the same answer as eth-account's, for good signatures and for bad ones."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib.metadata import requires
+from pathlib import Path
 from random import Random
 
 import pytest
 from eth_account import Account
+from packaging.requirements import Requirement
 
+from faregate.emulator import Wallet, curve, signatures
+from faregate.emulator.curve import CoincurveCurve, Curve, PythonCurve
 from faregate.emulator.payments import Payment
 from faregate.emulator.signatures import signable, signer_of
 from faregate.emulator.tokens import TOKENS, Token
+from faregate.errors import Misconfigured
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 FIELD = 2**256 - 2**32 - 977
 EDGES = (0, 1, ORDER // 2, ORDER // 2 + 1, ORDER - 1, ORDER, FIELD - 1, FIELD, 2**256 - 1)
+
+
+@pytest.fixture(params=[CoincurveCurve, PythonCurve])
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Curve:
+    """Each way to sign in turn."""
+    chosen: Curve = request.param()
+    monkeypatch.setattr(signatures, "CURVE", chosen)
+    return chosen
 
 
 def payment(chance: Random, signature: str = "") -> Payment:
@@ -45,6 +61,7 @@ def plain(r: int, s: int, v: int) -> str:
     return f"0x{r:064x}{s:064x}{v:02x}"
 
 
+@pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("token", TOKENS.values(), ids=lambda token: f"{token.symbol}-{token.chain}")
 def test_who_really_signed_is_found(token: Token) -> None:
     chance = Random(1)
@@ -66,6 +83,7 @@ def bad_signatures() -> Iterator[str]:
             yield from (plain(r, s, 27), plain(r, s, 28))
 
 
+@pytest.mark.usefixtures("either")
 def test_a_signature_of_nobody_names_whom_eth_account_names() -> None:
     chance, token = Random(3), TOKENS["test", "USDC"]
     found = list[str | None]()
@@ -90,3 +108,56 @@ def test_a_signature_of_nobody_names_whom_eth_account_names() -> None:
 )
 def test_what_no_token_takes_has_no_signer(signature: str) -> None:
     assert signer_of(payment(Random(4), signature), TOKENS["test", "USDC"]) is None
+
+
+# Without coincurve, as where it has no wheel
+
+
+def test_both_ways_sign_alike() -> None:
+    chance, fast, plain_python = Random(5), CoincurveCurve(), PythonCurve()
+    for key in (1, 2, ORDER - 1, *(chance.randrange(1, ORDER) for _ in range(10))):
+        digest, secret = chance.randbytes(32), key.to_bytes(32, "big")
+        assert fast.public_key(secret) == plain_python.public_key(secret)
+        made = plain_python.sign(secret, digest)
+        assert made == fast.sign(secret, digest)
+        assert fast.recover(digest, made) == plain_python.recover(digest, made) == fast.public_key(secret)
+
+
+def test_coincurve_is_used_where_it_is_installed() -> None:
+    assert isinstance(curve.CURVE, CoincurveCurve)
+
+
+WITHOUT = """
+import sys, pytest
+sys.modules["coincurve"] = None
+status = pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]])
+assert type(sys.modules["faregate.emulator.curve"].CURVE).__name__ == "PythonCurve"
+sys.exit(status)
+"""
+
+
+def test_payments_are_made_and_checked_without_coincurve() -> None:
+    tests = ["tests/emulator/test_x402_client.py", "tests/emulator/test_proofs.py", "-k", "not any"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *tests], cwd=root, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+def test_python_314_needs_no_coincurve() -> None:
+    needed = {
+        (one := Requirement(text)).name: one for text in requires("faregate") or () if "emulator" in text
+    }
+    for version, wanted in (("3.11", True), ("3.13", True), ("3.14", False)):
+        marker = needed["coincurve"].marker
+        assert marker is not None
+        assert marker.evaluate({"python_version": version, "extra": "emulator"}) is wanted
+    assert "eth-keys" in needed
+
+
+@pytest.mark.parametrize("number", [0, ORDER])
+def test_a_number_that_is_no_private_key_makes_no_wallet(number: int) -> None:
+    with pytest.raises(Misconfigured, match="private key"):
+        Wallet(f"{number:#066x}")

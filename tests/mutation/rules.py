@@ -291,6 +291,9 @@ MUTANTS = (
            '_PAYMENT = frozenset(("payment-required", '),
     Mutant("shared-caches", RELAY, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
            'NO_STORE: Header = ("Cache-Control", "public")'),
+    Mutant("caching-header-of-a-new-network", RELAY, "return _CACHING_NAME.search(name) is not None or _CACHING_VALUE.search(value) is not None",
+           'return name.lower() in ("cache-control", "expires")'),
+    Mutant("caching-directive-in-an-unknown-header", RELAY, " or _CACHING_VALUE.search(value) is not None", ""),
     Mutant("unpayable-402", VERDICT, "case 402 if _one_sane(reply, INSTRUCTIONS) is not None:", "case 402:"),
     # The gate
     Mutant("pass-before-paid", CURTAIN, "        if self.gate.payment is None:\n            await self._pass(message)",

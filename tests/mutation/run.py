@@ -24,7 +24,7 @@ def main(wanted: list[str]) -> int:
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("src", "tests", "pyproject.toml", "README.md"):
+        for name in ("src", "tests", "docs", "pyproject.toml", "README.md"):
             _copy(ROOT / name, copy / name)
         for number, mutant in enumerate(chosen, 1):
             began = time.monotonic()

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.rules import MUTANTS, Mutant
+from tests.mutation.spec import BREAKS, row_of, rows, spec_mutants
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *spec_mutants()], ids=lambda mutant: mutant.name)
 def test_the_text_to_break_stands_exactly_once(mutant: Mutant) -> None:
     assert (ROOT / mutant.file).read_text().count(mutant.old) == 1
     assert mutant.new != mutant.old
@@ -25,3 +26,7 @@ def test_the_tests_beside_each_rule_are_there() -> None:
     }
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
     assert all(mutant.tests for mutant in MUTANTS)
+
+
+def test_every_row_of_the_specification_is_broken_once() -> None:
+    assert sorted(map(str, map(row_of, BREAKS))) == sorted(map(str, rows()))

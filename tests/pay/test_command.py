@@ -328,7 +328,7 @@ def test_a_missing_package_names_the_extra() -> None:
     code = """
 import sys
 from faregate.cli import main
-for packages in (["x402"], ["eth_account"], ["x402", "eth_account", "coincurve"]):
+for packages in (["x402"], ["eth_account"], ["x402", "eth_account", "eth_keys"]):
     sys.modules.update(dict.fromkeys(packages))
     assert main(["pay", "http://127.0.0.1:1/"]) == 1
     assert main(["probe"]) == 2

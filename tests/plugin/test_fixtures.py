@@ -261,3 +261,88 @@ def test_what_fails_a_test(tmp_path: Path) -> None:
     assert "assert 1 == 2" in told["FAILED test_it.py::test_own_failure_is_told_first"]
     assert "knows no 'speed'; it knows clock, seed, strict, invariants" in printed
     assert 'is "real", "frozen" or a datetime, not \'fast\'' in printed
+
+
+# Fixtures of the user's own that have our short names
+
+SHOP = """
+import pytest
+from fastapi import Depends, FastAPI
+from fastapi.testclient import TestClient
+from faregate.fastapi import PaywallMiddleware, paid
+
+app = FastAPI()
+app.add_middleware(PaywallMiddleware)
+
+@app.get("/report", dependencies=[Depends(paid("daily_report"))])
+async def report():
+    return {"report": "Sunny."}
+
+client = TestClient(app)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [
+        ("emulator", "function"),
+        ("emulator", "session"),
+        ("emulator_world", "session"),
+        ("paywall", "function"),
+    ],
+)
+def test_a_fixture_of_ones_own_breaks_no_other(name: str, scope: str, tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text(
+        SHOP
+        + f"""
+@pytest.fixture(scope={scope!r})
+def {name}():
+    return "an Android phone"
+
+def test_with_the_short_name(payer, {name}):
+    assert payer.get(client, "/report").paid
+    assert {name} == "an Android phone"
+
+def test_with_the_long_name(faregate_payer, faregate_emulator, faregate_paywall, {name}):
+    assert faregate_payer.get(client, "/report").paid
+    assert len(faregate_emulator.calls("complete", status=200)) == 1
+
+def test_the_others(async_payer, faregate_emulator_url, faregate_emulator_key, {name}):
+    assert faregate_emulator_url.startswith("http://127.0.0.1:")
+    assert faregate_emulator_key.startswith("svc_test_")
+"""
+    )
+    told = run(tmp_path, "-W", "ignore")
+    assert " 3 passed" in told, told
+
+
+def test_the_short_names_are_the_same_fixtures(tmp_path: Path) -> None:
+    names = ("emulator", "emulator_key", "emulator_url", "paywall", "payer", "async_payer")
+    checks = [
+        f"def test_{name}({name}, faregate_{name}):\n    assert {name} is faregate_{name}" for name in names
+    ]
+    (tmp_path / "test_same.py").write_text("\n\n".join(checks))
+    told = run(tmp_path)
+    assert f" {len(names)} passed" in told, told
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [("emulator_world", "function"), ("emulator_world", "session"), ("faregate_emulator_world", "function")],
+)
+def test_either_name_says_what_is_sold(name: str, scope: str, tmp_path: Path) -> None:
+    (tmp_path / "test_world.py").write_text(
+        f"""
+import pytest
+from faregate.emulator import World
+
+@pytest.fixture(scope={scope!r})
+def {name}():
+    return World.builtin().model_copy(update={{"default_balance": 7}})
+
+def test_it_is_sold(emulator, payer):
+    assert emulator.world.default_balance == emulator.balance(payer.address) == 7
+"""
+    )
+    told = run(tmp_path)
+    assert " 1 passed" in told, told

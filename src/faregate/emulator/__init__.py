@@ -6,7 +6,8 @@ mounts      transport (httpx), embedded (in a seller's process), mounts, asgi, s
 Emulator    emulator, arranging, rewinding, judging, witness, diary, delivery, signs
 service     service, routes, keys, calls, facts, replies: one call, read, allowed, answered
 operations  access, complete, executions, reads, lists, queries
-payments    payments (the seam), ledger, checks, signatures, proofs, instructions, tokens, holds, funding
+payments    payments (the seam), ledger, checks, proofs, instructions, tokens, holds, funding
+signatures  signatures (EIP-712), curve (secp256k1)
 endings     settling, transitions, receipts: at once, by the clock, after reads, by hand
 memory      books, state, register, timeline, clock, identifiers, edge
 set-up      world, goods, catalog, builtin, worldfile, worldkeys, payers
@@ -20,11 +21,11 @@ beside it   faults/ (what goes wrong on purpose), control/ (the control plane), 
 from faregate.emulator.extra import extra_missing as _extra_missing
 
 try:
-    import coincurve as _coincurve
+    import eth_keys as _eth_keys
 except ModuleNotFoundError as _error:
     raise _extra_missing(_error) from None
 else:
-    del _coincurve
+    del _eth_keys
 
 from faregate.emulator.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.emulator.clock import WorldClock

@@ -7,14 +7,14 @@ lower `s`. So one authorization has one signature. Contract wallets (EIP-1271) w
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from coincurve import PrivateKey, PublicKey
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
+from faregate.emulator.curve import CURVE, ORDER
 from faregate.emulator.payments import Payment
 from faregate.emulator.tokens import Token
 
-_HALF_ORDER: Final = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+_HALF_ORDER: Final = ORDER // 2
 _FIELDS: Final = (
     ("from", "address"),
     ("to", "address"),
@@ -56,15 +56,15 @@ def signable(payment: Payment, token: Token) -> Signable:
     return Signable(b"\x01", _domain_separator(token), body)
 
 
-def sign(key: PrivateKey, message: Signable) -> str:
-    """The one signature that this key makes of it, hex."""
-    made: bytes = key.sign_recoverable(_digest(message), hasher=None)  # pyright: ignore[reportUnknownMemberType]
+def sign(key: bytes, message: Signable) -> str:
+    """The one signature that this private key makes of it, hex."""
+    made = CURVE.sign(key, _digest(message))
     return "0x" + made[:64].hex() + f"{made[64] + 27:02x}"
 
 
-def address_of(key: PublicKey) -> str:
-    """The checksum address."""
-    return _checksum(keccak(key.format(compressed=False)[1:])[-20:])
+def address_of(key: bytes) -> str:
+    """The checksum address of this private key."""
+    return _address(CURVE.public_key(key))
 
 
 def signer_of(payment: Payment, token: Token) -> str | None:
@@ -82,13 +82,13 @@ def _digest(message: Signable) -> bytes:
 
 
 def _recovered(digest: bytes, signature: bytes) -> str | None:
-    """The address of the key. libsecp256k1 is asked itself: eth-account takes more than twice the time."""
-    plain = signature[:64] + bytes([signature[64] - 27])
-    try:
-        key = PublicKey.from_signature_and_message(plain, digest, hasher=None)
-    except Exception:  # coincurve has no one exception for a point that is not on the curve
-        return None
-    return address_of(key)
+    """The address of the key. eth-account, which could tell it too, takes more than twice the time."""
+    key = CURVE.recover(digest, signature[:64] + bytes([signature[64] - 27]))
+    return None if key is None else _address(key)
+
+
+def _address(public_key: bytes) -> str:
+    return _checksum(keccak(public_key)[-20:])
 
 
 @lru_cache(maxsize=4096)

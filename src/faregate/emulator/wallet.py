@@ -3,10 +3,10 @@
 import base64
 import json
 import secrets
+from functools import cached_property
 from typing import Any, Self
 
-from coincurve import PrivateKey
-
+from faregate.emulator.curve import ORDER
 from faregate.emulator.edge import system_clock
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.payments import X402_VERSION, Payment
@@ -20,7 +20,10 @@ class Wallet:
     """A key pair that pays what it is asked, once per call. `clock` must be the emulator's."""
 
     def __init__(self, private_key: str | None = None, *, clock: Clock = system_clock) -> None:
-        self._key = PrivateKey.from_hex((private_key or secrets.token_hex(32)).removeprefix("0x"))
+        number = secrets.randbelow(ORDER - 1) + 1 if private_key is None else int(private_key, 16)
+        if not 0 < number < ORDER:
+            raise Misconfigured("a private key is a number above 0 and below the order of secp256k1")
+        self._key = number.to_bytes(32, "big")
         self._clock = clock
 
     @classmethod
@@ -31,9 +34,9 @@ class Wallet:
             raise Misconfigured(f"there is no test payer {name!r}; there are {', '.join(TEST_PAYERS)}")
         return cls(payer.private_key, clock=clock)
 
-    @property
+    @cached_property
     def address(self) -> str:
-        return address_of(self._key.public_key)
+        return address_of(self._key)
 
     def pay(self, instructions: str, *, nonce: str | None = None) -> str:
         """A `PAYMENT-SIGNATURE` for the first entry of these instructions, valid as long as they allow."""

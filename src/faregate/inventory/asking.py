@@ -13,9 +13,10 @@ from faregate.drive import drive, started
 from faregate.errors import FaregateError, ServiceError
 from faregate.instructions import are_unguessable
 from faregate.inventory import Inventory
+from faregate.inventory.rights import find_missing_rights
 from faregate.journal_admin import find_problems
 from faregate.merchant.wire import INSTRUCTIONS
-from faregate.model import Offer, Request, Response, Sale, Work
+from faregate.model import Offer, Request, Response, Rules, Sale, Work
 from faregate.paywall import Paywall
 from faregate.records import Claimant, Fresh
 from faregate.steps import CallAccess, CloseExecution, FindRules, Flow
@@ -113,12 +114,17 @@ def _unfinished(paywall: Paywall) -> Iterator[str]:
 
 
 def _unsellable(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
+    known: tuple[Offer, Rules] | None = None
     for offer in offers:
         try:
-            paywall.world.rules(offer)
+            rules = paywall.world.rules(offer)
         except ServiceError as error:
             # It would say the same of every offer.
             yield f"The merchant service does not say what is sold: {error}"
             return
         except FaregateError as error:
             yield f"{offer.sells}: {error}"
+        else:
+            known = known or (offer, cast(Rules, rules))
+    if known is not None:
+        yield from find_missing_rights(paywall, *known, _CHECKED_URL)
