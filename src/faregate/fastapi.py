@@ -26,7 +26,11 @@ except ModuleNotFoundError as error:
 
 from starlette.routing import BaseRoute, Mount, Route
 
-from faregate import relay, starlette, stock
+from faregate import starlette
+
+from faregate.core import responses
+
+from faregate.routes import starlette as starlette_routes
 from faregate.errors import Misconfigured
 from faregate.fronts import layers
 from faregate.gate import PaymentStop
@@ -100,7 +104,7 @@ class _Scheme(SecurityBase):
             # Nobody sees this answer: the paywall sends its own in its place.
             raise HTTPException(stop.status) from None
         if payment.transaction_id is not None:
-            name, value = relay.NO_STORE
+            name, value = responses.NO_STORE
             response.headers[name] = value  # for caches between the route and the paywall
         return payment
 
@@ -119,7 +123,7 @@ mark_maker(paid)
 
 def inventory_of(app: Any) -> Inventory:
     """What a FastAPI application or router sells. Raises `Misconfigured`."""
-    inventory = stock.inventory_of(app, _expanded)
+    inventory = starlette_routes.inventory_of(app, _expanded)
     missed = dict.fromkeys(_find_missed(layers(app)[-1], inventory))
     return replace(inventory, mistakes=(*inventory.mistakes, *missed)) if missed else inventory
 

@@ -19,7 +19,9 @@ except ModuleNotFoundError as error:
         "faregate.starlette needs Starlette: pip install 'faregate[starlette]'", name=error.name
     ) from error
 
-from faregate import relay, stock
+from faregate.core import responses
+
+from faregate.routes import starlette as starlette_routes
 from faregate.asgi import ASGIApp, open_gate
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.errors import Misconfigured
@@ -101,7 +103,7 @@ class PaywallMiddleware(ASGIMiddleware):
             document(app, self)
 
     def _list(self, app: Any) -> Inventory:
-        return stock.inventory_of(app)
+        return starlette_routes.inventory_of(app)
 
 
 async def _not_started(mistake: Misconfigured, scope: Scope, receive: Receive, send: Send) -> None:
@@ -180,11 +182,11 @@ def check_offer(sells: str, spelt: str, **limits: Unpack[Limits]) -> Offer:
 
 def forbid_storing(response: Any) -> Any:
     """The response, which no cache above its handler may keep. Anything else is given back as it is."""
-    if isinstance(response, Response) and not relay.forbids_storing(text_of(response.raw_headers)):
+    if isinstance(response, Response) and not responses.forbids_storing(text_of(response.raw_headers)):
         for name, value in text_of(response.raw_headers):
-            if relay.allows_storing(name, value):
+            if responses.allows_storing(name, value):
                 del response.headers[name]
-        response.headers[relay.NO_STORE[0]] = relay.NO_STORE[1]
+        response.headers[responses.NO_STORE[0]] = responses.NO_STORE[1]
     return response
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from faregate import settle
+from faregate.core import settlement
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 
@@ -155,7 +155,7 @@ def note(kind: str, place: str, transaction_id: str | None) -> None:
 
 def timeout() -> float:
     """Short, and the pauses between attempts too: the number of attempts is the same."""
-    settle.COMPLETE_PAUSES = (0.02, 0.05)
+    settlement.COMPLETE_PAUSES = (0.02, 0.05)
     return float(os.environ["CONTRACT_TIMEOUT"])
 
 

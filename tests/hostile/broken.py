@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
-from faregate import redeem, relay, world
+from faregate.core import recovery
+
+from faregate.core import responses
+
+from faregate.merchant import backend
 from faregate.answers import Completion, Denied, NotPaid, Proven, Unproven
 from faregate.errors import BadAnswer
-from faregate.merchant import verdict
+from faregate.merchant import interpret
 from faregate.merchant.wire import PAYMENT_RESPONSE
 from faregate.model import Response, header_values
 from faregate.records import Entry
@@ -21,8 +25,8 @@ Read = Callable[[Response, str], Completion]
 
 def _reading(change: Callable[[Read, Response, str], Completion]) -> Patch:
     """Completions are read so."""
-    honest = verdict.read_completion
-    return lambda patch: patch.setattr(world, "read_completion", lambda *asked: change(honest, *asked))
+    honest = interpret.read_completion
+    return lambda patch: patch.setattr(backend, "read_completion", lambda *asked: change(honest, *asked))
 
 
 def _without_a_look_at_the_id(honest: Read, reply: Response, transaction_id: str) -> Completion:
@@ -62,26 +66,26 @@ def _no_receipt_asked_for(patch: pytest.MonkeyPatch) -> None:
         header = reply.first(PAYMENT_RESPONSE)
         return Unproven("no header") if header is None else Proven(header, "{}")
 
-    patch.setattr(verdict, "_proof_of_payment", lax)
+    patch.setattr(interpret, "_proof_of_payment", lax)
 
 
 def _any_header_will_do(patch: pytest.MonkeyPatch) -> None:
     def lax(reply: Response, name: str) -> str | None:
         return next(iter(header_values(reply.headers, name)), None)
 
-    patch.setattr(verdict, "_one_sane", lax)
+    patch.setattr(interpret, "_one_sane", lax)
 
 
 def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(verdict, "_not_paid", lambda _reply, _result: NotPaid())
+    patch.setattr(interpret, "_not_paid", lambda _reply, _result: NotPaid())
 
 
 def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:
     def released(entry: Entry, outcome: Any, **_: Any) -> Generator[Any, Any, Response]:
         yield from ()
-        return relay.release(outcome.result, "bm8=")
+        return responses.release(outcome.result, "bm8=")
 
-    patch.setattr(redeem, "settle", released)
+    patch.setattr(recovery, "settle", released)
 
 
 UNPAID, AGAIN = "UNPAID RELEASE", "FRESH 402"

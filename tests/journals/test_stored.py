@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
-from faregate.journals import room
+from faregate.journals import quota
 from faregate.journals.row import Row, State
 from faregate.journals.shelf import Record
 from faregate.journals.stored import StoredJournal
@@ -433,7 +433,7 @@ def test_what_has_expired_is_forgotten_on_the_way(open_one: Open, clock: Clock) 
 def test_a_sweep_removes_what_has_expired(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "PURGE", 3)
+    monkeypatch.setattr(quota, "PURGE", 3)
     journal = open_one()
     journal.stick(decided(journal), "a person has to look")
     kept = journal._shelf.measure()
@@ -442,7 +442,7 @@ def test_a_sweep_removes_what_has_expired(
     clock.now += 2 * TERMS.claim_lease
     assert journal.due() is None
     assert journal._shelf.measure() == kept
-    monkeypatch.setattr(room, "PURGES", 1)
+    monkeypatch.setattr(quota, "PURGES", 1)
     for number in range(20):
         journal.claim(f"more {number}", HERE)
     clock.now += 2 * TERMS.claim_lease

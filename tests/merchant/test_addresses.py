@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from faregate.errors import NoAnswer
-from faregate.merchant.transports import over_pyreqwest
+from faregate.merchant.transports import pyreqwest as pyreqwest_transport
 
 from .conftest import SPEAKERS, Speaker, get
 from .services import ok, says, service, unaccepting
@@ -76,7 +76,7 @@ def test_pyreqwest_connects_for_a_part_of_the_deadline(
     backend: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it divides among the addresses of a host is this time, and not that of the call."""
-    monkeypatch.setattr(over_pyreqwest, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(pyreqwest_transport, "CONNECT_SECONDS", 0.2)
     with unaccepting() as port:
         started = time.monotonic()
         (error,) = Speaker("pyreqwest", backend).speak(f"http://127.0.0.1:{port}", get(), timeout=40.0)

@@ -16,7 +16,8 @@ import pytest
 
 from faregate.errors import Misconfigured
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.transports import over_httpcore, over_pyreqwest
+from faregate.merchant.transports import httpcore as httpcore_transport
+from faregate.merchant.transports import pyreqwest as pyreqwest_transport
 from faregate.merchant.transports.pools import PerLoop, PerProcess
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Name, Speaker, crowd, get
@@ -64,7 +65,7 @@ def test_a_closed_client_opens_new_connections(transport: Name) -> None:
 def test_an_idle_connection_is_not_trusted_for_long(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (over_httpcore, over_pyreqwest):
+    for module in (over_httpcore, pyreqwest_transport):
         assert module.KEEP_ALIVE_SECONDS < 5, "uvicorn closes after 5 s"
         monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.0)
     with service(says(ok())) as merchant:
@@ -81,7 +82,7 @@ def over_the_plain_one(request: pytest.FixtureRequest) -> Speaker:
 def test_connections_that_a_burst_opened_are_closed(
     over_the_plain_one: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(over_httpcore, "KEEP_ALIVE_SECONDS", 0.3)
+    monkeypatch.setattr(httpcore_transport, "KEEP_ALIVE_SECONDS", 0.3)
     burst = Holding("/last")
     with service(burst) as merchant, crowd(over_the_plain_one, merchant.url, "httpx") as submit:
         calls = [submit(get()) for _ in range(20)]

@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate import flow, settle, world
+from faregate.core import flow
+
+from faregate.core import settlement
+
+from faregate.merchant import backend
 from faregate.answers import Completion, Proven
 from faregate.journals.stored import StoredJournal
 from faregate.merchant.verdict import read_completion
@@ -49,10 +53,10 @@ def _no_fence() -> None:
 
 def _complete_before_outcome() -> None:
     """The service is told what the journal does not know yet."""
-    decide_and_settle = settle.decide_and_settle
+    decide_and_settle = settlement.decide_and_settle
 
     def told_first(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
-        yield from settle._complete(entry, outcome)
+        yield from settlement._complete(entry, outcome)
         return (yield from decide_and_settle(entry, outcome))
 
     _put(flow, "decide_and_settle", told_first)
@@ -66,7 +70,7 @@ def _release_on_any_2xx() -> None:
             return Proven("cGFpZA==", "{}")
         return read_completion(reply, transaction_id)
 
-    _put(world, "read_completion", believed)
+    _put(backend, "read_completion", believed)
 
 
 def _put(where: Any, name: str, what: Any) -> None:

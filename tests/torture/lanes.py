@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from faregate.merchant.transports import over_httpcore
+from faregate.merchant.transports import httpcore as httpcore_transport
 from tests.torture import processes, service
 from tests.torture.plan import Trial
 from tests.torture.stage import Ground
@@ -36,7 +36,7 @@ class Lanes:
         self._lanes: list[Lane] = []
 
     def __enter__(self) -> "Lanes":
-        over_httpcore._trust()  # dear, and needed by every shop
+        httpcore_transport._trust()  # dear, and needed by every shop
         gc.freeze()  # what is never looked at again is never copied for a child
         processes.lifeline()
         self._service = processes.serving(service.run)

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from faregate import settle
+from faregate.core import settlement
 from faregate.emulator import TEST_KEY
 from faregate.journals.terms import JournalContext, Terms
 from faregate.merchant.transports.over_httpcore import HttpcoreTransport
@@ -94,7 +94,7 @@ def _begin(life: Life) -> Kills:
     kills = Kills(life.death, life.visit)
     inside.watch(kills)
     broken.break_it(life.broken)
-    settle.COMPLETE_PAUSES = (0.01, 0.03)
+    settlement.COMPLETE_PAUSES = (0.01, 0.03)
     return kills
 
 

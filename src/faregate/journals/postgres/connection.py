@@ -10,7 +10,7 @@ import psycopg
 from psycopg.abc import ConnParam, PQGen
 from psycopg.rows import TupleRow
 
-from faregate.journals.postgres import faults
+from faregate.journals.postgres import errors
 from faregate.logs import log
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ def _within(patience: float, answering: PQGen[T]) -> PQGen[T]:
         while True:
             ready = yield wanted
             if not ready and time.monotonic() > end:
-                raise faults.Late(f"no answer in {patience:g} seconds")
+                raise errors.Late(f"no answer in {patience:g} seconds")
             wanted = answering.send(ready)
     except StopIteration as finished:
         return cast(T, finished.value)

@@ -16,7 +16,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from faregate.errors import Misconfigured
-from faregate.journals.postgres import faults, schema
+from faregate.journals.postgres import schema
+from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection, connected, read_committed, warn_of
 
 T = TypeVar("T")
@@ -33,8 +34,8 @@ class Pool:
         try:
             self._parameters = conninfo_to_dict(url)
         except psycopg.Error:
-            raise faults.not_a_url() from None
-        self.place = faults.place_of(self._parameters)
+            raise errors.not_a_url() from None
+        self.place = errors.place_of(self._parameters)
         if connections < 1:
             raise Misconfigured("A PostgreSQL journal needs at least one connection.")
         self._patience = patience
@@ -53,7 +54,7 @@ class Pool:
         with self._place() as home:
             try:
                 return self._asked(home, home.take() or self._opened(), ask, False)
-            except faults.Broken:
+            except errors.Broken:
                 home.close()  # the others are as old
                 return self._asked(home, self._opened(), ask, True)
 
@@ -67,7 +68,7 @@ class Pool:
     def _place(self) -> Generator["_Home"]:
         home = self._home()
         if not home.places.acquire(timeout=self._patience):
-            raise faults.busy(self.place)
+            raise errors.busy(self.place)
         try:
             yield home
         finally:
@@ -79,9 +80,9 @@ class Pool:
         except psycopg.IntegrityError:
             raise
         except psycopg.Error as error:
-            if faults.is_lost(error, connection):
-                raise faults.broken(error, self.place) from error
-            raise faults.told(error, self.place) from error
+            if errors.is_lost(error, connection):
+                raise errors.broken(error, self.place) from error
+            raise errors.told(error, self.place) from error
         finally:
             home.give_back(connection)
 
@@ -89,12 +90,12 @@ class Pool:
         try:
             connection = connected(self._parameters, self._patience)
         except psycopg.Error as error:
-            raise faults.unreachable(error, self.place) from error
+            raise errors.unreachable(error, self.place) from error
         try:
             self._check(connection)
         except psycopg.Error as error:
             connection.close()
-            raise faults.told(error, self.place) from error
+            raise errors.told(error, self.place) from error
         except BaseException:
             connection.close()
             raise
@@ -107,7 +108,7 @@ class Pool:
             warn_of(connection, self.place)
         if not schema.is_made(connection, self.place):
             if self._seen:
-                raise faults.taken_away(self.place)
+                raise errors.taken_away(self.place)
             schema.make(connection, self.place, self.lock_patience)
         self._seen = True
 

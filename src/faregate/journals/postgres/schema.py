@@ -9,7 +9,7 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import TupleRow
 
-from faregate.journals.postgres import faults
+from faregate.journals.postgres import errors
 
 VERSION = 2
 LOCK = 0x666172656761746A
@@ -110,13 +110,13 @@ def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
     if standing == (False, False):
         return False
     if standing != (True, True):
-        raise faults.another_programs(place)
+        raise errors.another_programs(place)
     try:
         [[version]] = connection.execute(_VERSION).fetchall()
     except (errors.UndefinedColumn, ValueError):
-        raise faults.another_programs(place) from None
+        raise errors.another_programs(place) from None
     if version != VERSION:
-        raise faults.other_version(place, version, VERSION)
+        raise errors.other_version(place, version, VERSION)
     return True
 
 
@@ -129,4 +129,4 @@ def make(connection: psycopg.Connection[TupleRow], place: str, patience: str) ->
             connection.execute(statement.encode())
         connection.execute("INSERT INTO faregate_journal_version VALUES (%s)", [VERSION])
     if not is_made(connection, place):
-        raise faults.another_programs(place)
+        raise errors.another_programs(place)

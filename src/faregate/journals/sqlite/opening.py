@@ -4,7 +4,8 @@ import sqlite3
 from pathlib import Path
 
 from faregate.errors import JournalError
-from faregate.journals.sqlite import faults, schema
+from faregate.journals.sqlite import schema
+from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.patience import patiently
 
 
@@ -39,4 +40,4 @@ def empty_log(connection: sqlite3.Connection, path: Path) -> None:
     """All that is in the log goes into the file, and a new log is begun. Raises `JournalError`."""
     [busy, *_] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
-        raise faults.busy(path)
+        raise errors.busy(path)

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import weakref
 
-from faregate.journals.sqlite import faults
+from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.opening import empty_log, opened
 from faregate.journals.sqlite.patience import patiently
 from faregate.journals.sqlite.place import Place
@@ -36,7 +36,7 @@ class Link:
     def connected(self) -> sqlite3.Connection:
         """Raises `JournalError`, `sqlite3.Error`."""
         if self._connection is not None and self._pid != os.getpid():
-            raise faults.forked(self.path)
+            raise errors.forked(self.path)
         self._place.check()
         if self._connection is not None and self._connection.in_transaction:
             self.close()  # a signal left it so
@@ -78,7 +78,7 @@ class Link:
         try:
             self.turns.run(Caller(firm=True), self.close)
         except TimeoutError:
-            raise faults.busy(self.path) from None
+            raise errors.busy(self.path) from None
 
     def before_fork(self) -> None:
         caller = Caller(firm=True)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from faregate.errors import JournalError, Misconfigured
-from faregate.journals.sqlite import faults
+from faregate.journals.sqlite import errors
 
 
 class Place:
@@ -26,7 +26,7 @@ class Place:
             self._make()
             found = self._found()
         if found is None or self._known not in (None, found):
-            raise faults.taken_away(self.path)
+            raise errors.taken_away(self.path)
         self._known = found
 
     def _found(self) -> tuple[int, int] | None:

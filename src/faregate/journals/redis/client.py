@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from redis.exceptions import NoScriptError, RedisError
 
-from faregate.journals.redis import faults
+from faregate.journals.redis import errors
 from faregate.journals.redis.address import place_of
 from faregate.journals.redis.connections import Connections, Word
 from faregate.journals.redis.guard import Guard
@@ -50,7 +50,7 @@ class RedisServer:
         mark = self._mark or self._opened()
         answer = self._asked_twice(lambda sent: self._evaluate(script, mark, sent, *arguments))
         if answer[0] == b"elsewhere":
-            raise faults.elsewhere(answer[1].decode(), self._place)
+            raise errors.elsewhere(answer[1].decode(), self._place)
         return cast(list[Any], answer)
 
     def time(self) -> float:
@@ -64,12 +64,12 @@ class RedisServer:
 
     def _opened(self) -> str:
         """The mark of the journal there; in a server that has none yet, ours."""
-        made = f"{faults.VERSION} {os.urandom(8).hex()} {self._namespace}"
+        made = f"{errors.VERSION} {os.urandom(8).hex()} {self._namespace}"
         self._asked_twice(lambda _: self._call("SET", self._schema, made, "NX"))
         self._asked_twice(lambda _: self._call("SADD", NAMESPACES, self._namespace))
         mark = (self._asked_twice(lambda _: self._call("GET", self._schema)) or b"").decode()
-        if mark.partition(" ")[0] != str(faults.VERSION):
-            raise faults.elsewhere(mark, self._place)
+        if mark.partition(" ")[0] != str(errors.VERSION):
+            raise errors.elsewhere(mark, self._place)
         self._mark = mark
         return mark
 
@@ -78,13 +78,13 @@ class RedisServer:
             try:
                 return ask("first")
             except RedisError as error:
-                if faults.is_another(error):
+                if errors.is_another(error):
                     self._connections.close()
-                elif not faults.is_lost(error):
+                elif not errors.is_lost(error):
                     raise
                 return ask("again")
         except RedisError as error:
-            raise faults.told(error, self._place) from error
+            raise errors.told(error, self._place) from error
 
     def _evaluate(self, script: str, mark: str, sent: str, *arguments: Word) -> Any:
         words = (1, self._schema, mark, sent, *arguments)

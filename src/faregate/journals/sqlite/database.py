@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from faregate.journals.sqlite import faults
+from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.group import Group
 from faregate.journals.sqlite.link import Link
 from faregate.journals.sqlite.place import Place
@@ -37,9 +37,9 @@ class SqliteFile:
         try:
             return cast(T, self._reader.turns.run(Caller(), lambda: self._look(act)))
         except TimeoutError as error:
-            raise faults.busy(self.path) from error
+            raise errors.busy(self.path) from error
         except sqlite3.Error as error:
-            raise faults.told(error, self.path) from error
+            raise errors.told(error, self.path) from error
 
     def _look(self, act: Callable[[sqlite3.Connection], T]) -> T:
         try:
@@ -57,11 +57,11 @@ class SqliteFile:
         try:
             return cast(T, self._group.write(act, durable))
         except TimeoutError as error:
-            raise faults.busy(self.path) from error
+            raise errors.busy(self.path) from error
         except sqlite3.IntegrityError:
             raise
         except sqlite3.Error as error:
-            raise faults.told(error, self.path) from error
+            raise errors.told(error, self.path) from error
 
     def disconnect(self) -> None:
         for link in (self._reader, self._writer):

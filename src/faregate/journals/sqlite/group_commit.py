@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from faregate.journals.sqlite import faults
+from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.link import Link
 from faregate.journals.sqlite.turns import Caller
 
@@ -73,9 +73,9 @@ class Group:
 
     def _fail(self, batch: list[Write], error: sqlite3.Error) -> None:
         """What has become of the file is not known: nothing is believed to be written."""
-        self._link.close(in_doubt=faults.leaves_doubt(error))
+        self._link.close(in_doubt=errors.leaves_doubt(error))
         for write in batch:
-            write.error = write.error or faults.told(error, self._link.path)
+            write.error = write.error or errors.told(error, self._link.path)
         self._link.turns.serve()
 
 
@@ -89,7 +89,7 @@ def _do(write: Write, connection: sqlite3.Connection) -> None:
     try:
         write.answer = write.act(connection)
     except Exception as error:
-        if faults.concerns_all(error):
+        if errors.concerns_all(error):
             raise
         write.error = error
         connection.execute("ROLLBACK TO one")

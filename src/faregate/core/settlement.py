@@ -6,7 +6,7 @@ the payment failed for certain, and only then may the payer be asked to pay anew
 
 from dataclasses import replace
 
-from faregate import relay
+from faregate.core import responses
 from faregate.answers import Completion, Denied, NotPaid, Proven, Settling, Unproven
 from faregate.errors import ServiceError
 from faregate.events import Failed as PaymentFailed
@@ -40,7 +40,7 @@ RETRY_SECONDS = 3.0
 def decide_and_settle(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
     """Write the outcome, then tell it. Who could not write sends nothing."""
     if not (yield from decided(entry, _storable(outcome))):
-        return relay.unconfirmed(entry.transaction_id)
+        return responses.unconfirmed(entry.transaction_id)
     yield from Tell(Worked(entry.transaction_id, outcome.result.status, outcome.duration_ms))
     return (yield from settle(entry, outcome, repeated=False, awaited=True))
 
@@ -54,7 +54,7 @@ def _storable(outcome: Succeeded) -> Succeeded:
 def fail(entry: Entry, code: str) -> Flow[Response | None]:
     """Decide `failed`, with a failure code, and tell the service."""
     if not (yield from decided(entry, Failed(code))):
-        return relay.unconfirmed(entry.transaction_id)
+        return responses.unconfirmed(entry.transaction_id)
     return (yield from tell_failed(entry, Failed(code), repeated=False))
 
 
@@ -78,24 +78,24 @@ def settle(entry: Entry, outcome: Succeeded, *, repeated: bool, awaited: bool) -
             ours = yield from _released(Release(entry.ticket, payment_response, receipt, awaited), entry)
             if awaited and not ours:
                 # Somebody else took over and delivered it. This payer may come back for a replay.
-                return relay.in_progress()
+                return responses.in_progress()
             if awaited:
                 yield from Tell(Released(entry.transaction_id))
-            return relay.release(outcome.result, payment_response)
+            return responses.release(outcome.result, payment_response)
         case Settling(reply):
             yield from hold(entry, "settling")
-            return relay.pending(reply, entry.transaction_id)
+            return responses.pending(reply, entry.transaction_id)
         case NotPaid():
             yield from close(entry, "payment_failed")
             return None
         case Denied(status, code, retry_after):
             yield from Note(f"completion was refused: {status} {code}", entry.transaction_id)
             yield from _hold_or_stick(entry, completion, repeated)
-            return relay.denied(status, entry.transaction_id, retry_after)
+            return responses.denied(status, entry.transaction_id, retry_after)
         case Unproven(reason):
             yield from Note(f"the payment is not proven: {reason}", entry.transaction_id)
             yield from hold(entry, "not proven")
-            return relay.unconfirmed(entry.transaction_id)
+            return responses.unconfirmed(entry.transaction_id)
 
 
 def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Response | None]:
@@ -114,7 +114,7 @@ def tell_failed(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Respon
         case _:
             yield from Note("a failed outcome is not acknowledged yet", entry.transaction_id)
             yield from hold(entry, "not acknowledged")
-    return relay.unconfirmed(entry.transaction_id)
+    return responses.unconfirmed(entry.transaction_id)
 
 
 def _complete(entry: Entry, outcome: Outcome) -> Flow[Completion]:

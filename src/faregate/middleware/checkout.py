@@ -14,7 +14,7 @@ from time import monotonic
 import anyio
 import anyio.lowlevel
 
-from faregate import relay
+from faregate.core import responses
 from faregate.detached import to_the_end
 from faregate.drive import Turn, adrive, drive, raised, resumed, started
 from faregate.errors import Misconfigured, SoldTwice, WorkTimedOut
@@ -124,7 +124,7 @@ class Gate:
 
     def refuse(self, status: int, code: str, message: str) -> None:
         """Nothing of this request is served."""
-        self.verdict = relay.refused(status, code, message)
+        self.verdict = responses.refused(status, code, message)
 
     def refuse_closed(self) -> None:
         """Nothing is for sale here, and nothing is free."""
@@ -175,7 +175,7 @@ class Gate:
             return False
         if self._method == "OPTIONS":
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
-            self.verdict = Response(204, (relay.NO_STORE,))
+            self.verdict = Response(204, (responses.NO_STORE,))
             return False
         return True
 
@@ -185,7 +185,7 @@ class Gate:
             yield
         except Misconfigured as mistake:
             # Whoever catches this in between must not go on as if it were paid.
-            self.verdict, self.mistake = relay.trouble(502), mistake
+            self.verdict, self.mistake = responses.trouble(502), mistake
             raise
 
     def _begun(self, sold: Offer) -> Flow[Response]:
@@ -252,7 +252,7 @@ class Gate:
         """The answer of a completion that goes on although the application was cut off in it."""
         if self._concluded is not None:
             await self._concluded.wait()
-        return self._answer or relay.unconfirmed(self.transaction_id)
+        return self._answer or responses.unconfirmed(self.transaction_id)
 
     def close(self) -> None:
         """Nothing more will be asked: an unfinished flow is the same case as a crash."""

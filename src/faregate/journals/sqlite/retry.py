@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from faregate.journals.sqlite import faults
+from faregate.journals.sqlite import errors
 
 T = TypeVar("T")
 
@@ -25,6 +25,6 @@ def patiently(ask: Callable[[], T], patience: float) -> T:
         try:
             return ask()
         except sqlite3.OperationalError as error:
-            if not faults.is_busy(error) or time.monotonic() > end:
+            if not errors.is_busy(error) or time.monotonic() > end:
                 raise
         time.sleep(random.uniform(*_PAUSES))  # noqa: S311

@@ -4,7 +4,7 @@ The rules stand at the top of `faregate.flow`. A `Response` is what the payer ge
 failed for certain.
 """
 
-from faregate import relay
+from faregate.core import responses
 from faregate.answers import Standing
 from faregate.errors import BadAnswer, Forbidden, ServiceError, TransactionNotFound
 from faregate.model import Failed, Response, Succeeded
@@ -21,7 +21,7 @@ def redeem(entry: Entry, *, awaited: bool) -> Flow[Response | None]:
     if entry.foreign and not (yield from _is_known_to_service(entry)):
         yield from Note("begun under another API key, whose seller has to finish it", entry.transaction_id)
         yield from written(Postpone(entry.ticket), entry.transaction_id)
-        return relay.unconfirmed(entry.transaction_id)
+        return responses.unconfirmed(entry.transaction_id)
     match entry.outcome:
         case Succeeded() as outcome:
             return (yield from _push(entry, outcome, awaited))
@@ -66,15 +66,15 @@ def _push(entry: Entry, outcome: Succeeded, awaited: bool) -> Flow[Response | No
             return None
         case Standing.PENDING:
             yield from hold(entry, "settling")
-            return relay.settling(entry.transaction_id)
+            return responses.settling(entry.transaction_id)
         case None:
             yield from hold(entry, "not known how it stands")
-            return relay.unconfirmed(entry.transaction_id)
+            return responses.unconfirmed(entry.transaction_id)
 
 
 def _give_up(entry: Entry, outcome: Failed) -> Flow[Response | None]:
     if not (yield from decided(entry, outcome)):
-        return relay.unconfirmed(entry.transaction_id)
+        return responses.unconfirmed(entry.transaction_id)
     return (yield from _report(entry, outcome, repeated=False))
 
 
@@ -87,13 +87,13 @@ def _report(entry: Entry, outcome: Failed, *, repeated: bool) -> Flow[Response |
         case Standing.SUCCEEDED:
             yield from Note("a payment settled whose work is reported as failed", entry.transaction_id)
             yield from close_as_paid(entry)
-            return relay.already_used(entry.transaction_id)
+            return responses.already_used(entry.transaction_id)
         case Standing.PENDING | Standing.CONTRADICTORY:
             yield from hold(entry, "settling")
-            return relay.unconfirmed(entry.transaction_id)
+            return responses.unconfirmed(entry.transaction_id)
         case None:
             yield from hold(entry, "not known how it stands")
-            return relay.unconfirmed(entry.transaction_id)
+            return responses.unconfirmed(entry.transaction_id)
         case _:
             return (yield from tell_failed(entry, outcome, repeated=repeated))
 
@@ -108,17 +108,17 @@ def _watch(entry: Entry) -> Flow[Response | None]:
             # It was paid and its result is not here, so a new payment would be worse.
             yield from Note("a payment settled whose result is not here", entry.transaction_id)
             yield from close_as_paid(entry)
-            return relay.already_used(entry.transaction_id)
+            return responses.already_used(entry.transaction_id)
         case Standing.AUTHORIZED:
             # Open after all: nothing of ours was started, so its payer may begin anew.
             yield from written(Drop(entry.ticket), entry.transaction_id)
-            return relay.settling(entry.transaction_id)
+            return responses.settling(entry.transaction_id)
         case Standing.UNKNOWN:
             yield from stick(entry, "the service does not know the transaction")
-            return relay.unconfirmed(entry.transaction_id)
+            return responses.unconfirmed(entry.transaction_id)
         case _:
             yield from hold(entry, "settling")
-            return relay.settling(entry.transaction_id)
+            return responses.settling(entry.transaction_id)
 
 
 def _is_known_to_service(entry: Entry) -> Flow[bool]:

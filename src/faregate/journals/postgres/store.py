@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 import psycopg
 from psycopg.rows import TupleRow
 
-from faregate.journals.postgres import faults
+from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
 from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
@@ -196,7 +196,7 @@ class PostgresShelf:
         except psycopg.IntegrityError as error:
             if error.diag.constraint_name == ONE_ROW_PER_TRANSACTION:
                 raise TransactionTaken from None
-            raise faults.impossible(error) from error
+            raise errors.impossible(error) from error
 
 
 def _asked(connection: Connection, statement: str, *values: Any) -> psycopg.Cursor[TupleRow]:

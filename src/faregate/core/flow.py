@@ -13,7 +13,7 @@ Rules
 
 from urllib.parse import unquote, urlsplit
 
-from faregate import relay
+from faregate.core import responses
 from faregate.answers import (
     Access,
     AccessPending,
@@ -91,9 +91,9 @@ def serve(sale: Sale) -> Flow[Response]:
     try:
         proof = find_proof(sale.request)
     except BadProof as bad:
-        return (yield from _refuse(relay.refused(bad.status, bad.code, bad.message), bad.code))
+        return (yield from _refuse(responses.refused(bad.status, bad.code, bad.message), bad.code))
     if len(sale.resource_url) > MAX_RESOURCE_URL:
-        too_long = relay.refused(414, "uri_too_long", "A paid resource's URL may have 2048 characters.")
+        too_long = responses.refused(414, "uri_too_long", "A paid resource's URL may have 2048 characters.")
         return (yield from _refuse(too_long, "uri_too_long"))
     if proof is None:
         return (yield from _without_proof(sale))
@@ -110,7 +110,7 @@ def _without_proof(sale: Sale) -> Flow[Response]:
             return (yield from _give_free(sale, rules, access))
         case Granted(transaction_id):
             yield from Note("access granted a transaction without a proof", transaction_id)
-            return (yield from _refuse(relay.trouble(502), TROUBLE))
+            return (yield from _refuse(responses.trouble(502), TROUBLE))
         case _:
             return (yield from _not_granted(access))
 
@@ -120,7 +120,7 @@ def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
         claim = yield from _claim(sale, proof, Replay.SAME_CLIENT)
     except Exception as error:
         yield from Note(f"the journal could not take a claim: {error}")
-        return (yield from _refuse(relay.trouble(503), TROUBLE))
+        return (yield from _refuse(responses.trouble(503), TROUBLE))
     if isinstance(claim, ReplayUnsafe):
         return (yield from _claim_as_secret(sale, proof, claim.transaction_id))
     return (yield from _proceed(sale, proof, claim))
@@ -135,15 +135,15 @@ def _proceed(sale: Sale, proof: str, claim: Claim) -> Flow[Response]:
             return again or (yield from _fresh_instructions(sale, entry.transaction_id))
         case Again(result, payment_response, transaction_id):
             yield from Tell(Redelivered(transaction_id))
-            return relay.release(result, payment_response)
+            return responses.release(result, payment_response)
         case InProgress():
-            return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
+            return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
         case UsedElsewhere():
-            return (yield from _refuse(relay.already_used(), "proof_already_used"))
+            return (yield from _refuse(responses.already_used(), "proof_already_used"))
         case OtherClient():
-            return (yield from _refuse(relay.other_client(), "proof_already_used"))
+            return (yield from _refuse(responses.other_client(), "proof_already_used"))
         case Spent(transaction_id) | ReplayUnsafe(transaction_id):
-            return (yield from _refuse(relay.already_used(transaction_id), "proof_already_used"))
+            return (yield from _refuse(responses.already_used(transaction_id), "proof_already_used"))
         case Void():
             return (yield from _fresh_instructions(sale, None))
 
@@ -161,14 +161,14 @@ def _claim_as_secret(sale: Sale, proof: str, transaction_id: str) -> Flow[Respon
     """Who asks is not known by credentials: go on only where nobody but the payer can know the proof."""
     unguessable = yield from _find_guessability(sale)
     if unguessable is None:
-        return (yield from _refuse(relay.unconfirmed(transaction_id), "payment_unconfirmed"))
+        return (yield from _refuse(responses.unconfirmed(transaction_id), "payment_unconfirmed"))
     if not unguessable:
-        return (yield from _refuse(relay.not_recognized(transaction_id), "proof_already_used"))
+        return (yield from _refuse(responses.not_recognized(transaction_id), "proof_already_used"))
     try:
         claim = yield from _claim(sale, proof, Replay.SAME_PROOF)
     except Exception as error:
         yield from Note(f"the journal could not take a claim: {error}", transaction_id)
-        return (yield from _refuse(relay.unconfirmed(transaction_id), "payment_unconfirmed"))
+        return (yield from _refuse(responses.unconfirmed(transaction_id), "payment_unconfirmed"))
     return (yield from _proceed(sale, proof, claim))
 
 
@@ -243,11 +243,11 @@ def _not_accepted(ticket: Ticket, access: Unpaid) -> Flow[Response]:
         ours = yield from Drop(ticket)
     except Exception as error:
         yield from Note(f"the journal missed Drop: {error}")
-        return (yield from _refuse(relay.trouble(503), TROUBLE))
+        return (yield from _refuse(responses.trouble(503), TROUBLE))
     if not ours:
-        return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
+        return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
     if may_be_missed:
-        return (yield from _refuse(relay.unconfirmed(None), "payment_unconfirmed"))
+        return (yield from _refuse(responses.unconfirmed(None), "payment_unconfirmed"))
     return (yield from _not_granted(access))
 
 
@@ -335,15 +335,15 @@ def _ask_access(sale: Sale, rules: Rules, proof: str | None) -> Flow[Access]:
 def _not_granted(access: Access) -> Flow[Response]:
     match access:
         case Unpaid(reply):
-            return (yield from _refuse(relay.unpaid(reply), "payment_required"))
+            return (yield from _refuse(responses.unpaid(reply), "payment_required"))
         case AccessPending(reply, transaction_id):
-            return (yield from _refuse(relay.pending(reply, transaction_id), "payment_settling"))
+            return (yield from _refuse(responses.pending(reply, transaction_id), "payment_settling"))
         case Trouble(status, reason, retry_after):
             yield from Note(reason)
-            return (yield from _refuse(relay.trouble(status, retry_after), TROUBLE))
+            return (yield from _refuse(responses.trouble(status, retry_after), TROUBLE))
         case _:
             yield from Note(f"access gave {type(access).__name__} where it cannot be used")
-            return (yield from _refuse(relay.trouble(503), TROUBLE))
+            return (yield from _refuse(responses.trouble(503), TROUBLE))
 
 
 def _refuse(response: Response, code: str) -> Flow[Response]:
@@ -367,7 +367,7 @@ def _fresh_instructions(sale: Sale, transaction_id: str | None) -> Flow[Response
         return (yield from _not_granted(rules))
     _, access = yield from _authorize(sale, rules, None)
     if isinstance(access, Unpaid):
-        anew = relay.unpaid_anew(access.response, transaction_id)
+        anew = responses.unpaid_anew(access.response, transaction_id)
         return (yield from _refuse(anew, "payment_required"))
     return (yield from _not_granted(access))
 
@@ -381,12 +381,12 @@ def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
     except WorkError as error:
         yield from Note(f"{_place(sale)} gave nothing, for free: {error}")
         yield from _close_execution(access.execution_id, rules, None)
-        return relay.work_failed(500, error.code)
+        return responses.work_failed(500, error.code)
     except Exception:
         yield from _close_execution(access.execution_id, rules, None)
         raise
     yield from _close_execution(access.execution_id, rules, work)
-    return relay.free(work.response)
+    return responses.free(work.response)
 
 
 def _close_execution(execution_id: str | None, rules: Rules, work: Work | None) -> Flow[None]:
@@ -409,7 +409,7 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
     except Exception as error:
         yield from Note(f"the journal could not start the work: {error}", entry.transaction_id)
         yield from LastResort(entry.transaction_id, entry.revision_id)
-        return (yield from _refuse(relay.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
+        return (yield from _refuse(responses.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
     yield from Tell(Authorized(entry.transaction_id))
     try:
         work = yield from RunWork(sale, entry.transaction_id)
@@ -418,13 +418,13 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
         yield from Note(f"{_place(sale)} gave nothing to sell: {error}", entry.transaction_id)
         code = error.code if isinstance(error, WorkError) else "invalid_usage"
         unsure = yield from fail(entry, code)
-        return unsure or relay.work_failed(500, code)
+        return unsure or responses.work_failed(500, code)
     except Exception:
         yield from fail(entry, "handler_error")
         raise
     if isinstance(outcome, Failed):
         yield from fail(entry, outcome.code)
-        return relay.unsold(work.response)
+        return responses.unsold(work.response)
     paid = yield from decide_and_settle(entry, outcome)
     return paid or (yield from _fresh_instructions(sale, entry.transaction_id))
 
@@ -433,10 +433,10 @@ def _not_started(entry: Entry) -> Flow[Response]:
     """Another proof has this transaction; or whoever took this claim over meanwhile serves it."""
     may_be_missed = yield from _may_miss_rows()
     if not (yield from Drop(entry.ticket)):
-        return (yield from _refuse(relay.in_progress(), "payment_in_progress"))
+        return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
     if may_be_missed:
-        return (yield from _refuse(relay.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
-    return (yield from _refuse(relay.already_used(entry.transaction_id), "proof_already_used"))
+        return (yield from _refuse(responses.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
+    return (yield from _refuse(responses.already_used(entry.transaction_id), "proof_already_used"))
 
 
 def _place(sale: Sale) -> str:

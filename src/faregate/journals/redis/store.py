@@ -6,7 +6,8 @@ from itertools import chain, count
 from typing import Any, cast, get_args
 
 from faregate.errors import JournalUnreadable
-from faregate.journals.redis import faults, scripts
+from faregate.journals.redis import scripts
+from faregate.journals.redis import errors
 from faregate.journals.redis.connections import Word
 from faregate.journals.redis.server import RedisServer
 from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
@@ -64,7 +65,7 @@ class RedisShelf:
             case b"taken":
                 raise TransactionTaken
             case b"impossible":
-                raise faults.impossible(answer[1].decode())
+                raise errors.impossible(answer[1].decode())
             case said:
                 return bool(said == b"ok")
 
