@@ -30,8 +30,8 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.redis import RedisJournal
 from faregate.journals.sqlite import SqliteJournal
-from faregate.model import Response, Succeeded
-from faregate.records import Fresh
+from faregate.core.models import Response, Succeeded
+from faregate.core.claims import Fresh
 
 RESULT = Succeeded(Response(200, (("content-type", "application/json"),), os.urandom(2048)))
 KEYS = [b"k" * 32]

@@ -15,10 +15,10 @@ from typing import Any
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import TEST_KEY, Emulator, Settlement, Wallet
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.terms import JournalContext
+from faregate.journals.policy import JournalContext
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.requests import SucceededCompleteRequest
-from faregate.model import Response
+from faregate.core.models import Response
 from faregate.paywall import Paywall
 from tests.doors.service import Service, answers, changes
 from tests.doors.test_prefixes import Plain, ask

@@ -15,7 +15,7 @@ import pytest
 from faregate.cli import main
 from faregate.errors import JournalError
 from faregate.journals.sqlite import SqliteJournal
-from faregate.records import Claimant
+from faregate.core.claims import Claimant
 from tests.doors.service import answers, with_body
 from tests.doors.test_starlette import CONTENT
 from tests.left_open import DAY, UNKNOWN, Sale, Seller, selling
@@ -303,7 +303,7 @@ def test_on_a_terminal_one_is_asked(seller: Seller, answer: str, code: int, stat
 FLASK = """
 from flask import Flask
 from faregate.flask import Faregate
-from faregate.records import Claimant
+from faregate.core.claims import Claimant
 
 app = Flask(__name__)
 Faregate(app)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.inventory.asking import UNGUESSABLE, UNKNOWN
+from faregate.routes.check import UNGUESSABLE, UNKNOWN
 
 ROOT = Path(__file__).parents[1]
 WELL = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"

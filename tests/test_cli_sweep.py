@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
-from faregate.ending import Ending
-from faregate.walk import spread
+from faregate.operations.signals import Ending
+from faregate.operations.sweep import spread
 from tests.doors.conftest import eventually
 from tests.doors.test_starlette import CONTENT
 from tests.left_open import UNKNOWN, Gate, Seller, selling

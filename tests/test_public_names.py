@@ -61,15 +61,15 @@ def test_the_names_of_the_front_doors() -> None:
         ("faregate.flask", "starlette fastapi django eth_account uvicorn"),
         ("faregate.starlette", "fastapi eth_account uvicorn"),
         ("faregate.fastapi", "eth_account"),
-        ("faregate.flow", "httpx asyncio threading socket pydantic starlette"),
-        ("faregate.drive", "httpx asyncio threading socket pydantic starlette"),
+        ("faregate.core.flow", "httpx asyncio threading socket pydantic starlette"),
+        ("faregate.core.driver", "httpx asyncio threading socket pydantic starlette"),
     ],
 )
 def test_importing_loads_no_more_than_it_needs(module: str, stays_out: str) -> None:
     """`faregate` itself imports the client, so the core is asked without its package's own import."""
     code = f"""
 import importlib.machinery, sys, types
-if {module in ("faregate.flow", "faregate.drive")}:
+if {module in ("faregate.core.flow", "faregate.core.driver")}:
     package = types.ModuleType("faregate")
     package.__path__ = [{faregate.__path__[0]!r}]
     sys.modules["faregate"] = package

@@ -20,10 +20,10 @@ from faregate.merchant.requests import (
     ResourceExecutionCompleteRequest,
     SucceededCompleteRequest,
 )
-from faregate.merchant.secret import ApiKey
+from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import AsyncTransport, Transport
 from faregate.merchant.wire import Call, Completed
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 
 def blocking(

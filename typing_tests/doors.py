@@ -14,8 +14,8 @@ import faregate.fastapi
 import faregate.starlette
 from faregate import Paywall
 from faregate.fastapi import Paid, Payment
-from faregate.inventory import Inventory
-from faregate.inventory.telling import as_table
+from faregate.routes import Inventory
+from faregate.routes.table import as_table
 
 app = FastAPI()
 app.add_middleware(faregate.fastapi.PaywallMiddleware, public_url="https://seller.example")

@@ -8,7 +8,7 @@ from flask.views import MethodView
 
 from faregate import Paywall
 from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
-from faregate.inventory import Inventory
+from faregate.routes import Inventory
 
 paywall = Faregate()
 app = Flask(__name__)

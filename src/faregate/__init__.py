@@ -4,20 +4,6 @@ A seller puts `faregate.fastapi`, `faregate.starlette` or `faregate.asgi` in fro
 talk to the service with `MerchantClient` or `AsyncMerchantClient`; `faregate.emulator` is the whole
 service on one machine. Importing this package loads no framework, and each name only when it is asked
 for: pytest imports it at every start, for its plugin.
-
-A map of the modules; a paid request goes from the doors down to the values.
-
-doors       asgi, wsgi, starlette, fastapi, flask/, django/: convert once in, once out, and decide nothing
-the gate    gate, curtain, held, grounds, scopes, snapshot, environs, detached, openapi, request_body
-the shop    paywall, unopened, settings, server_timeouts, catalog, loading, payment
-the story   flow, settle, redeem, steps, drive: told once, touching nothing
-judgement   relay, usage, proof, credentials, instructions
-the world   world, ports, voice, merchant/, journals/
-values      model, answers, records, events, errors, callables, logs
-left open   sweeping, walk, lifespan, desk, holds, holdings, ending
-what sells  handlers, resolution, inventory/, fronts, stock, routes
-commands    __main__, cli, journal_admin, pay/, probe/
-for tests   emulator/, testing/, pytest_plugin
 """
 
 from importlib import import_module
@@ -36,7 +22,7 @@ if TYPE_CHECKING:
     )
     from faregate.journals.memory import MemoryJournal
     from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-    from faregate.model import Offer
+    from faregate.core.models import Offer
     from faregate.payment import Payment
     from faregate.paywall import Paywall
 
@@ -61,7 +47,7 @@ _ELSEWHERE = {
     "AsyncMerchantClient": "merchant.client",
     "MemoryJournal": "journals.memory",
     "MerchantClient": "merchant.client",
-    "Offer": "model",
+    "Offer": "core.models",
     "Payment": "payment",
     "Paywall": "paywall",
 }

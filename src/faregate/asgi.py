@@ -11,18 +11,18 @@ from typing import Any, Unpack
 
 import anyio
 
-from faregate.curtain import Curtain
-from faregate.detached import is_cancelled_by_itself, is_cancelled_from_outside, to_the_end
+from faregate.middleware.asgi_responder import Curtain
+from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, to_the_end
 from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
-from faregate.gate import Gate
-from faregate.grounds import Grounds
-from faregate.lifespan import Lifespan, check
-from faregate.model import Offer, Sale
+from faregate.middleware.checkout import Gate
+from faregate.middleware.path_rules import Grounds
+from faregate.middleware.lifespan import Lifespan, check
+from faregate.core.models import Offer, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.proof import speaks_of_payment
-from faregate.resolution import Resolver
-from faregate.scopes import Receive, Scope, Send, host_of, origin_of, request_of
+from faregate.core.proof import speaks_of_payment
+from faregate.middleware.resolution import Resolver
+from faregate.middleware.asgi_scope import Receive, Scope, Send, host_of, origin_of, request_of
 from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
@@ -30,7 +30,7 @@ __all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 """Frameworks disagree on the types of the three."""
 
-_CURTAIN = "faregate.curtain"
+_CURTAIN = "faregate.middleware.asgi_responder"
 
 
 class PaywallMiddleware:
@@ -42,7 +42,7 @@ class PaywallMiddleware:
     `paywall`, or the arguments of one.
 
     With `sweep_every` the journal is swept as long as the application lives, after so many seconds each
-    time. Its shutdown waits up to `drain_seconds` for what was begun (`faregate.lifespan`).
+    time. Its shutdown waits up to `drain_seconds` for what was begun (`faregate.middleware.lifespan`).
     """
 
     faregate_middleware = True

@@ -30,14 +30,14 @@ from faregate import starlette
 
 from faregate.core import responses
 
-from faregate.routes import starlette as starlette_routes
+from faregate.cli.routes import starlette as starlette_routes
 from faregate.errors import Misconfigured
-from faregate.fronts import layers
-from faregate.gate import PaymentStop
-from faregate.handlers import inspect_handler, mark_maker
-from faregate.inventory import Inventory
-from faregate.model import Offer
-from faregate.openapi import INFO, MARK, payment_info
+from faregate.routes.wrappers import layers
+from faregate.middleware.checkout import PaymentStop
+from faregate.middleware.handlers import inspect_handler, mark_maker
+from faregate.routes import Inventory
+from faregate.core.models import Offer
+from faregate.middleware.openapi import INFO, MARK, payment_info
 from faregate.payment import Payment
 from faregate.paywall import Limits
 from faregate.starlette import check_offer, document, enter
@@ -88,7 +88,7 @@ class Paid(Depends):
 
 class _Scheme(SecurityBase):
     """Declares itself as a security scheme because that costs a request nothing; the paywall turns
-    the declaration into what it is, a header parameter with the answers a payer gets (`faregate.openapi`).
+    the declaration into what it is, a header parameter with the answers a payer gets (`faregate.middleware.openapi`).
     """
 
     def __init__(self, sold: Offer) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from faregate.usage import as_decimal
+from faregate.core.usage import as_decimal
 
 
 class Payment:

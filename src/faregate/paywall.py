@@ -13,22 +13,22 @@ from weakref import WeakSet
 import anyio
 
 from faregate import settings as config
-from faregate.catalog import Catalog
-from faregate.drive import adrive, drive, started
+from faregate.merchant.revisions import Catalog
+from faregate.core.driver import adrive, drive, started
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.named import named_journal
-from faregate.journals.terms import JournalContext, Terms
+from faregate.journals.registry import named_journal
+from faregate.journals.policy import JournalContext, Terms
 from faregate.journals.threaded import for_loops
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
-from faregate.model import Offer, Request, Sale
-from faregate.ports import Journal, World
-from faregate.redeem import sweep
-from faregate.unopened import note_offer
-from faregate.voice import Listener, Voice
-from faregate.world import SellerWorld, access_resource
+from faregate.core.models import Offer, Request, Sale
+from faregate.core.interfaces import Journal, World
+from faregate.core.recovery import sweep
+from faregate.unused_offers import note_offer
+from faregate.observers import Listener, Voice
+from faregate.merchant.backend import SellerWorld, access_resource
 
 T = TypeVar("T")
 

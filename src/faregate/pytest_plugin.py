@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from faregate.emulator.world import World
     from faregate.paywall import Paywall
     from faregate.testing import AsyncPayer, Payer, Till
-    from faregate.testing.served import Server
-    from faregate.testing.wishes import Wishes
+    from faregate.testing.server import Server
+    from faregate.testing.options import Wishes
 
 _MARK = "faregate"
 _endings = pytest.StashKey[list[Callable[[], None]]]()
@@ -84,8 +84,8 @@ def faregate_emulator(
     request: pytest.FixtureRequest, faregate_emulator_world: "World"
 ) -> "Generator[Emulator]":
     """The merchant service, in this process: a fresh world."""
-    from faregate.testing.plug import plugged
-    from faregate.testing.served import world_name
+    from faregate.testing.emulator import plugged
+    from faregate.testing.server import world_name
 
     test, wishes = _test(request), _wishes(request)
     name = test.stash[_name] = world_name(test.name)
@@ -114,7 +114,7 @@ def faregate_emulator_url(
 
 @pytest.fixture(scope="session")
 def _faregate_server() -> "Generator[Server]":
-    from faregate.testing.served import serving
+    from faregate.testing.server import serving
 
     with serving() as server:
         yield server
@@ -154,7 +154,7 @@ def faregate_async_payer(_faregate_till: "Till") -> "AsyncPayer":
 
 @pytest.fixture
 def _faregate_till(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> "Till":
-    from faregate.testing.till import Till
+    from faregate.testing.session import Till
 
     till = Till(faregate_emulator)
     if _wishes(request).invariants:
@@ -215,7 +215,7 @@ def _test(request: pytest.FixtureRequest) -> pytest.Item:
 
 
 def _wishes(request: pytest.FixtureRequest) -> "Wishes":
-    from faregate.testing.wishes import Wishes
+    from faregate.testing.options import Wishes
 
     names = ("clock", "strict", "invariants")
     configured = {name: request.config.getini(f"faregate_{name}") for name in names}

@@ -26,10 +26,10 @@ from urllib.parse import urlsplit
 
 from faregate.errors import Misconfigured
 from faregate.logs import log
-from faregate.merchant.secret import ApiKey
+from faregate.merchant.api_key import ApiKey
 from faregate.merchant.types import find_url_fault
 from faregate.server_timeouts import find_server_timeout
-from faregate.settle import RETRY_SECONDS
+from faregate.core.settlement import RETRY_SECONDS
 
 N = TypeVar("N", int, float)
 

@@ -21,21 +21,21 @@ except ModuleNotFoundError as error:
 
 from faregate.core import responses
 
-from faregate.routes import starlette as starlette_routes
+from faregate.cli.routes import starlette as starlette_routes
 from faregate.asgi import ASGIApp, open_gate
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.errors import Misconfigured
-from faregate.fronts import layers
-from faregate.gate import PaymentStop
-from faregate.handlers import inspect_handler, mark, mark_maker
-from faregate.inventory import Inventory
-from faregate.model import Offer
-from faregate.openapi import with_payments
+from faregate.routes.wrappers import layers
+from faregate.middleware.checkout import PaymentStop
+from faregate.middleware.handlers import inspect_handler, mark, mark_maker
+from faregate.routes import Inventory
+from faregate.core.models import Offer
+from faregate.middleware.openapi import with_payments
 from faregate.payment import Payment
 from faregate.paywall import Limits, Paywall, offer
-from faregate.scopes import Receive, Scope, Send, text_of
+from faregate.middleware.asgi_scope import Receive, Scope, Send, text_of
 from faregate.settings import Arguments
-from faregate.stock import inventory_of
+from faregate.routes.starlette import inventory_of
 
 __all__ = ["Payment", "PaywallMiddleware", "inventory_of", "paid"]
 
@@ -46,7 +46,7 @@ class PaywallMiddleware(ASGIMiddleware):
     """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one.
 
     At the start, or with the first request, the application is looked through for what would give paid
-    handlers away: see `faregate.stock.inventory_of`. `allow_outside` names the middleware classes that may
+    handlers away: see `faregate.routes.starlette.inventory_of`. `allow_outside` names the middleware classes that may
     stand outside although they are called after caches or files.
 
     Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
@@ -115,7 +115,7 @@ async def _not_started(mistake: Misconfigured, scope: Scope, receive: Receive, s
 
 
 def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
-    """Let `app.openapi()` speak of payments (`faregate.openapi`), and that of every application below it.
+    """Let `app.openapi()` speak of payments (`faregate.middleware.openapi`), and that of every application below it.
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
     offers, is said too. `root` is where the application is mounted. Nothing is asked of the service.

@@ -6,7 +6,7 @@
 from contextvars import ContextVar
 from inspect import currentframe
 
-from faregate.model import Offer
+from faregate.core.models import Offer
 
 _made: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
 

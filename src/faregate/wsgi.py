@@ -19,18 +19,18 @@ except ModuleNotFoundError as error:
         "faregate.wsgi needs Werkzeug: pip install 'faregate[wsgi]'", name=error.name
     ) from error
 
-from faregate.environs import Environ, length_of, origin_of, path_of, payment_headers, request_of, root_of
+from faregate.middleware.wsgi_environ import Environ, length_of, origin_of, path_of, payment_headers, request_of, root_of
 from faregate.errors import Misconfigured, WorkInterrupted
-from faregate.gate import Gate
-from faregate.grounds import Grounds, Place
-from faregate.held import Held, sendable
+from faregate.middleware.checkout import Gate
+from faregate.middleware.path_rules import Grounds, Place
+from faregate.middleware.buffer import Held, sendable
 from faregate.logs import log
-from faregate.model import Header, Headers, Offer, Response, Sale
+from faregate.core.models import Header, Headers, Offer, Response, Sale
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.request_body import comparable_length, read_body
+from faregate.middleware.request_body import comparable_length, read_body
 from faregate.settings import Arguments
-from faregate.snapshot import Snapshot
+from faregate.middleware.snapshot import Snapshot
 
 __all__ = ["Environ", "Payment", "PaywallMiddleware", "on_release", "open_gate"]
 
@@ -43,7 +43,7 @@ Release = Callable[[Response], Headers]
 
 CheckUnpaid = Callable[["RequestGate", Environ, int], None]
 
-_GATE = "faregate.gate"
+_GATE = "faregate.middleware.checkout"
 _PAST_US = ("wsgi.early_hints", "wsgi.websocket", "werkzeug.socket", "gunicorn.socket")
 
 

@@ -9,7 +9,7 @@ from x402.http.utils import decode_payment_required_header, encode_payment_signa
 from x402.schemas import PaymentPayload, PaymentRequired
 
 from faregate.emulator import Wallet
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 WORDS = ("from", "to", "value", "validAfter", "validBefore", "nonce")
 """The arguments of `transferWithAuthorization`, before the signature (EIP-3009)."""

@@ -22,7 +22,7 @@ import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.errors import Misconfigured
 from faregate.paywall import Paywall
-from faregate.routes import stock_of
+from faregate.cli.routes import stock_of
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.figures import figures

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from faregate.emulator import Wallet
-from faregate.snapshot import LARGE
+from faregate.middleware.snapshot import LARGE
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import BESIDE, RESPONSE, Content
 from tests.attacks.figures import figures

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from faregate.journals.sqlite.file import SqliteFile
+from faregate.journals.sqlite.database import SqliteFile
 
 
 class Interrupted:

@@ -20,7 +20,7 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import BadAnswer
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.verdict import read_completion
+from faregate.merchant.interpret import read_completion
 from faregate.starlette import PaywallMiddleware, paid
 from tests.core.test_verdict import COMPLETED, SOLD
 from tests.doors.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never

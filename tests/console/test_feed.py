@@ -16,7 +16,7 @@ from faregate.emulator.faults import Fault
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
 from faregate.emulator.worlds import Worlds
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 from tests.emulator.sellers import Seller
 
 from .buying import Buying

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from faregate.emulator import TEST_KEY, Wallet
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.contract.work import CONTENT
 from tests.doors.service import Service

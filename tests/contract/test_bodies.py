@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from faregate.request_body import MAX_COMPARED
+from faregate.middleware.request_body import MAX_COMPARED
 from tests.contract.conftest import Shop, assert_released, assert_withheld
 from tests.contract.raw import request, status_of
 from tests.contract.work import CONTENT

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.contract.conftest import (
     Shop,
     assert_instructions,

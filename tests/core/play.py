@@ -4,11 +4,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from faregate.answers import Granted, Proven
+from faregate.core.results import Granted, Proven
 from faregate.events import Event, Refused
-from faregate.model import Offer, Request, Response, Rules, Sale, Succeeded, Work
-from faregate.records import Claimant, Entry, Fresh, Replay, Ticket
-from faregate.steps import (
+from faregate.core.models import Offer, Request, Response, Rules, Sale, Succeeded, Work
+from faregate.core.claims import Claimant, Entry, Fresh, Replay, Ticket
+from faregate.core.steps import (
     CallAccess,
     CallComplete,
     ClaimProof,

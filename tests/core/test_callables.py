@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from werkzeug.local import LocalProxy
 
-from faregate.callables import walk
+from faregate.middleware.callables import walk
 
 
 def sought() -> str:

@@ -10,13 +10,13 @@ from typing import Any, cast
 import anyio
 import pytest
 
-import faregate.flow
-import faregate.redeem
-import faregate.settle
-from faregate.drive import adrive, drive, raised, resumed, started
-from faregate.model import Work
-from faregate.ports import World
-from faregate.steps import Flow, Note, RunWork, Wait
+import faregate.core.flow
+import faregate.core.recovery
+import faregate.core.settlement
+from faregate.core.driver import adrive, drive, raised, resumed, started
+from faregate.core.models import Work
+from faregate.core.interfaces import World
+from faregate.core.steps import Flow, Note, RunWork, Wait
 from tests.core.play import RESULT, TXN, sale
 
 WORK = Work(RESULT, {})
@@ -205,7 +205,7 @@ def test_no_garbage_is_left(run: Callable[..., Any]) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("module", [faregate.flow, faregate.redeem, faregate.settle])
+@pytest.mark.parametrize("module", [faregate.core.flow, faregate.core.recovery, faregate.core.settlement])
 def test_flows_only_ever_yield_from(module: Any) -> None:
     """A bare yield would make the answer Any; a yield in finally would run on close."""
     tree = ast.parse(inspect.getsource(module))

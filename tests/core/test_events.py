@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import Denied, NotPaid, Settling, Standing
+from faregate.core.results import Denied, NotPaid, Settling, Standing
 from faregate.errors import Misconfigured
 from faregate.events import (
     Authorized,
@@ -23,13 +23,13 @@ from faregate.events import (
     Stuck,
     Worked,
 )
-from faregate.flow import serve
-from faregate.model import Failed as FailedOutcome
-from faregate.model import Response, Work
-from faregate.records import Again, Entry, InProgress, Owed
-from faregate.redeem import sweep
-from faregate.steps import CallComplete, Close, Decide, GetStanding, Hold, Release, RunWork, Stick, TakeDue
-from faregate.voice import Voice
+from faregate.core.flow import serve
+from faregate.core.models import Failed as FailedOutcome
+from faregate.core.models import Response, Work
+from faregate.core.claims import Again, Entry, InProgress, Owed
+from faregate.core.recovery import sweep
+from faregate.core.steps import CallComplete, Close, Decide, GetStanding, Hold, Release, RunWork, Stick, TakeDue
+from faregate.observers import Voice
 from tests.core.play import (
     BEGINNING,
     COMPLETE,

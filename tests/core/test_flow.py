@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import (
+from faregate.core.results import (
     AccessPending,
     Denied,
     Free,
@@ -32,9 +32,9 @@ from faregate.errors import (
     WorkTimedOut,
 )
 from faregate.events import Stuck
-from faregate.flow import serve
-from faregate.model import Failed, Offer, Request, Response, Sale, Succeeded, Work
-from faregate.records import (
+from faregate.core.flow import serve
+from faregate.core.models import Failed, Offer, Request, Response, Sale, Succeeded, Work
+from faregate.core.claims import (
     Again,
     Claimant,
     Entry,
@@ -46,8 +46,8 @@ from faregate.records import (
     UsedElsewhere,
     Void,
 )
-from faregate.redeem import sweep
-from faregate.steps import (
+from faregate.core.recovery import sweep
+from faregate.core.steps import (
     Await,
     CallAccess,
     CallComplete,

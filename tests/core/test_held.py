@@ -3,8 +3,8 @@
 import pytest
 
 from faregate.errors import ResultTooLarge
-from faregate.held import Held, sendable
-from faregate.model import Response
+from faregate.middleware.buffer import Held, sendable
+from faregate.core.models import Response
 
 
 def begun(limit: int = 10) -> Held:

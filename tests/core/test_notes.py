@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import AccessPending, Denied, Granted, Standing, Trouble, Unproven
+from faregate.core.results import AccessPending, Denied, Granted, Standing, Trouble, Unproven
 from faregate.errors import BadAnswer, JournalError, Misconfigured, NoAnswer, ResultTooLarge
-from faregate.flow import serve
-from faregate.model import Failed
-from faregate.records import Entry
-from faregate.redeem import sweep
-from faregate.steps import (
+from faregate.core.flow import serve
+from faregate.core.models import Failed
+from faregate.core.claims import Entry
+from faregate.core.recovery import sweep
+from faregate.core.steps import (
     Await,
     CallComplete,
     Close,

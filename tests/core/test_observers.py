@@ -18,14 +18,14 @@ import pytest
 
 import faregate
 from faregate import Paywall
-from faregate.drive import adrive, drive, started
+from faregate.core.driver import adrive, drive, started
 from faregate.errors import Misconfigured
 from faregate.events import Event, Refused, Settled
-from faregate.flow import serve
+from faregate.core.flow import serve
 from faregate.journals.heartbeat import Heartbeat
-from faregate.model import Response
-from faregate.sweeping import keep_asweeping
-from faregate.voice import Voice
+from faregate.core.models import Response
+from faregate.operations.sweeper import keep_asweeping
+from faregate.observers import Voice
 from tests.core.play import TXN, sale
 
 logger = logging.getLogger("faregate")
@@ -107,7 +107,7 @@ def test_logging_that_raises_does_not_end_the_sweep(
         walks.append(limit)
         raise OSError("the store is gone")
 
-    monkeypatch.setattr("faregate.sweeping.awalk", failing_walk)
+    monkeypatch.setattr("faregate.operations.sweeper.awalk", failing_walk)
 
     async def go() -> None:
         ending = anyio.Event()

@@ -4,8 +4,8 @@ import string
 
 import pytest
 
-from faregate.model import Request
-from faregate.proof import BadProof, find_proof, speaks_of_payment
+from faregate.core.models import Request
+from faregate.core.proof import BadProof, find_proof, speaks_of_payment
 
 NAME = "payment-signature"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from faregate.core import responses
-from faregate.model import Header, Response
+from faregate.core.models import Header, Response
 from tests.core.play import TXN
 
 JSON: Header = ("Content-Type", "application/json")

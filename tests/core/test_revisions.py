@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import Guessability, RevisionRejected, Trouble, Unpaid
-from faregate.catalog import ASK_SECONDS, FRESH_SECONDS, GUESSABILITY_SECONDS, REFRESH_SECONDS, Catalog
+from faregate.core.results import Guessability, RevisionRejected, Trouble, Unpaid
+from faregate.merchant.revisions import ASK_SECONDS, FRESH_SECONDS, GUESSABILITY_SECONDS, REFRESH_SECONDS, Catalog
 from faregate.errors import BadAnswer, Misconfigured, NoAnswer
-from faregate.flow import serve
-from faregate.merchant.verdict import read_revisions
-from faregate.model import Offer, Response, Rules
-from faregate.steps import CallAccess, Drop, FindRules, GetKnownRules, RefreshRules, Wait
+from faregate.core.flow import serve
+from faregate.merchant.interpret import read_revisions
+from faregate.core.models import Offer, Response, Rules
+from faregate.core.steps import CallAccess, Drop, FindRules, GetKnownRules, RefreshRules, Wait
 from tests.core.play import (
     ACR,
     ALL_KEYS,

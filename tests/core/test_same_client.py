@@ -13,14 +13,14 @@ import itsdangerous
 import pytest
 from django.core import signing
 
-from faregate.answers import Access, Guessability, Proven, Standing, Trouble, Unpaid
-from faregate.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
+from faregate.core.results import Access, Guessability, Proven, Standing, Trouble, Unpaid
+from faregate.core.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
 from faregate.errors import NoAnswer
 from faregate.events import Redelivered, Refused
-from faregate.flow import CROWD_PAUSES, serve
-from faregate.model import Headers, Offer, Response, Sale
-from faregate.records import Again, Claimant, OtherClient, Owed, Replay, ReplayUnsafe, Spent
-from faregate.steps import (
+from faregate.core.flow import CROWD_PAUSES, serve
+from faregate.core.models import Headers, Offer, Response, Sale
+from faregate.core.claims import Again, Claimant, OtherClient, Owed, Replay, ReplayUnsafe, Spent
+from faregate.core.steps import (
     CallAccess,
     CallComplete,
     ClaimProof,

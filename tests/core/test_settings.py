@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.catalog import Catalog
+from faregate.merchant.revisions import Catalog
 from faregate.emulator import Emulator
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
@@ -15,9 +15,9 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
-from faregate.model import Offer
+from faregate.core.models import Offer
 from faregate.paywall import Paywall, offer
-from faregate.records import Claimant
+from faregate.core.claims import Claimant
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
 KEY, OLD_KEY = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))

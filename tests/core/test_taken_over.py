@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import Denied, Granted, NotPaid, Standing, Unpaid
+from faregate.core.results import Denied, Granted, NotPaid, Standing, Unpaid
 from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
 from faregate.events import Settled
-from faregate.flow import serve
-from faregate.merchant.verdict import read_access, read_completion, read_standing
-from faregate.model import Failed, Response
-from faregate.records import Entry, Fresh, Owed
-from faregate.redeem import redeem, sweep
-from faregate.settle import settle
-from faregate.steps import (
+from faregate.core.flow import serve
+from faregate.merchant.interpret import read_access, read_completion, read_standing
+from faregate.core.models import Failed, Response
+from faregate.core.claims import Entry, Fresh, Owed
+from faregate.core.recovery import redeem, sweep
+from faregate.core.settlement import settle
+from faregate.core.steps import (
     CallAccess,
     CallComplete,
     Close,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import (
+from faregate.core.results import (
     Denied,
     NotPaid,
     Settling,
@@ -13,12 +13,12 @@ from faregate.answers import (
 )
 from faregate.errors import JournalError, NoAnswer, ResultTooLarge, TooManyCalls
 from faregate.events import Held
-from faregate.flow import serve
-from faregate.model import Failed, Succeeded, Work
-from faregate.records import Owed, Spent, UsedElsewhere
-from faregate.redeem import sweep
-from faregate.settle import COMPLETE_PAUSES, settle
-from faregate.steps import (
+from faregate.core.flow import serve
+from faregate.core.models import Failed, Succeeded, Work
+from faregate.core.claims import Owed, Spent, UsedElsewhere
+from faregate.core.recovery import sweep
+from faregate.core.settlement import COMPLETE_PAUSES, settle
+from faregate.core.steps import (
     CallAccess,
     CallComplete,
     Close,

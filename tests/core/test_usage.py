@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faregate.errors import UsageError
-from faregate.model import Rules
-from faregate.usage import as_decimal, check
+from faregate.core.models import Rules
+from faregate.core.usage import as_decimal, check
 from tests.core.play import ACR
 
 WIRE = re.compile(r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$", re.ASCII)

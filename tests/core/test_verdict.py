@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.answers import (
+from faregate.core.results import (
     AccessPending,
     Denied,
     Free,
@@ -25,9 +25,9 @@ from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import ApiError, BadAnswer
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.requests import AccessRequest, AccessResource, SucceededCompleteRequest
-from faregate.merchant.verdict import read_access, read_completion, read_standing
+from faregate.merchant.interpret import read_access, read_completion, read_standing
 from faregate.merchant.wire import Call, access, complete_transaction, get_transaction
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 from tests.core.play import OTHER_TXN, TXN
 from tests.merchant.samples import SETTLEMENT
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from faregate.emulator import Emulator
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 Fault = Callable[[Callable[[], Response]], Response | None]
 """Given a way to really ask the service, what is sent instead; None sends nothing at all."""

@@ -8,10 +8,10 @@ from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key
 from faregate.emulator.routes import Operation
 from faregate.emulator.server import serve
 from faregate.emulator.world import CAPABILITIES, Capability
-from faregate.inventory import Listed
-from faregate.inventory.asking import check, describe_instructions
-from faregate.inventory.taking import take_stock
-from faregate.model import Offer
+from faregate.routes import Listed
+from faregate.routes.check import check, describe_instructions
+from faregate.routes.resolve import take_stock
+from faregate.core.models import Offer
 from faregate.paywall import Paywall
 
 GUESSABLE = Fault(kind="guessable-instructions", times=None)

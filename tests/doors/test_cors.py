@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 import faregate.fastapi
 from faregate.emulator import Emulator, Wallet
-from faregate.relay import EXPOSED
+from faregate.core.responses import EXPOSED
 from faregate.starlette import PaywallMiddleware
 from tests.doors.test_starlette import CONTENT, a_paywall, calling, report
 

@@ -52,7 +52,7 @@ from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet  # 
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import Misconfigured  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
-from faregate.inventory.asking import GUESSABLE, UNGUESSABLE  # noqa: E402
+from faregate.routes.check import GUESSABLE, UNGUESSABLE  # noqa: E402
 from tests.attacks.chain import Guessable  # noqa: E402
 from tests.doors.conftest import eventually  # noqa: E402
 from tests.servers import serving, serving_wsgi  # noqa: E402

@@ -43,7 +43,7 @@ from faregate.django.routes import inventory_of  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import Misconfigured  # noqa: E402
-from faregate.journals.stored import StoredJournal  # noqa: E402
+from faregate.journals.persistent import StoredJournal  # noqa: E402
 from faregate.merchant.client import MerchantClient  # noqa: E402
 from tests.doors.conftest import eventually  # noqa: E402
 from tests.servers import serving, serving_wsgi  # noqa: E402

@@ -31,8 +31,8 @@ from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
-from faregate.flask.door import permission
-from faregate.inventory.asking import GUESSABLE, UNGUESSABLE
+from faregate.flask.middleware import permission
+from faregate.routes.check import GUESSABLE, UNGUESSABLE
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
 from tests.attacks.chain import Guessable

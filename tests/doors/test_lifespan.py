@@ -19,12 +19,12 @@ from starlette.middleware import Middleware
 import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import PaywallMiddleware
-from faregate.detached import all_ended, to_the_end
+from faregate.middleware.shielding import all_ended, to_the_end
 from faregate.emulator import Emulator, Settlement, Wallet
 from faregate.errors import JournalError, Misconfigured
 from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
-from faregate.records import Entry
+from faregate.core.claims import Entry
 from tests.doors.conftest import eventually
 from tests.doors.ending_shop import Process, heard, serving_shop
 from tests.doors.test_prefixes import Plain, ask

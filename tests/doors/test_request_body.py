@@ -12,9 +12,9 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import open_gate as aopen_gate
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import Paywall, offer
-from faregate.request_body import MAX_COMPARED, comparable_length, read_body
+from faregate.middleware.request_body import MAX_COMPARED, comparable_length, read_body
 from faregate.wsgi import PaywallMiddleware, open_gate
 from tests.doors.test_django import PAYWALL, Site, served
 

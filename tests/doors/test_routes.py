@@ -25,14 +25,14 @@ import faregate.starlette
 from faregate.emulator import Emulator
 from faregate.emulator.server import serve
 from faregate.errors import Misconfigured
-from faregate.grounds import Grounds
-from faregate.inventory import Inventory, Listed, Standing
-from faregate.inventory.asking import check
-from faregate.inventory.taking import take_stock
-from faregate.inventory.telling import as_json, as_table
-from faregate.model import Offer
+from faregate.middleware.path_rules import Grounds
+from faregate.routes import Inventory, Listed, Standing
+from faregate.routes.check import check
+from faregate.routes.resolve import take_stock
+from faregate.routes.table import as_json, as_table
+from faregate.core.models import Offer
 from faregate.paywall import Paywall
-from faregate.routes import stock_of
+from faregate.cli.routes import stock_of
 from faregate.starlette import PaywallMiddleware, paid
 from tests.doors.test_starlette import a_paywall, collect, http_scope, never
 

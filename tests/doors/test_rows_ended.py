@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.detached import all_ended
+from faregate.middleware.shielding import all_ended
 from faregate.emulator import Emulator, Wallet
 from faregate.journals.memory import MemoryJournal
 from faregate.starlette import PaywallMiddleware, paid

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.middleware.sessions import Session
 from werkzeug.datastructures import CallbackDict
 
-from faregate.snapshot import LARGE, Snapshot
+from faregate.middleware.snapshot import LARGE, Snapshot
 from tests.attacks.sites.around import LazyMapping, SlottedMapping
 
 

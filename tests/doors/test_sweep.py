@@ -11,7 +11,7 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
-from faregate.walk import Tally, awalk, walk
+from faregate.operations.sweep import Tally, awalk, walk
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header
 from tests.journals.test_contract import Clock

@@ -12,9 +12,9 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import Misconfigured
 from faregate.events import Event, Worked
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.merchant.client import MerchantClient
-from faregate.model import Offer
+from faregate.core.models import Offer
 from faregate.payment import Payment
 from faregate.paywall import Paywall, offer
 from faregate.wsgi import PaywallMiddleware, open_gate

@@ -7,7 +7,7 @@ import pytest
 
 from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 from tests.openapi.conformance import assert_conforms
 
 from .shop import Shop

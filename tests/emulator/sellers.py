@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock
 from faregate.emulator.payments import Payment, Refused, Settled, Terms, Verified
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 from .shop import ROOT, Json, encoded
 

@@ -23,7 +23,7 @@ from faregate.emulator import (
 from faregate.emulator.faults import Fault
 from faregate.emulator.tokens import TOKENS
 from faregate.errors import Misconfigured
-from faregate.model import Response
+from faregate.core.models import Response
 
 from .sellers import Seller as Hands
 from .shop import Json

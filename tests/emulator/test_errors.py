@@ -8,7 +8,7 @@ import pytest
 
 from faregate.emulator import Emulator, Key, World
 from faregate.emulator.payments import Payment, Settled, Terms, Verified
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 
 from .shop import ROOT, Shop, assert_error
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
 from faregate.emulator.facts import Facts, facts_of
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 
 from .sellers import Seller, access_body
 from .shop import ROOT

@@ -16,7 +16,7 @@ from faregate.emulator import (
     ManualClock,
     Wallet,
 )
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 
 from .shop import ROOT, Shop
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock, faults
 from faregate.emulator.faults.changes import guessable
-from faregate.model import Response
+from faregate.core.models import Response
 
 from .faulty import EXAMPLES, name_of
 from .sellers import Seller, Trusting, access_body, complete_body, unsigned_proof

@@ -28,7 +28,7 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 
 from .shop import bearer
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.tokens import TOKENS
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 from .shop import Json, Shop, assert_error, decoded, encoded
 

@@ -23,7 +23,7 @@ from x402.schemas import PaymentPayload, PaymentRequired
 
 from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
 from faregate.emulator.edge import system_clock
-from faregate.instructions import are_unguessable
+from faregate.core.instructions import are_unguessable
 
 from .shop import Purchase, Shop, assert_error, decoded
 

@@ -11,7 +11,7 @@ import pytest
 from faregate.emulator import Emulator, ManualClock, SimulatedLedger, Wallet, Worlds
 from faregate.emulator.worlds import MAX_WORLDS
 from faregate.errors import Misconfigured
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 
 from .controls import Controls, refused, served
 from .shop import assert_error, bearer

@@ -12,12 +12,12 @@ from faregate.core import recovery
 from faregate.core import responses
 
 from faregate.merchant import backend
-from faregate.answers import Completion, Denied, NotPaid, Proven, Unproven
+from faregate.core.results import Completion, Denied, NotPaid, Proven, Unproven
 from faregate.errors import BadAnswer
 from faregate.merchant import interpret
 from faregate.merchant.wire import PAYMENT_RESPONSE
-from faregate.model import Response, header_values
-from faregate.records import Entry
+from faregate.core.models import Response, header_values
+from faregate.core.claims import Entry
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 Read = Callable[[Response, str], Completion]

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.hostile.faults import Wrong
 from tests.hostile.line import Line, written
 

@@ -7,8 +7,8 @@ from faregate.emulator import Emulator, ManualClock, Wallet
 from faregate.emulator.state import TransactionRecord
 from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.stored import StoredJournal
-from faregate.model import Headers
+from faregate.journals.persistent import StoredJournal
+from faregate.core.models import Headers
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from tests.hostile.calls import Call

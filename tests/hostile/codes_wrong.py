@@ -1,6 +1,6 @@
 """Statuses that are not the contract's, or not those of what is said with them."""
 
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 from tests.hostile.faults import Twist, with_status
 from tests.hostile.forgery import JSON
 

@@ -28,7 +28,7 @@ def _figures(pytestconfig: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same number of attempts, one right after the other; and a log that can be read."""
-    monkeypatch.setattr("faregate.settle.COMPLETE_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("faregate.core.settlement.COMPLETE_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(logging.getLogger("faregate"), "level", logging.ERROR)
 
 

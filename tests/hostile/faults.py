@@ -7,7 +7,7 @@ perfect lie (`forgery`), so that whoever overlooks what is wrong with it gives a
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.hostile.line import Line
 from tests.hostile.service import Ask, Fault
 

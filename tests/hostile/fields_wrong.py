@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.hostile.faults import BASES, ONLY_AFTER, Twist, twisted
 from tests.hostile.service import Fault
 from tests.merchant.samples import TAIL, changed

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faregate.emulator import Emulator
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 from tests.merchant.samples import COMPLETED, RECEIPT, TRANSACTION, TXN
 
 JSON: Headers = (("Content-Type", "application/json"),)

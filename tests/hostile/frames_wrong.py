@@ -4,7 +4,7 @@ import gzip
 import random
 from collections.abc import Callable
 
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.hostile.faults import Wrong
 from tests.hostile.line import Line, written
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 PATIENCE = 20.0
 """Seconds after which a connection on which nothing happens is given up."""

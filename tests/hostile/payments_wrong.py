@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.hostile.faults import ONLY_AFTER, spoken, twisted, with_header, without
 from tests.hostile.fields_wrong import (
     GONE,

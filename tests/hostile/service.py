@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from faregate.emulator import Emulator
 from faregate.emulator.state import TransactionRecord
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 from tests.hostile.forgery import forged
 from tests.hostile.line import HungUp, Line
 

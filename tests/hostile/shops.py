@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 import faregate.starlette
 import faregate.wsgi
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.payment import Payment
 from faregate.paywall import Paywall, offer
 

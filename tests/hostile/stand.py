@@ -11,11 +11,11 @@ import httpcore
 
 from faregate.emulator import TEST_KEY
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.sqlite.file import SqliteFile
-from faregate.journals.sqlite.shelf import SqliteShelf
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import Terms
-from faregate.merchant.transports.over_pyreqwest import PyreqwestTransport
+from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.sqlite.store import SqliteShelf
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import Terms
+from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
 from tests.hostile.line import serving_by_hand

@@ -3,7 +3,7 @@
 import json
 
 from faregate.emulator import TEST_KEY
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 from tests.hostile import judge
 from tests.hostile.case import Case
 from tests.hostile.stand import House, Payers, Stand, swept

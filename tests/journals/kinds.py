@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.shelf import Due, Record
+from faregate.journals.store import Due, Record
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import Terms
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import Terms
 from tests.django_site import databases
 from tests.houses.shared import shared
 
@@ -61,7 +61,7 @@ def django(
     from tests import django_site
 
     django_site.ready()
-    from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
+    from faregate.django.journal.store import DjangoShelf, in_djangos_thread, secret_keys
 
     namespace = f"{namespace} {place}"
     options = {"keys": secret_keys(), "run": in_djangos_thread, "terms": STEADY, **options}

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from faregate.journals.postgres import PostgresJournal
-from faregate.journals.postgres.shelf import PostgresShelf
+from faregate.journals.postgres.store import PostgresShelf
 from tests.houses.shared import shared
 from tests.journals.kinds import KEY, Clock
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faregate.journals.terms import Terms
-from faregate.model import Failed, Response, Succeeded
-from faregate.records import (
+from faregate.journals.policy import Terms
+from faregate.core.models import Failed, Response, Succeeded
+from faregate.core.claims import (
     Again,
     Claim,
     Claimant,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from faregate.errors import JournalError, Misconfigured
-from faregate.journals.stored import StoredJournal
-from faregate.model import Response, Succeeded
+from faregate.journals.persistent import StoredJournal
+from faregate.core.models import Response, Succeeded
 from faregate.paywall import Paywall
-from faregate.records import Again, Claimant, InProgress
+from faregate.core.claims import Again, Claimant, InProgress
 from tests import django_site
 from tests.journals.kinds import STEADY
 
@@ -23,8 +23,8 @@ from django.test import Client, TestCase, override_settings  # noqa: E402
 
 from faregate.django.journal import make_journal  # noqa: E402
 from faregate.django.journal.models import JournalRow  # noqa: E402
-from faregate.django.journal.shelf import DjangoShelf, secret_keys  # noqa: E402
-from faregate.journals.terms import JournalContext, Terms  # noqa: E402
+from faregate.django.journal.store import DjangoShelf, secret_keys  # noqa: E402
+from faregate.journals.policy import JournalContext, Terms  # noqa: E402
 from tests.core.play import ACR, OTHER_TXN, TXN  # noqa: E402
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402
 

@@ -16,10 +16,10 @@ import pymysql
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.shelf import Record
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import JournalContext, Terms
-from faregate.records import Claim, InProgress
+from faregate.journals.store import Record
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import JournalContext, Terms
+from faregate.core.claims import Claim, InProgress
 from tests import django_site
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases
@@ -34,7 +34,7 @@ django_site.ready()
 from django.db import OperationalError, connections  # noqa: E402
 
 from faregate.django.journal import make_journal  # noqa: E402
-from faregate.django.journal.shelf import DjangoShelf  # noqa: E402
+from faregate.django.journal.store import DjangoShelf  # noqa: E402
 
 TABLE = "faregate_journal_journalrow"
 SERVERS = ("postgres", "mariadb")

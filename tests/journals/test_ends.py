@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.shelf import SEALED
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import Terms
-from faregate.model import Failed
-from faregate.records import Again, Entry, Fresh, InProgress, Spent, Ticket, Void
+from faregate.journals.store import SEALED
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import Terms
+from faregate.core.models import Failed
+from faregate.core.claims import Again, Entry, Fresh, InProgress, Spent, Ticket, Void
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
 from tests.journals.test_contract import (

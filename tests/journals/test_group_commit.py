@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.sqlite.file import SqliteFile
+from faregate.journals.sqlite.database import SqliteFile
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.journals.failing_disk import with_failing_disk
 from tests.journals.kinds import Clock, sqlite

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.shelf import Record, Shelf, TransactionTaken
+from faregate.journals.store import Record, Shelf, TransactionTaken
 from tests.journals.kinds import LEASED, STORED, Clock, done_with
 
 CLAIMED: dict[str, Any] = {

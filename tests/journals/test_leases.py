@@ -14,9 +14,9 @@ import pytest
 from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
 from faregate.journals import heartbeat as heartbeats
 from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import Terms
-from faregate.records import Again, Fresh, InProgress, Owed
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import Terms
+from faregate.core.claims import Again, Fresh, InProgress, Owed
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started

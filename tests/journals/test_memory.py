@@ -4,9 +4,9 @@ import pytest
 
 from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.terms import Terms
-from faregate.model import Response, Succeeded
-from faregate.records import Again, Claimant, Fresh
+from faregate.journals.policy import Terms
+from faregate.core.models import Response, Succeeded
+from faregate.core.claims import Again, Claimant, Fresh
 from tests.core.play import ACR, RECEIPT
 from tests.journals.kinds import Clock
 from tests.journals.test_contract import HERE, LEASE, fresh, owed, started

@@ -17,7 +17,7 @@ from faregate.errors import JournalError, JournalUnreadable, Misconfigured
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
 from faregate.journals.threaded import for_loops
-from faregate.records import Fresh, InProgress
+from faregate.core.claims import Fresh, InProgress
 from tests.core.play import ACR, TXN
 from tests.journals.kinds import KEY
 from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of, with_setting

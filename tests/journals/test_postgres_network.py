@@ -10,7 +10,7 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.postgres import PostgresJournal
-from faregate.journals.shelf import Record
+from faregate.journals.store import Record
 from tests.houses.network import Network, lossy_network
 from tests.journals.kinds import due_at
 from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of

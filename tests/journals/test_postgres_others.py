@@ -8,7 +8,7 @@ import pytest
 
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
-from faregate.records import InProgress
+from faregate.core.claims import InProgress
 from tests.core.play import OTHER_TXN, TXN
 from tests.journals.kinds import Clock
 from tests.journals.postgres_at import (

@@ -6,8 +6,8 @@ from collections.abc import Generator
 import pytest
 
 from faregate.errors import JournalError
-from faregate.model import Response, Succeeded
-from faregate.records import Again, Claimant
+from faregate.core.models import Response, Succeeded
+from faregate.core.claims import Again, Claimant
 from tests.core.play import ACR, OTHER_TXN, TXN
 from tests.houses import POSTGRES_MISSING, PostgresHouse
 from tests.houses.shared import need

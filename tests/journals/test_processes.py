@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from faregate.model import Response, Succeeded
-from faregate.records import Again, InProgress
+from faregate.core.models import Response, Succeeded
+from faregate.core.claims import Again, InProgress
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPENED = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
-from faregate.records import Fresh, InProgress
+from faregate.core.claims import Fresh, InProgress
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS
@@ -204,7 +204,7 @@ def test_a_fork_waits_for_the_write_of_another_thread(tmp_path: Path) -> None:
 
 FORKED_UNSEEN = """
 from faregate.errors import JournalError
-from faregate.journals.sqlite.link import Link
+from faregate.journals.sqlite.connection import Link
 Link.before_fork = lambda link: None
 journal.claim("before", HERE)
 if (child := os.fork()) == 0:

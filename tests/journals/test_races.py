@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from faregate.emulator import Wallet
-from faregate.journals.terms import DEFAULT_TERMS
+from faregate.journals.policy import DEFAULT_TERMS
 from tests.contract import stacks
 from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, running
 from tests.contract.work import CONTENT

@@ -18,9 +18,9 @@ import pytest
 from faregate.errors import JournalError, JournalUnreadable, Misconfigured
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.connections import Connections
-from faregate.journals.redis.shelf import RedisShelf
-from faregate.model import Response, Succeeded
-from faregate.records import Again, Claimant, Fresh, InProgress
+from faregate.journals.redis.store import RedisShelf
+from faregate.core.models import Response, Succeeded
+from faregate.core.claims import Again, Claimant, Fresh, InProgress
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.houses import REDIS_MISSING, RedisHouse
 from tests.houses.shared import need
@@ -362,7 +362,7 @@ def test_many_threads_have_a_connection_each_while_they_need_it(house: RedisHous
 FORKED = """
 import json, os, sys, threading
 from faregate.journals.redis import RedisJournal
-from faregate.records import Claimant, InProgress
+from faregate.core.claims import Claimant, InProgress
 journal = RedisJournal(sys.argv[1], keys=[b"k" * 32], namespace="test")
 proofs = ("before", "child", "parent", "later")
 journal.claim("before", Claimant("GET /"))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from faregate.errors import JournalError, Misconfigured
-from faregate.journals.named import named_journal
+from faregate.journals.registry import named_journal
 from faregate.journals.redis import RedisJournal
-from faregate.journals.redis.address import place_of
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS, JournalContext
-from faregate.records import Again, InProgress
+from faregate.journals.redis.url import place_of
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import DEFAULT_TERMS, JournalContext
+from faregate.core.claims import Again, InProgress
 from tests.houses import REDIS_MISSING, RedisHouse, lossy_network
 from tests.houses.house import free_port
 from tests.houses.shared import need

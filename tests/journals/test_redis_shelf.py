@@ -10,9 +10,9 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.redis.connections import Connections
-from faregate.journals.redis.server import NAMESPACES, RedisServer
-from faregate.journals.redis.shelf import APART, RedisShelf
-from faregate.journals.shelf import Record, TransactionTaken
+from faregate.journals.redis.client import NAMESPACES, RedisServer
+from faregate.journals.redis.store import APART, RedisShelf
+from faregate.journals.store import Record, TransactionTaken
 from tests.houses import REDIS_MISSING, Network, RedisHouse, lossy_network
 from tests.houses.shared import need
 from tests.journals.kinds import LEASED, due_at

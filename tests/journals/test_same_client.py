@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from faregate.journals.stored import StoredJournal
-from faregate.records import (
+from faregate.journals.persistent import StoredJournal
+from faregate.core.claims import (
     Again,
     Claimant,
     Fresh,

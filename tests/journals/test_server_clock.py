@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.server_clock import EVERY, ServerClock
+from faregate.journals.clock import EVERY, ServerClock
 
 
 class Server:

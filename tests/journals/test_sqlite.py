@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from faregate.errors import JournalError, JournalUnreadable, Misconfigured
-from faregate.journals.named import named_journal
+from faregate.journals.registry import named_journal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
-from faregate.journals.sqlite.shelf import SqliteShelf
-from faregate.journals.terms import DEFAULT_TERMS, JournalContext
-from faregate.model import Response, Succeeded
-from faregate.records import Again, Claimant, Fresh, InProgress
+from faregate.journals.sqlite.store import SqliteShelf
+from faregate.journals.policy import DEFAULT_TERMS, JournalContext
+from faregate.core.models import Response, Succeeded
+from faregate.core.claims import Again, Claimant, Fresh, InProgress
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.failing_disk import without_locks
 from tests.journals.kinds import KEY, Clock, sqlite
@@ -234,7 +234,7 @@ def test_a_disk_that_cannot_lock_is_refused_and_says_so(journal: SqliteJournal) 
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from faregate.records import Claimant
+from faregate.core.claims import Claimant
 from tests.journals.kinds import Clock, sqlite
 place = Path(sys.argv[1])
 journal = sqlite(place, Clock())

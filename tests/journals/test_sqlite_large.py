@@ -7,9 +7,9 @@ import pytest
 
 from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.sqlite.shelf import APART
-from faregate.model import Failed, Response, Succeeded
-from faregate.records import Again, Entry, Owed, Ticket
+from faregate.journals.sqlite.store import APART
+from faregate.core.models import Failed, Response, Succeeded
+from faregate.core.claims import Again, Entry, Owed, Ticket
 from tests.core.play import OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import Clock, sqlite
 from tests.journals.test_contract import HERE, fresh, started

@@ -10,11 +10,11 @@ import pytest
 from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
 from faregate.journals import quota
 from faregate.journals.row import Row, State
-from faregate.journals.shelf import Record
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import Terms
-from faregate.model import Failed, Response, Succeeded
-from faregate.records import Again, Fresh, InProgress, Spent
+from faregate.journals.store import Record
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import Terms
+from faregate.core.models import Failed, Response, Succeeded
+from faregate.core.claims import Again, Fresh, InProgress, Spent
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, sqlite, tamper
 from tests.journals.test_contract import (

@@ -19,7 +19,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import THREADS, for_loops, in_a_thread
 from faregate.paywall import Paywall
-from faregate.records import Claimant, Entry, InProgress, Owed, UsedElsewhere
+from faregate.core.claims import Claimant, Entry, InProgress, Owed, UsedElsewhere
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header

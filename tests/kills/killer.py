@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from faregate.journals.terms import DEFAULT_TERMS
+from faregate.journals.policy import DEFAULT_TERMS
 
 BETWEEN = (1.5, 4.0)
 STOPPED = DEFAULT_TERMS.owner_lease + 1.0

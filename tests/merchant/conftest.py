@@ -13,7 +13,7 @@ import pytest
 from faregate.errors import FaregateError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.wire import Call
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 KEY = "svc_test_0123456789abcdefSECRET"
 Name = Literal["httpx", "pyreqwest"]
@@ -23,7 +23,7 @@ import asyncio, gc, os, sys, threading
 import anyio
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.wire import Call
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 url, name = sys.argv[1], sys.argv[2] if sys.argv[2] != "auto" else None
 def get(path="/x"):
     return Call(WireRequest("GET", path), lambda reply: reply.body.decode())

@@ -34,7 +34,7 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
 )
 from faregate.merchant.transports import select
-from faregate.model import Response
+from faregate.core.models import Response
 
 from .conftest import KEY, SPEAKERS, Speaker, get
 from .samples import ACCESS, PAYER, REX, TXN, page
@@ -291,7 +291,7 @@ def test_an_unknown_transport_is_refused() -> None:
 
 def test_without_pyreqwest_it_is_httpx_and_asking_for_it_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(select, "find_spec", lambda _: None)
-    monkeypatch.delitem(sys.modules, "faregate.merchant.transports.over_pyreqwest", raising=False)
+    monkeypatch.delitem(sys.modules, "faregate.merchant.transports.pyreqwest", raising=False)
     monkeypatch.setitem(sys.modules, "pyreqwest.client", None)
     with service(says(ok())) as merchant:
         assert MerchantClient(KEY, merchant.url).send(get()).status == 200

@@ -113,7 +113,7 @@ TRUSTING = """
 import asyncio, sys
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.wire import Call
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 call = Call(WireRequest("GET", "/"), lambda reply: reply.status)
 url, name = sys.argv[1:]
 print(MerchantClient("svc_live_x", url, transport=name).send(call))

@@ -15,11 +15,11 @@ import httpx
 import pytest
 
 from faregate import Paywall
-from faregate.drive import drive, started
+from faregate.core.driver import drive, started
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator import transport as mount
 from faregate.errors import NoAnswer, TooManyCalls
-from faregate.flow import serve
+from faregate.core.flow import serve
 from faregate.merchant import wire
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.requests import (
@@ -30,12 +30,12 @@ from faregate.merchant.requests import (
     TransactionQuery,
 )
 from faregate.merchant.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
-from faregate.merchant.transports.over_httpcore import HttpcoreTransport
-from faregate.merchant.transports.over_httpx import MAX_CALLS as MAX_MOUNTED_CALLS
-from faregate.merchant.transports.over_httpx import MountedTransport
-from faregate.merchant.transports.over_pyreqwest import PyreqwestTransport
+from faregate.merchant.transports.httpcore import HttpcoreTransport
+from faregate.merchant.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS
+from faregate.merchant.transports.httpx import MountedTransport
+from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.merchant.wire import Call
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.core.play import sale
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, crowd, get
@@ -285,7 +285,7 @@ def test_no_slot_is_lost_to_cancellation(speaker: Speaker) -> None:
 
 FORK = """
 from faregate.merchant.transports.limits import LimitedTransport
-from faregate.merchant.transports.over_httpcore import HttpcoreTransport
+from faregate.merchant.transports.httpcore import HttpcoreTransport
 transport = LimitedTransport(HttpcoreTransport(), 1, 0)
 client = MerchantClient("svc_test_forked", url, transport=transport)
 assert client.send(get("/before")) == "/before"

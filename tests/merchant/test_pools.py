@@ -321,7 +321,7 @@ import sys, threading
 from faregate.errors import Misconfigured
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.wire import Call
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 
 url, transport = sys.argv[1], sys.argv[2] or None
 client = None

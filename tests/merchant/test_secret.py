@@ -15,9 +15,9 @@ import pytest
 
 from faregate.errors import FaregateError, Misconfigured
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.secret import ApiKey, SealedHeaders, sealed
+from faregate.merchant.api_key import ApiKey, SealedHeaders, sealed
 from faregate.merchant.wire import Call
-from faregate.model import Response
+from faregate.core.models import Response
 
 from .conftest import KEY, SPEAKERS, Speaker, get
 from .services import Reply, Seen, drips, ok, reset, says, service

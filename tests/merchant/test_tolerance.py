@@ -7,15 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from faregate.answers import Standing
+from faregate.core.results import Standing
 from faregate.emulator import TEST_KEY, Emulator, Fault, transport
 from faregate.errors import BadAnswer
 from faregate.merchant import wire
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.requests import ListQuery, ResourceQuery, TransactionQuery
-from faregate.merchant.verdict import read_standing
+from faregate.merchant.interpret import read_standing
 from faregate.merchant.wire import Call
-from faregate.model import Response
+from faregate.core.models import Response
 
 from .samples import PAYER, PYR, RECEIPT, RES, RESOURCE, TRANSACTION, TXN, changed, page
 

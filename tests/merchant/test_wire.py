@@ -19,7 +19,7 @@ from faregate.merchant.requests import (
     complete_request,
 )
 from faregate.merchant.wire import Call
-from faregate.model import Response
+from faregate.core.models import Response
 
 from .samples import (
     ACCESS,

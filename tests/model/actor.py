@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from faregate.steps import Flow, Step
+from faregate.core.steps import Flow, Step
 from tests.model.mind import BLANK
 from tests.model.story import loud
 

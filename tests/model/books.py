@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol
 
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.row import Row
-from faregate.journals.shelf import Record
-from faregate.journals.stored import StoredJournal
-from faregate.records import Claimant
+from faregate.journals.store import Record
+from faregate.journals.persistent import StoredJournal
+from faregate.core.claims import Claimant
 from tests.model.rules import Standing
 from tests.model.shelf import DictShelf
 

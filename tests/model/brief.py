@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from faregate.answers import AccessPending, Denied, Unproven
-from faregate.model import Failed, Outcome, Response, Succeeded, Work
-from faregate.records import Entry, Fresh, Owed, Ticket
+from faregate.core.results import AccessPending, Denied, Unproven
+from faregate.core.models import Failed, Outcome, Response, Succeeded, Work
+from faregate.core.claims import Entry, Fresh, Owed, Ticket
 from tests.model.replies import WELL
 
 _FENCE = re.compile(r"#\d+")

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from faregate.records import Entry
+from faregate.core.claims import Entry
 from tests.model.actor import Actor
 from tests.model.brief import Say, brief, in_brief
 from tests.model.rules import Violation

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from faregate.model import Succeeded
-from faregate.steps import (
+from faregate.core.models import Succeeded
+from faregate.core.steps import (
     CallAccess,
     CallComplete,
     GetStanding,

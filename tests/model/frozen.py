@@ -11,7 +11,7 @@ from typing import Any
 
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.row import Row, State, size_of
-from faregate.journals.terms import Terms
+from faregate.journals.policy import Terms
 from tests.model.rules import Standing
 
 NOW = 1_000_000.0

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate.answers import Proven, Settling, Standing
-from faregate.model import Response, Succeeded
-from faregate.steps import CallComplete, Decide, Drop, Flow, GetTime, Start, Step
+from faregate.core.results import Proven, Settling, Standing
+from faregate.core.models import Response, Succeeded
+from faregate.core.steps import CallComplete, Decide, Drop, Flow, GetTime, Start, Step
 from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
 
 PAID = Proven(PAYMENT_RESPONSE, "{}")

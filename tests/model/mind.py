@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from faregate.answers import AccessPending, Granted, Proven
-from faregate.records import Entry, Fresh, Owed
-from faregate.steps import CallAccess, CallComplete, Decide, Release, RunWork, Start, Step, TakeDue
+from faregate.core.results import AccessPending, Granted, Proven
+from faregate.core.claims import Entry, Fresh, Owed
+from faregate.core.steps import CallAccess, CallComplete, Decide, Release, RunWork, Start, Step, TakeDue
 from tests.model.replies import Raised
 from tests.model.rules import Violation
 

@@ -10,9 +10,9 @@ import pytest
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.row import Holder, Row, State
-from faregate.journals.terms import Terms
-from faregate.records import Claim, Fresh, Spent, Ticket
-from faregate.redeem import sweep
+from faregate.journals.policy import Terms
+from faregate.core.claims import Claim, Fresh, Spent, Ticket
+from faregate.core.recovery import sweep
 from tests.model import meddling
 from tests.model.meddling import Wrap
 from tests.model.scope import ANEW, FIRST, Flows, Scope

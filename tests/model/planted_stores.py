@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from faregate.journals.shelf import Due, Record
+from faregate.journals.store import Due, Record
 from tests.model.planted import Planted
 from tests.model.shelf import DictShelf
 

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from faregate.errors import FaregateError, NoAnswer
-from faregate.merchant.verdict import read_access, read_completion, read_standing
-from faregate.model import Header, Response
+from faregate.merchant.interpret import read_access, read_completion, read_standing
+from faregate.core.models import Header, Response
 from tests.merchant.samples import COMPLETED, SETTLEMENT, TRANSACTION
 from tests.model.service import AUTHORIZED, CONFLICT, FAILED, NEW, SETTLING, SUCCEEDED, UNKNOWN
 

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from faregate.errors import JournalError
-from faregate.model import Outcome, Response, Succeeded
+from faregate.core.models import Outcome, Response, Succeeded
 from tests.model.service import OPEN, SUCCEEDED, Payment
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from faregate.flow import serve
-from faregate.model import Sale
-from faregate.redeem import sweep
-from faregate.steps import Flow
+from faregate.core.flow import serve
+from faregate.core.models import Sale
+from faregate.core.recovery import sweep
+from faregate.core.steps import Flow
 from tests.core.play import PROOF, sale
 from tests.model.world import SLOWLY
 

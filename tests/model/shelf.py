@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from faregate.journals.shelf import Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import Due, KeyUsage, Record, TransactionTaken
 from tests.model.rules import Violation
 
 FORGOTTEN_AT_ONCE = 8

@@ -4,7 +4,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from faregate.steps import ClaimProof, Step, TakeDue
+from faregate.core.steps import ClaimProof, Step, TakeDue
 from tests.model.brief import in_brief
 from tests.model.checks import check_end, checked
 from tests.model.choices import BY_ITSELF, CRASHES, FAR, GOES_ON, Choices

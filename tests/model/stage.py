@@ -6,8 +6,8 @@ from typing import Any
 
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.stored import StoredJournal
-from faregate.steps import (
+from faregate.journals.persistent import StoredJournal
+from faregate.core.steps import (
     CallAccess,
     CallComplete,
     GetStanding,

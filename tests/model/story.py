@@ -7,9 +7,9 @@ replaying the answers that lead to it. Questions that nobody else can notice are
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faregate.answers import Guessability
-from faregate.model import Work
-from faregate.steps import FindRules, Flow, GetTime, Note, RecallGuessability, Step, Tell, Wait
+from faregate.core.results import Guessability
+from faregate.core.models import Work
+from faregate.core.steps import FindRules, Flow, GetTime, Note, RecallGuessability, Step, Tell, Wait
 from tests.core.play import RULES
 from tests.model.brief import brief
 from tests.model.mind import BLANK, Mind

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from faregate.records import Entry, Fresh, Owed
-from faregate.steps import Await, Close, Drop, Hold, Release, Stick
+from faregate.core.claims import Entry, Fresh, Owed
+from faregate.core.steps import Await, Close, Drop, Hold, Release, Stick
 from tests.model.actor import Actor
 from tests.model.books import Books, standing
 from tests.model.replies import transaction

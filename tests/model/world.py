@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from faregate.answers import Guessability, Proven
+from faregate.core.results import Guessability, Proven
 from faregate.errors import JournalError
-from faregate.model import Offer, Outcome, Response, Rules, Sale, Work
-from faregate.records import Entry
-from faregate.steps import RunWork, Step
+from faregate.core.models import Offer, Outcome, Response, Rules, Sale, Work
+from faregate.core.claims import Entry
+from faregate.core.steps import RunWork, Step
 from tests.core.play import RULES
 from tests.model import service
 from tests.model.replies import LATE, LOST, WELL, Raised, meaning, transaction

@@ -55,46 +55,46 @@ class Mutant:
     tests: tuple[str, ...] = CORE
 
 
-FLOW = "src/faregate/flow.py"
-SETTLE = "src/faregate/settle.py"
-REDEEM = "src/faregate/redeem.py"
+FLOW = "src/faregate/core/flow.py"
+SETTLE = "src/faregate/core/settlement.py"
+REDEEM = "src/faregate/core/recovery.py"
 SETTINGS = "src/faregate/settings.py"
 HEARTBEAT = "src/faregate/journals/heartbeat.py"
-CREDENTIALS = "src/faregate/credentials.py"
-VOICE = "src/faregate/voice.py"
+CREDENTIALS = "src/faregate/core/credentials.py"
+VOICE = "src/faregate/observers.py"
 TRANSPORTS = "src/faregate/merchant/transports/"
-VERDICT = "src/faregate/merchant/verdict.py"
+VERDICT = "src/faregate/merchant/interpret.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
-STORED = "src/faregate/journals/stored.py"
-SEAL = "src/faregate/journals/seal.py"
+STORED = "src/faregate/journals/persistent.py"
+SEAL = "src/faregate/journals/encryption.py"
 SQLITE = "src/faregate/journals/sqlite/"
 REDIS = "src/faregate/journals/redis/"
 DJANGO = "src/faregate/django/journal/"
 DJANGO_DOOR = "src/faregate/django/"
-RELAY = "src/faregate/relay.py"
-GATE = "src/faregate/gate.py"
-CURTAIN = "src/faregate/curtain.py"
-HELD = "src/faregate/held.py"
-GROUNDS = "src/faregate/grounds.py"
+RELAY = "src/faregate/core/responses.py"
+GATE = "src/faregate/middleware/checkout.py"
+CURTAIN = "src/faregate/middleware/asgi_responder.py"
+HELD = "src/faregate/middleware/buffer.py"
+GROUNDS = "src/faregate/middleware/path_rules.py"
 WSGI = "src/faregate/wsgi.py"
-INVENTORY = "src/faregate/inventory/taking.py"
+INVENTORY = "src/faregate/routes/resolve.py"
 ASGI = "src/faregate/asgi.py"
-DETACHED = "src/faregate/detached.py"
-FRONTS = "src/faregate/fronts.py"
-HANDLERS = "src/faregate/handlers.py"
-LIFESPAN = "src/faregate/lifespan.py"
-RESOLUTION = "src/faregate/resolution.py"
-SNAPSHOT = "src/faregate/snapshot.py"
+DETACHED = "src/faregate/middleware/shielding.py"
+FRONTS = "src/faregate/routes/wrappers.py"
+HANDLERS = "src/faregate/middleware/handlers.py"
+LIFESPAN = "src/faregate/middleware/lifespan.py"
+RESOLUTION = "src/faregate/middleware/resolution.py"
+SNAPSHOT = "src/faregate/middleware/snapshot.py"
 STARLETTE = "src/faregate/starlette.py"
-FLASK_VIEWS = "src/faregate/flask/views.py"
-FLASK_DOOR = "src/faregate/flask/door.py"
+FLASK_VIEWS = "src/faregate/flask/decorators.py"
+FLASK_DOOR = "src/faregate/flask/middleware.py"
 FLASK = "src/faregate/flask/"
 FLASK_PLACEMENT = "src/faregate/flask/placement.py"
 FLASK_EXTENSION = "src/faregate/flask/extension.py"
-PROOF = "src/faregate/proof.py"
+PROOF = "src/faregate/core/proof.py"
 EMULATOR = "src/faregate/emulator/"
-INSTRUCTIONS = "src/faregate/instructions.py"
+INSTRUCTIONS = "src/faregate/core/instructions.py"
 INSTRUCTIONS_TESTS = ("tests/core/test_instructions.py",)
 REBUILT = ("tests/emulator/test_rebuilt_proofs.py",)
 CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
@@ -102,12 +102,12 @@ PAY = "src/faregate/pay/"
 
 MUTANTS = (
     # Release only on proof
-    Mutant("release-while-settling", SETTLE, "return relay.pending(reply, entry.transaction_id)",
-           'return relay.release(outcome.result, "")'),
-    Mutant("release-unproven", SETTLE, "return relay.unconfirmed(entry.transaction_id)\n\n\ndef tell_failed",
-           'return relay.release(outcome.result, "")\n\n\ndef tell_failed'),
+    Mutant("release-while-settling", SETTLE, "return responses.pending(reply, entry.transaction_id)",
+           'return responses.release(outcome.result, "")'),
+    Mutant("release-unproven", SETTLE, "return responses.unconfirmed(entry.transaction_id)\n\n\ndef tell_failed",
+           'return responses.release(outcome.result, "")\n\n\ndef tell_failed'),
     Mutant("release-on-get", REDEEM, "case Standing.SUCCEEDED | Standing.AUTHORIZED | Standing.UNKNOWN | Standing.UNNAMED:",
-           'case Standing.SUCCEEDED:\n            return relay.release(outcome.result, "")\n'
+           'case Standing.SUCCEEDED:\n            return responses.release(outcome.result, "")\n'
            "        case Standing.AUTHORIZED | Standing.UNKNOWN | Standing.UNNAMED:"),
     Mutant("no-header-needed", VERDICT, 'return Unproven("succeeded without one PAYMENT-RESPONSE header")',
            'payment_response = ""'),
@@ -121,7 +121,7 @@ MUTANTS = (
            "if self.state not in (State.OK, State.STUCK, State.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from Note("access granted a transaction without a proof", transaction_id)\n'
-           "            return (yield from _refuse(relay.trouble(502), TROUBLE))", "return (yield from _give_free(sale, rules, Free()))"),
+           "            return (yield from _refuse(responses.trouble(502), TROUBLE))", "return (yield from _give_free(sale, rules, Free()))"),
     Mutant("run-without-start", FLOW, "if not (yield from _start(entry, sale)):",
            "if False:"),
     Mutant("free-when-nothing-is-said", VERDICT, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
@@ -137,30 +137,30 @@ MUTANTS = (
     Mutant("owed-rows-expire", ROW, "        self.expires_at = None\n", ""),
     # Decide once, then tell
     Mutant("complete-before-decide", SETTLE, "    if not (yield from decided(entry, _storable(outcome))):\n"
-           "        return relay.unconfirmed(entry.transaction_id)\n    yield from Tell(Worked(",
+           "        return responses.unconfirmed(entry.transaction_id)\n    yield from Tell(Worked(",
            "    yield from Tell(Worked("),
     Mutant("decide-twice", ROW, "self._is_held(ticket, State.RUNNING, *", "self._is_held(ticket, State.RUNNING, State.OK, *"),
     Mutant("charge-for-errors", FLOW, "if status not in sale.offer.billable or", "if"),
     Mutant("charge-for-the-slash", FLOW, " or _leads_to_the_slash(work.response, sale)", "", ("tests/attacks/test_redirects.py",)),
-    Mutant("offers-of-a-request-are-free", "src/faregate/gate.py", "        if self._made and not self.is_sold_inside:\n", "        if False:\n", ("tests/attacks/test_unopened.py",)),
-    Mutant("many-headers-hide-the-environ", "src/faregate/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
+    Mutant("offers-of-a-request-are-free", "src/faregate/middleware/checkout.py", "        if self._made and not self.is_sold_inside:\n", "        if False:\n", ("tests/attacks/test_unopened.py",)),
+    Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from fail(entry, "handler_error")\n        raise', "        raise"),
     Mutant("no-retry", SETTLE, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
-    Mutant("forget-the-held", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n            return relay.denied",
-           "            yield from close(entry, code)\n            return relay.denied"),
+    Mutant("forget-the-held", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n            return responses.denied",
+           "            yield from close(entry, code)\n            return responses.denied"),
     Mutant("forget-the-failed", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n        case _:",
            "            yield from close(entry, code)\n        case _:"),
     Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
     Mutant("failed-with-a-hash-believed", VERDICT, '("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")', '("receipt",)'),
-    Mutant("answers-that-nobody-asked-for", TRANSPORTS + "over_httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
+    Mutant("answers-that-nobody-asked-for", TRANSPORTS + "httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
-    Mutant("loaded-by-any-thread", TRANSPORTS + "choice.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
+    Mutant("loaded-by-any-thread", TRANSPORTS + "select.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
            ("tests/merchant/test_pools.py", "-k", "allocator")),
-    Mutant("swallow-cancellation", TRANSPORTS + "over_pyreqwest.py", "if _cancel_requests() > requested:", "if False:",
+    Mutant("swallow-cancellation", TRANSPORTS + "pyreqwest.py", "if _cancel_requests() > requested:", "if False:",
            ("tests/merchant/test_cancellation.py",)),
-    Mutant("replace-cancellation", TRANSPORTS + "over_pyreqwest.py", "    await anyio.lowlevel.checkpoint_if_cancelled()\n", "",
+    Mutant("replace-cancellation", TRANSPORTS + "pyreqwest.py", "    await anyio.lowlevel.checkpoint_if_cancelled()\n", "",
            ("tests/merchant/test_cancellation.py",)),
-    Mutant("reuse-cancelled-connection", TRANSPORTS + "over_httpcore.py", "        await _aclose(pool)\n        raise", "        pools.put(pool)\n        raise",
+    Mutant("reuse-cancelled-connection", TRANSPORTS + "httpcore.py", "        await _aclose(pool)\n        raise", "        pools.put(pool)\n        raise",
            ("tests/merchant/test_cancellation.py", "-k", "right_after")),
     # Calls under way are bounded
     Mutant("unlimited-calls", TRANSPORTS + "limits.py", "            if self._free:", "            if True:", LIMITS),
@@ -176,9 +176,9 @@ MUTANTS = (
     Mutant("settles-without-us-and-is-failed", ROW, "State.WAITING if waits else State.OPEN", "State.OPEN"),
     Mutant("told-once-more-and-kept", ROW, "if not (is_known or self.may_start(ticket, transaction_id)):",
            "if not self.may_start(ticket, transaction_id):"),
-    Mutant("failed-into-a-settlement", REDEEM, "        case Standing.PENDING | Standing.CONTRADICTORY:\n            yield from hold(entry, \"settling\")\n            return relay.unconfirmed",
-           "        case None:\n            yield from hold(entry, \"settling\")\n            return relay.unconfirmed"),
-    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from Note(\"a payment settled whose work is reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return relay.already_used(entry.transaction_id)",
+    Mutant("failed-into-a-settlement", REDEEM, "        case Standing.PENDING | Standing.CONTRADICTORY:\n            yield from hold(entry, \"settling\")\n            return responses.unconfirmed",
+           "        case None:\n            yield from hold(entry, \"settling\")\n            return responses.unconfirmed"),
+    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from Note(\"a payment settled whose work is reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return responses.already_used(entry.transaction_id)",
            "            return (yield from tell_failed(entry, outcome, repeated=repeated))"),
     Mutant("a-key-that-may-not-look-never-completes", REDEEM, "    except Forbidden:\n        return Standing.UNNAMED\n", ""),
     Mutant("reported-without-a-look", REDEEM, "return (yield from _report(entry, outcome, repeated=False))",
@@ -200,10 +200,10 @@ MUTANTS = (
     Mutant("sockets-read-a-path-two-ways", GROUNDS, "return self.closed or self.ambiguous or", "return self.closed or",
            ("tests/doors/test_prefixes.py",)),
     Mutant("shortest-prefix-names-the-price", GROUNDS, "max(found, key=len", "min(found, key=len", ("tests/doors/test_prefixes.py",)),
-    Mutant("flow-left-open-by-a-signal", "src/faregate/drive.py", "        del turn, answer  # an error's traceback holds this frame\n        if not paused:\n            flow.close()", "        del turn, answer"),
+    Mutant("flow-left-open-by-a-signal", "src/faregate/core/driver.py", "        del turn, answer  # an error's traceback holds this frame\n        if not paused:\n            flow.close()", "        del turn, answer"),
     Mutant("listeners-decide", VOICE, "        except Exception as error:\n            log(logging.ERROR,", "        except TypeError as error:\n            log(logging.ERROR,"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
-    Mutant("notes-log-directly", "src/faregate/world.py", "        log(logging.WARNING,", "        logging.getLogger(\"faregate\").log(logging.WARNING,"),
+    Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(logging.WARNING,", "        logging.getLogger(\"faregate\").log(logging.WARNING,"),
     Mutant("async-listeners-are-accepted", VOICE, "            _check_listener(on_event)\n", "            pass\n"),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("leased-for-the-work-while-told", ROW, "        self.lease_until, self.touched_at = now + terms.completion_lease, now\n        return True", "        return True",
@@ -223,8 +223,8 @@ MUTANTS = (
     Mutant("first-refusal-is-the-last", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not refusal.is_about_the_transaction:"),
     Mutant("asked-for-ever", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if True:"),
     Mutant("refused-for-now-is-left-to-people", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not repeated:"),
-    Mutant("not-charged-although-unsure", FLOW, "return unsure or relay.work_failed(500, code)", "return relay.work_failed(500, code)"),
-    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from decided(entry, Failed(code))):\n        return relay.unconfirmed(entry.transaction_id)",
+    Mutant("not-charged-although-unsure", FLOW, "return unsure or responses.work_failed(500, code)", "return responses.work_failed(500, code)"),
+    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from decided(entry, Failed(code))):\n        return responses.unconfirmed(entry.transaction_id)",
            "if not (yield from decided(entry, Failed(code))):\n        return None"),
     Mutant("receipt-before-it-is-paid", VERDICT, ' or found.get("receipt") is not None\n', "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and terms.redeliveries:"),
@@ -257,8 +257,8 @@ MUTANTS = (
     # Rows of others, and rows that no key opens
     Mutant("begun-by-another-seller-and-completed", REDEEM, "if entry.foreign and not (yield from _is_known_to_service(entry)):", "if False:"),
     Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
-    Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(relay.unconfirmed(None)", "    if False:\n        return (yield from _refuse(relay.unconfirmed(None)"),
-    Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(relay.unconfirmed(entry", "    if False:\n        return (yield from _refuse(relay.unconfirmed(entry"),
+    Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.unconfirmed(None)", "    if False:\n        return (yield from _refuse(responses.unconfirmed(None)"),
+    Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.unconfirmed(entry", "    if False:\n        return (yield from _refuse(responses.unconfirmed(entry"),
     Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
     Mutant("a-slash-is-another-service", SETTINGS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
@@ -266,7 +266,7 @@ MUTANTS = (
     Mutant("a-failed-refresh-refuses-payers", FLOW, "known = yield from _known_rules(sale)", "known = None", REVISIONS),
     Mutant("an-older-revision-sells", VERDICT, "number >= newest.get(key, 0)", "number <= newest.get(key, number)", TOLERANCE),
     # Answers that are not the service's own, or that cannot be read
-    Mutant("a-page-of-a-proxy-is-final", "src/faregate/answers.py", "return self.is_readable and self.status in", "return self.status in"),
+    Mutant("a-page-of-a-proxy-is-final", "src/faregate/core/results.py", "return self.is_readable and self.status in", "return self.status in"),
     Mutant("unreadable-and-never-completed", REDEEM, 'cannot be read: {error}", entry.transaction_id)\n        return Standing.UNNAMED', 'cannot be read: {error}", entry.transaction_id)\n        return None'),
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
@@ -276,17 +276,17 @@ MUTANTS = (
            "            return again or (yield from _fresh_instructions(sale, entry.transaction_id))",
            "            return (yield from _fresh_instructions(sale, entry.transaction_id))"),
     Mutant("402-after-paid-without-result", REDEEM,
-           "            return relay.already_used(entry.transaction_id)\n        case Standing.AUTHORIZED:",
+           "            return responses.already_used(entry.transaction_id)\n        case Standing.AUTHORIZED:",
            "            return None\n        case Standing.AUTHORIZED:"),
     Mutant("failed-with-receipt-believed", VERDICT, "    if _looks_paid(result) or", "    if"),
-    Mutant("conflict-is-not-final", "src/faregate/answers.py", "(400, 404, 409, 410, 422)", "(400, 404, 410, 422)"),
+    Mutant("conflict-is-not-final", "src/faregate/core/results.py", "(400, 404, 409, 410, 422)", "(400, 404, 410, 422)"),
     Mutant("relay-402-of-complete", VERDICT, "if not 400 <= reply.status < 600 or reply.status == 402:", "if not 400 <= reply.status < 600:",
            CORE),
     Mutant("claim-kept-after-402", FLOW, "            yield from written(Drop(ticket))\n            return (yield from _not_granted(access))",
            "            return (yield from _not_granted(access))"),
     # What travels
     Mutant("held-and-not-told-when", RELAY, "retry_after or RETRY_SECONDS)\n\n\ndef in_progress", "retry_after)\n\n\ndef in_progress"),
-    Mutant("not-taken-and-not-told-so", FLOW, "anew = relay.unpaid_anew(access.response, transaction_id)", "anew = relay.unpaid(access.response)"),
+    Mutant("not-taken-and-not-told-so", FLOW, "anew = responses.unpaid_anew(access.response, transaction_id)", "anew = responses.unpaid(access.response)"),
     Mutant("handler-forges-payment-response", RELAY, '_PAYMENT = frozenset(("payment-required", "payment-response", ',
            '_PAYMENT = frozenset(("payment-required", '),
     Mutant("shared-caches", RELAY, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
@@ -314,7 +314,7 @@ MUTANTS = (
     Mutant("wsgi-body-is-lost", WSGI, 'environ["wsgi.input"] = BytesIO(body)', "pass", BODIES),
     Mutant("django-body-is-lost", "src/faregate/django/requests.py", "attributes.update(_stream=stream, _read_started=False)", "pass", BODIES),
     Mutant("django-body-is-always-read", "src/faregate/django/requests.py", "    if payment_headers(asked):\n        _read", "    if True:\n        _read", BODIES),
-    Mutant("http-2-body-is-none", "src/faregate/environs.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
+    Mutant("http-2-body-is-none", "src/faregate/middleware/wsgi_environ.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
     Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(curtain, scope))",
            "await self._limited(curtain, scope)", DOORS),
     Mutant("no-time-limit", GATE, "self.limit.deadline = anyio.current_time() + self._work_seconds", "pass", DOORS),
@@ -325,7 +325,7 @@ MUTANTS = (
     Mutant("target-that-is-no-path", GROUNDS, " or not _is_path(path, root):", ":", ("tests/doors/test_prefixes.py",)),
     Mutant("sold-for-a-target-that-is-no-path", GATE, "if not self.place.is_path:", "if False:", ("tests/doors/test_prefixes.py",)),
     Mutant("state-is-not-restored", CURTAIN, "self.gate.restore_unless_released(snapshot.restore)", "pass", STATE),
-    Mutant("state-is-not-taken", "src/faregate/scopes.py", "    for one in (asked, scope):\n", "    for one in ():\n", STATE),
+    Mutant("state-is-not-taken", "src/faregate/middleware/asgi_scope.py", "    for one in (asked, scope):\n", "    for one in ():\n", STATE),
     Mutant("state-of-lists-is-not-taken", SNAPSHOT, "        self._take_all(held.values() if issubclass(kind, dict) else held, deep)\n", "", STATE),
     Mutant("attributes-are-not-taken", SNAPSHOT, "            self._take_contents(namespace, deep)\n", "            pass\n", STATE),
     Mutant("cookies-of-the-unsold", RELAY, 'kept = tuple(pair for pair in _kept(response.headers) if pair[0].lower() != "set-cookie")',
@@ -367,7 +367,7 @@ MUTANTS = (
            ("tests/doors/test_drain.py", "tests/doors/test_lifespan.py")),
     Mutant("dot-dot-is-admitted", GROUNDS, "        if _is_ambiguous(path) or not _is_path(path, root):\n            return Place(ambiguous=True)\n", "", DOORS),
     Mutant("background-of-the-unsold", CURTAIN, "if not answer.released:", "if False:", DOORS),
-    Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = relay.trouble(502), mistake",
+    Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = responses.trouble(502), mistake",
            "self.mistake = mistake", DOORS),
     Mutant("view-instead-of-bytes", HELD, "self._chunks.append(bytes(chunk))", "self._chunks.append(chunk)", DOORS),
     Mutant("unsendable-header-is-sold", HELD, "tuple(map(_sound, headers))", "headers", AUDIT_TESTS),
@@ -376,7 +376,7 @@ MUTANTS = (
     Mutant("opens-although-refused", GATE, "        if self.verdict is not None:\n            return False\n", "", AUDIT_TESTS),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
     Mutant("wsgi-stream-without-an-end", WSGI, "        self._gate.hurry()\n        self._held", "        self._held", AUDIT_TESTS),
-    Mutant("lock-left-by-a-signal", SQLITE + "group.py", "            if connection.in_transaction:\n", "            if False:\n",
+    Mutant("lock-left-by-a-signal", SQLITE + "group_commit.py", "            if connection.in_transaction:\n", "            if False:\n",
            ("tests/audit/test_stored_journals.py",)),
     Mutant("missing-middleware-is-free", ASGI, "    if not isinstance(curtain, Curtain):\n", "    if curtain is None:\n        return Payment(None)\n    if not isinstance(curtain, Curtain):\n", DOORS),
     # WSGI
@@ -392,7 +392,7 @@ MUTANTS = (
     Mutant("wsgi-stored-unpaid", WSGI, "answer.plus(*self._release(answer)) if answer.released else answer", "answer.plus(*self._release(answer))", WSGI_EDGES),
     Mutant("wsgi-broken-store-takes-the-result", WSGI, "            except Exception as error:\n", "            except ZeroDivisionError as error:\n", WSGI_EDGES),
     Mutant("wsgi-refused-runs", WSGI, "if place.closed and place.offer is None and self.is_opaque:", "if False:", WSGI_EDGES),
-    Mutant("wsgi-target-below-a-root", "src/faregate/environs.py", ' if path.startswith("/") or not path else ""', "", WSGI_EDGES),
+    Mutant("wsgi-target-below-a-root", "src/faregate/middleware/wsgi_environ.py", ' if path.startswith("/") or not path else ""', "", WSGI_EDGES),
     Mutant("wsgi-swallowed-size-limit", WSGI, "if self._held.too_large is not None:", "if False:", WSGI_TESTS),
     Mutant("wsgi-file-wrapper", WSGI, 'environ["wsgi.file_wrapper"] = FileWrapper', "pass", WSGI_TESTS),
     # Flask
@@ -429,10 +429,10 @@ MUTANTS = (
     Mutant("django-leaves-the-work-without-its-threads", DJANGO_DOOR + "middleware.py", "            await errand.ended.wait()\n", "", DJANGO_TESTS),
     Mutant("django-paths-are-ascii", DJANGO_DOOR + "requests.py", 'asked[name] = str(told[name]).encode().decode("latin-1")', "pass", DJANGO_TESTS),
     Mutant("django-makes-up-an-address", DJANGO_DOOR + "requests.py", 'if told.get("SERVER_PORT") == "0":', "if False:", DJANGO_TESTS),
-    Mutant("django-ninja-below-the-price-is-free", DJANGO_DOOR + "views.py", 'if any(hasattr(one, "_ninja_operation") for one in walk(view)):', "if False:", DJANGO_TESTS),
-    Mutant("django-charges-before-the-login", DJANGO_DOOR + "sold.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
-    Mutant("django-method-before-the-class", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
-    Mutant("django-pays-inside-the-transaction", DJANGO_DOOR + "sold.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
+    Mutant("django-ninja-below-the-price-is-free", DJANGO_DOOR + "decorators.py", 'if any(hasattr(one, "_ninja_operation") for one in walk(view)):', "if False:", DJANGO_TESTS),
+    Mutant("django-charges-before-the-login", DJANGO_DOOR + "offers.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
+    Mutant("django-method-before-the-class", DJANGO_DOOR + "offers.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
+    Mutant("django-pays-inside-the-transaction", DJANGO_DOOR + "offers.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
     Mutant("django-two-prices-are-fine", DJANGO_DOOR + "routes.py", '"paid" if len(offers) == 1 else "refused"', '"paid"', DJANGO_TESTS),
     Mutant("django-session-is-stored-unpaid", DJANGO_DOOR + "state.py", "self._session = _DeferredWrites(session) if is_stored else None", "self._session = None", DJANGO_STATE),
     Mutant("django-session-is-never-stored", DJANGO_DOOR + "state.py", "                    self._session.perform(write)\n", "                    pass\n", DJANGO_STATE),
@@ -446,9 +446,9 @@ MUTANTS = (
     Mutant("django-cache-below-is-not-resolved", DJANGO_DOOR + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),
     Mutant("django-refused-runs", DJANGO_DOOR + "middleware.py", "    gate.refuse_closed()\n    return True\n", "    return False\n", DJANGO_PLACEMENT),
     Mutant("django-mistakes-are-served", DJANGO_DOOR + "middleware.py", "        raise Misconfigured(mistake)\n    if gate is None", "        pass\n    if gate is None", DJANGO_PLACEMENT),
-    Mutant("django-login-below-is-charged", DJANGO_DOOR + "views.py", "    if has_login(view):\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-login-below-is-charged", DJANGO_DOOR + "decorators.py", "    if has_login(view):\n", "    if False:\n", DJANGO_PLACEMENT),
     Mutant("django-mixin-below-is-charged", DJANGO_DOOR + "placement.py", "        if is_priced and _is_login_mixin(base):\n", "        if False:\n", DJANGO_PLACEMENT),
-    Mutant("django-answer-without-a-mark", DJANGO_DOOR + "views.py", "        mark_private(answer)\n", "        pass\n", DJANGO_PLACEMENT),
+    Mutant("django-answer-without-a-mark", DJANGO_DOOR + "decorators.py", "        mark_private(answer)\n", "        pass\n", DJANGO_PLACEMENT),
     Mutant("django-given-away-elsewhere", DJANGO_DOOR + "placement.py", "    found = _given_away.get(resolver)\n", "    return {}\n    found = _given_away.get(resolver)\n", DJANGO_PLACEMENT),
     Mutant("django-two-middlewares", DJANGO_DOOR + "requests.py", "    if find_gate(request) is not None:\n", "    if False:\n", DJANGO_PLACEMENT),
     Mutant("django-transactions-are-not-told", DJANGO_DOOR + "placement.py", "    if is_atomic_in(using, view):\n", "    if False:\n", DJANGO_PLACEMENT),
@@ -492,15 +492,15 @@ MUTANTS = (
     Mutant("fences-are-used-twice", STORED, "return secrets.randbits(63)", "return 1", SHELVES),
     Mutant("unreadable-row-holds-up-the-sweep", STORED, "                self._put_off(record)\n",
            "                raise\n", SHELVES),
-    Mutant("written-over-in-sqlite", SQLITE + "shelf.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', SHELVES),
-    Mutant("deleted-unseen-in-sqlite", SQLITE + "shelf.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
+    Mutant("written-over-in-sqlite", SQLITE + "store.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', SHELVES),
+    Mutant("deleted-unseen-in-sqlite", SQLITE + "store.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
            "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", SHELVES),
-    Mutant("large-result-is-no-result", SQLITE + "shelf.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE),
-    Mutant("large-result-of-who-lost", SQLITE + "shelf.py", "if changed and large:", "if large:", LARGE),
-    Mutant("cluster-is-trusted", REDIS + "guard.py", "        _refuse_cluster(ask, self._place)\n", "", REDIS_SERVERS),
+    Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE),
+    Mutant("large-result-of-who-lost", SQLITE + "store.py", "if changed and large:", "if large:", LARGE),
+    Mutant("cluster-is-trusted", REDIS + "server_checks.py", "        _refuse_cluster(ask, self._place)\n", "", REDIS_SERVERS),
     Mutant("who-takes-over-is-trusted", REDIS + "connections.py", "        connection.disconnect()  # or it would", "        pass  # or it would", REDIS_SERVERS),
-    Mutant("demoted-server-is-kept", REDIS + "server.py", "if faults.is_another(error):", "if False:", REDIS_SERVERS),
-    Mutant("redis-url-is-guessed-at", REDIS + "address.py", "if not place_is_said or", "if", REDIS_SERVERS),
+    Mutant("demoted-server-is-kept", REDIS + "client.py", "if errors.is_another(error):", "if False:", REDIS_SERVERS),
+    Mutant("redis-url-is-guessed-at", REDIS + "url.py", "if not place_is_said or", "if", REDIS_SERVERS),
     Mutant("prepared-behind-a-pooler", "src/faregate/journals/postgres/connection.py", "prepare_threshold=None", "prepare_threshold=5",
            ("tests/journals/test_postgres_others.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
@@ -508,34 +508,34 @@ MUTANTS = (
     Mutant("released-failure", SQLITE + "schema.py", "NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')", "0", SHELVES),
     Mutant("newer-schema-is-written", SQLITE + "schema.py", "if application == APPLICATION_ID and version == VERSION:",
            "if application == APPLICATION_ID:", SHELVES),
-    Mutant("not-forced-to-the-disk", SQLITE + "link.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", GROUP),
-    Mutant("forced-to-the-disk-by-its-leader-only", SQLITE + "group.py", "own.durable or self._link.turns.any_waits(_is_durable)", "own.durable", GROUP),
-    Mutant("durable-in-a-batch-that-is-not", SQLITE + "group.py", "lambda write: full or not write.durable", "lambda write: True", GROUP),
-    Mutant("half-a-write", SQLITE + "group.py", 'connection.execute("ROLLBACK TO one")', "pass", GROUP),
-    Mutant("wrong-write-undoes-all", SQLITE + "group.py", "if faults.concerns_all(error):", "if True:", GROUP),
-    Mutant("failed-batch-is-believed", SQLITE + "group.py", "write.error = write.error or faults.told(error, self._link.path)", "pass", GROUP),
-    Mutant("batch-lost-with-its-leader", SQLITE + "turns.py", "                self._put_back()\n",
+    Mutant("not-forced-to-the-disk", SQLITE + "connection.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", GROUP),
+    Mutant("forced-to-the-disk-by-its-leader-only", SQLITE + "group_commit.py", "own.durable or self._link.turns.any_waits(_is_durable)", "own.durable", GROUP),
+    Mutant("durable-in-a-batch-that-is-not", SQLITE + "group_commit.py", "lambda write: full or not write.durable", "lambda write: True", GROUP),
+    Mutant("half-a-write", SQLITE + "group_commit.py", 'connection.execute("ROLLBACK TO one")', "pass", GROUP),
+    Mutant("wrong-write-undoes-all", SQLITE + "group_commit.py", "if errors.concerns_all(error):", "if True:", GROUP),
+    Mutant("failed-batch-is-believed", SQLITE + "group_commit.py", "write.error = write.error or errors.told(error, self._link.path)", "pass", GROUP),
+    Mutant("batch-lost-with-its-leader", SQLITE + "queue.py", "                self._put_back()\n",
            "                self._taken, self._whose = [], None\n", GROUP),
-    Mutant("written-after-it-gave-up", SQLITE + "turns.py", "            if caller in self._line:\n                self._line.remove(caller)\n            if self._whose",
+    Mutant("written-after-it-gave-up", SQLITE + "queue.py", "            if caller in self._line:\n                self._line.remove(caller)\n            if self._whose",
            "            if self._whose", GROUP),
-    Mutant("gives-up-while-it-is-written", SQLITE + "turns.py", "timeout = -1.0  #", "raise TimeoutError  #", GROUP),
-    Mutant("nobody-is-called-next", SQLITE + "turns.py", "                self._line[0].ring()\n", "                pass\n", GROUP),
-    Mutant("added-to-a-log-with-a-hole", SQLITE + "faults.py", "return _code(error) == sqlite3.SQLITE_IOERR", "return False", GROUP),
-    Mutant("readable-by-all", SQLITE + "place.py", "0o600", "0o644", SHELVES),
-    Mutant("made-anew-when-taken-away", SQLITE + "place.py", "if found is None and self._known is None:", "if found is None:", SHELVES),
-    Mutant("connection-carried-over-a-fork", SQLITE + "link.py", "if self._connection is not None and self._pid != os.getpid():",
+    Mutant("gives-up-while-it-is-written", SQLITE + "queue.py", "timeout = -1.0  #", "raise TimeoutError  #", GROUP),
+    Mutant("nobody-is-called-next", SQLITE + "queue.py", "                self._line[0].ring()\n", "                pass\n", GROUP),
+    Mutant("added-to-a-log-with-a-hole", SQLITE + "errors.py", "return _code(error) == sqlite3.SQLITE_IOERR", "return False", GROUP),
+    Mutant("readable-by-all", SQLITE + "path.py", "0o600", "0o644", SHELVES),
+    Mutant("made-anew-when-taken-away", SQLITE + "path.py", "if found is None and self._known is None:", "if found is None:", SHELVES),
+    Mutant("connection-carried-over-a-fork", SQLITE + "connection.py", "if self._connection is not None and self._pid != os.getpid():",
            "if False:", FORKS),
-    Mutant("open-while-forking", SQLITE + "link.py", "            self.turns.come(caller)\n            self.close()\n",
+    Mutant("open-while-forking", SQLITE + "connection.py", "            self.turns.come(caller)\n            self.close()\n",
            "            self.turns.come(caller)\n", FORKS),
     Mutant("sealed-values-move", SEAL, 'hmac.digest(key.sealing, row, "sha256")', "key.sealing", SHELVES),
     Mutant("request-in-the-clear", SEAL, 'hashed(b"request", claimant.request)', "claimant.request", SHELVES),
     Mutant("older-keys-find-nothing", SEAL, "claimant) for key in self._keys.values())", "claimant) for key in [self._newest])", SHELVES),
-    Mutant("never-full", "src/faregate/journals/room.py", "        if self._is_full():\n            self._full_at = now\n            raise", "        if False:\n            raise", SHELVES),
+    Mutant("never-full", "src/faregate/journals/quota.py", "        if self._is_full():\n            self._full_at = now\n            raise", "        if False:\n            raise", SHELVES),
     Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/threaded.py", "journal.awaiting() if isinstance(journal, Blocks) else journal",
            "journal", SHELVES),
-    Mutant("inside-somebodys-transaction", DJANGO + "database.py", "if _is_open(connections[using]):", "if False:", SHELVES),
-    Mutant("written-over-in-django", DJANGO + "shelf.py", "row.filter(_may_become(changes), forced, stamp=stamp)", "row.filter(_may_become(changes), forced)", SHELVES),
-    Mutant("purged-although-owed", DJANGO + "shelf.py", 'self._forget(expired, "expires_at <=", now)', 'self._forget(expired, "stamp >=", 0)', SHELVES),
+    Mutant("inside-somebodys-transaction", DJANGO + "transactions.py", "if _is_open(connections[using]):", "if False:", SHELVES),
+    Mutant("written-over-in-django", DJANGO + "store.py", "row.filter(_may_become(changes), forced, stamp=stamp)", "row.filter(_may_become(changes), forced)", SHELVES),
+    Mutant("purged-although-owed", DJANGO + "store.py", 'self._forget(expired, "expires_at <=", now)', 'self._forget(expired, "stamp >=", 0)', SHELVES),
     Mutant("admin-deletes", DJANGO + "admin.py", "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return False",
            "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return True", SHELVES),
     Mutant("live-key-without-a-journal-key", "src/faregate/settings.py", "elif not settings.journal_keys:", "elif False:", ("tests/core",)),
@@ -570,8 +570,8 @@ MUTANTS = (
     Mutant("charged-twice-unseen", EMULATOR + "invariants.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/plugin/test_invariants.py",)),
     Mutant("released-unpaid-unseen", EMULATOR + "releases.py", "if any(_allows(call) for call in told):", "if told:", ("tests/plugin/test_invariants.py",)),
     Mutant("console-runs-what-payers-write", EMULATOR + "console/dom.js", "node.textContent = value", "node.innerHTML = value", ("tests/console",)),
-    Mutant("real-money-unasked", PAY + "purse.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
-    Mutant("open-payment-forgotten", PAY + "errand.py", "        self.keeper.keep(payment.proof)\n", "", ("tests/pay",)),
+    Mutant("real-money-unasked", PAY + "wallet.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
+    Mutant("open-payment-forgotten", PAY + "purchase.py", "        self.keeper.keep(payment.proof)\n", "", ("tests/pay",)),
     Mutant("refused-completion-is-the-end", PAY + "answers.py", ', "completion_refused")', ")", ("tests/pay",)),
-    Mutant("proof-readable-by-all", PAY + "kept.py", "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", ("tests/pay",)),
+    Mutant("proof-readable-by-all", PAY + "payment_file.py", "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", ("tests/pay",)),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
 from faregate.merchant.wire import ROOT
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 Json = dict[str, Any]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
-from faregate.merchant.description import describe
+from faregate.merchant.openapi import describe
 
 from .conformance import assert_conforms, description
 from .story import Teller, read

@@ -1,6 +1,6 @@
 """The document against the specification, both ways: the differences are listed, and there are none."""
 
-from faregate.merchant.description import describe
+from faregate.merchant.openapi import describe
 
 from .facts import Reader
 from .transcription import decisions, specification

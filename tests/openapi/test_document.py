@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from faregate.cli import main
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.description import describe
+from faregate.merchant.openapi import describe
 
 
 def operations() -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from faregate.errors import FaregateError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.description import describe
+from faregate.merchant.openapi import describe
 from faregate.merchant.requests import (
     AccessRequest,
     AccessResource,
@@ -20,7 +20,7 @@ from faregate.merchant.requests import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 from .conformance import Broken, Description, assert_request_conforms, description
 

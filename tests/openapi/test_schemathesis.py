@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from faregate.emulator import TEST_KEY, Delivery, Emulator
 from faregate.emulator.server import serve
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 from .conformance import assert_conforms, description
 

@@ -38,7 +38,7 @@ def shop() -> Generator[Market]:
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Payments that settle by being read need no time to pass."""
-    monkeypatch.setattr("faregate.pay.command.SystemClock.sleep", lambda _clock, _seconds: None)
+    monkeypatch.setattr("faregate.pay.cli.SystemClock.sleep", lambda _clock, _seconds: None)
 
 
 def steps(told: bytes) -> list[dict[str, object]]:

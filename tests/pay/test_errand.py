@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from faregate.errors import Misconfigured
-from faregate.loading import WrongCall
-from faregate.model import Response
-from faregate.pay.errand import Errand, Outcome
-from faregate.pay.kept import Keeper
+from faregate.operations.app_loader import WrongCall
+from faregate.core.models import Response
+from faregate.pay.purchase import Errand, Outcome
+from faregate.pay.payment_file import Keeper
 from faregate.pay.keys import PayerKey, payer_key
-from faregate.pay.purse import Purse
-from faregate.pay.shop import Purchase, Shop
-from faregate.pay.steps import Step
+from faregate.pay.wallet import Purse
+from faregate.pay.http import Purchase, Shop
+from faregate.pay.output import Step
 from faregate.pay.talk import Talk
 from tests.pay.seller import HASH, LIVE_USDC, Reply, Seller, asks, instructing, instructions_of, sells, told
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.merchant.wire import ROOT
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 
 @dataclass

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.errors import NoAnswer
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 Truth = Callable[..., Response]
 """Really asks the service: what was asked, or the request that is given."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from faregate.emulator import Emulator
 from faregate.emulator.faults.changes import guessable
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.probe.liars import (
     EMPTY_LIST,
     Call,

@@ -14,7 +14,7 @@ from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
 from faregate.probe.arguments import add_probe
-from faregate.probe.run import CHECKS
+from faregate.probe.runner import CHECKS
 
 PRIVATE_KEY = "0x" + "5a" * 32
 

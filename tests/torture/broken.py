@@ -8,12 +8,12 @@ from faregate.core import flow
 from faregate.core import settlement
 
 from faregate.merchant import backend
-from faregate.answers import Completion, Proven
-from faregate.journals.stored import StoredJournal
-from faregate.merchant.verdict import read_completion
-from faregate.model import Outcome, Response, Succeeded
-from faregate.records import Claim, Claimant, Entry, Ticket
-from faregate.steps import Flow
+from faregate.core.results import Completion, Proven
+from faregate.journals.persistent import StoredJournal
+from faregate.merchant.interpret import read_completion
+from faregate.core.models import Outcome, Response, Succeeded
+from faregate.core.claims import Claim, Claimant, Entry, Ticket
+from faregate.core.steps import Flow
 
 
 def break_it(name: str) -> None:

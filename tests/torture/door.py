@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from faregate.model import Response
+from faregate.core.models import Response
 from tests.torture.door import Cut, Reply
 
 Act = Callable[[], Response]

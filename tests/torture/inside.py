@@ -9,7 +9,7 @@ import psycopg
 from redis.connection import AbstractConnection
 
 from faregate.journals.redis import scripts
-from faregate.journals.redis.server import _digest
+from faregate.journals.redis.client import _digest
 from tests.torture.kills import Kills
 
 

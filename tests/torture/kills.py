@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, cast
 
 from faregate.journals.threaded import ThreadedJournal, in_a_thread
-from faregate.model import Headers, Response
-from faregate.ports import Journal
+from faregate.core.models import Headers, Response
+from faregate.core.interfaces import Journal
 from tests.torture.points import Death
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]

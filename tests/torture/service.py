@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faregate.emulator import TEST_KEY, Emulator, Settlement
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 from tests.torture.door import Cut, Reply, serve
 from tests.torture.faults import FAULTS
 from tests.torture.kills import operation_of

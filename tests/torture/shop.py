@@ -21,12 +21,12 @@ from starlette.routing import Route
 
 from faregate.core import settlement
 from faregate.emulator import TEST_KEY
-from faregate.journals.terms import JournalContext, Terms
-from faregate.merchant.transports.over_httpcore import HttpcoreTransport
+from faregate.journals.policy import JournalContext, Terms
+from faregate.merchant.transports.httpcore import HttpcoreTransport
 from faregate.paywall import Paywall
-from faregate.ports import Journal
+from faregate.core.interfaces import Journal
 from faregate.starlette import PaywallMiddleware, paid
-from faregate.sweeping import keep_sweeping
+from faregate.operations.sweeper import keep_sweeping
 from tests.torture import broken, inside, stores
 from tests.torture.kills import DyingJournal, DyingTransport, Kills, dying_server
 from tests.torture.points import Death

@@ -4,9 +4,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from faregate.journals.named import named_journal
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS, JournalContext, Terms
+from faregate.journals.registry import named_journal
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import DEFAULT_TERMS, JournalContext, Terms
 from tests import houses
 
 KINDS = ("sqlite", "redis", "postgres")

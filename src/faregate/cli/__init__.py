@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from faregate.errors import FaregateError
-from faregate.loading import WrongCall
+from faregate.operations.app_loader import WrongCall
 
 
 class Command(NamedTuple):
@@ -36,54 +36,54 @@ COMMANDS: Final = (
         "pay",
         "buy what is at a URL, and see each step",
         "faregate.pay.arguments:add_pay",
-        "faregate.pay.command:run_pay",
+        "faregate.pay.cli:run_pay",
     ),
     Command(
         "routes",
         "list what an application sells",
-        "faregate.routes:add_routes",
-        "faregate.routes:run_routes",
+        "faregate.cli.routes:add_routes",
+        "faregate.cli.routes:run_routes",
     ),
     Command(
         "check",
         "ask the merchant service whether all of it can be sold",
-        "faregate.routes:add_check",
-        "faregate.routes:run_check",
+        "faregate.cli.routes:add_check",
+        "faregate.cli.routes:run_check",
     ),
     Command(
         "sweep",
         "finish what payers left open",
-        "faregate.sweeping:add_sweep",
-        "faregate.sweeping:run_sweep",
+        "faregate.operations.sweeper:add_sweep",
+        "faregate.operations.sweeper:run_sweep",
         "Walks over the journal that FAREGATE_JOURNAL names, and finishes what was interrupted or held while "
         "its payer is away. A SIGTERM is heard between two sales.",
     ),
     Command(
         "holds",
         "what is owed to payers, and what people can do about it",
-        "faregate.holds:add_holds",
-        "faregate.holds:run_holds",
+        "faregate.operations.holds_command:add_holds",
+        "faregate.operations.holds_command:run_holds",
         "Lists what the journal that FAREGATE_JOURNAL names owes to payers, and does what only people can do "
         "about it.",
     ),
     Command(
         "journal",
         "the journal's keys, and the addresses it was used with",
-        "faregate.journal_admin:add_journal",
-        "faregate.journal_admin:run_journal",
+        "faregate.operations.journal_command:add_journal",
+        "faregate.operations.journal_command:run_journal",
         "For changing the keys of the journal that FAREGATE_JOURNAL names, and for a service that moved.",
     ),
     Command(
         "probe",
         "find out what a merchant service decides",
         "faregate.probe.arguments:add_probe",
-        "faregate.probe.command:run_probe",
+        "faregate.probe.cli:run_probe",
     ),
     Command(
         "openapi",
         "print the service as OpenAPI 3.1",
-        "faregate.merchant.description.command:add_openapi",
-        "faregate.merchant.description.command:run_openapi",
+        "faregate.merchant.openapi.__main__:add_openapi",
+        "faregate.merchant.openapi.__main__:run_openapi",
     ),
 )
 

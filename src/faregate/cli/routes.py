@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from faregate.errors import Misconfigured
-from faregate.fronts import behind, front_of, layers, opaque
-from faregate.inventory import Inventory
-from faregate.inventory.asking import check, describe_instructions
-from faregate.inventory.telling import as_json, as_table
-from faregate.loading import WrongCall, load
+from faregate.routes.wrappers import behind, front_of, layers, opaque
+from faregate.routes import Inventory
+from faregate.routes.check import check, describe_instructions
+from faregate.routes.table import as_json, as_table
+from faregate.operations.app_loader import WrongCall, load
 from faregate.paywall import Paywall
 
 

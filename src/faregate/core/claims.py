@@ -7,7 +7,7 @@ which its holder may write; who lost the lease holds an old number, and every wr
 from dataclasses import dataclass, field
 from enum import Enum
 
-from faregate.model import Outcome, Response
+from faregate.core.models import Outcome, Response
 
 
 class Replay(Enum):

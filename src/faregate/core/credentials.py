@@ -9,7 +9,7 @@ import re
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
 
-from faregate.model import Headers
+from faregate.core.models import Headers
 
 MAX_COOKIES = 64
 """Cookies of a request that are compared. A row of the journal stays small whatever a payer sends."""

@@ -7,9 +7,9 @@ and drives on with `resumed(flow, work)` or `raised(flow, error)`.
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from faregate.model import Work
-from faregate.ports import World
-from faregate.steps import Flow, RunWork, Step
+from faregate.core.models import Work
+from faregate.core.interfaces import World
+from faregate.core.steps import Flow, RunWork, Step
 
 R = TypeVar("R")
 Turn = tuple[Callable[[Any], Step[Any]], Any]

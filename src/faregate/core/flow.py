@@ -1,4 +1,4 @@
-"""The story of one paid request, told once. It touches nothing: it asks (`faregate.steps`).
+"""The story of one paid request, told once. It touches nothing: it asks (`faregate.core.steps`).
 
 Rules
 1. The work runs only after access gave a transaction for this proof and the journal wrote its id;
@@ -14,7 +14,7 @@ Rules
 from urllib.parse import unquote, urlsplit
 
 from faregate.core import responses
-from faregate.answers import (
+from faregate.core.results import (
     Access,
     AccessPending,
     Free,
@@ -24,7 +24,7 @@ from faregate.answers import (
     Trouble,
     Unpaid,
 )
-from faregate.credentials import find_credentials
+from faregate.core.credentials import find_credentials
 from faregate.errors import (
     FaregateError,
     NoAnswer,
@@ -35,10 +35,10 @@ from faregate.errors import (
     WorkTimedOut,
 )
 from faregate.events import Authorized, Redelivered, Refused
-from faregate.instructions import are_unguessable
-from faregate.model import Failed, Outcome, Response, Rules, Sale, Succeeded, Work, header_values
-from faregate.proof import BadProof, find_proof
-from faregate.records import (
+from faregate.core.instructions import are_unguessable
+from faregate.core.models import Failed, Outcome, Response, Rules, Sale, Succeeded, Work, header_values
+from faregate.core.proof import BadProof, find_proof
+from faregate.core.claims import (
     Again,
     Claim,
     Claimant,
@@ -54,9 +54,9 @@ from faregate.records import (
     UsedElsewhere,
     Void,
 )
-from faregate.redeem import redeem
-from faregate.settle import RETRY_SECONDS, decide_and_settle, fail, written
-from faregate.steps import (
+from faregate.core.recovery import redeem
+from faregate.core.settlement import RETRY_SECONDS, decide_and_settle, fail, written
+from faregate.core.steps import (
     Await,
     CallAccess,
     ClaimProof,
@@ -77,7 +77,7 @@ from faregate.steps import (
     Tell,
     Wait,
 )
-from faregate.usage import check
+from faregate.core.usage import check
 
 MAX_RESOURCE_URL = 2048
 _REDIRECTS = (301, 302, 303, 307, 308)

@@ -7,10 +7,10 @@ never waits (the memory journal) need not pretend that it does.
 from collections.abc import Awaitable
 from typing import Protocol, TypeAlias, TypeVar
 
-from faregate.answers import Access, Completion, Guessability, Standing
+from faregate.core.results import Access, Completion, Guessability, Standing
 from faregate.events import Event
-from faregate.model import Offer, Outcome, Rules, Sale, Work
-from faregate.records import Claim, Claimant, Entry, Ticket
+from faregate.core.models import Offer, Outcome, Rules, Sale, Work
+from faregate.core.claims import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 

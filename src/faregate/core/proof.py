@@ -6,7 +6,7 @@ before it is hashed, stored or sent.
 
 import re
 
-from faregate.model import Headers, Request, header_values
+from faregate.core.models import Headers, Request, header_values
 
 MAX_PROOF_BYTES = 16 * 1024
 PROOF = "payment-signature"

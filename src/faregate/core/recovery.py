@@ -1,16 +1,16 @@
 """What was begun and not ended: brought nearer to its end by a payer who comes back, or by the sweep.
 
-The rules stand at the top of `faregate.flow`. A `Response` is what the payer gets; None means the payment
+The rules stand at the top of `faregate.core.flow`. A `Response` is what the payer gets; None means the payment
 failed for certain.
 """
 
 from faregate.core import responses
-from faregate.answers import Standing
+from faregate.core.results import Standing
 from faregate.errors import BadAnswer, Forbidden, ServiceError, TransactionNotFound
-from faregate.model import Failed, Response, Succeeded
-from faregate.records import Entry
-from faregate.settle import close, close_as_paid, decided, hold, settle, stick, tell_failed, written
-from faregate.steps import Drop, Flow, GetStanding, Hold, Note, Postpone, TakeDue
+from faregate.core.models import Failed, Response, Succeeded
+from faregate.core.claims import Entry
+from faregate.core.settlement import close, close_as_paid, decided, hold, settle, stick, tell_failed, written
+from faregate.core.steps import Drop, Flow, GetStanding, Hold, Note, Postpone, TakeDue
 
 BATCH = 1000
 """Rows looked at in one walk, so that a walk has an end."""

@@ -13,7 +13,7 @@ Rules
 import json
 import re
 
-from faregate.model import Header, Headers, Response, header_values
+from faregate.core.models import Header, Headers, Response, header_values
 
 NO_STORE: Header = ("Cache-Control", "private, no-store")
 EXPOSED: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After")

@@ -1,12 +1,12 @@
 """What the service's replies mean to the flow: one small type per meaning.
 
-`faregate.merchant.verdict` reads replies as these; `faregate.flow` decides by them.
+`faregate.merchant.interpret` reads replies as these; `faregate.core.flow` decides by them.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
 
-from faregate.model import Response
+from faregate.core.models import Response
 
 # Access
 

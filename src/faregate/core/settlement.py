@@ -1,19 +1,19 @@
 """How an outcome reaches the service, and what may leave afterwards. The second half of the story.
 
-The rules stand at the top of `faregate.flow`. Here, a `Response` is what the payer gets; None means
+The rules stand at the top of `faregate.core.flow`. Here, a `Response` is what the payer gets; None means
 the payment failed for certain, and only then may the payer be asked to pay anew.
 """
 
 from dataclasses import replace
 
 from faregate.core import responses
-from faregate.answers import Completion, Denied, NotPaid, Proven, Settling, Unproven
+from faregate.core.results import Completion, Denied, NotPaid, Proven, Settling, Unproven
 from faregate.errors import ServiceError
 from faregate.events import Failed as PaymentFailed
 from faregate.events import Held, Released, Settled, Stuck, Worked
-from faregate.model import Failed, Outcome, Response, Succeeded
-from faregate.records import Entry
-from faregate.steps import (
+from faregate.core.models import Failed, Outcome, Response, Succeeded
+from faregate.core.claims import Entry
+from faregate.core.steps import (
     CallComplete,
     Close,
     Decide,

@@ -1,18 +1,18 @@
 """What a flow may ask of the world: typed values, one per question.
 
 `answer = yield from step` gives the type the step is declared with. A step does nothing by itself:
-a driver (`faregate.drive`) has it ask the world it was given.
+a driver (`faregate.core.driver`) has it ask the world it was given.
 """
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from faregate.answers import Access, Completion, Guessability, Standing
+from faregate.core.results import Access, Completion, Guessability, Standing
 from faregate.events import Event
-from faregate.model import Offer, Outcome, Rules, Sale, Work
-from faregate.ports import Answer, World
-from faregate.records import Claim, Claimant, Entry, Ticket
+from faregate.core.models import Offer, Outcome, Rules, Sale, Work
+from faregate.core.interfaces import Answer, World
+from faregate.core.claims import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 R = TypeVar("R")

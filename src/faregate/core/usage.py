@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from faregate.errors import UsageError
-from faregate.model import Rules
+from faregate.core.models import Rules
 
 FAR = 60
 """Digits before or after the point: more than any value may have, few enough to write out."""

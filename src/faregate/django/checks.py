@@ -9,7 +9,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from faregate.django import conf
 from faregate.django.stack import list_stack_mistakes
 from faregate.errors import Misconfigured
-from faregate.inventory.asking import check
+from faregate.routes.check import check
 
 
 def register_all() -> None:

@@ -9,12 +9,12 @@ from django.utils.module_loading import import_string
 
 from faregate.django.options import database_of_journal, read_options
 from faregate.errors import Misconfigured
-from faregate.grounds import Grounds
-from faregate.journals.terms import JournalContext
+from faregate.middleware.path_rules import Grounds
+from faregate.journals.policy import JournalContext
 from faregate.paywall import MakeJournal, Paywall
-from faregate.ports import Journal
+from faregate.core.interfaces import Journal
 from faregate.settings import KINDS, configured
-from faregate.voice import Listener
+from faregate.observers import Listener
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
-from faregate.callables import walk
+from faregate.middleware.callables import walk
 from faregate.django.requests import gate_of, request_in
 from faregate.django.responses import mark_private
 from faregate.errors import Misconfigured
-from faregate.gate import PaymentStop
-from faregate.model import Offer
+from faregate.middleware.checkout import PaymentStop
+from faregate.core.models import Offer
 from faregate.paywall import Limits, offer
-from faregate.relay import NO_STORE
+from faregate.core.responses import NO_STORE
 
 V = TypeVar("V", bound=Callable[..., Any])
 View = Callable[..., Any]

@@ -11,16 +11,16 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, get_resolver, resolve
 
-from faregate.detached import is_cancelled_from_outside, to_the_end
+from faregate.middleware.shielding import is_cancelled_from_outside, to_the_end
 from faregate.django import conf
 from faregate.django.placement import find_given_away, inspect_view, name_of
 from faregate.django.requests import RequestGate, find_gate, make_gate, may_pay
 from faregate.django.responses import Answer, agathered, gathered, let_go
-from faregate.django.sold import offer_at_the_door
+from faregate.django.offers import offer_at_the_door
 from faregate.django.state import restore_locale
-from faregate.django.views import aenter, enter
+from faregate.django.decorators import aenter, enter
 from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
-from faregate.model import Response
+from faregate.core.models import Response
 
 GetResponse = Callable[[HttpRequest], Any]
 

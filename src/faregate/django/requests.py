@@ -7,13 +7,13 @@ from django.http import HttpRequest
 
 from faregate.django.conf import Shop
 from faregate.django.state import ViewState
-from faregate.environs import Environ, length_of, origin_of, path_of, payment_headers, request_of, root_of
+from faregate.middleware.wsgi_environ import Environ, length_of, origin_of, path_of, payment_headers, request_of, root_of
 from faregate.errors import Misconfigured
-from faregate.gate import Gate
-from faregate.model import Offer, Sale
+from faregate.middleware.checkout import Gate
+from faregate.core.models import Offer, Sale
 from faregate.payment import Payment
-from faregate.request_body import comparable_length, read_body
-from faregate.scopes import length_of as length_in_scope
+from faregate.middleware.request_body import comparable_length, read_body
+from faregate.middleware.asgi_scope import length_of as length_in_scope
 
 _GATE = "_faregate_gate"
 

@@ -10,10 +10,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from faregate.gate import Gate
-from faregate.held import Held, sendable
-from faregate.model import Header, Headers, Response
-from faregate.relay import NO_STORE
+from faregate.middleware.checkout import Gate
+from faregate.middleware.buffer import Held, sendable
+from faregate.core.models import Header, Headers, Response
+from faregate.core.responses import NO_STORE
 
 # Said beside what middleware outside says of the same name, which would otherwise take its place.
 _BESIDE = frozenset(("access-control-expose-headers", "set-cookie"))

@@ -1,4 +1,4 @@
-"""What a Django project sells: its urlconf as `faregate.inventory` lists it."""
+"""What a Django project sells: its urlconf as `faregate.routes` lists it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,11 +14,11 @@ from faregate.django.placement import (
     name_of,
     walk_patterns,
 )
-from faregate.django.sold import list_handlers, list_offers, shared_offers
+from faregate.django.offers import list_handlers, list_offers, shared_offers
 from faregate.django.stack import list_stack_mistakes
-from faregate.inventory import Inventory, Listed
-from faregate.inventory.taking import take_stock
-from faregate.model import Offer
+from faregate.routes import Inventory, Listed
+from faregate.routes.resolve import take_stock
+from faregate.core.models import Offer
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 

@@ -13,7 +13,7 @@ from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
 from faregate.django.placement import inspect_view
-from faregate.grounds import Grounds
+from faregate.middleware.path_rules import Grounds
 
 PAYWALL = "faregate.django.PaywallMiddleware"
 LAST = f'Put "{PAYWALL}" at the end of MIDDLEWARE.'

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.utils import timezone, translation
 
 from faregate.logs import log
-from faregate.snapshot import Snapshot
+from faregate.middleware.snapshot import Snapshot
 
 # What Django notes while it serves a request: a body is read once, and read by whoever comes later.
 _KEPT = ("_body", "_files", "_post", "_read_started", "_stream", "_upload_handlers", "resolver_match")

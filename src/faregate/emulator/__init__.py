@@ -1,22 +1,4 @@
-"""The merchant service on one machine: a state machine, its built-in world, and three ways to mount it.
-
-A map of the modules; a call goes the way of the first four lines.
-
-mounts      transport (httpx), embedded (in a seller's process), mounts, asgi, server, worlds
-Emulator    emulator, arranging, rewinding, judging, witness, diary, delivery, signs
-service     service, routes, keys, calls, facts, replies: one call, read, allowed, answered
-operations  access, complete, executions, reads, lists, queries
-payments    payments (the seam), ledger, checks, proofs, instructions, tokens, holds, funding
-signatures  signatures (EIP-712), curve (secp256k1)
-endings     settling, transitions, receipts: at once, by the clock, after reads, by hand
-memory      books, state, register, timeline, clock, identifiers, edge
-set-up      world, goods, catalog, builtin, worldfile, worldkeys, payers
-for tests   wallet, matching, expectations, invariants, releases
-state       document, documentparts, copying, exporting, adopting, restoring, snapshots
-on disk     statefile, savedworlds, statelock
-command     command, arguments, greeting, extra
-beside it   faults/ (what goes wrong on purpose), control/ (the control plane), console/ (its page)
-"""
+"""The merchant service on one machine: a state machine, its built-in world, and three ways to mount it."""
 
 from faregate.emulator.extra import extra_missing as _extra_missing
 

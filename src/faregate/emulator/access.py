@@ -25,7 +25,7 @@ from faregate.emulator.replies import SOON, Refusal, answer_value, invalid
 from faregate.emulator.state import PENDING, Sale, TransactionRecord
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.requests import AccessRequest
-from faregate.model import Response
+from faregate.core.models import Response
 
 PROOF_HEADER: Final = "payment-signature"
 _USED: Final = "the authorization was already used"

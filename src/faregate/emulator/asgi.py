@@ -13,7 +13,7 @@ from faregate.emulator.calls import MAX_BODY
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.worlds import Worlds
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

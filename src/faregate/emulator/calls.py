@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from pydantic import TypeAdapter, ValidationError
 
 from faregate.emulator.replies import Refusal, invalid
-from faregate.model import Headers, header_values
+from faregate.core.models import Headers, header_values
 
 T = TypeVar("T")
 MAX_BODY: Final = 64 * 1024

@@ -16,7 +16,7 @@ from faregate.emulator.replies import SOON, Refusal, answer, invalid
 from faregate.emulator.settling import fail, read, submit
 from faregate.emulator.state import PENDING, TransactionRecord
 from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest, complete_request
-from faregate.model import Response
+from faregate.core.models import Response
 
 Request = FailedCompleteRequest | SucceededCompleteRequest
 

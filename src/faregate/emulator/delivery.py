@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from faregate.model import Response
+from faregate.core.models import Response
 
 Ending = Literal["whole", "silence", "reset", "cut"]
 """`silence`: nothing is ever sent; `reset`: the connection breaks at once; `cut`: it ends in the body."""

@@ -11,7 +11,7 @@ import anyio
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.errors import BadAnswer, NoAnswer
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 
 class EmbeddedTransport:

@@ -24,7 +24,7 @@ from faregate.emulator.timeline import Clock
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import named
 from faregate.errors import Misconfigured
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 T = TypeVar("T")
 

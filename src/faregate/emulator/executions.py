@@ -7,7 +7,7 @@ from faregate.emulator.calls import Call
 from faregate.emulator.replies import Refusal, answer
 from faregate.merchant.answers import ResourceExecutionCompleted
 from faregate.merchant.requests import ResourceExecutionCompleteRequest
-from faregate.model import Response
+from faregate.core.models import Response
 
 _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
 

@@ -20,7 +20,7 @@ from faregate.emulator.routes import Operation, find_route
 from faregate.emulator.service import Service
 from faregate.merchant.requests import AccessRequest
 from faregate.merchant.types import Environment
-from faregate.model import WireRequest
+from faregate.core.models import WireRequest
 
 _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.service import Service
 from faregate.emulator.state import FINAL, TransactionRecord
-from faregate.model import Headers
+from faregate.core.models import Headers
 
 
 class InvariantBroken(AssertionError):

@@ -20,7 +20,7 @@ from faregate.emulator.state import STATUSES, TransactionRecord
 from faregate.merchant.answers import Page, Payer, Resource
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import ROOT
-from faregate.model import Response
+from faregate.core.models import Response
 
 T = TypeVar("T")
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from faregate.emulator.payments import X402_VERSION, Payment
-from faregate.instructions import parse_json
+from faregate.core.instructions import parse_json
 
 MAX_PROOF: Final = 16 * 1024
 _REMEMBERED: Final = 256

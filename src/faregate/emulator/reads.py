@@ -20,7 +20,7 @@ from faregate.merchant.contracts import (
     SecurityRequirement,
     SecuritySchemes,
 )
-from faregate.model import Response
+from faregate.core.models import Response
 
 
 def get_transaction(books: Books, call: Call) -> Response:

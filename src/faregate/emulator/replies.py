@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from faregate.merchant.answers import ErrorBody
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 JSON_TYPE = ("Content-Type", "application/json")
 SOON = ("Retry-After", "1")

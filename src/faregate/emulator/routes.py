@@ -14,7 +14,7 @@ from faregate.emulator.reads import get_transaction, list_contracts
 from faregate.emulator.replies import Refusal
 from faregate.emulator.world import Capability
 from faregate.merchant.wire import ROOT
-from faregate.model import Response
+from faregate.core.models import Response
 
 Operation = Literal[
     "access",

@@ -20,7 +20,7 @@ from faregate.emulator.settling import advance
 from faregate.emulator.timeline import Clock, Timeline
 from faregate.emulator.world import World
 from faregate.merchant.types import Environment
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 _log = logging.getLogger("faregate.emulator")
 

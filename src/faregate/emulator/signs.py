@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import Final
 
-from faregate.model import Header, Response
+from faregate.core.models import Header, Response
 
 SIGN: Final[Header] = ("Faregate-Emulator", version("faregate"))
 

@@ -8,7 +8,7 @@ import httpx
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.worlds import Worlds
-from faregate.model import Headers, WireRequest
+from faregate.core.models import Headers, WireRequest
 
 
 class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):

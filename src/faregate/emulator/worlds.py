@@ -16,7 +16,7 @@ from faregate.emulator.signs import signed
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import is_name, world_name
 from faregate.errors import Misconfigured
-from faregate.model import WireRequest, header_values
+from faregate.core.models import WireRequest, header_values
 
 MAIN: Final = "main"
 MAX_WORLDS: Final = 1_000

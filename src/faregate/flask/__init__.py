@@ -23,7 +23,7 @@ else:
 from faregate.flask.extension import Faregate
 from faregate.flask.routes import inventory_of
 from faregate.flask.testing import PayingClient
-from faregate.flask.views import payment
+from faregate.flask.decorators import payment
 from faregate.payment import Payment
 
 __all__ = ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]

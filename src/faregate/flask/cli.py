@@ -11,12 +11,12 @@ from flask.cli import AppGroup
 
 from faregate.errors import FaregateError
 from faregate.flask.routes import door_of, inventory_of
-from faregate.holds import add_holds, hold_as_asked
-from faregate.inventory.asking import check, describe_instructions
-from faregate.inventory.telling import as_json, as_table
-from faregate.journal_admin import add_journal, administer
-from faregate.loading import WrongCall
-from faregate.sweeping import add_sweep, sweep_as_asked
+from faregate.operations.holds_command import add_holds, hold_as_asked
+from faregate.routes.check import check, describe_instructions
+from faregate.routes.table import as_json, as_table
+from faregate.operations.journal_command import add_journal, administer
+from faregate.operations.app_loader import WrongCall
+from faregate.operations.sweeper import add_sweep, sweep_as_asked
 
 # These are called as `faregate sweep`, `holds` and `journal` are, so they are read by the same parsers.
 _AS_IT_IS: dict[str, Any] = {

@@ -11,7 +11,7 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.errors import Misconfigured
-from faregate.flask.door import NAME, describe_answer, is_of_a_view
+from faregate.flask.middleware import NAME, describe_answer, is_of_a_view
 from faregate.flask.placement import (
     EXEMPT,
     GUARD,
@@ -25,10 +25,10 @@ from faregate.flask.placement import (
     mark_sold,
 )
 from faregate.flask.sessions import defer_session_writes
-from faregate.gate import PaymentStop
-from faregate.model import Offer
+from faregate.middleware.checkout import PaymentStop
+from faregate.core.models import Offer
 from faregate.payment import Payment
-from faregate.relay import NO_STORE
+from faregate.core.responses import NO_STORE
 from faregate.wsgi import find_gate, open_gate
 
 View = Callable[..., Any]

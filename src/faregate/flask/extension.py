@@ -7,10 +7,10 @@ from typing import Any, TypeVar, Unpack, cast
 from flask import Blueprint, Flask, current_app
 
 from faregate.errors import Misconfigured
-from faregate.flask.commands import commands
-from faregate.flask.door import NAME, Door
+from faregate.flask.cli import commands
+from faregate.flask.middleware import NAME, Door
 from faregate.flask.stack import find_sold, list_stack_mistakes
-from faregate.flask.views import check_request, check_response, exempted, guarded, selling
+from faregate.flask.decorators import check_request, check_response, exempted, guarded, selling
 from faregate.paywall import Limits, Paywall, offer
 from faregate.settings import KINDS, configured
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from faregate.errors import Misconfigured
-from faregate.model import Headers
+from faregate.core.models import Headers
 from faregate.wsgi import Environ, PaywallMiddleware, RequestGate, StartResponse, WSGIApp
 
 NAME = "faregate"

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from flask.views import View as ClassView
 
-from faregate.callables import walk
-from faregate.model import Offer
+from faregate.middleware.callables import walk
+from faregate.core.models import Offer
 
 View = Callable[..., Any]
 

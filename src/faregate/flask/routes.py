@@ -1,4 +1,4 @@
-"""What a Flask app sells: its routes as `faregate.inventory` lists them."""
+"""What a Flask app sells: its routes as `faregate.routes` lists them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,12 +7,12 @@ from flask import Flask
 from werkzeug.routing import Rule
 
 from faregate.errors import Misconfigured
-from faregate.flask.door import NAME, Door
+from faregate.flask.middleware import NAME, Door
 from faregate.flask.stack import list_stack_mistakes
-from faregate.flask.views import is_in, list_mistakes, list_offers, list_sold_groups
-from faregate.inventory import Inventory, Listed
-from faregate.inventory.taking import take_stock
-from faregate.model import Offer
+from faregate.flask.decorators import is_in, list_mistakes, list_offers, list_sold_groups
+from faregate.routes import Inventory, Listed
+from faregate.routes.resolve import take_stock
+from faregate.core.models import Offer
 
 
 def inventory_of(app: Flask) -> Inventory:

@@ -11,8 +11,8 @@ from flask import Flask, Response, has_request_context, request
 from flask.sessions import SecureCookieSessionInterface, SessionInterface, SessionMixin
 
 from faregate.errors import Misconfigured
-from faregate.model import Headers
-from faregate.model import Response as Result
+from faregate.core.models import Headers
+from faregate.core.models import Response as Result
 from faregate.wsgi import find_gate, on_release
 
 SaveSession = Callable[[Flask, SessionMixin, Response], None]

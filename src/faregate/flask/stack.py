@@ -9,9 +9,9 @@ from flask import Flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import create_environ
 
-from faregate.callables import walk
-from faregate.flask.door import NAME, Door
-from faregate.flask.views import list_offers
+from faregate.middleware.callables import walk
+from faregate.flask.middleware import NAME, Door
+from faregate.flask.decorators import list_offers
 from faregate.wsgi import Environ
 
 _WHITENOISE = "whitenoise.base.WhiteNoise"

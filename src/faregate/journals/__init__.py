@@ -1,1 +1,1 @@
-"""Where the seller remembers (DESIGN section 5). One protocol, `faregate.ports.Journal`."""
+"""Where the seller remembers (DESIGN section 5). One protocol, `faregate.core.interfaces.Journal`."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from faregate.errors import JournalUnreadable
 from faregate.journals.row import Row, State, size_of
-from faregate.journals.seal import Keyring
-from faregate.journals.shelf import Record
-from faregate.model import Failed, Outcome, Response, Succeeded
+from faregate.journals.encryption import Keyring
+from faregate.journals.store import Record
+from faregate.core.models import Failed, Outcome, Response, Succeeded
 
 _LENGTH_BYTES = 4
 _STATES = {state.value for state in State}

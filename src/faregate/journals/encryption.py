@@ -10,10 +10,10 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faregate.credentials import hash_credential
+from faregate.core.credentials import hash_credential
 from faregate.errors import JournalUnreadable, Misconfigured
 from faregate.journals.row import Fingerprint
-from faregate.records import Claimant
+from faregate.core.claims import Claimant
 
 try:
     from cryptography.exceptions import InvalidTag

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from faregate.credentials import hash_credential
+from faregate.core.credentials import hash_credential
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.row import Fingerprint, Holder, Row, State, size_of
-from faregate.journals.terms import DEFAULT_TERMS, Terms
-from faregate.model import Outcome
-from faregate.records import Again, Claim, Claimant, Entry, Fresh, Holding, Ticket
+from faregate.journals.policy import DEFAULT_TERMS, Terms
+from faregate.core.models import Outcome
+from faregate.core.claims import Again, Claim, Claimant, Entry, Fresh, Holding, Ticket
 
 
 class MemoryJournal:

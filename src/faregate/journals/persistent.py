@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
 from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.room import Room
+from faregate.journals.quota import Room
 from faregate.journals.row import Holder, Row, State, size_of
-from faregate.journals.seal import Keyring, Name
-from faregate.journals.shelf import Due, KeyUsage, Record, Shelf, TransactionTaken
-from faregate.journals.terms import DEFAULT_TERMS, Terms
+from faregate.journals.encryption import Keyring, Name
+from faregate.journals.store import Due, KeyUsage, Record, Shelf, TransactionTaken
+from faregate.journals.policy import DEFAULT_TERMS, Terms
 from faregate.journals.threaded import Run, ThreadedJournal, in_a_thread
-from faregate.model import Outcome
-from faregate.ports import Journal
-from faregate.records import Again, Claim, Claimant, Entry, Fresh, Holding, Owed, Replay, Ticket
+from faregate.core.models import Outcome
+from faregate.core.interfaces import Journal
+from faregate.core.claims import Again, Claim, Claimant, Entry, Fresh, Holding, Owed, Replay, Ticket
 
 ATTEMPTS = 64
 

@@ -1,7 +1,7 @@
 """How full a shelf is: measured now and then, and reckoned on in between."""
 
 from faregate.errors import JournalFull
-from faregate.journals.shelf import Shelf
+from faregate.journals.store import Shelf
 
 MEASURE_SECONDS = 10.0
 FULL_SECONDS = 1.0

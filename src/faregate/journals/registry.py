@@ -5,8 +5,8 @@ from typing import TypedDict
 
 from faregate.errors import Misconfigured
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.terms import JournalContext, Terms
-from faregate.ports import Journal
+from faregate.journals.policy import JournalContext, Terms
+from faregate.core.interfaces import Journal
 
 MEMORY = "memory:"
 SQLITE = "sqlite:"

@@ -16,10 +16,10 @@ A journal asks its row, and stores what the row became if the row says that it c
 from dataclasses import dataclass, field
 from enum import Enum
 
-from faregate.credentials import EXACT, GUESSABLE, STABLE
-from faregate.journals.terms import Terms
-from faregate.model import Failed, Outcome, Succeeded
-from faregate.records import (
+from faregate.core.credentials import EXACT, GUESSABLE, STABLE
+from faregate.journals.policy import Terms
+from faregate.core.models import Failed, Outcome, Succeeded
+from faregate.core.claims import (
     Again,
     Claim,
     Entry,

@@ -1,6 +1,6 @@
 """Where a stored journal keeps its rows. A shelf decides nothing: it finds, and writes on a condition.
 
-To write a shelf for another store, fulfil `Shelf` and give it to `faregate.journals.stored.StoredJournal`.
+To write a shelf for another store, fulfil `Shelf` and give it to `faregate.journals.persistent.StoredJournal`.
 """
 
 from collections.abc import Mapping, Sequence

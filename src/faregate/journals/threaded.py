@@ -8,9 +8,9 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from faregate.errors import JournalError
-from faregate.model import Outcome
-from faregate.ports import Journal
-from faregate.records import Claim, Claimant, Entry, Ticket
+from faregate.core.models import Outcome
+from faregate.core.interfaces import Journal
+from faregate.core.claims import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -35,7 +35,7 @@ def for_loops(journal: Journal) -> Journal:
 
 
 class ThreadedJournal:
-    """Each call of a blocking journal, made by `run`; what it gives is awaited (`faregate.ports.Journal`)."""
+    """Each call of a blocking journal, made by `run`; what it gives is awaited (`faregate.core.interfaces.Journal`)."""
 
     def __init__(self, journal: Journal, run: Run) -> None:
         self._journal = journal

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from faregate.errors import Misconfigured
 from faregate.merchant.types import Environment
-from faregate.model import Header, Headers
+from faregate.core.models import Header, Headers
 
 _KEY = re.compile(r"svc_(test|live)_[!-~]{1,500}", re.ASCII)
 _HOW = "Give the private API key of your seller account: it starts with svc_test_ or svc_live_"

@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
-from faregate.answers import Access, Completion, Guessability, Standing
-from faregate.catalog import Catalog
+from faregate.core.results import Access, Completion, Guessability, Standing
+from faregate.merchant.revisions import Catalog
 from faregate.errors import Misconfigured
 from faregate.logs import log
 from faregate.merchant import wire
@@ -24,12 +24,12 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
 )
 from faregate.merchant.types import SettlementAsset
-from faregate.merchant.verdict import read_access, read_completion, read_standing
+from faregate.merchant.interpret import read_access, read_completion, read_standing
 from faregate.merchant.wire import Call
-from faregate.model import Failed, Offer, Outcome, Response, Rules, Sale, WireRequest, Work
-from faregate.ports import Answer, Journal
-from faregate.records import Entry
-from faregate.voice import Voice
+from faregate.core.models import Failed, Offer, Outcome, Response, Rules, Sale, WireRequest, Work
+from faregate.core.interfaces import Answer, Journal
+from faregate.core.claims import Entry
+from faregate.observers import Voice
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Send(Protocol):
 
 
 class SellerWorld:
-    """What the seller's side can do, asked for one thing at a time (`faregate.ports.World`)."""
+    """What the seller's side can do, asked for one thing at a time (`faregate.core.interfaces.World`)."""
 
     def __init__(
         self,

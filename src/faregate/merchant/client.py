@@ -31,12 +31,12 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
-from faregate.merchant.secret import ApiKey, SealedHeaders, sealed
+from faregate.merchant.api_key import ApiKey, SealedHeaders, sealed
 from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, awaiting, blocking
-from faregate.merchant.transports.address import Address
+from faregate.merchant.transports.url import Address
 from faregate.merchant.types import Environment, ListOrder
 from faregate.merchant.wire import Call, Completed
-from faregate.model import Headers, WireRequest
+from faregate.core.models import Headers, WireRequest
 
 T = TypeVar("T")
 C = TypeVar("C")

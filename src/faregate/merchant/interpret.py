@@ -17,7 +17,7 @@ from dataclasses import replace
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any, cast
 
-from faregate.answers import (
+from faregate.core.results import (
     Access,
     AccessPending,
     Completion,
@@ -37,7 +37,7 @@ from faregate.errors import BadAnswer
 from faregate.merchant.answers import ErrorBody
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, error_of, parse, parse_object
-from faregate.model import Response, Rules, header_values
+from faregate.core.models import Response, Rules, header_values
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")

@@ -7,11 +7,11 @@ are too old are better than none: they serve on while the service cannot be aske
 
 from collections.abc import Callable
 
-from faregate.answers import Guessability
+from faregate.core.results import Guessability
 from faregate.errors import Misconfigured
-from faregate.merchant.verdict import read_revisions
+from faregate.merchant.interpret import read_revisions
 from faregate.merchant.wire import Call, list_contracts
-from faregate.model import Offer, Response, Rules
+from faregate.core.models import Offer, Response, Rules
 
 FRESH_SECONDS = 300.0
 MISSING_SECONDS = 5.0

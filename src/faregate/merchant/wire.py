@@ -36,7 +36,7 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

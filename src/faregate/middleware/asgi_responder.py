@@ -7,13 +7,13 @@ from typing import Any, cast
 import anyio
 
 from faregate.errors import Misconfigured, WorkInterrupted
-from faregate.gate import Gate, PaymentStop
-from faregate.handlers import Handler
-from faregate.held import Held
-from faregate.model import Offer, Response
+from faregate.middleware.checkout import Gate, PaymentStop
+from faregate.middleware.handlers import Handler
+from faregate.middleware.buffer import Held
+from faregate.core.models import Offer, Response
 from faregate.payment import Payment
-from faregate.request_body import comparable_length
-from faregate.scopes import (
+from faregate.middleware.request_body import comparable_length
+from faregate.middleware.asgi_scope import (
     Message,
     Receive,
     Scope,

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from faregate.credentials import is_credential_header
-from faregate.held import sendable
-from faregate.model import Headers, Request, Response
-from faregate.proof import speaks_of_payment
-from faregate.snapshot import Snapshot
+from faregate.core.credentials import is_credential_header
+from faregate.middleware.buffer import sendable
+from faregate.core.models import Headers, Request, Response
+from faregate.core.proof import speaks_of_payment
+from faregate.middleware.snapshot import Snapshot
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

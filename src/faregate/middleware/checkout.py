@@ -15,17 +15,17 @@ import anyio
 import anyio.lowlevel
 
 from faregate.core import responses
-from faregate.detached import to_the_end
-from faregate.drive import Turn, adrive, drive, raised, resumed, started
+from faregate.middleware.shielding import to_the_end
+from faregate.core.driver import Turn, adrive, drive, raised, resumed, started
 from faregate.errors import Misconfigured, SoldTwice, WorkTimedOut
-from faregate.flow import serve
-from faregate.grounds import ANYWHERE, Place
-from faregate.model import Offer, Response, Sale, Work
+from faregate.core.flow import serve
+from faregate.middleware.path_rules import ANYWHERE, Place
+from faregate.core.models import Offer, Response, Sale, Work
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.request_body import digest_body
-from faregate.steps import Flow, RunWork
-from faregate.unopened import watch_offers
+from faregate.middleware.request_body import digest_body
+from faregate.core.steps import Flow, RunWork
+from faregate.unused_offers import watch_offers
 
 
 class PaymentStop(Exception):

@@ -12,7 +12,7 @@ from inspect import Signature, getattr_static, isclass, signature
 from types import FunctionType, MethodType
 from typing import Any, get_type_hints
 
-from faregate.model import Offer
+from faregate.core.models import Offer
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
 _MOST = 200

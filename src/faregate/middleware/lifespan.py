@@ -15,12 +15,12 @@ from typing import Any
 
 import anyio
 
-from faregate.detached import all_ended, is_cancelled_from_outside
+from faregate.middleware.shielding import all_ended, is_cancelled_from_outside
 from faregate.errors import Misconfigured
 from faregate.logs import log
 from faregate.paywall import Paywall
-from faregate.scopes import Message, Receive, Scope, Send
-from faregate.sweeping import keep_asweeping
+from faregate.middleware.asgi_scope import Message, Receive, Scope, Send
+from faregate.operations.sweeper import keep_asweeping
 
 
 class Phase(Enum):

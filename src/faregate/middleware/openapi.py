@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from faregate.model import Offer
+from faregate.core.models import Offer
 
 MARK = "PAYMENT-SIGNATURE."
 INFO = "x-payment-info"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from faregate.errors import Misconfigured
-from faregate.model import Offer
+from faregate.core.models import Offer
 from faregate.paywall import make_offer
 
 # What decoders leave of bytes that are not UTF-8. Bottle leaves nothing: to it `/%FFreports` is `/reports`.

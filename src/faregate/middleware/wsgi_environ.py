@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from faregate.model import Header, Headers, Request
+from faregate.core.models import Header, Headers, Request
 
 Environ = dict[str, Any]
 

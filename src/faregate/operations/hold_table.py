@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from faregate.records import Holding
+from faregate.core.claims import Holding
 
 STUCK = "stuck"
 NO_KEY = "of a journal key that was not given here"

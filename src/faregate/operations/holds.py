@@ -7,17 +7,17 @@ what is stuck.
 import time
 from typing import Protocol, runtime_checkable
 
-from faregate.drive import drive, started
+from faregate.core.driver import drive, started
 from faregate.errors import FaregateError, Misconfigured
 from faregate.events import Event, Failed, Held, Settled, Stuck
-from faregate.holdings import STUCK, span
+from faregate.operations.hold_table import STUCK, span
 from faregate.journals.memory import MemoryJournal
-from faregate.model import Response
+from faregate.core.models import Response
 from faregate.paywall import Paywall
-from faregate.ports import Answer
-from faregate.records import Entry, Holding, Ticket
-from faregate.redeem import redeem
-from faregate.walk import overheard
+from faregate.core.interfaces import Answer
+from faregate.core.claims import Entry, Holding, Ticket
+from faregate.core.recovery import redeem
+from faregate.operations.sweep import overheard
 
 
 class NotHeld(FaregateError):

@@ -6,12 +6,12 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from faregate.desk import Desk, desk_of, give_up, known, known_as_stuck, release
-from faregate.holdings import Owed, as_json, as_object, as_page, as_table, size, span
-from faregate.journal_admin import find_problems
-from faregate.loading import WrongCall
+from faregate.operations.holds import Desk, desk_of, give_up, known, known_as_stuck, release
+from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
+from faregate.operations.journal_command import find_problems
+from faregate.operations.app_loader import WrongCall
 from faregate.paywall import Paywall
-from faregate.records import Holding
+from faregate.core.claims import Holding
 
 AT_MOST = 1000
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
 
 from faregate.errors import Misconfigured
-from faregate.holdings import format_moment, format_table
+from faregate.operations.hold_table import format_moment, format_table
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.shelf import KeyUsage
+from faregate.journals.store import KeyUsage
 from faregate.paywall import Paywall
 from faregate.settings import make_namespace
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from faregate.drive import adrive, drive, started
+from faregate.core.driver import adrive, drive, started
 from faregate.events import Event, Failed, Held, Settled, Stuck
 from faregate.paywall import Paywall
-from faregate.ports import Answer, Journal, World
-from faregate.records import Entry
-from faregate.redeem import BATCH, sweep
+from faregate.core.interfaces import Answer, Journal, World
+from faregate.core.claims import Entry
+from faregate.core.recovery import BATCH, sweep
 
 IsOver = Callable[[], bool]
 """Whether whoever walks was asked to stop."""

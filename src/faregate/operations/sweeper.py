@@ -9,14 +9,14 @@ from contextlib import suppress
 
 import anyio
 
-from faregate.ending import Ending
+from faregate.operations.signals import Ending
 from faregate.errors import JournalError, Misconfigured
-from faregate.journal_admin import find_problems
+from faregate.operations.journal_command import find_problems
 from faregate.journals.memory import MemoryJournal
 from faregate.logs import log
 from faregate.paywall import Paywall
-from faregate.redeem import BATCH
-from faregate.walk import Tally, awalk, spread, walk
+from faregate.core.recovery import BATCH
+from faregate.operations.sweep import Tally, awalk, spread, walk
 
 EVERY = 30.0
 

@@ -6,8 +6,8 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, cast
 
-from faregate.instructions import parse_json
-from faregate.model import Headers, Response
+from faregate.core.instructions import parse_json
+from faregate.core.models import Headers, Response
 
 _SHORTEST, _USUAL = 0.5, 1.0
 _OPEN_CODES = frozenset(

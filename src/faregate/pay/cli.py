@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faregate.errors import Misconfigured
-from faregate.loading import WrongCall
-from faregate.model import Header, Response
+from faregate.operations.app_loader import WrongCall
+from faregate.core.models import Header, Response
 from faregate.pay.extra import need_extra
-from faregate.pay.shop import Purchase, Shop
-from faregate.pay.steps import Step
+from faregate.pay.http import Purchase, Shop
+from faregate.pay.output import Step
 
 if TYPE_CHECKING:
-    from faregate.pay.kept import Keeper
+    from faregate.pay.payment_file import Keeper
 
 
 class SystemClock:
@@ -38,10 +38,10 @@ class SystemClock:
 def run_pay(arguments: Namespace) -> int:
     """The exit code (docs/pay.md). Raises `FaregateError`, `WrongCall` and `ImportError`."""
     need_extra()
-    from faregate.pay.errand import Errand, Exit
-    from faregate.pay.kept import Keeper
+    from faregate.pay.purchase import Errand, Exit
+    from faregate.pay.payment_file import Keeper
     from faregate.pay.keys import payer_key
-    from faregate.pay.purse import Purse
+    from faregate.pay.wallet import Purse
     from faregate.pay.talk import Talk
 
     purchase = _purchase(arguments)

@@ -6,9 +6,9 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import httpx
 
 from faregate.errors import FaregateError
-from faregate.loading import WrongCall
+from faregate.operations.app_loader import WrongCall
 from faregate.merchant.wire import PROOF
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 _FORBIDDEN = frozenset((PROOF.lower(), "x-payment"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.errors import Misconfigured
-from faregate.loading import WrongCall
+from faregate.operations.app_loader import WrongCall
 
 KEY_VARIABLE = "FAREGATE_PAYER_KEY"
 DEFAULT_PAYER = "good"

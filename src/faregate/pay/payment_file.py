@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from faregate.errors import Misconfigured
-from faregate.loading import WrongCall
-from faregate.pay.shop import Purchase
+from faregate.operations.app_loader import WrongCall
+from faregate.pay.http import Purchase
 
 
 class Keeper:

@@ -11,13 +11,13 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Protocol
 
-from faregate.model import Response
+from faregate.core.models import Response
 from faregate.pay.answers import Meaning, meaning, pause, told
-from faregate.pay.kept import Keeper
-from faregate.pay.purse import Purse
-from faregate.pay.steps import Ended, Resumed, Waiting
+from faregate.pay.payment_file import Keeper
+from faregate.pay.wallet import Purse
+from faregate.pay.output import Ended, Resumed, Waiting
 from faregate.pay.talk import Talk
-from faregate.pay.terms import Unsigned
+from faregate.pay.requirements import Unsigned
 
 
 class Exit(IntEnum):

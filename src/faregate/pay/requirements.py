@@ -3,7 +3,7 @@
 from faregate.emulator.tokens import TOKENS, Token, price_label
 from faregate.errors import FaregateError
 from faregate.pay.official import PaymentRequired, PaymentRequirements, decode_payment_required_header
-from faregate.pay.steps import Price, Required
+from faregate.pay.output import Price, Required
 
 
 class Unsigned(FaregateError):

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from faregate.model import Response
+from faregate.core.models import Response
 from faregate.pay.answers import told
 from faregate.pay.official import PaymentRequired, decode_payment_response_header
-from faregate.pay.shop import Shop, Unanswered
-from faregate.pay.steps import Answered, Asked, NoAnswer, Paid, Step
-from faregate.pay.terms import Unsigned, as_step, read_required
+from faregate.pay.http import Shop, Unanswered
+from faregate.pay.output import Answered, Asked, NoAnswer, Paid, Step
+from faregate.pay.requirements import Unsigned, as_step, read_required
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from faregate.emulator.tokens import CHAINS, DECIMALS, TOKENS
-from faregate.loading import WrongCall
+from faregate.operations.app_loader import WrongCall
 from faregate.pay.keys import PayerKey
 from faregate.pay.official import (
     Account,
@@ -23,8 +23,8 @@ from faregate.pay.official import (
     encode_payment_signature_header,
     x402ClientSync,
 )
-from faregate.pay.steps import Signed
-from faregate.pay.terms import Unsigned, amount_of, is_atomic, token_of
+from faregate.pay.output import Signed
+from faregate.pay.requirements import Unsigned, amount_of, is_atomic, token_of
 
 _TEST = f"eip155:{CHAINS['test']}"
 _LIVE = f"eip155:{CHAINS['live']}"

@@ -6,7 +6,7 @@ from argparse import Namespace
 from contextlib import closing
 
 from faregate.errors import FaregateError
-from faregate.loading import WrongCall
+from faregate.operations.app_loader import WrongCall
 from faregate.pay.extra import need_extra
 
 
@@ -22,9 +22,9 @@ def _run(arguments: Namespace) -> int:
     need_extra()
     from faregate.probe.cost import cost
     from faregate.probe.report import as_json, as_table
-    from faregate.probe.run import run_checks
-    from faregate.probe.setting import Setting
-    from faregate.probe.visit import Visit
+    from faregate.probe.runner import run_checks
+    from faregate.probe.config import Setting
+    from faregate.probe.fixtures import Visit
 
     setting = Setting.of(arguments, os.environ)
     with closing(setting.line):

@@ -6,12 +6,12 @@ from typing import Any
 
 from faregate.errors import NoAnswer
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.secret import ApiKey
+from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport, blocking
-from faregate.merchant.transports.address import Address
+from faregate.merchant.transports.url import Address
 from faregate.merchant.types import Environment
 from faregate.merchant.wire import PROOF, ROOT, Call
-from faregate.model import Headers, Response, WireRequest
+from faregate.core.models import Headers, Response, WireRequest
 
 _UNDECIDED = frozenset((429, 502, 503, 504))
 Body = Mapping[str, Any] | bytes | None

@@ -9,15 +9,15 @@ from faregate.emulator.builtin import READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.emulator.catalog import build_catalog
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import world_name
-from faregate.loading import WrongCall
-from faregate.merchant.secret import ApiKey
+from faregate.operations.app_loader import WrongCall
+from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.merchant.types import Environment
 from faregate.pay.keys import payer_key, test_payer
-from faregate.pay.purse import Purse
-from faregate.probe.bench import Bench
-from faregate.probe.line import Line
-from faregate.probe.market import Market, Wanted, look_around
+from faregate.pay.wallet import Purse
+from faregate.probe.session import Bench
+from faregate.probe.client import Line
+from faregate.probe.discovery import Market, Wanted, look_around
 
 READER_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _LATE_PAYER = "reads"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from faregate.emulator.tokens import price_label
-from faregate.probe.market import Ware
+from faregate.probe.discovery import Ware
 
 
 def cost(taken: Sequence[Ware], at_most: Sequence[Ware], address: str, environment: str) -> str:

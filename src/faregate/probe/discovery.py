@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from faregate.errors import BadAnswer
-from faregate.loading import WrongCall
+from faregate.operations.app_loader import WrongCall
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.contracts import ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
-from faregate.model import Response
+from faregate.core.models import Response
 from faregate.pay.official import PaymentRequired
-from faregate.pay.purse import Purse
-from faregate.pay.terms import Unsigned, read_required
-from faregate.probe.line import Line
+from faregate.pay.wallet import Purse
+from faregate.pay.requirements import Unsigned, read_required
+from faregate.probe.client import Line
 from faregate.probe.verdicts import shown
 
 LOOKED_AT = 20

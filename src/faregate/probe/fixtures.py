@@ -9,9 +9,9 @@ from faregate.errors import BadAnswer, FaregateError
 from faregate.merchant.answers import TransactionDetail
 from faregate.merchant.contracts import ContractRevision
 from faregate.merchant.wire import parse
-from faregate.model import Response
-from faregate.probe.bench import METADATA, Bench, Bought
-from faregate.probe.market import access_body
+from faregate.core.models import Response
+from faregate.probe.session import METADATA, Bench, Bought
+from faregate.probe.discovery import access_body
 from faregate.probe.verdicts import CannotSee, said, shown
 
 PENDING = ("settling", "reconciling")

@@ -10,12 +10,12 @@ from typing import Any
 from faregate.emulator.identifiers import shaped_id
 from faregate.errors import BadAnswer, ServiceError
 from faregate.merchant.answers import AccessDecision
-from faregate.merchant.secret import ApiKey
+from faregate.merchant.api_key import ApiKey
 from faregate.merchant.wire import parse
-from faregate.model import Response
-from faregate.pay.purse import Purse
-from faregate.probe.line import Body, Line
-from faregate.probe.market import Market, Ware, access_body
+from faregate.core.models import Response
+from faregate.pay.wallet import Purse
+from faregate.probe.client import Body, Line
+from faregate.probe.discovery import Market, Ware, access_body
 from faregate.probe.verdicts import CannotSee, shown
 
 METADATA = {

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar, cast
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import ErrorBody
 from faregate.merchant.wire import parse
-from faregate.model import Response
+from faregate.core.models import Response
 
 Verdict = Literal["holds", "differs", "not seen"]
 Source = Literal["contract", "decision"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from faregate.model import Offer
+from faregate.core.models import Offer
 from faregate.paywall import Paywall
 
 Standing = Literal["paid", "free", "refused"]

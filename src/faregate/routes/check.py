@@ -8,18 +8,18 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
-from faregate.answers import Free, Unpaid
-from faregate.drive import drive, started
+from faregate.core.results import Free, Unpaid
+from faregate.core.driver import drive, started
 from faregate.errors import FaregateError, ServiceError
-from faregate.instructions import are_unguessable
-from faregate.inventory import Inventory
-from faregate.inventory.rights import find_missing_rights
-from faregate.journal_admin import find_problems
+from faregate.core.instructions import are_unguessable
+from faregate.routes import Inventory
+from faregate.routes.rights import find_missing_rights
+from faregate.operations.journal_command import find_problems
 from faregate.merchant.wire import INSTRUCTIONS
-from faregate.model import Offer, Request, Response, Rules, Sale, Work
+from faregate.core.models import Offer, Request, Response, Rules, Sale, Work
 from faregate.paywall import Paywall
-from faregate.records import Claimant, Fresh
-from faregate.steps import CallAccess, CloseExecution, FindRules, Flow
+from faregate.core.claims import Claimant, Fresh
+from faregate.core.steps import CallAccess, CloseExecution, FindRules, Flow
 
 _CHECKED_URL: Final = "https://faregate-check.invalid/"
 UNGUESSABLE: Final = (

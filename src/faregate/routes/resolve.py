@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from faregate.grounds import Grounds, Place
-from faregate.inventory import WEBSOCKET, Inventory, Listed
-from faregate.model import Offer
+from faregate.middleware.path_rules import Grounds, Place
+from faregate.routes import WEBSOCKET, Inventory, Listed
+from faregate.core.models import Offer
 from faregate.paywall import Paywall
 
 # A part of a framework's path pattern that is no plain text: `{id}`, `<int:id>`, `:id`.

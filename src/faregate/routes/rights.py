@@ -15,9 +15,9 @@ from faregate.merchant.requests import (
 )
 from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
-from faregate.model import Offer, Rules
+from faregate.core.models import Offer, Rules
 from faregate.paywall import Paywall
-from faregate.world import access_resource
+from faregate.merchant.backend import access_resource
 
 
 def find_missing_rights(paywall: Paywall, offer: Offer, rules: Rules, url: str) -> Iterator[str]:

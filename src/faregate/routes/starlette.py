@@ -11,7 +11,7 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
-from faregate.fronts import (
+from faregate.routes.wrappers import (
     ANYTHING,
     Around,
     Front,
@@ -26,8 +26,8 @@ from faregate.fronts import (
     opaque,
     unguarded,
 )
-from faregate.handlers import Handler, inspect_handler, name_handler, pick_method
-from faregate.inventory import WEBSOCKET, Inventory, Listed
+from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
+from faregate.routes import WEBSOCKET, Inventory, Listed
 
 Expand = Callable[[Any], Iterable[tuple[type[BaseRoute], Any]]]
 """The routes of a router: what kind each is, and an object that says what it says."""

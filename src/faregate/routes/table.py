@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from faregate.inventory import Inventory
+from faregate.routes import Inventory
 
 
 def as_table(inventory: Inventory) -> str:

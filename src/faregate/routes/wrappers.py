@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from faregate.grounds import Grounds
-from faregate.handlers import name_handler
-from faregate.inventory import Inventory, Listed
-from faregate.inventory.taking import take_stock
+from faregate.middleware.path_rules import Grounds
+from faregate.middleware.handlers import name_handler
+from faregate.routes import Inventory, Listed
+from faregate.routes.resolve import take_stock
 from faregate.paywall import Paywall
 
 ANYTHING = "/*"

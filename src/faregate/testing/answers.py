@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faregate.emulator.diary import decoded
-from faregate.model import Headers, Response, header_values
+from faregate.core.models import Headers, Response, header_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Each has a method for each verb, takes `headers`, and gives a response with stat
 from collections.abc import Iterable
 from typing import Any
 
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 
 def send(client: Any, method: str, path: str, options: dict[str, Any]) -> Any:

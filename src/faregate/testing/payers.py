@@ -10,7 +10,7 @@ from faregate.testing import stories
 from faregate.testing.answers import Answer, Errand
 from faregate.testing.clients import read, send
 from faregate.testing.stories import Sending, Sign, Story
-from faregate.testing.till import Till
+from faregate.testing.session import Till
 
 R = TypeVar("R")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.emulator import Emulator
-from faregate.model import Response, header_values
+from faregate.core.models import Response, header_values
 from faregate.testing.answers import Answer
 from faregate.testing.stories import Sending
 

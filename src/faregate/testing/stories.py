@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from faregate.model import Response
+from faregate.core.models import Response
 from faregate.testing.answers import Answer, Errand
 
 Sign = Callable[[str], str]

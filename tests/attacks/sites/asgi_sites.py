@@ -27,7 +27,7 @@ import faregate.fastapi
 import faregate.starlette
 from faregate import asgi
 from faregate.asgi import open_gate
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import Paywall, offer
 from tests.attacks.content import EVERYWHERE, Content
 from tests.attacks.servers import serving_on_granian, serving_on_hypercorn

@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import open_gate
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import offer
 from tests.attacks.content import Content
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import anyio
 
 from faregate.asgi import PaywallMiddleware, open_gate
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import offer
 from tests.contract import work
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import bottle
 
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import offer
 from faregate.wsgi import PaywallMiddleware, open_gate
 from tests.contract import work

@@ -11,7 +11,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.response import File, Redirect, Response, Stream
 
 from faregate.asgi import PaywallMiddleware, open_gate
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import offer
 from tests.contract import work
 from tests.contract.work import Answer, Sold

@@ -8,7 +8,7 @@ from typing import Any
 from quart import Blueprint, Quart, Response, abort, redirect, request, send_file
 
 from faregate.asgi import PaywallMiddleware, open_gate
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import offer
 from tests.contract import work
 from tests.contract.work import Answer, Sold

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from faregate.gate import PaymentStop
+from faregate.middleware.checkout import PaymentStop
 from faregate.paywall import offer
 from faregate.wsgi import PaywallMiddleware, open_gate
 from tests.contract import work

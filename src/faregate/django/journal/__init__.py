@@ -7,11 +7,11 @@ import time
 
 from django.apps import apps as project
 
-from faregate.django.journal.database import migrate_command
+from faregate.django.journal.transactions import migrate_command
 from faregate.errors import Misconfigured
-from faregate.journals.server_clock import ServerClock
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import JournalContext
+from faregate.journals.clock import ServerClock
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import JournalContext
 
 __all__ = ["make_journal"]
 
@@ -27,7 +27,7 @@ def make_journal(context: JournalContext, *, using: str = "default") -> StoredJo
             'The journal is an app of its own: put "faregate.django.journal" into INSTALLED_APPS, '
             f"then run {migrate_command(using)}."
         )
-    from faregate.django.journal.shelf import DjangoShelf, in_djangos_thread, secret_keys
+    from faregate.django.journal.store import DjangoShelf, in_djangos_thread, secret_keys
 
     shelf = DjangoShelf(context.namespace, using)
     return StoredJournal(

@@ -32,7 +32,7 @@ def _exactly(when: Q, states: tuple[str, ...]) -> Q:
 
 
 class JournalRow(models.Model):
-    """One proof (`faregate.journals.shelf.Record`): what is bytes is sealed."""
+    """One proof (`faregate.journals.store.Record`): what is bytes is sealed."""
 
     id: "Big" = models.BigAutoField(primary_key=True)
     # Hexadecimal: not every database can look up bytes.

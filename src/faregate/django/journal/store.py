@@ -1,4 +1,4 @@
-"""The rows of one namespace in Django's database (`faregate.journals.shelf.Shelf`)."""
+"""The rows of one namespace in Django's database (`faregate.journals.store.Shelf`)."""
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import IntegrityError, connections
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
-from faregate.django.journal.database import (
+from faregate.django.journal.transactions import (
     Broken,
     impossible,
     insert_row,
@@ -23,7 +23,7 @@ from faregate.django.journal.database import (
 )
 from faregate.django.journal.models import JournalRow, LeaseOwner
 from faregate.errors import Misconfigured
-from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
 OWNER_RETENTION = 3600.0

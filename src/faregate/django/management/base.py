@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from faregate.errors import FaregateError
-from faregate.loading import WrongCall
+from faregate.operations.app_loader import WrongCall
 
 
 def as_command_errors(handle: Callable[..., None]) -> Callable[..., None]:

@@ -12,7 +12,7 @@ from faregate.emulator.control import picture
 from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.facts import Facts
 from faregate.merchant.types import Environment
-from faregate.model import header_values
+from faregate.core.models import header_values
 
 SHOWN: Final = 300
 """Calls that a page begins with."""

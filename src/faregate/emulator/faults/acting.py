@@ -15,7 +15,7 @@ from faregate.emulator.instructions import payment_required
 from faregate.emulator.replies import Refusal
 from faregate.emulator.service import Service
 from faregate.emulator.state import TransactionRecord
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 _ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "cut": "cut"}
 

@@ -11,7 +11,7 @@ from faregate.emulator.faults.fault import Fault
 from faregate.emulator.instructions import without_challenge
 from faregate.emulator.replies import Refusal
 from faregate.merchant.wire import INSTRUCTIONS
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."
 MESSAGE: Final = "the emulator was told to answer like this"

@@ -13,7 +13,7 @@ from faregate.emulator.receipts import detail
 from faregate.emulator.replies import Refusal, answer_value
 from faregate.emulator.service import Service
 from faregate.emulator.state import TransactionRecord
-from faregate.model import Response, WireRequest
+from faregate.core.models import Response, WireRequest
 
 LISTS: Final = ("transactions", "payers", "resources")
 _TICK: Final = timedelta(microseconds=1)

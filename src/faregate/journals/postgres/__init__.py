@@ -10,10 +10,10 @@ except ModuleNotFoundError as error:
     ) from error
 
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.postgres.shelf import PostgresShelf
-from faregate.journals.server_clock import ServerClock
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS, Terms
+from faregate.journals.postgres.store import PostgresShelf
+from faregate.journals.clock import ServerClock
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import DEFAULT_TERMS, Terms
 
 __all__ = ["PostgresJournal"]
 

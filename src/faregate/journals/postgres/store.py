@@ -1,4 +1,4 @@
-"""The rows of one namespace in PostgreSQL (`faregate.journals.shelf.Shelf`).
+"""The rows of one namespace in PostgreSQL (`faregate.journals.store.Shelf`).
 
 Each write is one statement and one round trip. It says itself whether it must be on the disk before it is
 answered, and how long it waits for another writer, so nothing depends on what a session was told before.
@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
 PURGE = 8

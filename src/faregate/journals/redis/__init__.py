@@ -3,13 +3,13 @@ with `appendfsync always` a power cut loses nothing; a fail-over to a replica ma
 
 from collections.abc import Callable, Sequence
 
-from faregate.journals.server_clock import ServerClock
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS, Terms
+from faregate.journals.clock import ServerClock
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import DEFAULT_TERMS, Terms
 
 try:
-    from faregate.journals.redis.server import RedisServer
-    from faregate.journals.redis.shelf import RedisShelf
+    from faregate.journals.redis.client import RedisServer
+    from faregate.journals.redis.store import RedisShelf
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "A Redis journal needs redis: pip install 'faregate[redis]'", name=error.name

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 from redis.exceptions import NoScriptError, RedisError
 
 from faregate.journals.redis import errors
-from faregate.journals.redis.address import place_of
+from faregate.journals.redis.url import place_of
 from faregate.journals.redis.connections import Connections, Word
-from faregate.journals.redis.guard import Guard
+from faregate.journals.redis.server_checks import Guard
 
 T = TypeVar("T")
 NAMESPACES = "faregate:namespaces"

@@ -13,7 +13,7 @@ from redis.connection import ConnectionPool
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from faregate.journals.redis.address import parsed
+from faregate.journals.redis.url import parsed
 
 Word = bytes | str | int | float
 MOST = 10_000

@@ -1,4 +1,4 @@
-"""The rows of one namespace in Redis (`faregate.journals.shelf.Shelf`). Each write is one script."""
+"""The rows of one namespace in Redis (`faregate.journals.store.Shelf`). Each write is one script."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,8 +9,8 @@ from faregate.errors import JournalUnreadable
 from faregate.journals.redis import scripts
 from faregate.journals.redis import errors
 from faregate.journals.redis.connections import Word
-from faregate.journals.redis.server import RedisServer
-from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.redis.client import RedisServer
+from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""

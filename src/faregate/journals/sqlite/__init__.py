@@ -4,10 +4,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from faregate.journals.sqlite.file import SqliteFile
-from faregate.journals.sqlite.shelf import SqliteShelf
-from faregate.journals.stored import StoredJournal
-from faregate.journals.terms import DEFAULT_TERMS, Terms
+from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.sqlite.store import SqliteShelf
+from faregate.journals.persistent import StoredJournal
+from faregate.journals.policy import DEFAULT_TERMS, Terms
 
 __all__ = ["SqliteJournal"]
 

@@ -11,9 +11,9 @@ import weakref
 
 from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.opening import empty_log, opened
-from faregate.journals.sqlite.patience import patiently
-from faregate.journals.sqlite.place import Place
-from faregate.journals.sqlite.turns import Caller, Turns
+from faregate.journals.sqlite.retry import patiently
+from faregate.journals.sqlite.path import Place
+from faregate.journals.sqlite.queue import Caller, Turns
 
 
 class Link:

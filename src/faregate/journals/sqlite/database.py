@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from faregate.journals.sqlite import errors
-from faregate.journals.sqlite.group import Group
-from faregate.journals.sqlite.link import Link
-from faregate.journals.sqlite.place import Place
-from faregate.journals.sqlite.turns import Caller
+from faregate.journals.sqlite.group_commit import Group
+from faregate.journals.sqlite.connection import Link
+from faregate.journals.sqlite.path import Place
+from faregate.journals.sqlite.queue import Caller
 
 T = TypeVar("T")
 

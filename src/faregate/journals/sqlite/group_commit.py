@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from faregate.journals.sqlite import errors
-from faregate.journals.sqlite.link import Link
-from faregate.journals.sqlite.turns import Caller
+from faregate.journals.sqlite.connection import Link
+from faregate.journals.sqlite.queue import Caller
 
 Act = Callable[[sqlite3.Connection], Any]
 

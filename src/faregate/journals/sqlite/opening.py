@@ -6,7 +6,7 @@ from pathlib import Path
 from faregate.errors import JournalError
 from faregate.journals.sqlite import schema
 from faregate.journals.sqlite import errors
-from faregate.journals.sqlite.patience import patiently
+from faregate.journals.sqlite.retry import patiently
 
 
 def opened(path: Path, patience: float) -> sqlite3.Connection:

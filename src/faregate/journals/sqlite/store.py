@@ -1,4 +1,4 @@
-"""The rows of one namespace in a SQLite file (`faregate.journals.shelf.Shelf`)."""
+"""The rows of one namespace in a SQLite file (`faregate.journals.store.Shelf`)."""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from faregate.errors import JournalError
-from faregate.journals.shelf import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
-from faregate.journals.sqlite.file import SqliteFile
+from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.sqlite.database import SqliteFile
 
 T = TypeVar("T")
 PURGE = 8

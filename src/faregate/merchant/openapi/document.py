@@ -4,9 +4,9 @@ import json
 from copy import deepcopy
 from typing import Final
 
-from faregate.merchant.description.operations import paths
-from faregate.merchant.description.replies import HEADERS, problems
-from faregate.merchant.description.schemas import Json, schemas
+from faregate.merchant.openapi.operations import paths
+from faregate.merchant.openapi.replies import HEADERS, problems
+from faregate.merchant.openapi.schemas import Json, schemas
 
 SECURITY: Final = "OrganizationApiKeyAuth"
 

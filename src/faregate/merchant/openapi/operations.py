@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
-from faregate.merchant.description.replies import narrowed, problem, reply
-from faregate.merchant.description.schemas import Generator, Json, parameters, ref
+from faregate.merchant.openapi.replies import narrowed, problem, reply
+from faregate.merchant.openapi.schemas import Generator, Json, parameters, ref
 from faregate.merchant.requests import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.types import ResourceExecutionId, TransactionId
 from faregate.merchant.wire import PROOF, ROOT

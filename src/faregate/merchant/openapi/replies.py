@@ -7,7 +7,7 @@ transaction completion are those of the list endpoints (DESIGN section 6).
 from collections.abc import Mapping
 from typing import Final
 
-from faregate.merchant.description.schemas import Json, ref
+from faregate.merchant.openapi.schemas import Json, ref
 
 _BASE64: Final = {"type": "string", "contentEncoding": "base64", "contentMediaType": "application/json"}
 _HEADER: Final = "#/components/headers/"

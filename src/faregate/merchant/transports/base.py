@@ -8,7 +8,7 @@ HTTP). It follows no redirect, repeats nothing, keeps no cookie, asks no proxy a
 from typing import Protocol
 
 from faregate.errors import BadAnswer, Misconfigured, NoAnswer, ServiceError
-from faregate.model import Headers, Response, header_values
+from faregate.core.models import Headers, Response, header_values
 
 MAX_REPLY_BYTES = 1024 * 1024
 KEEP_ALIVE_SECONDS = 3.0

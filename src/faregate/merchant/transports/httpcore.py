@@ -24,7 +24,7 @@ from faregate.merchant.transports.base import (
 )
 from faregate.merchant.transports.deadlines import AsyncDeadlineBackend, DeadlineBackend, timeouts
 from faregate.merchant.transports.pools import PerLoop, PerProcess, PoolStack
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 _FAILURES = (
     httpcore.TimeoutException,

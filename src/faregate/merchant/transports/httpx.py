@@ -13,7 +13,7 @@ import httpx
 
 from faregate.errors import Misconfigured, ServiceError
 from faregate.merchant.transports.base import MAX_REPLY_BYTES, bad_answer, no_answer, whole
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 MAX_CALLS = 50
 """Calls of one kind at once (`limits`): the two kinds together are what httpx's own pool lets through."""

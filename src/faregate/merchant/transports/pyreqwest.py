@@ -28,7 +28,7 @@ from faregate.merchant.transports.base import (
     whole,
 )
 from faregate.merchant.transports.pools import PerLoop, PerProcess, on_trio
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 CONNECT_SECONDS = 5.0
 """How long connecting may take, TLS included. Divided among a host's addresses of one family: without

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from faregate.errors import Misconfigured
 from faregate.merchant.transports.base import AsyncTransport, CannotRunHere, Transport
 from faregate.merchant.transports.limits import BothColours, LimitedTransport
-from faregate.model import Headers, Response
+from faregate.core.models import Headers, Response
 
 if TYPE_CHECKING:
     import httpx
@@ -38,7 +38,7 @@ def _ours(choice: Any) -> Any:
     if choice == "pyreqwest":
         return _pyreqwest()
     if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
-        from faregate.merchant.transports.over_httpx import MAX_CALLS, MountedTransport
+        from faregate.merchant.transports.httpx import MAX_CALLS, MountedTransport
 
         return LimitedTransport(MountedTransport(choice), MAX_CALLS)
     if hasattr(choice, "send") or hasattr(choice, "asend"):
@@ -53,7 +53,7 @@ def _fastest() -> BothColours:
 
 
 def _httpcore() -> BothColours:
-    from faregate.merchant.transports.over_httpcore import HttpcoreTransport
+    from faregate.merchant.transports.httpcore import HttpcoreTransport
 
     return LimitedTransport(HttpcoreTransport())
 
@@ -70,7 +70,7 @@ def _pyreqwest() -> BothColours:
             "transport out, or say httpx."
         )
     try:
-        from faregate.merchant.transports.over_pyreqwest import PyreqwestTransport
+        from faregate.merchant.transports.pyreqwest import PyreqwestTransport
     except ModuleNotFoundError:
         raise Misconfigured("transport='pyreqwest' needs its package: pip install 'faregate[fast]'") from None
     return LimitedTransport(PyreqwestTransport())

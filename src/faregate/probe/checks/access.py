@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from faregate.instructions import are_unguessable
+from faregate.core.instructions import are_unguessable
 from faregate.merchant.wire import INSTRUCTIONS
-from faregate.model import Response
-from faregate.pay.terms import Unsigned, read_required
-from faregate.probe.bench import unknown_id
-from faregate.probe.market import access_body
+from faregate.core.models import Response
+from faregate.pay.requirements import Unsigned, read_required
+from faregate.probe.session import unknown_id
+from faregate.probe.discovery import access_body
 from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
-from faregate.probe.visit import Visit
+from faregate.probe.fixtures import Visit
 
 
 def _unpaid(visit: Visit) -> Seen:

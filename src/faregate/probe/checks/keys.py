@@ -1,9 +1,9 @@
 """Who may call: 401 and 403 (spec: Authentication). That access and complete answer alike is a decision."""
 
-from faregate.merchant.secret import ApiKey
-from faregate.probe.market import access_body
+from faregate.merchant.api_key import ApiKey
+from faregate.probe.discovery import access_body
 from faregate.probe.verdicts import CannotSee, Check, Seen, refused, shown
-from faregate.probe.visit import Visit
+from faregate.probe.fixtures import Visit
 
 _NO_READER = "no key was given that may only read: set FAREGATE_READ_ONLY_KEY"
 

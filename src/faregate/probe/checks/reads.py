@@ -9,10 +9,10 @@ from faregate.errors import BadAnswer
 from faregate.merchant.answers import Page, Transaction
 from faregate.merchant.contracts import ContractsDocument
 from faregate.merchant.wire import ROOT, parse
-from faregate.model import Response
-from faregate.probe.bench import unknown_id
+from faregate.core.models import Response
+from faregate.probe.session import unknown_id
 from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
-from faregate.probe.visit import Visit
+from faregate.probe.fixtures import Visit
 
 STATUSES = ("authorized", "settling", "reconciling", "failed", "succeeded")
 _KEYS = ("x-svc-resource-integration-key", "x-svc-revision-key")

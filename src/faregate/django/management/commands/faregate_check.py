@@ -5,9 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from faregate.django.conf import shop
-from faregate.django.management.told import as_command_errors
+from faregate.django.management.base import as_command_errors
 from faregate.django.routes import inventory_of
-from faregate.inventory.asking import check, describe_instructions
+from faregate.routes.check import check, describe_instructions
 
 
 class Command(BaseCommand):

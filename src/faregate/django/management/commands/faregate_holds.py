@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from faregate.django.conf import shop
-from faregate.django.management.told import as_command_errors
-from faregate.holds import add_holds, hold_as_asked
+from faregate.django.management.base import as_command_errors
+from faregate.operations.holds_command import add_holds, hold_as_asked
 
 
 class Command(BaseCommand):

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from faregate.django.conf import shop
-from faregate.django.management.told import as_command_errors
-from faregate.journal_admin import add_journal, administer
+from faregate.django.management.base import as_command_errors
+from faregate.operations.journal_command import add_journal, administer
 
 
 class Command(BaseCommand):

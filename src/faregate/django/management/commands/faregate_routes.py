@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from faregate.django.management.told import as_command_errors
+from faregate.django.management.base import as_command_errors
 from faregate.django.routes import inventory_of
-from faregate.inventory.telling import as_json, as_table
+from faregate.routes.table import as_json, as_table
 
 
 class Command(BaseCommand):

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from faregate.django.conf import shop
-from faregate.django.management.told import as_command_errors
-from faregate.sweeping import add_sweep, sweep_as_asked
+from faregate.django.management.base import as_command_errors
+from faregate.operations.sweeper import add_sweep, sweep_as_asked
 
 
 class Command(BaseCommand):
