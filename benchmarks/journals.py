@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.houses import POSTGRES_MISSING, REDIS_MISSING, postgres_server, redis_server
 
+from faregate.core.claims import Fresh
+from faregate.core.models import Response, Succeeded
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.redis import RedisJournal
 from faregate.journals.sqlite import SqliteJournal
-from faregate.core.models import Response, Succeeded
-from faregate.core.claims import Fresh
 
 RESULT = Succeeded(Response(200, (("content-type", "application/json"),), os.urandom(2048)))
 KEYS = [b"k" * 32]
@@ -42,9 +42,9 @@ def by(journal: Any) -> Sell:
     def sell(name: str) -> None:
         claim = journal.claim(name, "GET /report")
         assert isinstance(claim, Fresh)
-        assert journal.start(claim.ticket, f"txn_{name}", "acr_1", 54.0)
-        assert journal.decide(claim.ticket, RESULT)
-        journal.release(claim.ticket, "cGFpZA==", "receipt" * 40, True)
+        assert journal.start(claim.lease, f"txn_{name}", "acr_1", 54.0)
+        assert journal.decide(claim.lease, RESULT)
+        journal.release(claim.lease, "cGFpZA==", "receipt" * 40, True)
 
     return sell
 

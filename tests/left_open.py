@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from faregate.asgi import PaywallMiddleware
+from faregate.core.models import Response
 from faregate.emulator import TEST_KEY, Emulator, Settlement, Wallet
-from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.policy import JournalContext
+from faregate.journals.sqlite import SqliteJournal
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.requests import SucceededCompleteRequest
-from faregate.core.models import Response
 from faregate.paywall import Paywall
 from tests.doors.service import Service, answers, changes
 from tests.doors.test_prefixes import Plain, ask
@@ -67,7 +67,7 @@ class Seller:
                 keys=[KEY],
                 namespace=context.namespace,
                 seller=context.seller,
-                terms=context.terms,
+                policy=context.policy,
                 clock=lambda: time.time() - ago,
             )
 
@@ -150,7 +150,7 @@ def selling(folder: Path) -> Generator[Seller]:
         yield Seller(service, folder / "journal.db", environ)
 
 
-class Gate:
+class Checkout:
     """A call to the service that hangs until the test lets it go on."""
 
     def __init__(self) -> None:

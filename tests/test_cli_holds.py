@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from faregate.cli import main
+from faregate.core.claims import Claimant
 from faregate.errors import JournalError
 from faregate.journals.sqlite import SqliteJournal
-from faregate.core.claims import Claimant
 from tests.doors.service import answers, with_body
 from tests.doors.test_starlette import CONTENT
 from tests.left_open import DAY, UNKNOWN, Sale, Seller, selling
@@ -79,7 +79,7 @@ def test_a_table_with_what_is_stuck_first(seller: Seller, holds: Run) -> None:
 def test_what_is_being_served_is_shown_when_asked_for(seller: Seller, holds: Run) -> None:
     running = "txn_" + "0" * 12 + "7" + "0" * 3 + "8" + "0" * 15
     journal: Any = seller.paywall().journal
-    journal.start(journal.claim("a proof", Claimant("GET /")).ticket, running, "acr", 60.0)
+    journal.start(journal.claim("a proof", Claimant("GET /")).lease, running, "acr", 60.0)
     code, said = holds("list")
     assert (code, said) == (0, "0 stuck, 0 held for the sweep, 1 being served now.\n")
     assert re.search(rf"{running}  running  \ds +in \dm", holds("list", "--all")[1])

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
-from faregate.operations.signals import Ending
+from faregate.operations.signals import ShutdownSignal
 from faregate.operations.sweep import spread
 from tests.doors.conftest import eventually
 from tests.doors.test_starlette import CONTENT
-from tests.left_open import UNKNOWN, Gate, Seller, selling
+from tests.left_open import UNKNOWN, Checkout, Seller, selling
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_full_walk_is_followed_by_the_next_at_once(seller: Seller) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--watch", "--every", "3600")])
 def test_a_sigterm_is_heard_between_two_sales(seller: Seller, options: tuple[str, ...]) -> None:
-    sales, gate = [seller.held(), seller.held()], Gate()
+    sales, gate = [seller.held(), seller.held()], Checkout()
     seller.service.fails("complete", gate)
     sweeping = seller.run("sweep", *options)
     assert gate.reached.wait(30)
@@ -95,7 +95,7 @@ def test_told_twice_a_process_ends_as_it_would_without_us() -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
     try:
-        with Ending() as ending:
+        with ShutdownSignal() as ending:
             assert not ending.is_asked
             signal.raise_signal(signal.SIGTERM)
             ending.rest(3600)

@@ -21,17 +21,17 @@ def test_the_public_names() -> None:
         "ApiError",
         "AsyncMerchantClient",
         "BadAnswer",
+        "ConfigurationError",
         "FaregateError",
+        "InvalidUsage",
         "JournalError",
         "MemoryJournal",
         "MerchantClient",
-        "Misconfigured",
         "NoAnswer",
         "Offer",
         "Payment",
         "Paywall",
         "ServiceError",
-        "UsageError",
     ]
 
 
@@ -46,8 +46,14 @@ def test_the_names_of_the_front_doors() -> None:
         "paid",
     ]
     assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]
-    assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
-    assert faregate.wsgi.__all__ == ["Environ", "Payment", "PaywallMiddleware", "on_release", "open_gate"]
+    assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
+    assert faregate.wsgi.__all__ == [
+        "Environ",
+        "Payment",
+        "PaywallMiddleware",
+        "on_release",
+        "require_payment",
+    ]
     assert faregate.django.__all__ == ["Payment", "PaywallMiddleware", "paid", "paid_include", "payment_of"]
 
 

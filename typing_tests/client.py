@@ -4,6 +4,7 @@ from typing import assert_type
 
 import httpx
 
+from faregate.core.models import Headers, Response
 from faregate.merchant.answers import (
     AccessDecision,
     Page,
@@ -13,6 +14,7 @@ from faregate.merchant.answers import (
     Transaction,
     TransactionDetail,
 )
+from faregate.merchant.api_key import ApiKey
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.contracts import ContractsDocument
 from faregate.merchant.requests import (
@@ -20,10 +22,8 @@ from faregate.merchant.requests import (
     ResourceExecutionCompleteRequest,
     SucceededCompleteRequest,
 )
-from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import AsyncTransport, Transport
 from faregate.merchant.wire import Call, Completed
-from faregate.core.models import Headers, Response
 
 
 def blocking(

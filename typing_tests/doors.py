@@ -14,7 +14,7 @@ import faregate.fastapi
 import faregate.starlette
 from faregate import Paywall
 from faregate.fastapi import Paid, Payment
-from faregate.routes import Inventory
+from faregate.routes import RouteTable
 from faregate.routes.table import as_table
 
 app = FastAPI()
@@ -41,7 +41,7 @@ shop = Starlette(
 plain = faregate.asgi.PaywallMiddleware(shop, offers={"/reports": "daily_report"}, refuse=["/"])
 
 assert_type(faregate.fastapi.paid("text_summary"), Paid)
-assert_type(faregate.fastapi.inventory_of(app), Inventory)
+assert_type(faregate.fastapi.inventory_of(app), RouteTable)
 assert_type(as_table(faregate.starlette.inventory_of(shop)), str)
 assert_type(faregate.fastapi.document(app), None)
 

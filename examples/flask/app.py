@@ -50,7 +50,7 @@ def health() -> dict[str, str]:
 
 
 def create_app(config: Mapping[str, Any] | None = None) -> Flask:
-    """The shop behind its paywall; `Misconfigured` when a setting is missing."""
+    """The shop behind its paywall; `ConfigurationError` when a setting is missing."""
     app = Flask(__name__)
     app.config.from_mapping(config)
     app.register_blueprint(reports)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from faregate.middleware.checkout import PaymentStop
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
-from faregate.wsgi import PaywallMiddleware, open_gate
+from faregate.wsgi import PaywallMiddleware, require_payment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -27,7 +27,7 @@ def reports(path: str) -> tuple[HTTPStatus, str]:
 
 def summary(environ: "WSGIEnvironment") -> tuple[HTTPStatus, str]:
     """A handler that sells itself, and reports what it measured."""
-    payment = open_gate(environ, METER)
+    payment = require_payment(environ, METER)
     words = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)).decode().split()
     payment.report(input_tokens=len(words))
     return HTTPStatus.OK, " ".join(words[:5])
@@ -47,7 +47,7 @@ def answer(environ: "WSGIEnvironment") -> tuple[HTTPStatus, str]:
 def shop(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
     try:
         status, text = answer(environ)
-    except PaymentStop as stop:
+    except SkipHandler as stop:
         # Nobody sees this answer: the paywall sends its own in its place.
         status, text = HTTPStatus(stop.status), ""
     start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
@@ -55,5 +55,5 @@ def shop(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterabl
 
 
 def make() -> "WSGIApplication":
-    """The shop behind its paywall; `Misconfigured` when a setting is missing."""
+    """The shop behind its paywall; `ConfigurationError` when a setting is missing."""
     return PaywallMiddleware(shop, offers={"/reports": "daily_report"})

@@ -10,19 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from faregate.core.models import Offer
     from faregate.errors import (
         ApiError,
         BadAnswer,
+        ConfigurationError,
         FaregateError,
+        InvalidUsage,
         JournalError,
-        Misconfigured,
         NoAnswer,
         ServiceError,
-        UsageError,
     )
     from faregate.journals.memory import MemoryJournal
     from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-    from faregate.core.models import Offer
     from faregate.payment import Payment
     from faregate.paywall import Paywall
 
@@ -30,17 +30,17 @@ __all__ = [
     "ApiError",
     "AsyncMerchantClient",
     "BadAnswer",
+    "ConfigurationError",
     "FaregateError",
+    "InvalidUsage",
     "JournalError",
     "MemoryJournal",
     "MerchantClient",
-    "Misconfigured",
     "NoAnswer",
     "Offer",
     "Payment",
     "Paywall",
     "ServiceError",
-    "UsageError",
 ]
 
 _ELSEWHERE = {

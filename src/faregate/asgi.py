@@ -11,21 +11,21 @@ from typing import Any, Unpack
 
 import anyio
 
-from faregate.middleware.asgi_responder import Curtain
-from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, to_the_end
-from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
-from faregate.middleware.checkout import Gate
-from faregate.middleware.path_rules import Grounds
+from faregate.core.models import Offer, PaidRequest
+from faregate.core.proof import speaks_of_payment
+from faregate.errors import ConfigurationError, WorkInterrupted, WorkTimedOut
+from faregate.middleware.asgi_responder import PaywallResponder
+from faregate.middleware.asgi_scope import Receive, Scope, Send, host_of, origin_of, request_of
+from faregate.middleware.checkout import Checkout
 from faregate.middleware.lifespan import Lifespan, check
-from faregate.core.models import Offer, Sale
+from faregate.middleware.path_rules import PathRules
+from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, to_the_end
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.core.proof import speaks_of_payment
-from faregate.middleware.resolution import Resolver
-from faregate.middleware.asgi_scope import Receive, Scope, Send, host_of, origin_of, request_of
+from faregate.routes.resolution import Resolver
 from faregate.settings import Arguments
 
-__all__ = ["Payment", "PaywallMiddleware", "Scope", "open_gate"]
+__all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 """Frameworks disagree on the types of the three."""
@@ -60,10 +60,10 @@ class PaywallMiddleware:
     ) -> None:
         check(sweep_every, drain_seconds)
         if paywall is not None and arguments:
-            raise Misconfigured("Give PaywallMiddleware a paywall or the arguments of one, not both.")
+            raise ConfigurationError("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
-        self.grounds = Grounds(offers, refuse)
+        self.grounds = PathRules(offers, refuse)
         self._resolver = Resolver(app)
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every
@@ -85,17 +85,17 @@ class PaywallMiddleware:
         asked = scope  # by the payer; applications change the scope they are given, in place
         scope = {**asked, "extensions": dict(asked.get("extensions") or {})}
         place = self.grounds.place(asked["path"], asked.get("root_path", ""))
-        gate = Gate(self.paywall, asked["method"], partial(_sale, self.paywall, asked), place)
+        checkout = Checkout(self.paywall, asked["method"], partial(_sale, self.paywall, asked), place)
         outer = asked.get(_CURTAIN)
-        curtain = scope[_CURTAIN] = Curtain(
-            gate,
+        curtain = scope[_CURTAIN] = PaywallResponder(
+            checkout,
             asked,
             scope,
             receive,
             send,
             find_handler=lambda: self._resolver.recall(asked, scope),
             shared=self._shared,
-            outer=outer if isinstance(outer, Curtain) else None,
+            outer=outer if isinstance(outer, PaywallResponder) else None,
         )
         if any(speaks_of_payment(name) for name, _ in scope["headers"]):
             try:
@@ -105,7 +105,7 @@ class PaywallMiddleware:
         else:
             await self._unlimited(curtain, scope)
 
-    async def _unlimited(self, curtain: Curtain, scope: Scope) -> None:
+    async def _unlimited(self, curtain: PaywallResponder, scope: Scope) -> None:
         try:
             await self._served(curtain, scope)
         except Exception:
@@ -115,12 +115,12 @@ class PaywallMiddleware:
         finally:
             curtain.close()
 
-    async def _limited(self, curtain: Curtain, scope: Scope) -> None:
+    async def _limited(self, curtain: PaywallResponder, scope: Scope) -> None:
         """With a proof the handler can be cut off, so that it never outlives its payment."""
         try:
-            with anyio.CancelScope() as curtain.gate.limit:
+            with anyio.CancelScope() as curtain.checkout.limit:
                 await self._served(curtain, scope)
-            if curtain.gate.limit.cancelled_caught:
+            if curtain.checkout.limit.cancelled_caught:
                 await curtain.fail(_too_late())
         except Exception:
             raise
@@ -129,15 +129,15 @@ class PaywallMiddleware:
         finally:
             curtain.close()
 
-    async def _served(self, curtain: Curtain, scope: Scope) -> None:
-        gate = curtain.gate
+    async def _served(self, curtain: PaywallResponder, scope: Scope) -> None:
+        checkout = curtain.checkout
         try:
-            sold = gate.ground_offer
+            sold = checkout.ground_offer
             if sold is not None:
                 await curtain.open(sold, scope)
-            elif gate.place.closed and not self._sells(scope):
-                gate.refuse_closed()
-            if gate.verdict is None:
+            elif checkout.place.closed and not self._sells(scope):
+                checkout.refuse_closed()
+            if checkout.verdict is None:
                 await self.app(scope, curtain.receive, curtain.send)
         except Exception as error:
             await curtain.fail(error)
@@ -148,11 +148,11 @@ class PaywallMiddleware:
         handler = self._resolver.resolve(scope)
         return handler is not None and bool(handler.offers)
 
-    async def _report(self, curtain: Curtain, ended: BaseException) -> None:
+    async def _report(self, curtain: PaywallResponder, ended: BaseException) -> None:
         """Work that ended in more than an error is failed work; what ended it goes on, unless it was ours."""
         if isinstance(ended, GeneratorExit) or is_cancelled_from_outside(ended):
             raise ended
-        limit = curtain.gate.limit
+        limit = curtain.checkout.limit
         if limit is not None and limit.cancel_called and isinstance(ended, asyncio.CancelledError):
             await curtain.fail(_too_late())  # an application that made its own error of the cut-off
             return
@@ -168,15 +168,15 @@ class PaywallMiddleware:
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
 
 
-async def open_gate(scope: Mapping[str, Any], sold: Offer) -> Payment:
+async def require_payment(scope: Mapping[str, Any], sold: Offer) -> Payment:
     """For adapters: let this request through to a paid handler.
 
-    Raises `PaymentStop` when the payer's answer is something else than the work, and
-    `Misconfigured` when there is no paywall in front.
+    Raises `SkipHandler` when the payer's answer is something else than the work, and
+    `ConfigurationError` when there is no paywall in front.
     """
     curtain = scope.get(_CURTAIN)
-    if not isinstance(curtain, Curtain):
-        raise Misconfigured(
+    if not isinstance(curtain, PaywallResponder):
+        raise ConfigurationError(
             f"A handler sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
             "app.add_middleware(PaywallMiddleware)"
         )
@@ -187,5 +187,5 @@ def _too_late() -> WorkTimedOut:
     return WorkTimedOut("the work took longer than its payment is valid")
 
 
-def _sale(paywall: Paywall, scope: Scope, sold: Offer) -> Sale:
+def _sale(paywall: Paywall, scope: Scope, sold: Offer) -> PaidRequest:
     return paywall.sale(sold, request_of(scope), scope["path"], origin_of(scope), host_of(scope))

@@ -1,8 +1,8 @@
 """Every exception of faregate, one tree.
 
-`FaregateError` is the root. Below it: `Misconfigured` (the seller's to mend, says how), `ServiceError`
+`FaregateError` is the root. Below it: `ConfigurationError` (the seller's to mend, says how), `ServiceError`
 (the merchant service said no, said nothing, or said nonsense), `JournalError` (the seller's memory
-failed) and `UsageError` (reported values break the revision's rules).
+failed) and `InvalidUsage` (reported values break the revision's rules).
 """
 
 
@@ -10,39 +10,39 @@ class FaregateError(Exception):
     """The root of the tree."""
 
 
-class Misconfigured(FaregateError):
+class ConfigurationError(FaregateError):
     """A mistake in the seller's setup; the message says what to do."""
 
 
-class UsageError(FaregateError):
+class InvalidUsage(FaregateError):
     """Reported values that the revision does not allow, or required ones that are missing."""
 
 
-class WorkError(FaregateError):
+class HandlerError(FaregateError):
     """The protected work gave no result that may be sold; `code` is reported as the failure code."""
 
     code = "work_failed"
 
 
-class ResultTooLarge(WorkError):
+class ResultTooLarge(HandlerError):
     """The response outgrew `max_result_bytes`."""
 
     code = "result_too_large"
 
 
-class WorkTimedOut(WorkError):
+class WorkTimedOut(HandlerError):
     """The work outlived the time in which its payment can still be taken."""
 
     code = "work_timed_out"
 
 
-class WorkInterrupted(WorkError):
+class WorkInterrupted(HandlerError):
     """The handler was ended from inside: it raised `SystemExit`, or cancelled itself."""
 
     code = "interrupted"
 
 
-class SoldTwice(WorkError):
+class SoldTwice(HandlerError):
     """One request reached two offers: which of them its payer agreed to is unknown."""
 
     code = "two_offers"

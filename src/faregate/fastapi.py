@@ -27,19 +27,17 @@ except ModuleNotFoundError as error:
 from starlette.routing import BaseRoute, Mount, Route
 
 from faregate import starlette
-
 from faregate.core import responses
-
-from faregate.cli.routes import starlette as starlette_routes
-from faregate.errors import Misconfigured
-from faregate.routes.wrappers import layers
-from faregate.middleware.checkout import PaymentStop
-from faregate.middleware.handlers import inspect_handler, mark_maker
-from faregate.routes import Inventory
 from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.middleware.checkout import SkipHandler
+from faregate.middleware.handlers import inspect_handler, mark_maker
 from faregate.middleware.openapi import INFO, MARK, payment_info
 from faregate.payment import Payment
 from faregate.paywall import Limits
+from faregate.routes import RouteTable
+from faregate.routes import starlette as starlette_routes
+from faregate.routes.wrappers import layers
 from faregate.starlette import check_offer, document, enter
 
 __all__ = ["Paid", "Payment", "PaywallMiddleware", "document", "inventory_of", "paid"]
@@ -48,7 +46,7 @@ __all__ = ["Paid", "Payment", "PaywallMiddleware", "document", "inventory_of", "
 class PaywallMiddleware(starlette.PaywallMiddleware):
     """`faregate.starlette.PaywallMiddleware` for an application of FastAPI."""
 
-    def _list(self, app: Any) -> Inventory:
+    def _list(self, app: Any) -> RouteTable:
         return inventory_of(app)
 
 
@@ -70,7 +68,7 @@ class Paid(Depends):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not any(isinstance(value, HTTPConnection) for value in (*args, *kwargs.values())):
-            raise Misconfigured(
+            raise ConfigurationError(
                 "paid('text_summary') is a dependency and no decorator: write @app.get(..., "
                 "dependencies=[Depends(paid('text_summary'))]), or use the paid of faregate.starlette."
             )
@@ -88,7 +86,7 @@ class Paid(Depends):
 
 class _Scheme(SecurityBase):
     """Declares itself as a security scheme because that costs a request nothing; the paywall turns
-    the declaration into what it is, a header parameter with the answers a payer gets (`faregate.middleware.openapi`).
+    the declaration into what it is, a header parameter with the answers a payer gets (`middleware.openapi`).
     """
 
     def __init__(self, sold: Offer) -> None:
@@ -100,7 +98,7 @@ class _Scheme(SecurityBase):
     async def __call__(self, connection: HTTPConnection, response: Response) -> Payment:
         try:
             payment = await enter(connection, self._sold)
-        except PaymentStop as stop:
+        except SkipHandler as stop:
             # Nobody sees this answer: the paywall sends its own in its place.
             raise HTTPException(stop.status) from None
         if payment.transaction_id is not None:
@@ -113,7 +111,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Paid:
     """What a route depends on to be sold: `Depends(paid("text_summary"))`.
 
     `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets the
-    answers of a payment. Raises `Misconfigured`, here or on the first call.
+    answers of a payment. Raises `ConfigurationError`, here or on the first call.
     """
     return Paid(check_offer(sells, "Depends(paid('text_summary'))", **limits))
 
@@ -121,14 +119,14 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Paid:
 mark_maker(paid)
 
 
-def inventory_of(app: Any) -> Inventory:
-    """What a FastAPI application or router sells. Raises `Misconfigured`."""
+def inventory_of(app: Any) -> RouteTable:
+    """What a FastAPI application or router sells. Raises `ConfigurationError`."""
     inventory = starlette_routes.inventory_of(app, _expanded)
     missed = dict.fromkeys(_find_missed(layers(app)[-1], inventory))
     return replace(inventory, mistakes=(*inventory.mistakes, *missed)) if missed else inventory
 
 
-def _find_missed(app: Any, inventory: Inventory) -> Iterator[str]:
+def _find_missed(app: Any, inventory: RouteTable) -> Iterator[str]:
     """What is free although its router or application is sold: sentences."""
     for path, sold in _find_unreached(getattr(app, "router", app)):
         for row in inventory.routes:

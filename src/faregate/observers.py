@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import partial
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.events import Event
 from faregate.logs import log
 
@@ -24,10 +24,10 @@ _PLAIN = (
 )
 
 
-class Voice:
+class EventDispatcher:
     """`on_event` is told every event. Ids of last resort go to the log, and to the file `last_resort`.
 
-    Raises `Misconfigured` for an `on_event` that cannot be called, or that somebody would have to await.
+    Raises `ConfigurationError` for an `on_event` that cannot be called, or that somebody would have to await.
     """
 
     def __init__(self, on_event: Listener | None = None, last_resort: str = "") -> None:
@@ -74,13 +74,13 @@ class Voice:
 
 def _check_listener(listener: object) -> None:
     if not callable(listener):
-        raise Misconfigured("on_event must be something that can be called with an event.")
+        raise ConfigurationError("on_event must be something that can be called with an event.")
     while isinstance(listener, partial):
         listener = listener.func
     # A call of these runs nothing yet.
     kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
     if any(is_kind(listener) or is_kind(type(listener).__call__) for is_kind in kinds):
-        raise Misconfigured(_PLAIN)
+        raise ConfigurationError(_PLAIN)
 
 
 def _append(path: str, line: str) -> None:

@@ -20,7 +20,7 @@ class Payment:
     def report(self, values: Mapping[str, object] | None = None, /, **named: object) -> None:
         """Report measured values by their names in the revision; a later report replaces an earlier.
 
-        A value is an int, a Decimal or a decimal string, never a float. Raises `UsageError`. Whether
+        A value is an int, a Decimal or a decimal string, never a float. Raises `InvalidUsage`. Whether
         the names are the revision's is checked when the handler has answered.
         """
         for name, value in {**(values or {}), **named}.items():

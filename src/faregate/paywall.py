@@ -13,22 +13,22 @@ from weakref import WeakSet
 import anyio
 
 from faregate import settings as config
-from faregate.merchant.revisions import Catalog
 from faregate.core.driver import adrive, drive, started
-from faregate.errors import Misconfigured
+from faregate.core.interfaces import Backend, Journal
+from faregate.core.models import Offer, PaidRequest, Request
+from faregate.core.recovery import sweep
+from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import named_journal
-from faregate.journals.policy import JournalContext, Terms
 from faregate.journals.threaded import for_loops
+from faregate.merchant.backend import MerchantBackend, access_resource
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.revisions import Catalog
 from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
-from faregate.core.models import Offer, Request, Sale
-from faregate.core.interfaces import Journal, World
-from faregate.core.recovery import sweep
+from faregate.observers import EventDispatcher, Listener
 from faregate.unused_offers import note_offer
-from faregate.observers import Listener, Voice
-from faregate.merchant.backend import SellerWorld, access_resource
 
 T = TypeVar("T")
 
@@ -66,11 +66,11 @@ class Paywall:
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
         catalog = self._catalog = Catalog(time.monotonic)
-        voice = Voice(on_event, self.settings.last_resort)
-        self.world: World = SellerWorld(
+        voice = EventDispatcher(on_event, self.settings.last_resort)
+        self.world: Backend = MerchantBackend(
             self._client.send, self.journal, catalog, time.monotonic, time.sleep, voice
         )
-        self.async_world: World = SellerWorld(
+        self.async_world: Backend = MerchantBackend(
             self._async_client.send, for_loops(self.journal), catalog, time.monotonic, anyio.sleep, voice
         )
 
@@ -85,7 +85,7 @@ class Paywall:
 
     def _journal(self, journal: str | Journal | MakeJournal | None) -> Journal:
         settings = self.settings
-        context = JournalContext(settings.namespace, settings.seller, self._terms())
+        context = JournalContext(settings.namespace, settings.seller, self._make_policy())
         if journal is None or isinstance(journal, str):
             config.check_journal(settings)
             return named_journal(settings.journal, settings.journal_keys, context)
@@ -94,9 +94,9 @@ class Paywall:
             config.check_memory(self.settings)
         return own
 
-    def _terms(self) -> Terms:
+    def _make_policy(self) -> JournalPolicy:
         return replace(
-            Terms.for_calls_of(self.settings.timeout),
+            JournalPolicy.for_calls_of(self.settings.timeout),
             redeliveries=self.settings.redeliveries,
             redelivery_window=self.settings.redelivery_window,
         )
@@ -112,13 +112,15 @@ class Paywall:
             "timeout": self.settings.timeout,
         }
 
-    def sale(self, offer: Offer, request: Request, path: str, origin: str | None, host: str | None) -> Sale:
+    def sale(
+        self, offer: Offer, request: Request, path: str, origin: str | None, host: str | None
+    ) -> PaidRequest:
         """One request on a paid handler.
 
         `path` is decoded and without query. `origin` is the address the server listens on, `host` the
-        Host header, used only with `trust_host`. Raises `Misconfigured`.
+        Host header, used only with `trust_host`. Raises `ConfigurationError`.
         """
-        return Sale(
+        return PaidRequest(
             offer,
             request,
             self._base(origin, host) + quote(path, safe=_PATH_SAFE),
@@ -126,7 +128,7 @@ class Paywall:
             offer.max_result_bytes or self.settings.max_result_bytes,
         )
 
-    def work_seconds(self, sale: Sale, elapsed: float) -> float:
+    def work_seconds(self, sale: PaidRequest, elapsed: float) -> float:
         """How long the work of a request may take that began `elapsed` seconds ago.
 
         Its outcome has to be reported before servers and proxies give the request up.
@@ -140,7 +142,7 @@ class Paywall:
         if self.settings.trust_host and origin is not None and host is not None and _HOST.fullmatch(host):
             return f"{origin.partition('://')[0]}://{host}"
         if origin is None:
-            raise Misconfigured(
+            raise ConfigurationError(
                 "Set FAREGATE_PUBLIC_URL: the server does not say on which address it listens."
             )
         return origin
@@ -181,7 +183,7 @@ class Limits(TypedDict, total=False):
 
 
 def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
-    """An offer, checked as far as it can be without the service. Raises `Misconfigured`.
+    """An offer, checked as far as it can be without the service. Raises `ConfigurationError`.
 
     `sells` is an integration key or an `acr_` revision id.
     """
@@ -191,16 +193,19 @@ def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
 
 def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
-    """`offer` for a path prefix: middleware may be made with the first request. Raises `Misconfigured`."""
+    """`offer` for a path prefix: middleware may be made with the first request.
+
+    Raises `ConfigurationError`.
+    """
     if not sells:
-        raise Misconfigured("Say what is sold: paid('text_summary') or paid('acr_...').")
+        raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
     made = Offer(sells, **limits)
     made = replace(made, billable=frozenset(made.billable))
     limited = (made.max_result_bytes, made.max_work_seconds)
     if not all(most is None or 0 < most < math.inf for most in limited):
-        raise Misconfigured("max_result_bytes and max_work_seconds must be numbers above 0.")
+        raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
     if made.asset not in (None, "EURC", "USDC"):
-        raise Misconfigured(f"asset={made.asset!r}: the service settles in EURC or USDC.")
+        raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
     access_resource(made, "https://seller.invalid/")
     return made
 
@@ -209,7 +214,7 @@ def _embedded() -> Any:
     try:
         from faregate.emulator.embedded import embedded
     except ModuleNotFoundError as error:
-        raise Misconfigured(
+        raise ConfigurationError(
             "FAREGATE_BASE_URL=emulator: needs the emulator's packages: pip install 'faregate[emulator]'"
         ) from error
     return embedded()

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from faregate.emulator.world import World
     from faregate.paywall import Paywall
     from faregate.testing import AsyncPayer, Payer, Till
-    from faregate.testing.server import Server
     from faregate.testing.options import Wishes
+    from faregate.testing.server import Server
 
 _MARK = "faregate"
 _endings = pytest.StashKey[list[Callable[[], None]]]()

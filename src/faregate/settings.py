@@ -24,12 +24,12 @@ from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar, cast
 from urllib.parse import urlsplit
 
-from faregate.errors import Misconfigured
+from faregate.core.settlement import RETRY_SECONDS
+from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.types import find_url_fault
 from faregate.server_timeouts import find_server_timeout
-from faregate.core.settlement import RETRY_SECONDS
 
 N = TypeVar("N", int, float)
 
@@ -152,7 +152,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
 def configured(said: Mapping[str, object], spelt: Callable[[str], str]) -> Arguments:
     """Arguments from a framework's configuration, `said` by the names of `KINDS`; None is not said.
 
-    `spelt` gives a name as the seller wrote it. Raises `Misconfigured` for a value of another type.
+    `spelt` gives a name as the seller wrote it. Raises `ConfigurationError` for a value of another type.
     """
     given: dict[str, object] = {}
     for name, kinds in KINDS.items():
@@ -161,7 +161,7 @@ def configured(said: Mapping[str, object], spelt: Callable[[str], str]) -> Argum
             continue
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             expected = " or ".join(kind.__name__ for kind in kinds)
-            raise Misconfigured(f"{spelt(name)} must be {expected}, not {type(value).__name__}.")
+            raise ConfigurationError(f"{spelt(name)} must be {expected}, not {type(value).__name__}.")
         given["journal_keys" if name == "journal_key" else name] = value
     return cast(Arguments, given)
 
@@ -169,7 +169,8 @@ def configured(said: Mapping[str, object], spelt: Callable[[str], str]) -> Argum
 def from_environ(environ: Mapping[str, str]) -> Arguments:
     """Arguments from environment variables, `FAREGATE_` and the name in upper case.
 
-    Raises `Misconfigured` for a value that cannot be read, and for a variable that looks like a misspelt one.
+    Raises `ConfigurationError` for a value that cannot be read, and for a variable that looks like a misspelt
+    one.
     """
     variables = {variable_of(name): name for name in KINDS}
     _check_spelling(environ, {*variables, *OTHER_VARIABLES})
@@ -197,7 +198,7 @@ def _check_spelling(environ: Mapping[str, str], known: set[str]) -> None:
         if variable.startswith("FAREGATE_") and variable not in known:
             hint = nearest_name(variable, known)
             if hint:
-                raise Misconfigured(f"faregate knows no variable {variable}.{hint}")
+                raise ConfigurationError(f"faregate knows no variable {variable}.{hint}")
 
 
 def _parse(variable: str, text: str, kinds: tuple[type, ...]) -> object:
@@ -206,16 +207,16 @@ def _parse(variable: str, text: str, kinds: tuple[type, ...]) -> object:
     if bool in kinds:
         if text.lower() in _TRUTHS:
             return _TRUTHS[text.lower()]
-        raise Misconfigured(f"{variable} must be true or false, not {text!r}.")
+        raise ConfigurationError(f"{variable} must be true or false, not {text!r}.")
     try:
         return float(text) if float in kinds else int(text)
     except ValueError:
         kind = "a number" if float in kinds else "a whole number"
-        raise Misconfigured(f"{variable} must be {kind}, not {text!r}.") from None
+        raise ConfigurationError(f"{variable} must be {kind}, not {text!r}.") from None
 
 
 def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) -> Settings:
-    """Settings from arguments, else from `environ`. Raises `Misconfigured`, saying what to do."""
+    """Settings from arguments, else from `environ`. Raises `ConfigurationError`, saying what to do."""
     spoken = {name: value for name, value in arguments.items() if value is not None}
     found = cast(Arguments, {**from_environ(environ), **spoken})
 
@@ -248,22 +249,22 @@ def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) 
 
 def _base_url(address: str, spelt: str) -> str:
     if not address:
-        raise Misconfigured(
+        raise ConfigurationError(
             "Where is the merchant service? Set FAREGATE_BASE_URL to its address, "
             "or to emulator: to run one inside this process."
         )
     if address == EMULATOR.rstrip(":"):
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{spelt} is {address!r}: say {EMULATOR!r}, with a colon, to run one in this process."
         )
     if address != EMULATOR and "://" not in address and not {"@", "?"} & set(address):
-        raise Misconfigured(f"{spelt} is {address!r}, and lacks its scheme: say 'https://{address}'.")
+        raise ConfigurationError(f"{spelt} is {address!r}, and lacks its scheme: say 'https://{address}'.")
     return address
 
 
 def _positive(name: str, value: N) -> N:
     if not 0 < value < math.inf:
-        raise Misconfigured(f"{name} must be a number above 0.")
+        raise ConfigurationError(f"{name} must be a number above 0.")
     return value
 
 
@@ -290,12 +291,12 @@ def _check_times(settings: Settings, server_timeout: float | None, spelt: Callab
         return
     needed = f"reporting an outcome may take {settings.completion_seconds:g}"
     if server_timeout is not None:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"This server ends a request after {server_timeout:g} s, and {needed} s. Raise the server's "
             f"time-out to {math.ceil(least / OF_SERVER_TIMEOUT)} s or more (gunicorn: --timeout, uWSGI: "
             f"harakiri), or make {spelt('timeout')} smaller."
         )
-    raise Misconfigured(
+    raise ConfigurationError(
         f"{spelt('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of them: make it "
         f"{least:g} or more, or {spelt('timeout')} smaller."
     )
@@ -303,14 +304,14 @@ def _check_times(settings: Settings, server_timeout: float | None, spelt: Callab
 
 def _redeliveries(spelt: str, count: int) -> int:
     if not 0 <= count <= MAX_REDELIVERIES:
-        raise Misconfigured(f"{spelt} must be between 0 (off) and {MAX_REDELIVERIES}.")
+        raise ConfigurationError(f"{spelt} must be between 0 (off) and {MAX_REDELIVERIES}.")
     return count
 
 
 def _default_key(address: str) -> str:
     if address == EMULATOR:
         return "svc_test_emulator"
-    raise Misconfigured(
+    raise ConfigurationError(
         "Which seller is this? Set FAREGATE_API_KEY to the private key from your seller account "
         "(svc_test_... to try things out, svc_live_... for real money)."
     )
@@ -319,7 +320,7 @@ def _default_key(address: str) -> str:
 def _public(spelt: str, url: str) -> str:
     """What every resource URL begins with: access refuses one that is no URL."""
     if url and (fault := find_url_fault(url)) is not None:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{spelt} must be the http(s) address payers use, such as https://api.example.com. It {fault}."
         )
     return url.rstrip("/")
@@ -329,9 +330,9 @@ def _check_live(settings: Settings) -> None:
     if settings.api_key.environment != "live":
         return
     if settings.embedded:
-        raise Misconfigured("A live key was given to the emulator. Use the test key svc_test_emulator.")
+        raise ConfigurationError("A live key was given to the emulator. Use the test key svc_test_emulator.")
     if not settings.public_url:
-        raise Misconfigured(
+        raise ConfigurationError(
             "With a live key the address payers use must be said: set FAREGATE_PUBLIC_URL, "
             "such as https://api.example.com."
         )
@@ -354,7 +355,9 @@ def _journal_key(text: str) -> bytes:
         key = b""
     if len(key) == 32:
         return key
-    raise Misconfigured(f"FAREGATE_JOURNAL_KEY must be base64 of 32 random bytes. {_how_to_make_a_key()}")
+    raise ConfigurationError(
+        f"FAREGATE_JOURNAL_KEY must be base64 of 32 random bytes. {_how_to_make_a_key()}"
+    )
 
 
 def _how_to_make_a_key() -> str:
@@ -362,11 +365,11 @@ def _how_to_make_a_key() -> str:
 
 
 def check_journal(settings: Settings) -> None:
-    """Whether this key may be used with this journal. Raises `Misconfigured`."""
+    """Whether this key may be used with this journal. Raises `ConfigurationError`."""
     if settings.journal == MEMORY:
         check_memory(settings)
     elif not settings.journal_keys:
-        raise Misconfigured(
+        raise ConfigurationError(
             "With a live key the journal needs a key of its own: set FAREGATE_JOURNAL_KEY. "
             + _how_to_make_a_key()
         )
@@ -375,7 +378,7 @@ def check_journal(settings: Settings) -> None:
 def check_memory(settings: Settings) -> None:
     """The memory journal forgets, so a live key needs another."""
     if settings.api_key.environment == "live":
-        raise Misconfigured(
+        raise ConfigurationError(
             "A live key with the memory journal would forget what payers are owed when the process ends. "
             "Set FAREGATE_JOURNAL to sqlite:///absolute/path (or redis:, postgresql:), or use a test key."
         )

@@ -19,23 +19,22 @@ except ModuleNotFoundError as error:
         "faregate.starlette needs Starlette: pip install 'faregate[starlette]'", name=error.name
     ) from error
 
-from faregate.core import responses
-
-from faregate.cli.routes import starlette as starlette_routes
-from faregate.asgi import ASGIApp, open_gate
+from faregate.asgi import ASGIApp, require_payment
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.errors import Misconfigured
-from faregate.routes.wrappers import layers
-from faregate.middleware.checkout import PaymentStop
-from faregate.middleware.handlers import inspect_handler, mark, mark_maker
-from faregate.routes import Inventory
+from faregate.core import responses
 from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.middleware.asgi_scope import Receive, Scope, Send, text_of
+from faregate.middleware.checkout import SkipHandler
+from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
 from faregate.payment import Payment
 from faregate.paywall import Limits, Paywall, offer
-from faregate.middleware.asgi_scope import Receive, Scope, Send, text_of
-from faregate.settings import Arguments
+from faregate.routes import RouteTable
+from faregate.routes import starlette as starlette_routes
 from faregate.routes.starlette import inventory_of
+from faregate.routes.wrappers import layers
+from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "inventory_of", "paid"]
 
@@ -46,11 +45,11 @@ class PaywallMiddleware(ASGIMiddleware):
     """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one.
 
     At the start, or with the first request, the application is looked through for what would give paid
-    handlers away: see `faregate.routes.starlette.inventory_of`. `allow_outside` names the middleware classes that may
+    handlers away: see `routes.starlette.inventory_of`. `allow_outside` names the middleware classes that may
     stand outside although they are called after caches or files.
 
     Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
-    a `Misconfigured` is kept as `mistake`, told to the server as a failed start, and raised for every
+    a `ConfigurationError` is kept as `mistake`, told to the server as a failed start, and raised for every
     request.
     """
 
@@ -66,7 +65,7 @@ class PaywallMiddleware(ASGIMiddleware):
         allow_outside: Sequence[Any] = (),
         **arguments: Unpack[Arguments],
     ) -> None:
-        self.mistake: Misconfigured | None = None
+        self.mistake: ConfigurationError | None = None
         self.allow_outside = tuple(allow_outside)
         self._begun = False
         try:
@@ -79,7 +78,7 @@ class PaywallMiddleware(ASGIMiddleware):
                 drain_seconds=drain_seconds,
                 **arguments,
             )
-        except Misconfigured as mistake:
+        except ConfigurationError as mistake:
             self.mistake = mistake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,17 +95,17 @@ class PaywallMiddleware(ASGIMiddleware):
             return
         try:
             mistakes = self._list(app).mistakes
-        except Misconfigured as mistake:
+        except ConfigurationError as mistake:
             self.mistake = mistake
         else:
-            self.mistake = Misconfigured(" ".join(mistakes)) if mistakes else None
+            self.mistake = ConfigurationError(" ".join(mistakes)) if mistakes else None
             document(app, self)
 
-    def _list(self, app: Any) -> Inventory:
+    def _list(self, app: Any) -> RouteTable:
         return starlette_routes.inventory_of(app)
 
 
-async def _not_started(mistake: Misconfigured, scope: Scope, receive: Receive, send: Send) -> None:
+async def _not_started(mistake: ConfigurationError, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await receive()
         await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
@@ -115,7 +114,7 @@ async def _not_started(mistake: Misconfigured, scope: Scope, receive: Receive, s
 
 
 def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
-    """Let `app.openapi()` speak of payments (`faregate.middleware.openapi`), and that of every application below it.
+    """Let `app.openapi()` speak of payments (`middleware.openapi`), and that of every application below it.
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
     offers, is said too. `root` is where the application is mounted. Nothing is asked of the service.
@@ -144,7 +143,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]
     """Sell what an endpoint answers: a function of a request, or a method of an `HTTPEndpoint`.
 
     `sells` is an integration key or an `acr_` revision id. The endpoint finds its `Payment` in
-    `request.state.payment`. Raises `Misconfigured`, here or on the first call.
+    `request.state.payment`. Raises `ConfigurationError`, here or on the first call.
     """
     sold = check_offer(sells, "@paid('text_summary')", **limits)
 
@@ -157,7 +156,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]
             request = _request_of(args, kwargs)
             try:
                 payment = request.state.payment = await enter(request, sold)
-            except PaymentStop as stop:
+            except SkipHandler as stop:
                 return forbid_storing(Response(status_code=stop.status))
             answer = await run(*args, **kwargs)
             answer = await answer if iscoroutine(answer) else answer
@@ -174,9 +173,9 @@ mark_maker(paid)
 
 
 def check_offer(sells: str, spelt: str, **limits: Unpack[Limits]) -> Offer:
-    """The offer of these arguments; `spelt` is how it is written. Raises `Misconfigured`."""
+    """The offer of these arguments; `spelt` is how it is written. Raises `ConfigurationError`."""
     if not isinstance(cast(Any, sells), str):
-        raise Misconfigured(f"paid is given what is sold, and no function. Write {spelt}.")
+        raise ConfigurationError(f"paid is given what is sold, and no function. Write {spelt}.")
     return offer(sells, **limits)
 
 
@@ -192,16 +191,16 @@ def forbid_storing(response: Any) -> Any:
 
 def _check_endpoint(endpoint: Any, sold: Offer) -> None:
     if isclass(endpoint):
-        raise Misconfigured("Put @paid on the methods of an endpoint class, not on the class.")
+        raise ConfigurationError("Put @paid on the methods of an endpoint class, not on the class.")
     if isinstance(endpoint, staticmethod | classmethod):
-        raise Misconfigured(f"Put @{type(cast(Any, endpoint)).__name__} above @paid.")
+        raise ConfigurationError(f"Put @{type(cast(Any, endpoint)).__name__} above @paid.")
     if not callable(endpoint):
-        raise Misconfigured(f"@paid is for an endpoint, and {endpoint!r} is none.")
+        raise ConfigurationError(f"@paid is for an endpoint, and {endpoint!r} is none.")
     others = [other.sells for other in inspect_handler(endpoint).offers if other != sold]
     if others:
-        raise Misconfigured(f"An endpoint sells {sold.sells!r} and {others[0]!r}. Keep one offer.")
+        raise ConfigurationError(f"An endpoint sells {sold.sells!r} and {others[0]!r}. Keep one offer.")
     if not signature(endpoint).parameters:
-        raise Misconfigured(_NO_REQUEST)
+        raise ConfigurationError(_NO_REQUEST)
 
 
 _NO_REQUEST = "@paid needs an endpoint that is given the request. FastAPI: Depends(paid(...))."
@@ -214,17 +213,17 @@ def _is_async(endpoint: Any) -> bool:
 
 
 async def enter(connection: HTTPConnection[Any], sold: Offer) -> Payment:
-    """Open the gate for this connection. Raises `PaymentStop`; refuses a websocket."""
+    """Open the gate for this connection. Raises `SkipHandler`; refuses a websocket."""
     if connection.scope["type"] != "http":
         raise WebSocketException(1008, "payment required")
-    return await open_gate(connection.scope, sold)
+    return await require_payment(connection.scope, sold)
 
 
 def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:
     for value in (*args, *kwargs.values()):
         if _is_connection(value):
             return cast(HTTPConnection[Any], value)
-    raise Misconfigured(_NO_REQUEST)
+    raise ConfigurationError(_NO_REQUEST)
 
 
 def _is_connection(value: object) -> bool:

@@ -8,8 +8,8 @@ from eth_utils.address import to_checksum_address
 from x402.http.utils import decode_payment_required_header, encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired
 
-from faregate.emulator import Wallet
 from faregate.core.models import Headers, Response
+from faregate.emulator import Wallet
 
 WORDS = ("from", "to", "value", "validAfter", "validBefore", "nonce")
 """The arguments of `transferWithAuthorization`, before the signature (EIP-3009)."""

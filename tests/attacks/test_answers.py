@@ -20,9 +20,9 @@ from starlette.testclient import TestClient
 
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.errors import Misconfigured
-from faregate.paywall import Paywall
 from faregate.cli.routes import stock_of
+from faregate.errors import ConfigurationError
+from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.figures import figures
@@ -424,5 +424,5 @@ def test_the_commands_end_with_1_and_the_sentences(tmp_path: Path, command: str)
 def test_a_start_that_failed_fails_every_request_too() -> None:
     app = outside(Cache)(make_paywall(), Content())
     for _ in range(2):
-        with pytest.raises(Misconfigured, match="outside PaywallMiddleware"):
+        with pytest.raises(ConfigurationError, match="outside PaywallMiddleware"):
             TestClient(app).get("/sold")

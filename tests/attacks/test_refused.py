@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketDisconnect
 
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import open_gate
+from faregate.asgi import require_payment
 from faregate.emulator import Wallet
 from faregate.paywall import Paywall, offer
 from faregate.starlette import PaywallMiddleware, paid
@@ -201,7 +201,7 @@ def opening(content: Content, folder: Path) -> Any:
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         content.runs += 1
-        await open_gate(scope, offer("daily_report"))
+        await require_payment(scope, offer("daily_report"))
 
     return app
 

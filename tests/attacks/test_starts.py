@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 import faregate.fastapi
 import faregate.starlette
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from tests.attacks.figures import figures
 from tests.attacks.site import make_paywall
 
@@ -89,8 +89,8 @@ def not_called() -> Any:
 def test_a_test_client_raises_the_sentence(app: Any, client: Any, backend: str) -> None:
     """It waited for ever: a start that failed is to be raised, too."""
     expected = PREFIX if app is wrong_prefix else NOT_CALLED.replace("(", r"\(").replace(")", r"\)")
-    with pytest.raises(Misconfigured, match=expected), client(app(), backend=backend):
+    with pytest.raises(ConfigurationError, match=expected), client(app(), backend=backend):
         pass
     figures.count("starts of what is misconfigured", [])
-    with pytest.raises(Misconfigured, match=expected):
+    with pytest.raises(ConfigurationError, match=expected):
         client(app(), backend=backend).get("/sold")

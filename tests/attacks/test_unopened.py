@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.paywall import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
@@ -94,7 +94,7 @@ WAYS: dict[str, Make] = {
 def test_an_offer_that_is_made_with_each_request_gives_nothing_away(app: str, way: str) -> None:
     content = Content()
     asked = APPS[app](content, WAYS[way])
-    with pytest.raises(Misconfigured, match=SENTENCE):
+    with pytest.raises(ConfigurationError, match=SENTENCE):
         figures.count("offers made with a request", content.found_in([next(asked)]))
 
 
@@ -105,7 +105,7 @@ def test_nor_with_an_async_view_of_django() -> None:
         paid("daily_report")
         return HttpResponse(content.mark("body"))
 
-    with project(path("sold", sold)), pytest.raises(Misconfigured, match=SENTENCE):
+    with project(path("sold", sold)), pytest.raises(ConfigurationError, match=SENTENCE):
         asyncio.run(AsyncClient().get("/sold"))
 
 

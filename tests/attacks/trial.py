@@ -7,7 +7,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from faregate.emulator import Wallet
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from tests.attacks.content import Content
 from tests.attacks.site import make_paywall
@@ -37,18 +37,18 @@ def run_trial(make: Make, *, after_start: Callable[[Any], None] | None = None) -
     trial, content = Trial(), Content()
     try:
         app = make(make_paywall(), content)
-    except (Misconfigured, TypeError, AssertionError) as mistake:
+    except (ConfigurationError, TypeError, AssertionError) as mistake:
         return _refused(trial, IMPORT, mistake)
     client = TestClient(app, base_url="http://seller.example")
     try:
         client.__enter__()
-    except Misconfigured as mistake:
+    except ConfigurationError as mistake:
         return _refused(trial, START, mistake)
     try:
         if after_start is not None:
             after_start(app)
         _attack(client, content, trial)
-    except Misconfigured as mistake:
+    except ConfigurationError as mistake:
         _refused(trial, REQUEST, mistake)
         _attack_on(client, content, trial)
     finally:
@@ -82,7 +82,7 @@ def _attack_on(client: TestClient, content: Content, trial: Trial) -> None:
     for _ in range(3):
         try:
             _ask(client, content, trial)
-        except Misconfigured:
+        except ConfigurationError:
             continue
 
 

@@ -10,13 +10,13 @@ import pytest
 from werkzeug.test import Client, create_environ
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import open_gate as aopen_gate
+from faregate.asgi import require_payment as aopen_gate
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall, offer
-from faregate.wsgi import PaywallMiddleware, open_gate
+from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.audit.test_what_held import BACKENDS, bought, outcomes
 from tests.doors.test_starlette import a_paywall
 from tests.doors.test_wsgi import CONTENT, PLAIN, SOLD, Body, Shop, Start, answering, selling
@@ -180,8 +180,8 @@ def test_a_gate_whose_request_is_over_opens_for_nobody() -> None:
 
     shop = Shop(app)
     shop.buy()
-    with pytest.raises(Misconfigured, match="over"):
-        open_gate(kept[-1], SOLD)
+    with pytest.raises(ConfigurationError, match="over"):
+        require_payment(kept[-1], SOLD)
 
 
 def test_a_refused_request_opens_nothing() -> None:
@@ -191,7 +191,7 @@ def test_a_refused_request_opens_nothing() -> None:
         if environ["PATH_INFO"] == "/closed":
             start_response("200 OK", PLAIN)
         with contextlib.suppress(Exception):
-            open_gate(environ, SOLD)
+            require_payment(environ, SOLD)
         return [CONTENT]
 
     shop = Shop(app, refuse=["/closed"])

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Settlement
 from faregate.emulator.control import feed, threads
 from faregate.emulator.faults import Fault
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
 from faregate.emulator.worlds import Worlds
-from faregate.core.models import WireRequest
 from tests.emulator.sellers import Seller
 
 from .buying import Buying

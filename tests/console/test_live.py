@@ -4,10 +4,10 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Settlement
 from faregate.emulator.control.threads import SHOWN
 from faregate.emulator.payers import TEST_PAYERS
-from faregate.core.models import WireRequest
 
 from .buying import Buying, choose
 

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from faregate.emulator import TEST_KEY, Wallet
 from faregate.core.models import WireRequest
+from faregate.emulator import TEST_KEY, Wallet
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.contract.work import CONTENT
 from tests.doors.service import Service

@@ -4,35 +4,35 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from faregate.core.claims import Claimant, Fresh, Lease, PendingPayment, Replay
+from faregate.core.models import HandlerResult, Offer, PaidRequest, Request, Response, Rules, Succeeded
 from faregate.core.results import Granted, Proven
-from faregate.events import Event, Refused
-from faregate.core.models import Offer, Request, Response, Rules, Sale, Succeeded, Work
-from faregate.core.claims import Claimant, Entry, Fresh, Replay, Ticket
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
     ClaimProof,
-    Decide,
-    FindRules,
+    EmitEvent,
     Flow,
     GetTime,
     HasUnknownKeys,
-    Note,
-    RunWork,
-    Start,
-    Tell,
+    LogWarning,
+    RecordOutcome,
+    RecordTransaction,
+    ResolveOffer,
+    RunHandler,
 )
+from faregate.events import Event, Refused
 
 TXN = "txn_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
 OTHER_TXN = "txn_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb"
 ACR = "acr_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
 PROOF = "cHJvb2Y="
-TICKET = Ticket(b"key", 1)
+LEASE_HELD = Lease(b"key", 1)
 OFFER = Offer("text_summary")
 RULES = Rules(ACR, "USDC", frozenset({"input_tokens"}))
-ENTRY = Entry(TICKET, PROOF, TXN, ACR)
+ENTRY = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
 RESULT = Response(200, (("content-type", "text/plain"),), b"the paid result")
-WORK = Work(RESULT, {"input_tokens": "12"}, 5)
+WORK = HandlerResult(RESULT, {"input_tokens": "12"}, 5)
 GOOD = Succeeded(RESULT, (("input_tokens", "12"),), 5)
 
 
@@ -60,12 +60,12 @@ class Some:
     __hash__ = None  # type: ignore[assignment]  # never a key
 
 
-NOTE = (Some(Note), None)
+NOTE = (Some(LogWarning), None)
 
 
-def sale(proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q=1") -> Sale:
+def sale(proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q=1") -> PaidRequest:
     headers = () if proof is None else (("payment-signature", proof),)
-    return Sale(offer, Request("GET", url, headers), "https://seller.example/summary", 54.0, 1000)
+    return PaidRequest(offer, Request("GET", url, headers), "https://seller.example/summary", 54.0, 1000)
 
 
 def play(flow: Flow[Any], *script: tuple[Any, Any]) -> Any:
@@ -86,9 +86,9 @@ def told(flow: Flow[Any], *script: tuple[Any, Any]) -> list[Event]:
     return events
 
 
-def noted(flow: Flow[Any], *script: tuple[Any, Any]) -> list[Note]:
+def noted(flow: Flow[Any], *script: tuple[Any, Any]) -> list[LogWarning]:
     """What a flow writes into the seller's log while it is played."""
-    heard = Some(Note)
+    heard = Some(LogWarning)
     _play(flow, tuple((heard, None) if pair is NOTE else pair for pair in script), [])
     return heard.met
 
@@ -121,19 +121,19 @@ def _play(flow: Flow[Any], script: tuple[tuple[Any, Any], ...], events: list[Eve
 
 def _advance(flow: Flow[Any], answer: Any, events: list[Event]) -> Any:
     step = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
-    while isinstance(step, Tell | GetTime):
-        if isinstance(step, Tell):
+    while isinstance(step, EmitEvent | GetTime):
+        if isinstance(step, EmitEvent):
             events.append(step.event)
         step = flow.send(0.0 if isinstance(step, GetTime) else None)
     return step
 
 
 def found(proof: str | None = PROOF, offer: Offer = OFFER) -> tuple[Any, Any]:
-    return FindRules(offer), RULES
+    return ResolveOffer(offer), RULES
 
 
 def claimed(answer: Any = None, url: str = "/summary?q=1") -> tuple[Any, Any]:
-    return ClaimProof(PROOF, Claimant(f"GET {url}", replay=Replay.SAME_CLIENT)), answer or Fresh(TICKET)
+    return ClaimProof(PROOF, Claimant(f"GET {url}", replay=Replay.SAME_CLIENT)), answer or Fresh(LEASE_HELD)
 
 
 ALL_KEYS = (HasUnknownKeys(), False)
@@ -144,9 +144,9 @@ def accessed(answer: Any = None, proof: str | None = PROOF) -> tuple[Any, Any]:
     return CallAccess(sale(proof), RULES, proof), answer or Granted(TXN)
 
 
-BEGINNING = (claimed(), found(), accessed(), (Start(TICKET, TXN, ACR, 54.0), True))
+BEGINNING = (claimed(), found(), accessed(), (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), True))
 """Up to the work, all well."""
-WORKED = (*BEGINNING, (RunWork(sale(), TXN), WORK), (Decide(TICKET, GOOD), True))
+WORKED = (*BEGINNING, (RunHandler(sale(), TXN), WORK), (RecordOutcome(LEASE_HELD, GOOD), True))
 """Work done and outcome written."""
 COMPLETE = CallComplete(ENTRY, GOOD)
 RECEIPT = '{"receipt":1}'

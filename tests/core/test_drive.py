@@ -14,12 +14,12 @@ import faregate.core.flow
 import faregate.core.recovery
 import faregate.core.settlement
 from faregate.core.driver import adrive, drive, raised, resumed, started
-from faregate.core.models import Work
-from faregate.core.interfaces import World
-from faregate.core.steps import Flow, Note, RunWork, Wait
+from faregate.core.interfaces import Backend
+from faregate.core.models import HandlerResult
+from faregate.core.steps import Flow, LogWarning, RunHandler, Sleep
 from tests.core.play import RESULT, TXN, sale
 
-WORK = Work(RESULT, {})
+WORK = HandlerResult(RESULT, {})
 
 
 class Sleepy:
@@ -34,7 +34,7 @@ class Sleepy:
 
 
 def world(answer: Callable[[float], Any] = lambda seconds: seconds * 2) -> Any:
-    return cast(World, Sleepy(answer))
+    return cast(Backend, Sleepy(answer))
 
 
 async def doubled(seconds: float) -> float:
@@ -44,7 +44,7 @@ async def doubled(seconds: float) -> float:
 def counting() -> Flow[Any]:
     total = 0.0
     for _ in range(3):
-        total += cast(float, (yield from Wait(1.0))) or 0
+        total += cast(float, (yield from Sleep(1.0))) or 0
     return total
 
 
@@ -85,7 +85,7 @@ def failing(_seconds: float) -> Any:
 def test_errors_are_thrown_back_into_the_flow(run: Callable[..., Any]) -> None:
     def flow() -> Flow[str]:
         try:
-            yield from Wait(1.0)
+            yield from Sleep(1.0)
         except KeyError as error:
             return f"caught {error.args[0]}"
         return "not thrown"
@@ -110,23 +110,23 @@ def test_a_worlds_stop_iteration_is_not_the_flows_end(run: Callable[..., Any]) -
 
 def selling() -> Flow[Any]:
     try:
-        work = yield from RunWork(sale(), TXN)
+        work = yield from RunHandler(sale(), TXN)
     except ValueError:
-        yield from Note("failed")
+        yield from LogWarning("failed")
         raise
-    yield from Note("worked")
+    yield from LogWarning("worked")
     return work
 
 
 def test_both_loops_stop_at_the_work_and_drive_on() -> None:
     async def main() -> Any:
         flow = selling()
-        assert isinstance(await adrive(flow, world(), started(flow)), RunWork)
+        assert isinstance(await adrive(flow, world(), started(flow)), RunHandler)
         return await adrive(flow, world(), resumed(flow, WORK))
 
     flow = selling()
     place = world()
-    assert isinstance(drive(flow, place, started(flow)), RunWork)
+    assert isinstance(drive(flow, place, started(flow)), RunHandler)
     assert drive(flow, place, resumed(flow, WORK)) == WORK
     assert place.notes == ["worked"]
     assert anyio.run(main) == WORK
@@ -147,9 +147,9 @@ def test_cancellation_asks_nothing_more_and_closes_the_flow(backend: str) -> Non
 
     def flow() -> Flow[None]:
         try:
-            yield from Wait(1.0)
+            yield from Sleep(1.0)
             asked.append("more")
-            yield from Wait(1.0)
+            yield from Sleep(1.0)
         finally:
             asked.append("closed")
 

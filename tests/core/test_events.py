@@ -9,8 +9,24 @@ from typing import Any
 
 import pytest
 
-from faregate.core.results import Denied, NotPaid, Settling, Standing
-from faregate.errors import Misconfigured
+from faregate.core.claims import Again, InProgress, Owed, PendingPayment
+from faregate.core.flow import serve
+from faregate.core.models import Failed as FailedOutcome
+from faregate.core.models import HandlerResult, Response
+from faregate.core.recovery import sweep
+from faregate.core.results import Denied, NotPaid, Settling, TransactionState
+from faregate.core.steps import (
+    CallComplete,
+    GetTransaction,
+    LeaseNext,
+    MarkStuck,
+    RecordFinal,
+    RecordOutcome,
+    RecordSettlement,
+    RunHandler,
+    ScheduleRetry,
+)
+from faregate.errors import ConfigurationError
 from faregate.events import (
     Authorized,
     Event,
@@ -23,22 +39,16 @@ from faregate.events import (
     Stuck,
     Worked,
 )
-from faregate.core.flow import serve
-from faregate.core.models import Failed as FailedOutcome
-from faregate.core.models import Response, Work
-from faregate.core.claims import Again, Entry, InProgress, Owed
-from faregate.core.recovery import sweep
-from faregate.core.steps import CallComplete, Close, Decide, GetStanding, Hold, Release, RunWork, Stick, TakeDue
-from faregate.observers import Voice
+from faregate.observers import EventDispatcher
 from tests.core.play import (
     BEGINNING,
     COMPLETE,
     ENTRY,
+    LEASE_HELD,
     NOTE,
     PAID,
     RECEIPT,
     RESULT,
-    TICKET,
     TXN,
     WORKED,
     claimed,
@@ -51,7 +61,7 @@ BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]
 
 
 def release(delivered: bool) -> tuple[Any, Any]:
-    return Release(TICKET, PAID.payment_response, RECEIPT, delivered), True
+    return RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, delivered), True
 
 
 def test_a_sale_that_goes_well() -> None:
@@ -60,10 +70,15 @@ def test_a_sale_that_goes_well() -> None:
 
 
 def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
-    events = told(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), True))
+    events = told(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (ScheduleRetry(LEASE_HELD), True))
     assert events == [*BEGUN, Held(TXN, "settling")]
-    redeemed = ((TakeDue(), HELD), (STANDING, Standing.SUCCEEDED), (COMPLETE_HELD, PAID), release(False))
-    assert told(sweep(), *redeemed, (TakeDue(), None)) == [Settled(TXN)]
+    redeemed = (
+        (LeaseNext(), HELD),
+        (STANDING, TransactionState.SUCCEEDED),
+        (COMPLETE_HELD, PAID),
+        release(False),
+    )
+    assert told(sweep(), *redeemed, (LeaseNext(), None)) == [Settled(TXN)]
 
 
 def test_a_result_that_is_handed_out_again() -> None:
@@ -73,7 +88,7 @@ def test_a_result_that_is_handed_out_again() -> None:
 
 def test_work_that_gave_nothing_to_sell() -> None:
     verdict = FailedOutcome("status_500")
-    broken = (RunWork(sale(), TXN), Work(Response(500), {}, 1))
+    broken = (RunHandler(sale(), TXN), HandlerResult(Response(500), {}, 1))
     events = told(serve(sale()), *BEGINNING, broken, *failing(verdict))
     assert events == [Authorized(TXN), Failed(TXN, "status_500")]
 
@@ -81,36 +96,52 @@ def test_work_that_gave_nothing_to_sell() -> None:
 def test_work_that_was_interrupted() -> None:
     verdict = FailedOutcome("interrupted")
     decide, *tell = failing(verdict)
-    looked = (GetStanding(TXN), Standing.AUTHORIZED)
-    events = told(sweep(), (TakeDue(), ENTRY), decide, looked, *tell, (TakeDue(), None))
+    looked = (GetTransaction(TXN), TransactionState.AUTHORIZED)
+    events = told(sweep(), (LeaseNext(), ENTRY), decide, looked, *tell, (LeaseNext(), None))
     assert events == [Failed(TXN, "interrupted")]
 
 
 def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
-    return (Decide(TICKET, verdict), True), (CallComplete(ENTRY, verdict), NotPaid()), (Close(TICKET), None)
+    return (
+        (RecordOutcome(LEASE_HELD, verdict), True),
+        (CallComplete(ENTRY, verdict), NotPaid()),
+        (RecordFinal(LEASE_HELD), None),
+    )
 
 
 def test_a_payment_that_failed_and_the_402_after_it() -> None:
-    events = told(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *FRESH_402)
+    events = told(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402)
     assert events == [*BEGUN, Failed(TXN, "payment_failed"), Refused(402, "payment_required")]
 
 
 @pytest.mark.parametrize("entry", [HELD, replace(ENTRY, waiting=True)])
-def test_a_payment_that_failed_while_nobody_looked(entry: Entry) -> None:
-    failed = ((TakeDue(), entry), (STANDING, Standing.FAILED), (Close(TICKET), None))
-    assert told(sweep(), *failed, (TakeDue(), None)) == [Failed(TXN, "payment_failed")]
+def test_a_payment_that_failed_while_nobody_looked(entry: PendingPayment) -> None:
+    failed = ((LeaseNext(), entry), (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
+    assert told(sweep(), *failed, (LeaseNext(), None)) == [Failed(TXN, "payment_failed")]
 
 
 def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:
     waiting = replace(ENTRY, waiting=True)
-    found = ((TakeDue(), waiting), (STANDING, Standing.SUCCEEDED), NOTE, (Close(TICKET, paid=True), None))
-    assert told(sweep(), *found, (TakeDue(), None)) == [Settled(TXN)]
+    found = (
+        (LeaseNext(), waiting),
+        (STANDING, TransactionState.SUCCEEDED),
+        NOTE,
+        (RecordFinal(LEASE_HELD, paid=True), None),
+    )
+    assert told(sweep(), *found, (LeaseNext(), None)) == [Settled(TXN)]
 
 
 def test_a_row_that_is_left_to_people() -> None:
     reason = "completion was refused: 404 transaction_not_found"
     refused = (COMPLETE_HELD, Denied(404, "transaction_not_found"))
-    back = (*BACK, (STANDING, Standing.SUCCEEDED), refused, NOTE, (Stick(TICKET, reason), None), NOTE)
+    back = (
+        *BACK,
+        (STANDING, TransactionState.SUCCEEDED),
+        refused,
+        NOTE,
+        (MarkStuck(LEASE_HELD, reason), None),
+        NOTE,
+    )
     assert told(serve(sale()), *back) == [Stuck(TXN, reason)]
 
 
@@ -119,8 +150,10 @@ def test_a_refusal() -> None:
 
 
 def test_an_unproven_payment_that_is_asked_after() -> None:
-    lost = (GetStanding(TXN), Standing.PENDING)
-    assert told(serve(sale()), claimed(Owed(HELD)), lost, (Hold(TICKET), True)) == [Held(TXN, "settling")]
+    lost = (GetTransaction(TXN), TransactionState.PENDING)
+    assert told(serve(sale()), claimed(Owed(HELD)), lost, (ScheduleRetry(LEASE_HELD), True)) == [
+        Held(TXN, "settling")
+    ]
 
 
 def test_events_carry_neither_proofs_nor_content() -> None:
@@ -139,17 +172,17 @@ def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
         raise ZeroDivisionError
 
     with caplog.at_level(logging.ERROR, "faregate"):
-        Voice(fails).tell(Settled(TXN))
+        EventDispatcher(fails).tell(Settled(TXN))
     assert "a listener failed on Settled" in caplog.text
 
 
 def test_a_listener_can_be_called() -> None:
-    with pytest.raises(Misconfigured, match="on_event"):
-        Voice("print")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="on_event"):
+        EventDispatcher("print")  # type: ignore[arg-type]
 
 
 def test_who_does_not_listen_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    Voice().tell(Settled(TXN))
+    EventDispatcher().tell(Settled(TXN))
     assert caplog.text == ""
 
 
@@ -158,7 +191,7 @@ def test_an_id_of_last_resort_is_in_the_log_and_in_its_file(
 ) -> None:
     """With its revision, without which it cannot be completed."""
     file = tmp_path / "ids"
-    voice = Voice(None, str(file))
+    voice = EventDispatcher(None, str(file))
     voice.last_resort(TXN, "acr_x")
     voice.last_resort("txn_2", "acr_y")
     known = [(TXN, "acr_x"), ("txn_2", "acr_y")]
@@ -181,7 +214,7 @@ def test_an_id_of_last_resort_is_on_the_disk_before_anybody_goes_on(
         forced.append(file.read_text())
 
     monkeypatch.setattr("os.fsync", fsync)
-    Voice(None, str(file)).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(file)).last_resort(TXN, "acr_x")
     assert forced == [file.read_text()]
     assert TXN in forced[0]
 
@@ -192,12 +225,12 @@ def test_ids_of_last_resort_leave_no_file_open(tmp_path: Path) -> None:
         return free
 
     before = lowest()
-    Voice(None, str(tmp_path / "ids")).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(tmp_path / "ids")).last_resort(TXN, "acr_x")
     assert lowest() == before
 
 
 def test_without_a_file_of_last_resort_the_log_has_the_id(caplog: pytest.LogCaptureFixture) -> None:
-    Voice().last_resort(TXN, "acr_x")
+    EventDispatcher().last_resort(TXN, "acr_x")
     [record] = caplog.records
     assert TXN in record.getMessage()
 
@@ -205,7 +238,7 @@ def test_without_a_file_of_last_resort_the_log_has_the_id(caplog: pytest.LogCapt
 def test_a_file_of_last_resort_that_cannot_be_written_is_told(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    Voice(None, str(tmp_path / "no" / "ids")).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(tmp_path / "no" / "ids")).last_resort(TXN, "acr_x")
     last = caplog.records[-1].getMessage()
     assert last.startswith("nor could the file of last resort: ")
     assert str(tmp_path / "no" / "ids") in last

@@ -6,6 +6,21 @@ from typing import Any
 
 import pytest
 
+from faregate.core.claims import (
+    Again,
+    Claimant,
+    InProgress,
+    Lease,
+    Owed,
+    PendingPayment,
+    Replay,
+    Spent,
+    UsedElsewhere,
+    Void,
+)
+from faregate.core.flow import serve
+from faregate.core.models import Failed, HandlerResult, Offer, PaidRequest, Request, Response, Succeeded
+from faregate.core.recovery import sweep
 from faregate.core.results import (
     AccessPending,
     Denied,
@@ -14,17 +29,39 @@ from faregate.core.results import (
     NotPaid,
     Proven,
     Settling,
-    Standing,
+    TransactionState,
     Trouble,
     Unpaid,
     Unproven,
 )
+from faregate.core.steps import (
+    AbandonClaim,
+    CallAccess,
+    CallComplete,
+    ClaimProof,
+    CloseExecution,
+    GetKnownRules,
+    GetTransaction,
+    HasUnknownKeys,
+    LeaseNext,
+    MarkStuck,
+    RecordFinal,
+    RecordOutcome,
+    RecordPending,
+    RecordSettlement,
+    RecordTransaction,
+    ResolveOffer,
+    RunHandler,
+    ScheduleRetry,
+    Sleep,
+    WriteFallback,
+)
 from faregate.errors import (
     BadAnswer,
+    ConfigurationError,
     Forbidden,
     JournalError,
     JournalFull,
-    Misconfigured,
     NoAnswer,
     ResultTooLarge,
     ServiceError,
@@ -32,43 +69,6 @@ from faregate.errors import (
     WorkTimedOut,
 )
 from faregate.events import Stuck
-from faregate.core.flow import serve
-from faregate.core.models import Failed, Offer, Request, Response, Sale, Succeeded, Work
-from faregate.core.claims import (
-    Again,
-    Claimant,
-    Entry,
-    InProgress,
-    Owed,
-    Replay,
-    Spent,
-    Ticket,
-    UsedElsewhere,
-    Void,
-)
-from faregate.core.recovery import sweep
-from faregate.core.steps import (
-    Await,
-    CallAccess,
-    CallComplete,
-    ClaimProof,
-    Close,
-    CloseExecution,
-    Decide,
-    Drop,
-    FindRules,
-    GetKnownRules,
-    GetStanding,
-    HasUnknownKeys,
-    Hold,
-    LastResort,
-    Release,
-    RunWork,
-    Start,
-    Stick,
-    TakeDue,
-    Wait,
-)
 from tests.core.play import (
     ACR,
     ALL_KEYS,
@@ -76,6 +76,7 @@ from tests.core.play import (
     COMPLETE,
     ENTRY,
     GOOD,
+    LEASE_HELD,
     NOTE,
     OFFER,
     PAID,
@@ -83,7 +84,6 @@ from tests.core.play import (
     RECEIPT,
     RESULT,
     RULES,
-    TICKET,
     TXN,
     WORK,
     WORKED,
@@ -113,8 +113,8 @@ PENDING = Response(
     json.dumps({"transaction_id": TXN, "status": "settling"}).encode(),
 )
 FRESH_402 = (found(), (CallAccess(sale(), RULES, None), Unpaid(NEEDED)))
-PAUSES = (Wait(0.2), None), (Wait(0.8), None)
-SALVAGED = (LastResort(TXN, ACR), None)
+PAUSES = (Sleep(0.2), None), (Sleep(0.8), None)
+SALVAGED = (WriteFallback(TXN, ACR), None)
 
 
 def names(response: Response) -> set[str]:
@@ -176,15 +176,15 @@ def test_row_1_no_proof_relays_the_402_and_nothing_else() -> None:
 @pytest.mark.parametrize("proof", [None, PROOF])
 def test_row_2_free_access_gives_the_result_without_payment_response(proof: str | None) -> None:
     claim = () if proof is None else (claimed(),)
-    dropped = () if proof is None else ((Drop(TICKET), True),)
-    handler = Work(RESULT.plus(("PAYMENT-RESPONSE", "forged")), {}, 1)
+    dropped = () if proof is None else ((AbandonClaim(LEASE_HELD), True),)
+    handler = HandlerResult(RESULT.plus(("PAYMENT-RESPONSE", "forged")), {}, 1)
     response = play(
         serve(sale(proof)),
         *claim,
         found(),
         accessed(Free(), proof),
         *dropped,
-        (RunWork(sale(proof), None), handler),
+        (RunHandler(sale(proof), None), handler),
     )
     assert (response.status, response.body) == (200, RESULT.body)
     assert "payment-response" not in names(response)
@@ -192,7 +192,7 @@ def test_row_2_free_access_gives_the_result_without_payment_response(proof: str 
 
 def test_row_2_a_known_execution_is_closed_and_its_failure_costs_nothing() -> None:
     closing = CloseExecution("rex_x", RULES, WORK)
-    opening = (found(), accessed(Free("rex_x"), None), (RunWork(sale(None), None), WORK))
+    opening = (found(), accessed(Free("rex_x"), None), (RunHandler(sale(None), None), WORK))
     assert play(serve(sale(None)), *opening, (closing, None)).body == RESULT.body
     assert play(serve(sale(None)), *opening, (closing, Raise(NoAnswer("down"))), NOTE).body == RESULT.body
 
@@ -200,7 +200,7 @@ def test_row_2_a_known_execution_is_closed_and_its_failure_costs_nothing() -> No
 def test_row_2_free_work_that_is_too_large_is_an_error_not_a_crash() -> None:
     too_large = Raise(ResultTooLarge("big"))
     response = play(
-        serve(sale(None)), found(), accessed(Free(), None), (RunWork(sale(None), None), too_large), NOTE
+        serve(sale(None)), found(), accessed(Free(), None), (RunHandler(sale(None), None), too_large), NOTE
     )
     assert (response.status, body(response)["code"]) == (500, "result_too_large")
 
@@ -214,7 +214,7 @@ def test_row_3_access_pending_is_relayed_and_its_transaction_kept() -> None:
         claimed(),
         found(),
         accessed(AccessPending(PENDING, TXN)),
-        (Await(TICKET, TXN, ACR), None),
+        (RecordPending(LEASE_HELD, TXN, ACR), None),
     )
     assert (response.status, response.body) == (202, PENDING.body)
     assert response.first("retry-after") == "2"
@@ -222,7 +222,7 @@ def test_row_3_access_pending_is_relayed_and_its_transaction_kept() -> None:
 
 def test_row_3_without_an_id_the_claim_is_dropped() -> None:
     nameless = AccessPending(Response(202, (), b""), None)
-    response = play(serve(sale()), claimed(), found(), accessed(nameless), (Drop(TICKET), True))
+    response = play(serve(sale()), claimed(), found(), accessed(nameless), (AbandonClaim(LEASE_HELD), True))
     assert (response.status, body(response)["code"]) == (202, "payment_settling")
 
 
@@ -230,7 +230,7 @@ def test_row_3_without_an_id_the_claim_is_dropped() -> None:
 
 
 def test_row_4_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
-    dropped = (Drop(TICKET), True)
+    dropped = (AbandonClaim(LEASE_HELD), True)
     assert_402(play(serve(sale()), claimed(), found(), accessed(Unpaid(NEEDED)), ALL_KEYS, dropped))
 
 
@@ -238,14 +238,14 @@ def test_a_proof_that_a_row_of_another_key_may_know_is_nobodys_402() -> None:
     """While a new journal key is brought to one worker after the other, this one may miss the row."""
     refused = (claimed(), found(), accessed(Unpaid(NEEDED)))
     for answer in (True, Raise(JournalError("down"))):
-        missed = ((HasUnknownKeys(), answer), NOTE, (Drop(TICKET), True))
+        missed = ((HasUnknownKeys(), answer), NOTE, (AbandonClaim(LEASE_HELD), True))
         response = play(serve(sale()), *refused, *missed)
         assert (response.status, body(response)["code"]) == (503, "payment_unconfirmed")
 
 
 def test_a_transaction_that_a_row_of_another_key_may_have_is_not_called_used() -> None:
-    missed = ((HasUnknownKeys(), True), NOTE, (Drop(TICKET), True))
-    taken = ((Start(TICKET, TXN, ACR, 54.0), False), *missed)
+    missed = ((HasUnknownKeys(), True), NOTE, (AbandonClaim(LEASE_HELD), True))
+    taken = ((RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), False), *missed)
     response = play(serve(sale()), claimed(), found(), accessed(), *taken)
     assert (response.status, body(response)["code"]) == (503, "payment_unconfirmed")
 
@@ -253,8 +253,8 @@ def test_a_transaction_that_a_row_of_another_key_may_have_is_not_called_used() -
 def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> None:
     """The proof may be refused because it is being sold, or was sold, by whoever has the claim by now."""
     refused = (claimed(), found(), accessed(Unpaid(NEEDED)), ALL_KEYS)
-    assert play(serve(sale()), *refused, (Drop(TICKET), False)).status == 409
-    unknown = (Drop(TICKET), Raise(JournalError("disk")))
+    assert play(serve(sale()), *refused, (AbandonClaim(LEASE_HELD), False)).status == 409
+    unknown = (AbandonClaim(LEASE_HELD), Raise(JournalError("disk")))
     assert play(serve(sale()), *refused, unknown, NOTE).status == 503
 
 
@@ -268,7 +268,7 @@ def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> Non
         ([Trouble(502, "401 unauthenticated")], 502),
         ([Trouble(503, "500 internal_error", "9")], 503),
         ([Raise(BadAnswer("nonsense"))], 502),
-        ([Raise(Misconfigured("bad mime type"))], 502),
+        ([Raise(ConfigurationError("bad mime type"))], 502),
         ([Raise(NoAnswer("timeout")), Raise(NoAnswer("timeout"))], 503),
         ([Raise(NoAnswer("timeout")), Trouble(502, "422")], 502),
     ],
@@ -277,7 +277,7 @@ def test_row_5_a_service_in_trouble_is_a_generic_answer(
     answers: list[Any], status: int, proof: str | None
 ) -> None:
     claim = () if proof is None else (claimed(),)
-    dropped = () if proof is None else ((Drop(TICKET), True),)
+    dropped = () if proof is None else ((AbandonClaim(LEASE_HELD), True),)
     asked = [accessed(answer, proof) for answer in answers]
     response = play(serve(sale(proof)), *claim, found(), *asked, *dropped, NOTE)
     assert response.status == status
@@ -293,12 +293,14 @@ def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
     assert_402(play(serve(sale(None)), found(), deaf, accessed(Unpaid(NEEDED), None)))
 
 
-@pytest.mark.parametrize(("error", "status"), [(Misconfigured("unknown key"), 502), (NoAnswer("down"), 503)])
+@pytest.mark.parametrize(
+    ("error", "status"), [(ConfigurationError("unknown key"), 502), (NoAnswer("down"), 503)]
+)
 def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> None:
-    failed: tuple[Any, ...] = ((FindRules(OFFER), Raise(error)),)
+    failed: tuple[Any, ...] = ((ResolveOffer(OFFER), Raise(error)),)
     if isinstance(error, ServiceError):
         failed = (*failed, (GetKnownRules(OFFER), None))
-    response = play(serve(sale()), claimed(), *failed, (Drop(TICKET), True), NOTE)
+    response = play(serve(sale()), claimed(), *failed, (AbandonClaim(LEASE_HELD), True), NOTE)
     assert play(serve(sale(None)), *failed, NOTE) == response
     assert response.status == status
     assert b"unknown key" not in response.body
@@ -321,10 +323,10 @@ def test_row_7_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
         play(
             serve(sale()),
             *BEGINNING,
-            (RunWork(sale(), TXN), Raise(ZeroDivisionError())),
-            (Decide(TICKET, failed), True),
+            (RunHandler(sale(), TXN), Raise(ZeroDivisionError())),
+            (RecordOutcome(LEASE_HELD, failed), True),
             (CallComplete(ENTRY, failed), NotPaid()),
-            (Close(TICKET), None),
+            (RecordFinal(LEASE_HELD), None),
         )
 
 
@@ -335,10 +337,10 @@ def test_row_7_a_status_that_is_not_billable_is_passed_on_uncharged(status: int)
     response = play(
         serve(sale()),
         *BEGINNING,
-        (RunWork(sale(), TXN), Work(answer, {})),
-        (Decide(TICKET, failed), True),
+        (RunHandler(sale(), TXN), HandlerResult(answer, {})),
+        (RecordOutcome(LEASE_HELD, failed), True),
         (CallComplete(ENTRY, failed), NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
     )
     assert (response.status, response.body, response.first("x-own")) == (status, b"sorry", "1")
     assert "payment-response" not in names(response)
@@ -347,32 +349,32 @@ def test_row_7_a_status_that_is_not_billable_is_passed_on_uncharged(status: int)
 def test_row_7_an_offer_may_say_what_is_billable() -> None:
     offer = Offer("text_summary", billable=frozenset({404}))
     asked = sale(offer=offer)
-    work = Work(Response(404, (), b"no such thing"), {})
+    work = HandlerResult(Response(404, (), b"no such thing"), {})
     outcome = Succeeded(work.response, (), 0)
     response = play(
         serve(asked),
         claimed(),
-        (FindRules(offer), RULES),
+        (ResolveOffer(offer), RULES),
         (CallAccess(asked, RULES, PROOF), Granted(TXN)),
-        (Start(TICKET, TXN, ACR, 54.0), True),
-        (RunWork(asked, TXN), work),
-        (Decide(TICKET, outcome), True),
+        (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), True),
+        (RunHandler(asked, TXN), work),
+        (RecordOutcome(LEASE_HELD, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     assert (response.status, response.first("payment-response")) == (404, PAID.payment_response)
 
 
 def test_row_7_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cut_it_off() -> None:
-    late = Work(WORK.response, WORK.values, 54_001)
+    late = HandlerResult(WORK.response, WORK.values, 54_001)
     response = play(
         serve(sale()),
         *BEGINNING,
-        (RunWork(sale(), TXN), late),
+        (RunHandler(sale(), TXN), late),
         NOTE,
-        (Decide(TICKET, Failed("work_timed_out")), True),
+        (RecordOutcome(LEASE_HELD, Failed("work_timed_out")), True),
         (CallComplete(ENTRY, Failed("work_timed_out")), NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
     )
     assert (response.status, body(response)["code"]) == (500, "work_timed_out")
 
@@ -384,7 +386,7 @@ def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     busy = play(serve(sale()), claimed(InProgress()))
     for response in (unpaid, paid, busy):
@@ -398,11 +400,11 @@ def test_row_7_work_without_a_result_to_sell(error: Exception, code: str) -> Non
     response = play(
         serve(sale()),
         *BEGINNING,
-        (RunWork(sale(), TXN), Raise(error)),
+        (RunHandler(sale(), TXN), Raise(error)),
         NOTE,
-        (Decide(TICKET, Failed(code)), True),
+        (RecordOutcome(LEASE_HELD, Failed(code)), True),
         (CallComplete(ENTRY, Failed(code)), NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
     )
     assert (response.status, body(response)["code"]) == (500, code)
 
@@ -413,11 +415,11 @@ def test_row_7_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[st
     response = play(
         serve(sale()),
         *BEGINNING,
-        (RunWork(sale(), TXN), Work(RESULT, values)),
+        (RunHandler(sale(), TXN), HandlerResult(RESULT, values)),
         NOTE,
-        (Decide(TICKET, failed), True),
+        (RecordOutcome(LEASE_HELD, failed), True),
         (CallComplete(ENTRY, failed), NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
     )
     assert response.status == 500
     assert_nothing_left(response)
@@ -429,14 +431,14 @@ def test_row_7_a_missing_required_value_is_a_failed_outcome() -> None:
     response = play(
         serve(sale()),
         claimed(),
-        (FindRules(OFFER), strict),
+        (ResolveOffer(OFFER), strict),
         (CallAccess(sale(), strict, PROOF), Granted(TXN)),
-        (Start(TICKET, TXN, ACR, 54.0), True),
-        (RunWork(sale(), TXN), Work(RESULT, {})),
+        (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), True),
+        (RunHandler(sale(), TXN), HandlerResult(RESULT, {})),
         NOTE,
-        (Decide(TICKET, failed), True),
+        (RecordOutcome(LEASE_HELD, failed), True),
         (CallComplete(ENTRY, failed), NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
     )
     assert response.status == 500
 
@@ -448,15 +450,15 @@ def test_row_7_an_unacknowledged_failure_stays_owed() -> None:
         play(
             serve(sale()),
             *BEGINNING,
-            (RunWork(sale(), TXN), Raise(ZeroDivisionError())),
-            (Decide(TICKET, failed), True),
+            (RunHandler(sale(), TXN), Raise(ZeroDivisionError())),
+            (RecordOutcome(LEASE_HELD, failed), True),
             telling,
             PAUSES[0],
             telling,
             PAUSES[1],
             telling,
             NOTE,
-            (Hold(TICKET), True),
+            (ScheduleRetry(LEASE_HELD), True),
         )
 
 
@@ -468,7 +470,7 @@ def test_row_8_a_proven_payment_is_the_only_way_out() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     assert (response.status, response.body) == (200, RESULT.body)
     assert response.first("payment-response") == PAID.payment_response
@@ -480,7 +482,7 @@ def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it(
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), Raise(JournalError("disk"))),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), Raise(JournalError("disk"))),
         NOTE,
     )
     assert response.first("payment-response") == PAID.payment_response
@@ -490,7 +492,7 @@ def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it(
 
 
 def test_row_9_settling_is_202_and_held() -> None:
-    response = play(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), True))
+    response = play(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (ScheduleRetry(LEASE_HELD), True))
     assert (response.status, response.body) == (202, PENDING.body)
     assert response.first("retry-after")
     assert_nothing_left(response)
@@ -498,7 +500,7 @@ def test_row_9_settling_is_202_and_held() -> None:
 
 def test_row_9_a_200_that_is_not_final_is_told_as_202() -> None:
     settling = Settling(Response(200, (("payment-response", "early"),), PENDING.body))
-    response = play(serve(sale()), *WORKED, (COMPLETE, settling), (Hold(TICKET), True))
+    response = play(serve(sale()), *WORKED, (COMPLETE, settling), (ScheduleRetry(LEASE_HELD), True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
     assert_nothing_left(response)
 
@@ -519,7 +521,7 @@ def test_row_10_an_unknown_outcome_is_503_after_bounded_retries(answer: Any) -> 
         PAUSES[1],
         (COMPLETE, answer),
         NOTE,
-        (Hold(TICKET), True),
+        (ScheduleRetry(LEASE_HELD), True),
     )
     assert_unconfirmed(response)
 
@@ -531,23 +533,25 @@ def test_row_10_a_retry_that_proves_releases() -> None:
         (COMPLETE, Raise(NoAnswer("timeout"))),
         PAUSES[0],
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     assert response.body == RESULT.body
 
 
 @pytest.mark.parametrize("answer", [False, Raise(JournalError("disk"))])
 def test_an_outcome_that_could_not_be_written_is_not_sent(answer: Any) -> None:
-    worked = (*BEGINNING, (RunWork(sale(), TXN), WORK))
+    worked = (*BEGINNING, (RunHandler(sale(), TXN), WORK))
     note = (NOTE,) if isinstance(answer, Raise) else ()
-    assert_unconfirmed(play(serve(sale()), *worked, (Decide(TICKET, GOOD), answer), *note))
+    assert_unconfirmed(play(serve(sale()), *worked, (RecordOutcome(LEASE_HELD, GOOD), answer), *note))
 
 
 # Row 11
 
 
 def test_row_11_not_paid_for_certain_gets_fresh_instructions() -> None:
-    response = play(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *FRESH_402)
+    response = play(
+        serve(sale()), *WORKED, (COMPLETE, NotPaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402
+    )
     assert_402_anew(response)
 
 
@@ -557,7 +561,7 @@ def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) 
         serve(sale()),
         *WORKED,
         (COMPLETE, NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
         found(),
         (CallAccess(sale(), RULES, None), now),
         NOTE,
@@ -573,7 +577,7 @@ def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) 
 def test_row_12_a_refusal_is_relayed_and_held(status: int) -> None:
     """It does not say that nothing was charged: a service may have acted, and answer for something else."""
     refusal = Denied(status, "code", "3")
-    response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (Hold(TICKET), True))
+    response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (ScheduleRetry(LEASE_HELD), True))
     assert (response.status, response.first("retry-after")) == (status, "3")
     assert_nothing_left(response)
 
@@ -583,9 +587,9 @@ def test_row_12_whoever_is_held_is_told_to_come_back_with_the_same_payment(statu
     """Also when the service does not say when, and when it is refused again: the row is kept either way."""
     refused = (COMPLETE_HELD, Denied(status, "code"))
     again = (PAUSES[0], refused, PAUSES[1], refused) if status >= 500 else ()
-    left = Some(Stick) if status in (404, 409, 422) else Hold(TICKET)
+    left = Some(MarkStuck) if status in (404, 409, 422) else ScheduleRetry(LEASE_HELD)
     stuck = (NOTE,) if status in (404, 409, 422) else ()
-    asked = ((STANDING, Standing.AUTHORIZED), refused, *again, NOTE, (left, True), *stuck)
+    asked = ((STANDING, TransactionState.AUTHORIZED), refused, *again, NOTE, (left, True), *stuck)
     response = play(serve(sale()), *BACK, *asked)
     assert (response.status, response.first("retry-after")) == (status, "2")
     assert body(response)["code"] == "completion_refused"
@@ -596,7 +600,15 @@ def test_row_12_whoever_is_held_is_told_to_come_back_with_the_same_payment(statu
 def test_row_12_a_failing_service_is_asked_again_within_the_bound() -> None:
     refusal = (COMPLETE, Denied(500, "internal_error"))
     response = play(
-        serve(sale()), *WORKED, refusal, PAUSES[0], refusal, PAUSES[1], refusal, NOTE, (Hold(TICKET), True)
+        serve(sale()),
+        *WORKED,
+        refusal,
+        PAUSES[0],
+        refusal,
+        PAUSES[1],
+        refusal,
+        NOTE,
+        (ScheduleRetry(LEASE_HELD), True),
     )
     assert (response.status, body(response)["transaction_id"]) == (500, TXN)
 
@@ -610,7 +622,7 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
         PAUSES[0],
         (COMPLETE, Denied(status, "invalid_request")),
         NOTE,
-        (Hold(TICKET), True),
+        (ScheduleRetry(LEASE_HELD), True),
     )
     assert response.status == status
 
@@ -620,20 +632,26 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
 HELD = replace(ENTRY, outcome=GOOD)
 BACK = (claimed(Owed(HELD)),)
 COMPLETE_HELD = CallComplete(HELD, GOOD)
-OPEN_AS_YET = (GetStanding(TXN), Standing.AUTHORIZED)
-STANDING = GetStanding(TXN)
+OPEN_AS_YET = (GetTransaction(TXN), TransactionState.AUTHORIZED)
+STANDING = GetTransaction(TXN)
 
 
 @pytest.mark.parametrize(
-    "standing", [Standing.SUCCEEDED, Standing.AUTHORIZED, Standing.UNNAMED, Standing.CONTRADICTORY]
+    "standing",
+    [
+        TransactionState.SUCCEEDED,
+        TransactionState.AUTHORIZED,
+        TransactionState.UNNAMED,
+        TransactionState.CONTRADICTORY,
+    ],
 )
-def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Standing) -> None:
+def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: TransactionState) -> None:
     response = play(
         serve(sale()),
         *BACK,
         (STANDING, standing),
         (COMPLETE_HELD, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     assert (response.body, response.first("payment-response")) == (RESULT.body, PAID.payment_response)
 
@@ -643,22 +661,22 @@ def test_row_13_a_get_alone_never_releases() -> None:
     response = play(
         serve(sale()),
         *BACK,
-        (STANDING, Standing.SUCCEEDED),
+        (STANDING, TransactionState.SUCCEEDED),
         unproven,
         PAUSES[0],
         unproven,
         PAUSES[1],
         unproven,
         NOTE,
-        (Hold(TICKET), True),
+        (ScheduleRetry(LEASE_HELD), True),
     )
     assert_unconfirmed(response)
 
 
-@pytest.mark.parametrize("standing", [Standing.SUCCEEDED, Standing.UNKNOWN])
+@pytest.mark.parametrize("standing", [TransactionState.SUCCEEDED, TransactionState.UNKNOWN])
 @pytest.mark.parametrize("refusal", [Denied(409, "invalid_request"), Denied(404, "transaction_not_found")])
 def test_row_13_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
-    refusal: Denied, standing: Standing
+    refusal: Denied, standing: TransactionState
 ) -> None:
     response = play(
         serve(sale()),
@@ -666,7 +684,7 @@ def test_row_13_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
         (STANDING, standing),
         (COMPLETE_HELD, refusal),
         NOTE,
-        (Stick(TICKET, f"completion was refused: {refusal.status} {refusal.code}"), None),
+        (MarkStuck(LEASE_HELD, f"completion was refused: {refusal.status} {refusal.code}"), None),
         NOTE,
     )
     assert response.status == refusal.status
@@ -674,18 +692,20 @@ def test_row_13_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
 
 
 def test_row_13_still_settling_is_202() -> None:
-    response = play(serve(sale()), *BACK, (STANDING, Standing.PENDING), (Hold(TICKET), True))
+    response = play(
+        serve(sale()), *BACK, (STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), True)
+    )
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
 
 
 def test_row_13_failed_is_row_11() -> None:
-    failed = ((STANDING, Standing.FAILED), (Close(TICKET), None))
+    failed = ((STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
     assert_402_anew(play(serve(sale()), *BACK, *failed, *FRESH_402))
 
 
 def test_row_13_unknown_standing_is_row_10() -> None:
     lost = (STANDING, Raise(NoAnswer("timeout")))
-    assert_unconfirmed(play(serve(sale()), *BACK, lost, NOTE, (Hold(TICKET), True)))
+    assert_unconfirmed(play(serve(sale()), *BACK, lost, NOTE, (ScheduleRetry(LEASE_HELD), True)))
 
 
 def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
@@ -693,10 +713,10 @@ def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
     response = play(
         serve(sale()),
         claimed(Owed(ENTRY)),
-        (Decide(TICKET, failed), True),
+        (RecordOutcome(LEASE_HELD, failed), True),
         OPEN_AS_YET,
         (CallComplete(ENTRY, failed), NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
         *FRESH_402,
     )
     assert_402_anew(response)
@@ -716,7 +736,7 @@ def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
         PAUSES[1],
         silent,
         NOTE,
-        (Hold(TICKET), True),
+        (ScheduleRetry(LEASE_HELD), True),
     )
     assert_unconfirmed(response)
 
@@ -725,43 +745,45 @@ REFUSED = Denied(404, "transaction_not_found")
 REPORTED = replace(ENTRY, outcome=Failed("interrupted"))
 
 
-@pytest.mark.parametrize("open_as_yet", [Standing.AUTHORIZED, Standing.UNKNOWN, Standing.UNNAMED])
-def test_a_failure_is_told_again_unless_the_service_knows_of_an_end(open_as_yet: Standing) -> None:
+@pytest.mark.parametrize(
+    "open_as_yet", [TransactionState.AUTHORIZED, TransactionState.UNKNOWN, TransactionState.UNNAMED]
+)
+def test_a_failure_is_told_again_unless_the_service_knows_of_an_end(open_as_yet: TransactionState) -> None:
     telling = (CallComplete(REPORTED, Failed("interrupted")), NotPaid())
-    told_again = (claimed(Owed(REPORTED)), (STANDING, open_as_yet), telling, (Close(TICKET), None))
+    told_again = (claimed(Owed(REPORTED)), (STANDING, open_as_yet), telling, (RecordFinal(LEASE_HELD), None))
     assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
 
 
 def test_a_failure_waits_until_it_is_known_how_the_payment_stands() -> None:
-    lost = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (Hold(TICKET), True))
+    lost = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (ScheduleRetry(LEASE_HELD), True))
     assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *lost))
 
 
 def test_a_key_that_may_not_look_completes_all_the_same() -> None:
     """Whether a key may read transactions is the seller's setup; what is owed does not wait for it."""
     hidden = (STANDING, Raise(Forbidden(403, "forbidden", "no")))
-    paid = (Release(TICKET, PAID.payment_response, RECEIPT, True), True)
+    paid = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True)
     assert play(serve(sale()), *BACK, hidden, (COMPLETE_HELD, PAID), paid).body == RESULT.body
     telling = (CallComplete(REPORTED, Failed("interrupted")), NotPaid())
-    told_again = (claimed(Owed(REPORTED)), hidden, telling, (Close(TICKET), None))
+    told_again = (claimed(Owed(REPORTED)), hidden, telling, (RecordFinal(LEASE_HELD), None))
     assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
 
 
 def test_a_failure_that_the_service_has_is_not_told_again() -> None:
-    known = (claimed(Owed(REPORTED)), (STANDING, Standing.FAILED), (Close(TICKET), None))
+    known = (claimed(Owed(REPORTED)), (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
     assert_402_anew(play(serve(sale()), *known, *FRESH_402))
 
 
 def test_a_payment_that_others_completed_ends_as_paid_though_our_work_failed() -> None:
-    paid = ((STANDING, Standing.SUCCEEDED), NOTE, (Close(TICKET, paid=True), None))
+    paid = ((STANDING, TransactionState.SUCCEEDED), NOTE, (RecordFinal(LEASE_HELD, paid=True), None))
     response = play(serve(sale()), claimed(Owed(REPORTED)), *paid)
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
 
 def test_a_payment_that_others_completed_is_waited_for() -> None:
     """It is not reported as failed into a settlement, and not given up either."""
-    for standing in (Standing.PENDING, Standing.CONTRADICTORY):
-        settling = ((STANDING, standing), (Hold(TICKET), True))
+    for standing in (TransactionState.PENDING, TransactionState.CONTRADICTORY):
+        settling = ((STANDING, standing), (ScheduleRetry(LEASE_HELD), True))
         assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *settling))
 
 
@@ -771,11 +793,11 @@ def test_a_failure_that_is_refused_at_first_is_held() -> None:
     response = play(
         serve(sale()),
         claimed(Owed(ENTRY)),
-        (Decide(TICKET, failed), True),
+        (RecordOutcome(LEASE_HELD, failed), True),
         OPEN_AS_YET,
         (CallComplete(ENTRY, failed), REFUSED),
         NOTE,
-        (Hold(TICKET), True),
+        (ScheduleRetry(LEASE_HELD), True),
     )
     assert_unconfirmed(response)
 
@@ -789,7 +811,7 @@ def test_a_failure_that_is_refused_again_is_left_to_people() -> None:
         OPEN_AS_YET,
         (CallComplete(entry, failed), REFUSED),
         NOTE,
-        (Stick(TICKET, "completion was refused: 404 transaction_not_found"), None),
+        (MarkStuck(LEASE_HELD, "completion was refused: 404 transaction_not_found"), None),
         NOTE,
     )
     assert_unconfirmed(response)
@@ -804,7 +826,7 @@ def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
         OPEN_AS_YET,
         (CallComplete(entry, failed), PAID),
         NOTE,
-        (Close(TICKET, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True), None),
     )
     assert_unconfirmed(response)
 
@@ -823,7 +845,7 @@ def test_row_15_a_released_result_is_given_again_without_call_or_work() -> None:
         serve(sale()),
         *WORKED,
         (COMPLETE, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     again = play(serve(sale()), claimed(Again(RESULT, PAID.payment_response, TXN)))
     assert again == first
@@ -849,16 +871,20 @@ def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
         claimed(),
         found(),
         accessed(),
-        (Start(TICKET, TXN, ACR, 54.0), False),
+        (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), False),
         ALL_KEYS,
-        (Drop(TICKET), True),
+        (AbandonClaim(LEASE_HELD), True),
     )
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
 
 def test_row_14_whoever_was_overtaken_before_its_work_says_in_progress() -> None:
     """Its payer's own request serves it: "already used" would have them pay anew."""
-    overtaken = ((Start(TICKET, TXN, ACR, 54.0), False), ALL_KEYS, (Drop(TICKET), False))
+    overtaken = (
+        (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), False),
+        ALL_KEYS,
+        (AbandonClaim(LEASE_HELD), False),
+    )
     response = play(serve(sale()), claimed(), found(), accessed(), *overtaken)
     assert (response.status, body(response)["code"]) == (409, "payment_in_progress")
     assert response.first("retry-after")
@@ -874,12 +900,12 @@ def test_a_journal_that_cannot_claim_closes_the_shop() -> None:
 
 
 def test_a_journal_that_cannot_start_never_runs_the_work() -> None:
-    start = (Start(TICKET, TXN, ACR, 54.0), Raise(JournalError("disk")))
+    start = (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), Raise(JournalError("disk")))
     assert_unconfirmed(play(serve(sale()), claimed(), found(), accessed(), start, NOTE, SALVAGED))
 
 
 def test_a_payment_that_settles_without_us_is_written_somewhere() -> None:
-    waits = (Await(TICKET, TXN, ACR), Raise(JournalError("disk")))
+    waits = (RecordPending(LEASE_HELD, TXN, ACR), Raise(JournalError("disk")))
     access = accessed(AccessPending(PENDING, TXN))
     assert play(serve(sale()), claimed(), found(), access, waits, NOTE, SALVAGED).status == 202
 
@@ -898,7 +924,7 @@ def test_a_payment_that_settles_without_us_is_written_somewhere() -> None:
     ],
 )
 def test_an_unmistakable_proof_or_none(headers: tuple[tuple[str, str], ...], status: int) -> None:
-    asked = Sale(OFFER, Request("GET", "/", headers), "https://seller.example/", 54.0, 1000)
+    asked = PaidRequest(OFFER, Request("GET", "/", headers), "https://seller.example/", 54.0, 1000)
     response = play(serve(asked))
     assert response.status == status
     assert b"caf" not in response.body
@@ -913,7 +939,7 @@ def test_a_proof_of_16_kib_is_read() -> None:
 
 
 def test_a_resource_url_that_the_service_could_not_take_is_414() -> None:
-    asked = Sale(OFFER, Request("GET", "/"), "https://seller.example/" + "a" * 2025, 54.0, 1000)
+    asked = PaidRequest(OFFER, Request("GET", "/"), "https://seller.example/" + "a" * 2025, 54.0, 1000)
     assert len(asked.resource_url) == 2048
     play(serve(asked), found(), (CallAccess(asked, RULES, None), Unpaid(NEEDED)))
     longer = replace(asked, resource_url=asked.resource_url + "a")
@@ -923,59 +949,61 @@ def test_a_resource_url_that_the_service_could_not_take_is_414() -> None:
 # The sweep
 
 
-T1, T2, T3 = (Ticket(key, 1) for key in (b"1", b"2", b"3"))
+T1, T2, T3 = (Lease(key, 1) for key in (b"1", b"2", b"3"))
 
 
 def test_the_sweep_finishes_what_was_left() -> None:
-    interrupted = replace(ENTRY, ticket=T1, transaction_id="txn_1")
-    failed = replace(ENTRY, ticket=T2, transaction_id="txn_2", outcome=Failed("handler_error"))
-    waiting = replace(ENTRY, ticket=T3, transaction_id="txn_3", waiting=True)
+    interrupted = replace(ENTRY, lease=T1, transaction_id="txn_1")
+    failed = replace(ENTRY, lease=T2, transaction_id="txn_2", outcome=Failed("handler_error"))
+    waiting = replace(ENTRY, lease=T3, transaction_id="txn_3", waiting=True)
     verdict = Failed("interrupted")
     seen = play(
         sweep(),
-        (TakeDue(), HELD),
-        (STANDING, Standing.SUCCEEDED),
+        (LeaseNext(), HELD),
+        (STANDING, TransactionState.SUCCEEDED),
         (COMPLETE_HELD, PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, False), True),
-        (TakeDue(), interrupted),
-        (Decide(T1, verdict), True),
-        (GetStanding("txn_1"), Standing.AUTHORIZED),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), True),
+        (LeaseNext(), interrupted),
+        (RecordOutcome(T1, verdict), True),
+        (GetTransaction("txn_1"), TransactionState.AUTHORIZED),
         (CallComplete(interrupted, verdict), NotPaid()),
-        (Close(T1), None),
-        (TakeDue(), failed),
-        (GetStanding("txn_2"), Standing.AUTHORIZED),
+        (RecordFinal(T1), None),
+        (LeaseNext(), failed),
+        (GetTransaction("txn_2"), TransactionState.AUTHORIZED),
         (CallComplete(failed, Failed("handler_error")), NotPaid()),
-        (Close(T2), None),
-        (TakeDue(), waiting),
-        (GetStanding("txn_3"), Standing.PENDING),
-        (Hold(T3), True),
-        (TakeDue(), None),
+        (RecordFinal(T2), None),
+        (LeaseNext(), waiting),
+        (GetTransaction("txn_3"), TransactionState.PENDING),
+        (ScheduleRetry(T3), True),
+        (LeaseNext(), None),
     )
     assert seen == 4
 
 
 def test_the_sweep_looks_at_so_many_rows_at_most() -> None:
-    settling = ((STANDING, Standing.PENDING), (Hold(TICKET), True))
-    assert play(sleepy := sweep(limit=1), (TakeDue(), HELD), *settling) == 1
+    settling = ((STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), True))
+    assert play(sleepy := sweep(limit=1), (LeaseNext(), HELD), *settling) == 1
     assert list(sleepy) == []
 
 
 def test_what_is_open_beyond_the_horizon_is_told_as_stuck() -> None:
-    beyond = ((STANDING, Standing.PENDING), (Hold(TICKET), False), NOTE)
-    assert told(sweep(), (TakeDue(), HELD), *beyond, (TakeDue(), None)) == [
+    beyond = ((STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), False), NOTE)
+    assert told(sweep(), (LeaseNext(), HELD), *beyond, (LeaseNext(), None)) == [
         Stuck(TXN, "still open: settling")
     ]
 
 
 def test_the_sweep_ends_when_the_first_rows_are_due_again() -> None:
-    slow = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (Hold(TICKET), True))
-    assert play(sweep(), (TakeDue(), HELD), *slow, (TakeDue(), HELD), (Hold(TICKET), True)) == 1
+    slow = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (ScheduleRetry(LEASE_HELD), True))
+    assert (
+        play(sweep(), (LeaseNext(), HELD), *slow, (LeaseNext(), HELD), (ScheduleRetry(LEASE_HELD), True)) == 1
+    )
 
 
 def test_any_error_of_a_journal_is_a_journal_error() -> None:
-    release = (Release(TICKET, PAID.payment_response, RECEIPT, True), Raise(OSError("disk")))
+    release = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), Raise(OSError("disk")))
     assert play(serve(sale()), *WORKED, (COMPLETE, PAID), release, NOTE).body == RESULT.body
-    start = (Start(TICKET, TXN, ACR, 54.0), Raise(OSError("disk")))
+    start = (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), Raise(OSError("disk")))
     assert_unconfirmed(play(serve(sale()), claimed(), found(), accessed(), start, NOTE, SALVAGED))
     assert play(serve(sale()), claimed(Raise(OSError("disk"))), NOTE).status == 503
 
@@ -986,51 +1014,57 @@ def test_what_is_asked_of_the_world_does_not_show_the_proof() -> None:
 
 
 def test_the_sweep_sends_nothing_for_a_row_it_lost() -> None:
-    lost = (Decide(TICKET, Failed("interrupted")), False)
-    assert play(sweep(), (TakeDue(), ENTRY), lost, (TakeDue(), None)) == 1
+    lost = (RecordOutcome(LEASE_HELD, Failed("interrupted")), False)
+    assert play(sweep(), (LeaseNext(), ENTRY), lost, (LeaseNext(), None)) == 1
 
 
-WAITING = Entry(TICKET, PROOF, TXN, ACR, None, waiting=True)
+WAITING = PendingPayment(LEASE_HELD, PROOF, TXN, ACR, None, waiting=True)
 
 
 def test_a_waiting_payment_that_is_final_is_closed() -> None:
-    play(sweep(), (TakeDue(), WAITING), (STANDING, Standing.FAILED), (Close(TICKET), None), (TakeDue(), None))
+    play(
+        sweep(),
+        (LeaseNext(), WAITING),
+        (STANDING, TransactionState.FAILED),
+        (RecordFinal(LEASE_HELD), None),
+        (LeaseNext(), None),
+    )
 
 
 @pytest.mark.parametrize(
     ("standing", "step"),
     [
-        (Standing.PENDING, Hold(TICKET)),
-        (Standing.CONTRADICTORY, Hold(TICKET)),
-        (Standing.AUTHORIZED, Drop(TICKET)),
+        (TransactionState.PENDING, ScheduleRetry(LEASE_HELD)),
+        (TransactionState.CONTRADICTORY, ScheduleRetry(LEASE_HELD)),
+        (TransactionState.AUTHORIZED, AbandonClaim(LEASE_HELD)),
     ],
 )
-def test_row_3_then_13_a_waiting_payment_is_asked_after(standing: Standing, step: Any) -> None:
+def test_row_3_then_13_a_waiting_payment_is_asked_after(standing: TransactionState, step: Any) -> None:
     response = play(serve(sale()), claimed(Owed(WAITING)), (STANDING, standing), (step, True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
 
 
 def test_row_3_then_13_a_waiting_payment_that_the_service_does_not_know_is_left_to_people() -> None:
     lost = (STANDING, Raise(TransactionNotFound(404, "transaction_not_found", "no")))
-    stuck = (Stick(TICKET, "the service does not know the transaction"), None)
+    stuck = (MarkStuck(LEASE_HELD, "the service does not know the transaction"), None)
     assert_unconfirmed(play(serve(sale()), claimed(Owed(WAITING)), lost, stuck, NOTE))
 
 
 def test_row_3_then_13_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
-    closed = (Close(TICKET), None)
-    waiting = (claimed(Owed(WAITING)), (STANDING, Standing.FAILED), closed)
+    closed = (RecordFinal(LEASE_HELD), None)
+    waiting = (claimed(Owed(WAITING)), (STANDING, TransactionState.FAILED), closed)
     assert_402_anew(play(serve(sale()), *waiting, *FRESH_402))
 
 
 def test_row_3_then_13_whoever_paid_is_not_asked_to_pay_again() -> None:
-    closed = (Close(TICKET, paid=True), None)
-    waiting = (claimed(Owed(WAITING)), (STANDING, Standing.SUCCEEDED), NOTE, closed)
+    closed = (RecordFinal(LEASE_HELD, paid=True), None)
+    waiting = (claimed(Owed(WAITING)), (STANDING, TransactionState.SUCCEEDED), NOTE, closed)
     response = play(serve(sale()), *waiting)
     assert (response.status, body(response)["transaction_id"]) == (409, TXN)
 
 
 def test_every_question_of_this_file_is_known_by_kind() -> None:
     """The matcher used for notes really tells kinds apart."""
-    assert Some(Hold) == Hold(TICKET)
-    assert Some(Hold) != Drop(TICKET)
+    assert Some(ScheduleRetry) == ScheduleRetry(LEASE_HELD)
+    assert Some(ScheduleRetry) != AbandonClaim(LEASE_HELD)
     assert Proven("a", "r") != Proven("b", "r")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from faregate.core.models import Response
 from faregate.errors import ResultTooLarge
 from faregate.middleware.buffer import Held, sendable
-from faregate.core.models import Response
 
 
 def begun(limit: int = 10) -> Held:

@@ -6,38 +6,38 @@ from typing import Any
 
 import pytest
 
-from faregate.core.results import AccessPending, Denied, Granted, Standing, Trouble, Unproven
-from faregate.errors import BadAnswer, JournalError, Misconfigured, NoAnswer, ResultTooLarge
+from faregate.core.claims import PendingPayment
 from faregate.core.flow import serve
 from faregate.core.models import Failed
-from faregate.core.claims import Entry
 from faregate.core.recovery import sweep
+from faregate.core.results import AccessPending, Denied, Granted, TransactionState, Trouble, Unproven
 from faregate.core.steps import (
-    Await,
+    AbandonClaim,
     CallComplete,
-    Close,
-    Decide,
-    Drop,
-    FindRules,
     Flow,
-    Hold,
-    Note,
-    Release,
-    RunWork,
-    Start,
-    Stick,
-    TakeDue,
+    LeaseNext,
+    LogWarning,
+    MarkStuck,
+    RecordFinal,
+    RecordOutcome,
+    RecordPending,
+    RecordSettlement,
+    RecordTransaction,
+    ResolveOffer,
+    RunHandler,
+    ScheduleRetry,
 )
+from faregate.errors import BadAnswer, ConfigurationError, JournalError, NoAnswer, ResultTooLarge
 from tests.core.play import (
     ACR,
     BEGINNING,
     COMPLETE,
     ENTRY,
+    LEASE_HELD,
     NOTE,
     OFFER,
     PAID,
     RECEIPT,
-    TICKET,
     TXN,
     WORKED,
     Raise,
@@ -54,7 +54,7 @@ FULL = Raise(JournalError("no space"))
 BEGUN = BEGINNING[:3]
 FAILURE = Failed("handler_error")
 REPORTED = replace(ENTRY, outcome=FAILURE)
-HELD_STEP = (Hold(TICKET), True)
+HELD_STEP = (ScheduleRetry(LEASE_HELD), True)
 
 
 def thrice(step: Any, answer: Any) -> tuple[Any, ...]:
@@ -70,8 +70,8 @@ def served(*script: Any) -> Case:
     return lambda: serve(sale()), script
 
 
-def swept(owed: Entry, *script: Any) -> Case:
-    return sweep, ((TakeDue(), owed), *script, (TakeDue(), None))
+def swept(owed: PendingPayment, *script: Any) -> Case:
+    return sweep, ((LeaseNext(), owed), *script, (LeaseNext(), None))
 
 
 OF_A_TRANSACTION: dict[str, Case] = {
@@ -80,16 +80,20 @@ OF_A_TRANSACTION: dict[str, Case] = {
         (found(), accessed(Granted(TXN), None), NOTE),
     ),
     "the journal could not start the work: disk full": served(
-        *BEGUN, (Start(TICKET, TXN, ACR, 54.0), DISK), NOTE, SALVAGED
+        *BEGUN, (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), DISK), NOTE, SALVAGED
     ),
-    "the journal missed Await: disk full": served(
-        *BEGUN[:2], accessed(AccessPending(PENDING, TXN)), (Await(TICKET, TXN, ACR), DISK), NOTE, SALVAGED
+    "the journal missed RecordPending: disk full": served(
+        *BEGUN[:2],
+        accessed(AccessPending(PENDING, TXN)),
+        (RecordPending(LEASE_HELD, TXN, ACR), DISK),
+        NOTE,
+        SALVAGED,
     ),
     "GET /summary gave nothing to sell: big": served(
         *BEGINNING,
-        (RunWork(sale(), TXN), Raise(ResultTooLarge("big"))),
+        (RunHandler(sale(), TXN), Raise(ResultTooLarge("big"))),
         NOTE,
-        (Decide(TICKET, Failed("result_too_large")), False),
+        (RecordOutcome(LEASE_HELD, Failed("result_too_large")), False),
     ),
     "the journal could not decide: disk full": served(*WORKED[:-1], (WORKED[-1][0], DISK), NOTE),
     "completion was refused: 403 forbidden": served(
@@ -99,66 +103,73 @@ OF_A_TRANSACTION: dict[str, Case] = {
     "the payment is not proven: timed out": served(
         *WORKED, *thrice(COMPLETE, Raise(NoAnswer("timed out"))), NOTE, HELD_STEP
     ),
-    "the journal missed Hold: disk full": swept(
+    "the journal missed ScheduleRetry: disk full": swept(
         HELD,
-        (STANDING, Standing.PENDING),
-        (Hold(TICKET), DISK),
+        (STANDING, TransactionState.PENDING),
+        (ScheduleRetry(LEASE_HELD), DISK),
         NOTE,
     ),
-    "the journal missed Release: disk full": served(
-        *WORKED, (COMPLETE, PAID), (Release(TICKET, PAID.payment_response, RECEIPT, True), DISK), NOTE
+    "the journal missed RecordSettlement: disk full": served(
+        *WORKED,
+        (COMPLETE, PAID),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), DISK),
+        NOTE,
     ),
-    "the journal missed Close: disk full": swept(
-        WAITING, (STANDING, Standing.FAILED), (Close(TICKET), DISK), NOTE
+    "the journal missed RecordFinal: disk full": swept(
+        WAITING, (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), DISK), NOTE
     ),
-    "the journal missed Close: no space": swept(
-        WAITING, (STANDING, Standing.SUCCEEDED), NOTE, (Close(TICKET, paid=True), FULL), NOTE
-    ),
-    "the journal missed Stick: disk full": swept(
+    "the journal missed RecordFinal: no space": swept(
         WAITING,
-        (STANDING, Standing.UNKNOWN),
-        (Stick(TICKET, "the service does not know the transaction"), DISK),
+        (STANDING, TransactionState.SUCCEEDED),
+        NOTE,
+        (RecordFinal(LEASE_HELD, paid=True), FULL),
+        NOTE,
+    ),
+    "the journal missed MarkStuck: disk full": swept(
+        WAITING,
+        (STANDING, TransactionState.UNKNOWN),
+        (MarkStuck(LEASE_HELD, "the service does not know the transaction"), DISK),
         NOTE,
         NOTE,
     ),
-    "the journal missed Drop: disk full": swept(
-        WAITING, (STANDING, Standing.AUTHORIZED), (Drop(TICKET), DISK), NOTE
+    "the journal missed AbandonClaim: disk full": swept(
+        WAITING, (STANDING, TransactionState.AUTHORIZED), (AbandonClaim(LEASE_HELD), DISK), NOTE
     ),
     "the service settled a payment that was reported as failed": swept(
         REPORTED,
-        (STANDING, Standing.AUTHORIZED),
+        (STANDING, TransactionState.AUTHORIZED),
         (CallComplete(REPORTED, FAILURE), PAID),
         NOTE,
-        (Close(TICKET, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True), None),
     ),
     "a failed outcome was refused: 403 forbidden": swept(
         REPORTED,
-        (STANDING, Standing.AUTHORIZED),
+        (STANDING, TransactionState.AUTHORIZED),
         (CallComplete(REPORTED, FAILURE), Denied(403, "forbidden")),
         NOTE,
         HELD_STEP,
     ),
     "a failed outcome is not acknowledged yet": swept(
         REPORTED,
-        (STANDING, Standing.AUTHORIZED),
+        (STANDING, TransactionState.AUTHORIZED),
         *thrice(CallComplete(REPORTED, FAILURE), Unproven("silence")),
         NOTE,
         HELD_STEP,
     ),
     "nothing ends this but a person: still open: settling (faregate holds)": served(
-        *BACK, (STANDING, Standing.PENDING), (Hold(TICKET), False), NOTE
+        *BACK, (STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), False), NOTE
     ),
     "nothing ends this but a person: the service does not know the transaction (faregate holds)": swept(
         WAITING,
-        (STANDING, Standing.UNKNOWN),
-        (Stick(TICKET, "the service does not know the transaction"), None),
+        (STANDING, TransactionState.UNKNOWN),
+        (MarkStuck(LEASE_HELD, "the service does not know the transaction"), None),
         NOTE,
     ),
     "a payment settled whose result is not here": swept(
         WAITING,
-        (STANDING, Standing.SUCCEEDED),
+        (STANDING, TransactionState.SUCCEEDED),
         NOTE,
-        (Close(TICKET, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True), None),
     ),
     "how the payment stands is unknown: timed out": swept(
         HELD,
@@ -172,15 +183,15 @@ OF_A_TRANSACTION: dict[str, Case] = {
 @pytest.mark.parametrize("said", OF_A_TRANSACTION)
 def test_the_log_says_what_went_wrong_and_of_which_transaction(said: str) -> None:
     begin, script = OF_A_TRANSACTION[said]
-    assert Note(said, TXN) in noted(begin(), *script)
+    assert LogWarning(said, TXN) in noted(begin(), *script)
 
 
-DROPPED = (Drop(TICKET), True)
+DROPPED = (AbandonClaim(LEASE_HELD), True)
 BEFORE: dict[str, tuple[Any, ...]] = {
     "the journal could not take a claim: disk full": (claimed(DISK), NOTE),
     "nothing can be sold: unknown key": (
         claimed(),
-        (FindRules(OFFER), Raise(Misconfigured("unknown key"))),
+        (ResolveOffer(OFFER), Raise(ConfigurationError("unknown key"))),
         DROPPED,
         NOTE,
     ),
@@ -197,7 +208,7 @@ BEFORE: dict[str, tuple[Any, ...]] = {
         DROPPED,
         NOTE,
     ),
-    "the journal missed Drop: disk full": (
+    "the journal missed AbandonClaim: disk full": (
         *BEGUN[:2],
         accessed(Trouble(502, "401")),
         (DROPPED[0], DISK),
@@ -209,4 +220,4 @@ BEFORE: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("said", BEFORE)
 def test_the_log_says_why_nothing_was_begun(said: str) -> None:
-    assert Note(said) in noted(serve(sale()), *BEFORE[said])
+    assert LogWarning(said) in noted(serve(sale()), *BEFORE[said])

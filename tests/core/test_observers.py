@@ -19,13 +19,13 @@ import pytest
 import faregate
 from faregate import Paywall
 from faregate.core.driver import adrive, drive, started
-from faregate.errors import Misconfigured
-from faregate.events import Event, Refused, Settled
 from faregate.core.flow import serve
-from faregate.journals.heartbeat import Heartbeat
 from faregate.core.models import Response
+from faregate.errors import ConfigurationError
+from faregate.events import Event, Refused, Settled
+from faregate.journals.heartbeat import Heartbeat
+from faregate.observers import EventDispatcher
 from faregate.operations.sweeper import keep_asweeping
-from faregate.observers import Voice
 from tests.core.play import TXN, sale
 
 logger = logging.getLogger("faregate")
@@ -136,7 +136,7 @@ def test_an_id_of_last_resort_is_kept_when_logging_raises(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "ids"
-    Voice(None, str(file)).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(file)).last_resort(TXN, "acr_x")
     line = file.read_text().rstrip()
     assert json.loads(line) == {"transaction_id": TXN, "revision_id": "acr_x"}
     # The log did not take it, so it is where an operator may still find it.
@@ -148,24 +148,24 @@ def test_a_listener_and_logging_that_raise(capsys: pytest.CaptureFixture[str]) -
     def fail(event: Event) -> None:
         raise LookupError("a listener that raises")
 
-    Voice(fail).tell(Settled(TXN))
+    EventDispatcher(fail).tell(Settled(TXN))
     assert "a listener that raises" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("broken_logging")
 def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
-    Voice().last_resort(TXN, "acr_x")
+    EventDispatcher().last_resort(TXN, "acr_x")
 
 
 def test_a_file_of_last_resort_whose_name_is_impossible_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    Voice(None, "ids\0").last_resort(TXN, "acr_x")
+    EventDispatcher(None, "ids\0").last_resort(TXN, "acr_x")
     assert [TXN in record.getMessage() for record in caplog.records] == [True, False]
     assert caplog.records[-1].levelno == logging.CRITICAL
 
 
 def test_a_record_names_the_code_that_logged_it(caplog: pytest.LogCaptureFixture) -> None:
-    Voice().last_resort(TXN, "acr_x")
+    EventDispatcher().last_resort(TXN, "acr_x")
     assert caplog.records[0].funcName == "last_resort"
 
 
@@ -221,7 +221,7 @@ class Listening:
     ],
 )
 def test_an_async_listener_is_refused_at_start(listener: Callable[[Event], Any]) -> None:
-    with pytest.raises(Misconfigured, match=r"on_event .* plain function"):
+    with pytest.raises(ConfigurationError, match=r"on_event .* plain function"):
         Paywall(base_url="http://127.0.0.1:9", api_key="svc_test_x", environ={}, on_event=listener)
 
 
@@ -229,7 +229,7 @@ def test_an_async_listener_is_refused_at_start(listener: Callable[[Event], Any])
 def test_a_listener_that_gives_something_to_await_is_told_of_once(
     hidden: Callable[[Event], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    voice = Voice(hidden)
+    voice = EventDispatcher(hidden)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # "was never awaited"
         voice.tell(Settled(TXN))
@@ -242,7 +242,7 @@ def test_a_listener_that_gives_something_to_await_is_told_of_once(
 
 def test_each_paywall_is_told_of_its_listener(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        Voice(lambda event: listen(event)).tell(Settled(TXN))
+        EventDispatcher(lambda event: listen(event)).tell(Settled(TXN))
     assert len(caplog.records) == 2
 
 
@@ -253,7 +253,7 @@ def test_a_listener_may_start_a_task(caplog: pytest.LogCaptureFixture) -> None:
         heard.append(event)
 
     async def go() -> None:
-        Voice(lambda event: asyncio.ensure_future(hear(event))).tell(Settled(TXN))
+        EventDispatcher(lambda event: asyncio.ensure_future(hear(event))).tell(Settled(TXN))
         await asyncio.sleep(0)
 
     asyncio.run(go())
@@ -269,7 +269,7 @@ def test_an_awaitable_that_cannot_be_closed_is_told_of_too(caplog: pytest.LogCap
         def close(self) -> None:
             raise ZeroDivisionError
 
-    Voice(lambda event: Later()).tell(Settled(TXN))
+    EventDispatcher(lambda event: Later()).tell(Settled(TXN))
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
@@ -281,6 +281,6 @@ def test_a_plain_listener_may_return_anything(caplog: pytest.LogCaptureFixture) 
         return result
 
     for result in (None, 1, heard, object()):
-        Voice(functools.partial(hear, result)).tell(Settled(TXN))
+        EventDispatcher(functools.partial(hear, result)).tell(Settled(TXN))
     assert len(heard) == 4
     assert caplog.records == []

@@ -146,7 +146,9 @@ def test_what_a_handler_says_of_payment_or_of_the_connection_stays_here(name: st
     assert responses.free(given) == Response(200, (OWN,), b"result")
     assert responses.unsold(given) == Response(200, (OWN, STORED_NOWHERE), b"result")
     proof = ("PAYMENT-RESPONSE", "cGFpZA==")
-    assert responses.release(given, proof[1]) == Response(200, (OWN, STORED_NOWHERE, proof, READABLE), b"result")
+    assert responses.release(given, proof[1]) == Response(
+        200, (OWN, STORED_NOWHERE, proof, READABLE), b"result"
+    )
 
 
 @pytest.mark.parametrize("own", CACHING, ids=lambda own: ": ".join(own))

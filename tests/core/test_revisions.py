@@ -5,21 +5,27 @@ from typing import Any
 
 import pytest
 
-from faregate.core.results import Guessability, RevisionRejected, Trouble, Unpaid
-from faregate.merchant.revisions import ASK_SECONDS, FRESH_SECONDS, GUESSABILITY_SECONDS, REFRESH_SECONDS, Catalog
-from faregate.errors import BadAnswer, Misconfigured, NoAnswer
 from faregate.core.flow import serve
-from faregate.merchant.interpret import read_revisions
 from faregate.core.models import Offer, Response, Rules
-from faregate.core.steps import CallAccess, Drop, FindRules, GetKnownRules, RefreshRules, Wait
+from faregate.core.results import Guessability, RevisionRejected, Trouble, Unpaid
+from faregate.core.steps import AbandonClaim, CallAccess, GetKnownRules, RefreshRules, ResolveOffer, Sleep
+from faregate.errors import BadAnswer, ConfigurationError, NoAnswer
+from faregate.merchant.interpret import read_revisions
+from faregate.merchant.revisions import (
+    ASK_SECONDS,
+    FRESH_SECONDS,
+    GUESSABILITY_SECONDS,
+    REFRESH_SECONDS,
+    Catalog,
+)
 from tests.core.play import (
     ACR,
     ALL_KEYS,
+    LEASE_HELD,
     NOTE,
     OFFER,
     PROOF,
     RULES,
-    TICKET,
     Raise,
     accessed,
     claimed,
@@ -47,12 +53,12 @@ def test_a_new_revision_sells_at_once() -> None:
 def test_a_new_revision_sells_to_who_paid_already_as_well() -> None:
     """And what is begun then is begun under the new one."""
     asked_anew = (CallAccess(sale(), NEWER, PROOF), NEEDED)
-    dropped = (Drop(TICKET), True)
+    dropped = (AbandonClaim(LEASE_HELD), True)
     script = (claimed(), found(), accessed(REJECTED), (REFRESH, NEWER), asked_anew, ALL_KEYS, dropped)
     assert play(serve(sale()), *script).status == 402
 
 
-@pytest.mark.parametrize("again", [RULES, Raise(NoAnswer("down")), Raise(Misconfigured("no such key"))])
+@pytest.mark.parametrize("again", [RULES, Raise(NoAnswer("down")), Raise(ConfigurationError("no such key"))])
 def test_what_is_refused_for_another_reason_is_the_sellers_to_mend(again: Any) -> None:
     noted = (NOTE, NOTE) if isinstance(again, Raise) else (NOTE,)
     script = (found(), accessed(REJECTED, None), (REFRESH, again), *noted)
@@ -67,13 +73,13 @@ def test_access_is_asked_once_more_and_no_more() -> None:
 
 def test_a_crowd_waits_for_the_one_who_reads() -> None:
     asked_anew = (CallAccess(sale(None), NEWER, None), NEEDED)
-    waits = ((REFRESH, None), (Wait(0.1), None), (REFRESH, None), (Wait(0.2), None), (REFRESH, NEWER))
+    waits = ((REFRESH, None), (Sleep(0.1), None), (REFRESH, None), (Sleep(0.2), None), (REFRESH, NEWER))
     assert play(serve(sale(None)), found(), accessed(REJECTED, None), *waits, asked_anew).status == 402
 
 
 def test_nobody_waits_for_ever() -> None:
     pauses = (0.1, 0.2, 0.4, 0.8, 0.0)
-    waits = [pair for pause in pauses for pair in ((REFRESH, None), (Wait(pause), None))]
+    waits = [pair for pause in pauses for pair in ((REFRESH, None), (Sleep(pause), None))]
     assert play(serve(sale(None)), found(), accessed(REJECTED, None), *waits, NOTE).status == 502
 
 
@@ -82,13 +88,13 @@ def test_nobody_waits_for_ever() -> None:
 
 @pytest.mark.parametrize("error", [NoAnswer("down"), UNREADABLE])
 def test_rules_that_are_known_serve_on(error: Exception) -> None:
-    script = ((FindRules(OFFER), Raise(error)), (GetKnownRules(OFFER), RULES), NOTE)
+    script = ((ResolveOffer(OFFER), Raise(error)), (GetKnownRules(OFFER), RULES), NOTE)
     assert play(serve(sale(None)), *script, accessed(NEEDED, None)).status == 402
 
 
 def test_known_rules_for_another_asset_do_not_sell() -> None:
-    known = (GetKnownRules(OFFER), Raise(Misconfigured("settles in EURC")))
-    assert play(serve(sale(None)), (FindRules(OFFER), Raise(NoAnswer("down"))), known, NOTE).status == 503
+    known = (GetKnownRules(OFFER), Raise(ConfigurationError("settles in EURC")))
+    assert play(serve(sale(None)), (ResolveOffer(OFFER), Raise(NoAnswer("down"))), known, NOTE).status == 503
 
 
 # The cache

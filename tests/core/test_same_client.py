@@ -13,31 +13,32 @@ import itsdangerous
 import pytest
 from django.core import signing
 
-from faregate.core.results import Access, Guessability, Proven, Standing, Trouble, Unpaid
-from faregate.core.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
-from faregate.errors import NoAnswer
-from faregate.events import Redelivered, Refused
-from faregate.core.flow import CROWD_PAUSES, serve
-from faregate.core.models import Headers, Offer, Response, Sale
 from faregate.core.claims import Again, Claimant, OtherClient, Owed, Replay, ReplayUnsafe, Spent
+from faregate.core.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
+from faregate.core.flow import CROWD_PAUSES, serve
+from faregate.core.models import Headers, Offer, PaidRequest, Response
+from faregate.core.results import Access, Guessability, Proven, TransactionState, Trouble, Unpaid
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
     ClaimProof,
-    Decide,
-    FindRules,
     GetKnownRules,
-    GetStanding,
+    GetTransaction,
     RecallGuessability,
     RecordGuessability,
-    Release,
-    RunWork,
-    Wait,
+    RecordOutcome,
+    RecordSettlement,
+    ResolveOffer,
+    RunHandler,
+    Sleep,
 )
+from faregate.errors import NoAnswer
+from faregate.events import Redelivered, Refused
 from tests.core.play import (
     BEGINNING,
     ENTRY,
     GOOD,
+    LEASE_HELD,
     NOTE,
     OFFER,
     PAID,
@@ -45,7 +46,6 @@ from tests.core.play import (
     RECEIPT,
     RESULT,
     RULES,
-    TICKET,
     TXN,
     WORK,
     Raise,
@@ -80,7 +80,7 @@ def fresh_value() -> str:
     return secrets.token_urlsafe(24)
 
 
-def with_headers(one: Sale, *headers: tuple[str, str]) -> Sale:
+def with_headers(one: PaidRequest, *headers: tuple[str, str]) -> PaidRequest:
     return replace(one, request=replace(one.request, headers=(*one.request.headers, *headers)))
 
 
@@ -133,7 +133,7 @@ def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        ((FindRules(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None)),
+        ((ResolveOffer(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None)),
         (found(), asked_without_proof(Trouble(503, "busy"))),
     ],
 )
@@ -144,13 +144,13 @@ def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) ->
 
 def test_a_crowd_waits_for_the_request_that_finds_it_out() -> None:
     asking = (RecallGuessability(), Guessability.BEING_ASKED)
-    waiting = (asking, (Wait(CROWD_PAUSES[0]), None), asking, (Wait(CROWD_PAUSES[1]), None))
+    waiting = (asking, (Sleep(CROWD_PAUSES[0]), None), asking, (Sleep(CROWD_PAUSES[1]), None))
     assert play(serve(sale()), UNSAFE, *waiting, RECALLED_SECRET, (ONCE_MORE, AGAIN)).status == 200
 
 
 def test_a_crowd_does_not_wait_for_ever() -> None:
     asking = (RecallGuessability(), Guessability.BEING_ASKED)
-    waiting = [step for pause in CROWD_PAUSES for step in ((Wait(pause), None), asking)]
+    waiting = [step for pause in CROWD_PAUSES for step in ((Sleep(pause), None), asking)]
     response = play(serve(sale()), UNSAFE, asking, *waiting)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
@@ -187,10 +187,10 @@ def test_a_cookie_is_sent_with_the_first_result_and_never_stored() -> None:
     result = replace(RESULT, headers=headers)
     script = (
         *BEGINNING,
-        (RunWork(sale(), TXN), replace(WORK, response=result)),
-        (Decide(TICKET, GOOD), True),
+        (RunHandler(sale(), TXN), replace(WORK, response=result)),
+        (RecordOutcome(LEASE_HELD, GOOD), True),
         (Some(CallComplete), PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     response = play(serve(sale()), *script)
     assert [value for name, value in response.headers if name.lower() == "set-cookie"] == ["sid=1", "lang=de"]
@@ -305,9 +305,9 @@ def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
         UNSAFE,
         RECALLED_SECRET,
         (ONCE_MORE, Owed(held)),
-        (GetStanding(TXN), Standing.SUCCEEDED),
+        (GetTransaction(TXN), TransactionState.SUCCEEDED),
         (CallComplete(held, GOOD), paid),
-        (Release(ENTRY.ticket, paid.payment_response, paid.receipt, True), True),
+        (RecordSettlement(ENTRY.lease, paid.payment_response, paid.receipt, True), True),
     )
     assert (response.body, response.released) == (RESULT.body, True)
 

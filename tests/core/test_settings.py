@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from faregate.merchant.revisions import Catalog
+from faregate.core.claims import Claimant
+from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.embedded import EmbeddedTransport
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
-from faregate.core.models import Offer
+from faregate.merchant.revisions import Catalog
 from faregate.paywall import Paywall, offer
-from faregate.core.claims import Claimant
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
 KEY, OLD_KEY = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
@@ -86,7 +86,7 @@ def test_the_emulator_needs_nothing_else() -> None:
     ],
 )
 def test_a_mistake_is_a_sentence(environ: dict[str, str], arguments: Any, says: str) -> None:
-    with pytest.raises(Misconfigured, match=re.escape(says)) as caught:
+    with pytest.raises(ConfigurationError, match=re.escape(says)) as caught:
         Paywall(environ=environ, **arguments)
     assert "hunter2" not in str(caught.value)
     assert str(caught.value).endswith(".")
@@ -122,10 +122,10 @@ def test_a_transport_of_ones_own_takes_the_emulators_place() -> None:
 def test_a_journal_may_be_made_of_its_context() -> None:
     made = Paywall(
         environ=TEST,
-        journal=lambda context: MemoryJournal(namespace=context.namespace, terms=context.terms),
+        journal=lambda context: MemoryJournal(namespace=context.namespace, policy=context.policy),
     )
     assert isinstance(made.journal, MemoryJournal)
-    with pytest.raises(Misconfigured, match="memory journal"):
+    with pytest.raises(ConfigurationError, match="memory journal"):
         Paywall(environ=LIVE, journal=lambda context: MemoryJournal())
 
 
@@ -172,8 +172,8 @@ def test_what_blocks_is_called_from_loops_in_threads(tmp_path: Path) -> None:
 
 def test_leases_outlast_the_calls_made_under_them() -> None:
     journal: Any = Paywall(environ=TEST, timeout=40).journal
-    assert journal._terms.claim_lease > 80
-    assert journal._terms.completion_lease > 121
+    assert journal._policy.claim_lease > 80
+    assert journal._policy.completion_lease > 121
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_leases_outlast_the_calls_made_under_them() -> None:
     ],
 )
 def test_an_offer_is_checked_where_it_is_made(sells: str, limits: Any, says: str) -> None:
-    with pytest.raises(Misconfigured, match=says):
+    with pytest.raises(ConfigurationError, match=says):
         offer(sells, **limits)
 
 
@@ -257,15 +257,15 @@ def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
     clock: Clock, client: MerchantClient
 ) -> None:
     catalog = Catalog(clock)
-    with pytest.raises(Misconfigured, match="daily_report"):
+    with pytest.raises(ConfigurationError, match="daily_report"):
         client.send(catalog.asking(Offer("no_such_thing")))
-    with pytest.raises(Misconfigured, match="Nothing is sold as 'no_such_thing'"):
+    with pytest.raises(ConfigurationError, match="Nothing is sold as 'no_such_thing'"):
         catalog.known(Offer("no_such_thing"))
     clock.now = 5
     assert catalog.known(Offer("no_such_thing")) is None
 
 
 def test_an_asset_that_differs_from_the_revisions_says_so(clock: Clock, client: MerchantClient) -> None:
-    with pytest.raises(Misconfigured, match="settles in USDC"):
+    with pytest.raises(ConfigurationError, match="settles in USDC"):
         client.send(Catalog(clock).asking(Offer("token_meter", asset="EURC")))
     assert client.send(Catalog(clock).asking(Offer("euro_report", asset="EURC"))).asset == "EURC"

@@ -8,38 +8,38 @@ from typing import Any
 
 import pytest
 
-from faregate.core.results import Denied, Granted, NotPaid, Standing, Unpaid
-from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
-from faregate.events import Settled
+from faregate.core.claims import Fresh, Owed, PendingPayment
 from faregate.core.flow import serve
-from faregate.merchant.interpret import read_access, read_completion, read_standing
 from faregate.core.models import Failed, Response
-from faregate.core.claims import Entry, Fresh, Owed
 from faregate.core.recovery import redeem, sweep
+from faregate.core.results import Denied, Granted, NotPaid, TransactionState, Unpaid
 from faregate.core.settlement import settle
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
-    Close,
-    Decide,
-    GetStanding,
-    Hold,
+    GetTransaction,
+    LeaseNext,
+    MarkStuck,
     Postpone,
-    Release,
-    Stick,
-    TakeDue,
+    RecordFinal,
+    RecordOutcome,
+    RecordSettlement,
+    ScheduleRetry,
 )
+from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
+from faregate.events import Settled
+from faregate.merchant.interpret import read_access, read_completion, read_standing
 from tests.core.play import (
     ACR,
     COMPLETE,
     ENTRY,
     GOOD,
+    LEASE_HELD,
     NOTE,
     PAID,
     PROOF,
     RECEIPT,
     RULES,
-    TICKET,
     TXN,
     WORKED,
     Raise,
@@ -65,14 +65,14 @@ def code(response: Response) -> Any:
 
 
 def test_who_was_overtaken_hands_nothing_out() -> None:
-    lost = (Release(TICKET, PAID.payment_response, RECEIPT, True), False)
+    lost = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), False)
     response = play(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
     assert (response.status, code(response)) == (409, "payment_in_progress")
     assert Settled(TXN) in told(serve(sale()), *WORKED, (COMPLETE, PAID), lost)
 
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
-    lost = (Release(TICKET, PAID.payment_response, RECEIPT, False), False)
+    lost = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), False)
     play(settle(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
 
 
@@ -81,16 +81,16 @@ def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
 
 def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
     """It was answered with 409 for as long as its payer asked, and kept from the sweep."""
-    known = claimed(Fresh(TICKET, TXN, ACR))
-    entry = Entry(TICKET, PROOF, TXN, ACR)
+    known = claimed(Fresh(LEASE_HELD, TXN, ACR))
+    entry = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
     script = (
         known,
         found(),
         accessed(NEEDED),
-        (Decide(TICKET, INTERRUPTED), True),
-        (GetStanding(TXN), Standing.AUTHORIZED),
+        (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
+        (GetTransaction(TXN), TransactionState.AUTHORIZED),
         (CallComplete(entry, INTERRUPTED), NotPaid()),
-        (Close(TICKET), None),
+        (RecordFinal(LEASE_HELD), None),
         found(),
         (CallAccess(sale(), RULES, None), NEEDED),
     )
@@ -100,21 +100,21 @@ def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
 
 def test_what_was_paid_meanwhile_is_not_asked_for_again() -> None:
     script = (
-        claimed(Fresh(TICKET, TXN, ACR)),
+        claimed(Fresh(LEASE_HELD, TXN, ACR)),
         found(),
         accessed(NEEDED),
-        (Decide(TICKET, INTERRUPTED), True),
-        (GetStanding(TXN), Standing.SUCCEEDED),
+        (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
+        (GetTransaction(TXN), TransactionState.SUCCEEDED),
         NOTE,
-        (Close(TICKET, paid=True), None),
+        (RecordFinal(LEASE_HELD, paid=True), None),
     )
     assert play(serve(sale()), *script).status == 409
 
 
 def test_what_is_granted_again_is_worked_for() -> None:
-    begun = (claimed(Fresh(TICKET, TXN, ACR)), found(), accessed(Granted(TXN)))
+    begun = (claimed(Fresh(LEASE_HELD, TXN, ACR)), found(), accessed(Granted(TXN)))
     script = (*begun, *WORKED[3:], (COMPLETE, PAID))
-    done = (Release(TICKET, PAID.payment_response, RECEIPT, True), True)
+    done = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True)
     assert play(serve(sale()), *script, done).status == 200
 
 
@@ -127,7 +127,7 @@ def test_what_is_granted_again_is_worked_for() -> None:
 )
 def test_another_sellers_row_is_left_alone(answer: Exception) -> None:
     """Its proof is sent to nobody, and nothing is decided about it."""
-    script = ((GetStanding(TXN), Raise(answer)), NOTE, (Postpone(TICKET), None))
+    script = ((GetTransaction(TXN), Raise(answer)), NOTE, (Postpone(LEASE_HELD), None))
     assert play(redeem(FOREIGN, awaited=False), *script).status == 503
     response = play(serve(sale()), claimed(Owed(FOREIGN)), *script)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
@@ -135,17 +135,17 @@ def test_another_sellers_row_is_left_alone(answer: Exception) -> None:
 
 def test_a_row_from_before_the_api_key_was_changed_is_ones_own() -> None:
     script = (
-        (GetStanding(TXN), Standing.AUTHORIZED),
-        (GetStanding(TXN), Standing.AUTHORIZED),
+        (GetTransaction(TXN), TransactionState.AUTHORIZED),
+        (GetTransaction(TXN), TransactionState.AUTHORIZED),
         (CallComplete(FOREIGN, GOOD), PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     assert play(serve(sale()), claimed(Owed(FOREIGN)), *script).status == 200
 
 
 def test_a_sweep_goes_on_after_a_row_that_is_not_its_own() -> None:
-    gone = (GetStanding(TXN), Raise(TransactionNotFound(404, "transaction_not_found", "")))
-    script = ((TakeDue(), FOREIGN), gone, NOTE, (Postpone(TICKET), None), (TakeDue(), None))
+    gone = (GetTransaction(TXN), Raise(TransactionNotFound(404, "transaction_not_found", "")))
+    script = ((LeaseNext(), FOREIGN), gone, NOTE, (Postpone(LEASE_HELD), None), (LeaseNext(), None))
     assert play(sweep(), *script) == 1
 
 
@@ -160,18 +160,18 @@ def reply(status: int, body: Any, *headers: tuple[str, str]) -> Response:
 @pytest.mark.parametrize("missing", [{}, {"payer": None}, {"payer": 7, "created_at": "soon"}])
 def test_a_payment_that_succeeded_is_known_by_id_status_and_receipt(missing: dict[str, Any]) -> None:
     detail = {"id": TXN, "status": "succeeded", "receipt": {"id": "anything"}, **missing}
-    assert read_standing(reply(200, detail), TXN) is Standing.SUCCEEDED
+    assert read_standing(reply(200, detail), TXN) is TransactionState.SUCCEEDED
 
 
 @pytest.mark.parametrize("outcome", [GOOD, INTERRUPTED])
 def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outcome: Any) -> None:
     entry = replace(HELD, outcome=outcome)
-    looked = ((GetStanding(TXN), Raise(BadAnswer("not JSON"))), NOTE)
+    looked = ((GetTransaction(TXN), Raise(BadAnswer("not JSON"))), NOTE)
     said = (CallComplete(entry, outcome), PAID if outcome is GOOD else NotPaid())
     end = (
-        (Release(TICKET, PAID.payment_response, RECEIPT, False), True)
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), True)
         if outcome is GOOD
-        else (Close(TICKET), None)
+        else (RecordFinal(LEASE_HELD), None)
     )
     play(redeem(entry, awaited=False), *looked, said, end)
 
@@ -182,10 +182,10 @@ def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
     refused = read_completion(reply(status, body), TXN)
     assert refused == Denied(status, "unreadable", None, is_readable=False)
     script = (
-        (GetStanding(TXN), Standing.AUTHORIZED),
+        (GetTransaction(TXN), TransactionState.AUTHORIZED),
         (CallComplete(HELD, GOOD), refused),
         NOTE,
-        (Hold(TICKET), True),
+        (ScheduleRetry(LEASE_HELD), True),
     )
     assert play(redeem(HELD, awaited=True), *script).status == status
 
@@ -193,8 +193,8 @@ def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
 def test_what_the_service_says_itself_does() -> None:
     refused = read_completion(reply(404, {"code": "transaction_not_found", "message": "gone"}), TXN)
     reason = "completion was refused: 404 transaction_not_found"
-    looked = ((GetStanding(TXN), Standing.UNKNOWN), (CallComplete(HELD, GOOD), refused))
-    stuck = (NOTE, (Stick(TICKET, reason), None), NOTE)
+    looked = ((GetTransaction(TXN), TransactionState.UNKNOWN), (CallComplete(HELD, GOOD), refused))
+    stuck = (NOTE, (MarkStuck(LEASE_HELD, reason), None), NOTE)
     assert play(redeem(HELD, awaited=True), *looked, *stuck).status == 404
 
 

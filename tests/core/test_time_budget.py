@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faregate import Paywall
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.server_timeouts import find_gunicorn_timeout, find_server_timeout
 
 EMULATOR = {"FAREGATE_BASE_URL": "emulator:"}
@@ -87,7 +87,9 @@ def test_a_server_that_leaves_no_time_is_refused_by_its_own_setting(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     under_gunicorn(monkeypatch, "-t", "5", "app:app")
-    with pytest.raises(Misconfigured, match=r"ends a request after 5 s.*time-out to 18 s or more.*--timeout"):
+    with pytest.raises(
+        ConfigurationError, match=r"ends a request after 5 s.*time-out to 18 s or more.*--timeout"
+    ):
         Paywall(environ=EMULATOR)
     under_gunicorn(monkeypatch, "-t", "18", "app:app")
     assert Paywall(environ=EMULATOR).settings.max_request_seconds == 15
@@ -96,11 +98,11 @@ def test_a_server_that_leaves_no_time_is_refused_by_its_own_setting(
 
 
 def test_a_setting_that_leaves_no_time_is_named_as_it_was_given() -> None:
-    with pytest.raises(Misconfigured, match=r"^FAREGATE_MAX_REQUEST_SECONDS is 10"):
+    with pytest.raises(ConfigurationError, match=r"^FAREGATE_MAX_REQUEST_SECONDS is 10"):
         Paywall(environ={**EMULATOR, "FAREGATE_MAX_REQUEST_SECONDS": "10"})
 
 
 def test_there_is_time_to_report_an_outcome() -> None:
-    with pytest.raises(Misconfigured, match="make it 15 or more, or timeout smaller"):
+    with pytest.raises(ConfigurationError, match="make it 15 or more, or timeout smaller"):
         Paywall(environ=EMULATOR, max_request_seconds=10)
     assert Paywall(environ=EMULATOR, max_request_seconds=10, timeout=5).settings.completion_seconds == 9

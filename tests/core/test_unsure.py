@@ -4,38 +4,38 @@ from typing import Any
 
 import pytest
 
+from faregate.core.claims import Owed, Spent, UsedElsewhere
+from faregate.core.flow import serve
+from faregate.core.models import Failed, HandlerResult, Succeeded
+from faregate.core.recovery import sweep
 from faregate.core.results import (
     Denied,
     NotPaid,
     Settling,
-    Standing,
+    TransactionState,
     Trouble,
+)
+from faregate.core.settlement import COMPLETE_PAUSES, settle
+from faregate.core.steps import (
+    AbandonClaim,
+    CallAccess,
+    CallComplete,
+    EmitEvent,
+    GetKnownRules,
+    GetTime,
+    LeaseNext,
+    LogWarning,
+    RecordFinal,
+    RecordOutcome,
+    RecordSettlement,
+    RecordTransaction,
+    ResolveOffer,
+    RunHandler,
+    ScheduleRetry,
+    Sleep,
 )
 from faregate.errors import JournalError, NoAnswer, ResultTooLarge, TooManyCalls
 from faregate.events import Held
-from faregate.core.flow import serve
-from faregate.core.models import Failed, Succeeded, Work
-from faregate.core.claims import Owed, Spent, UsedElsewhere
-from faregate.core.recovery import sweep
-from faregate.core.settlement import COMPLETE_PAUSES, settle
-from faregate.core.steps import (
-    CallAccess,
-    CallComplete,
-    Close,
-    Decide,
-    Drop,
-    FindRules,
-    GetKnownRules,
-    GetTime,
-    Hold,
-    Note,
-    Release,
-    RunWork,
-    Start,
-    TakeDue,
-    Tell,
-    Wait,
-)
 from tests.core.play import (
     ACR,
     ALL_KEYS,
@@ -43,13 +43,13 @@ from tests.core.play import (
     COMPLETE,
     ENTRY,
     GOOD,
+    LEASE_HELD,
     NOTE,
     OFFER,
     PAID,
     RECEIPT,
     RESULT,
     RULES,
-    TICKET,
     TXN,
     WORK,
     WORKED,
@@ -74,7 +74,7 @@ from tests.core.test_flow import (
 )
 
 DISK = Raise(JournalError("disk"))
-TOO_LARGE = (RunWork(sale(), TXN), Raise(ResultTooLarge("big")))
+TOO_LARGE = (RunHandler(sale(), TXN), Raise(ResultTooLarge("big")))
 FAILED = Failed("result_too_large")
 
 
@@ -83,8 +83,15 @@ FAILED = Failed("result_too_large")
 
 @pytest.mark.parametrize("answer", [Denied(404, "transaction_not_found"), Settling(PENDING), PAID])
 def test_work_that_gave_nothing_and_a_failure_that_is_not_acknowledged_is_503(answer: Any) -> None:
-    closed = (Close(TICKET, paid=True), None) if answer is PAID else (Hold(TICKET), True)
-    reported = ((Decide(TICKET, FAILED), True), (CallComplete(ENTRY, FAILED), answer), NOTE, closed)
+    closed = (
+        (RecordFinal(LEASE_HELD, paid=True), None) if answer is PAID else (ScheduleRetry(LEASE_HELD), True)
+    )
+    reported = (
+        (RecordOutcome(LEASE_HELD, FAILED), True),
+        (CallComplete(ENTRY, FAILED), answer),
+        NOTE,
+        closed,
+    )
     assert_unconfirmed(play(serve(sale()), *BEGINNING, TOO_LARGE, NOTE, *reported))
 
 
@@ -93,34 +100,36 @@ def test_work_that_gave_nothing_and_a_failure_that_could_not_be_written_is_503(a
     """Somebody else has the row by now, and may be selling."""
     note = (NOTE,) if answer is DISK else ()
     assert_unconfirmed(
-        play(serve(sale()), *BEGINNING, TOO_LARGE, NOTE, (Decide(TICKET, FAILED), answer), *note)
+        play(serve(sale()), *BEGINNING, TOO_LARGE, NOTE, (RecordOutcome(LEASE_HELD, FAILED), answer), *note)
     )
 
 
 @pytest.mark.parametrize("answer", [False, DISK])
 def test_interrupted_work_that_somebody_else_decides_gets_no_fresh_402(answer: Any) -> None:
     note = (NOTE,) if answer is DISK else ()
-    decided = (Decide(TICKET, Failed("interrupted")), answer)
+    decided = (RecordOutcome(LEASE_HELD, Failed("interrupted")), answer)
     assert_unconfirmed(play(serve(sale()), claimed(Owed(ENTRY)), decided, *note))
 
 
 def test_a_payment_that_cannot_be_held_is_told_as_if_it_were() -> None:
     """The lease of its row ends by itself: it is owed all the same."""
-    settling = (*WORKED, (COMPLETE, Settling(PENDING)), (Hold(TICKET), DISK), NOTE)
+    settling = (*WORKED, (COMPLETE, Settling(PENDING)), (ScheduleRetry(LEASE_HELD), DISK), NOTE)
     assert play(serve(sale()), *settling).status == 202
     assert told(serve(sale()), *settling)[-1] == Held(TXN, "settling")
 
 
 def test_a_sweep_that_cannot_give_back_its_last_row_ends_all_the_same() -> None:
-    settling = ((TakeDue(), HELD), (STANDING, Standing.PENDING), (Hold(TICKET), True))
-    again = ((TakeDue(), HELD), (Hold(TICKET), DISK), NOTE)
+    settling = ((LeaseNext(), HELD), (STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), True))
+    again = ((LeaseNext(), HELD), (ScheduleRetry(LEASE_HELD), DISK), NOTE)
     assert play(sweep(), *settling, *again) == 1
-    assert noted(sweep(), *settling, *again) == [Note("the journal missed Hold: disk", TXN)]
+    assert noted(sweep(), *settling, *again) == [LogWarning("the journal missed ScheduleRetry: disk", TXN)]
 
 
 def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
-    no_price = ((FindRules(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None))
-    response = play(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (Close(TICKET), None), *no_price, NOTE)
+    no_price = ((ResolveOffer(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None))
+    response = play(
+        serve(sale()), *WORKED, (COMPLETE, NotPaid()), (RecordFinal(LEASE_HELD), None), *no_price, NOTE
+    )
     assert (response.status, body(response)["code"]) == (503, "payment_service_unavailable")
     assert_nothing_left(response)
 
@@ -129,13 +138,13 @@ def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
 
 
 def test_work_may_take_all_of_its_time() -> None:
-    last = Work(WORK.response, WORK.values, 54_000)
+    last = HandlerResult(WORK.response, WORK.values, 54_000)
     outcome = Succeeded(RESULT, GOOD.values, 54_000)
     sold = (
-        (RunWork(sale(), TXN), last),
-        (Decide(TICKET, outcome), True),
+        (RunHandler(sale(), TXN), last),
+        (RecordOutcome(LEASE_HELD, outcome), True),
         (CallComplete(ENTRY, outcome), PAID),
-        (Release(TICKET, PAID.payment_response, RECEIPT, True), True),
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
     assert play(serve(sale()), *BEGINNING, *sold).status == 200
 
@@ -145,14 +154,20 @@ def test_work_may_take_all_of_its_time() -> None:
 )
 def test_a_refusal_that_is_not_about_the_transaction_is_never_left_to_people(refusal: Denied) -> None:
     """A key that is put right completes what is held; the sweep goes on asking."""
-    back = (*BACK, (STANDING, Standing.SUCCEEDED), (COMPLETE_HELD, refusal), NOTE, (Hold(TICKET), True))
+    back = (
+        *BACK,
+        (STANDING, TransactionState.SUCCEEDED),
+        (COMPLETE_HELD, refusal),
+        NOTE,
+        (ScheduleRetry(LEASE_HELD), True),
+    )
     assert play(serve(sale()), *back).status == refusal.status
 
 
 @pytest.mark.parametrize("status", [400, 499])
 def test_only_a_failing_service_is_asked_to_complete_again(status: int) -> None:
     refused = (COMPLETE, Denied(status, "no"))
-    assert play(serve(sale()), *WORKED, refused, NOTE, (Hold(TICKET), True)).status == status
+    assert play(serve(sale()), *WORKED, refused, NOTE, (ScheduleRetry(LEASE_HELD), True)).status == status
 
 
 # What payers are told
@@ -160,12 +175,16 @@ def test_only_a_failing_service_is_asked_to_complete_again(status: int) -> None:
 
 def test_a_payer_hears_when_the_service_asks_for_patience() -> None:
     busy = Trouble(503, "429", "9")
-    asked = (claimed(), found(), accessed(busy), (Drop(TICKET), True), NOTE)
+    asked = (claimed(), found(), accessed(busy), (AbandonClaim(LEASE_HELD), True), NOTE)
     assert play(serve(sale()), *asked).first("retry-after") == "9"
 
 
 def test_a_payer_hears_which_transaction_used_the_payment() -> None:
-    taken = ((Start(TICKET, TXN, ACR, 54.0), False), ALL_KEYS, (Drop(TICKET), True))
+    taken = (
+        (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), False),
+        ALL_KEYS,
+        (AbandonClaim(LEASE_HELD), True),
+    )
     for response in (
         play(serve(sale()), claimed(), found(), accessed(), *taken),
         play(serve(sale()), claimed(Spent(TXN))),
@@ -189,7 +208,7 @@ def played_by_the_clock(flow: Any, times: list[float], *script: tuple[Any, Any])
     try:
         while True:
             step = flow.throw(answer.error) if isinstance(answer, Raise) else flow.send(answer)
-            if isinstance(step, Tell | Note):
+            if isinstance(step, EmitEvent | LogWarning):
                 answer = None
             elif isinstance(step, GetTime):
                 answer = times.pop(0)
@@ -217,7 +236,7 @@ def test_what_was_refused_for_the_crowd_is_not_asked_again() -> None:
 def test_a_completion_that_was_waited_for_long_is_not_repeated(times: Any, asked: int) -> None:
     calls: list[tuple[Any, Any]] = []
     for pause in (None, *COMPLETE_PAUSES)[:asked]:
-        calls += [] if pause is None else [(Wait(pause), None)]
+        calls += [] if pause is None else [(Sleep(pause), None)]
         calls.append((CallComplete(ENTRY, GOOD), Raise(NoAnswer("too late"))))
     flow = settle(ENTRY, GOOD, repeated=False, awaited=True)
-    assert played_by_the_clock(flow, at(*times), *calls, (Hold(TICKET), True)).status == 503
+    assert played_by_the_clock(flow, at(*times), *calls, (ScheduleRetry(LEASE_HELD), True)).status == 503

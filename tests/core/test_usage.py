@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faregate.errors import UsageError
 from faregate.core.models import Rules
 from faregate.core.usage import as_decimal, check
+from faregate.errors import InvalidUsage
 from tests.core.play import ACR
 
 WIRE = re.compile(r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$", re.ASCII)
@@ -75,7 +75,7 @@ def test_a_decimal_is_reported_to_its_last_place(value: Decimal) -> None:
     ],
 )
 def test_what_is_not_the_wires_decimal_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"(?s)^tokens: .* is not a decimal of 18 integer and 12"):
+    with pytest.raises(InvalidUsage, match=r"(?s)^tokens: .* is not a decimal of 18 integer and 12"):
         as_decimal("tokens", value)
 
 
@@ -83,12 +83,12 @@ def test_what_is_not_the_wires_decimal_is_refused_by_name(value: Any) -> None:
     ("value", "kind"), [(1.5, "float"), (True, "bool"), (None, "NoneType"), (b"1", "bytes"), ([1], "list")]
 )
 def test_what_is_no_number_is_refused_by_its_type(value: Any, kind: str) -> None:
-    with pytest.raises(UsageError, match=f"tokens: report an int, a Decimal or a string, not {kind}"):
+    with pytest.raises(InvalidUsage, match=f"tokens: report an int, a Decimal or a string, not {kind}"):
         as_decimal("tokens", value)
 
 
 def test_a_refusal_does_not_repeat_all_of_a_long_value() -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(InvalidUsage) as refused:
         as_decimal("tokens", "x" * 41)
     assert "x" * 40 in str(refused.value)
     assert "x" * 41 not in str(refused.value)
@@ -100,16 +100,16 @@ def test_values_are_sorted_by_name() -> None:
 
 
 def test_a_name_that_is_unknown_is_told_with_those_that_are_known() -> None:
-    with pytest.raises(UsageError, match=r"^lines, zeros: not among .* \(pages, tokens, words\)$"):
+    with pytest.raises(InvalidUsage, match=r"^lines, zeros: not among .* \(pages, tokens, words\)$"):
         check({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
-    with pytest.raises(UsageError, match=r"^lines: not among this revision's values \(none\)$"):
+    with pytest.raises(InvalidUsage, match=r"^lines: not among this revision's values \(none\)$"):
         check({"lines": 4}, Rules(ACR, "USDC", frozenset()))
 
 
 def test_names_that_are_missing_are_told() -> None:
-    with pytest.raises(UsageError, match=r"^pages, tokens: required by this revision and not reported$"):
+    with pytest.raises(InvalidUsage, match=r"^pages, tokens: required by this revision and not reported$"):
         check({"words": 1}, RULES)
-    with pytest.raises(UsageError, match=r"^pages: required"):
+    with pytest.raises(InvalidUsage, match=r"^pages: required"):
         check({"tokens": 1}, RULES)
 
 
@@ -119,5 +119,5 @@ def test_names_that_are_missing_are_told() -> None:
     ids=["5001 digits", "large", "small", "none"],
 )
 def test_a_number_that_nobody_could_write_out_is_refused_at_once(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"^tokens: \S{3,20} is not a decimal"):
+    with pytest.raises(InvalidUsage, match=r"^tokens: \S{3,20} is not a decimal"):
         as_decimal("tokens", value)

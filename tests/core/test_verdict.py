@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from faregate.core.models import Response, WireRequest
 from faregate.core.results import (
     AccessPending,
     Denied,
@@ -15,7 +16,7 @@ from faregate.core.results import (
     NotPaid,
     Proven,
     Settling,
-    Standing,
+    TransactionState,
     Trouble,
     Unpaid,
     Unproven,
@@ -24,10 +25,9 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import ApiError, BadAnswer
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.requests import AccessRequest, AccessResource, SucceededCompleteRequest
 from faregate.merchant.interpret import read_access, read_completion, read_standing
+from faregate.merchant.requests import AccessRequest, AccessResource, SucceededCompleteRequest
 from faregate.merchant.wire import Call, access, complete_transaction, get_transaction
-from faregate.core.models import Response, WireRequest
 from tests.core.play import OTHER_TXN, TXN
 from tests.merchant.samples import SETTLEMENT
 
@@ -268,20 +268,20 @@ def test_a_field_that_decides_nothing_refuses_no_payment(execution: Any) -> None
 
 
 def test_standing() -> None:
-    assert read_standing(DETAIL, SOLD) is Standing.SUCCEEDED
-    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is Standing.CONTRADICTORY
-    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is Standing.CONTRADICTORY
+    assert read_standing(DETAIL, SOLD) is TransactionState.SUCCEEDED
+    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is TransactionState.CONTRADICTORY
+    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is TransactionState.CONTRADICTORY
     signs = ("receipt", *SETTLEMENT)
     clean = changed(DETAIL, lambda body: (body.update(status="failed"), [body.pop(sign) for sign in signs]))
-    assert read_standing(clean, SOLD) is Standing.FAILED
+    assert read_standing(clean, SOLD) is TransactionState.FAILED
     for sign in signs:
         told = json.loads(DETAIL.body)[sign]
-        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is Standing.CONTRADICTORY
+        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is TransactionState.CONTRADICTORY
     for status, standing in [
-        ("authorized", Standing.AUTHORIZED),
-        ("settling", Standing.PENDING),
-        ("reconciling", Standing.PENDING),
-        ("novel", Standing.UNNAMED),
+        ("authorized", TransactionState.AUTHORIZED),
+        ("settling", TransactionState.PENDING),
+        ("reconciling", TransactionState.PENDING),
+        ("novel", TransactionState.UNNAMED),
     ]:
         assert read_standing(changed(DETAIL, put(status=status)), SOLD) is standing
     with pytest.raises(BadAnswer):

@@ -11,7 +11,7 @@ import pytest
 from faregate.emulator import TEST_KEY, Wallet
 from faregate.paywall import Paywall
 from tests.doors.service import Service
-from tests.doors.shops import SHOPS, Work
+from tests.doors.shops import SHOPS, HandlerResult
 from tests.servers import serving
 
 
@@ -30,7 +30,7 @@ class Shop:
     """The seller's server, the service behind it, and a payer's HTTP client."""
 
     service: Service
-    work: Work
+    work: HandlerResult
     paywall: Paywall
     http: httpx.Client
     wallet: Wallet
@@ -82,7 +82,7 @@ def _switches() -> Generator[tuple[Switch, str, Switch, str]]:
 @pytest.fixture(params=SHOPS)
 def shop(request: pytest.FixtureRequest, switches: tuple[Switch, str, Switch, str]) -> Generator[Shop]:
     service_switch, service_url, seller_switch, seller_url = switches
-    service, work = Service(), Work()
+    service, work = Service(), HandlerResult()
     paywall = Paywall(
         api_key=TEST_KEY,
         base_url=service_url,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from faregate.emulator import Emulator
 from faregate.core.models import Headers, Response, WireRequest
+from faregate.emulator import Emulator
 
 Fault = Callable[[Callable[[], Response]], Response | None]
 """Given a way to really ask the service, what is sent instead; None sends nothing at all."""

@@ -23,7 +23,7 @@ from faregate.paywall import Paywall
 
 
 @dataclass
-class Work:
+class HandlerResult:
     """What the handlers do, and how often they did it."""
 
     runs: int = 0
@@ -38,7 +38,7 @@ class Work:
         return JSONResponse({"result": "paid content", "run": self.runs}, headers={"x-own": "1"})
 
 
-def starlette_shop(paywall: Paywall, work: Work) -> Any:
+def starlette_shop(paywall: Paywall, work: HandlerResult) -> Any:
     def selling(sells: str, **limits: Any) -> Any:
         @faregate.starlette.paid(sells, **limits)
         async def endpoint(request: Request) -> Response:
@@ -68,7 +68,7 @@ def starlette_shop(paywall: Paywall, work: Work) -> Any:
     return Starlette(routes=routes, middleware=middleware)
 
 
-def fastapi_shop(paywall: Paywall, work: Work) -> Any:
+def fastapi_shop(paywall: Paywall, work: HandlerResult) -> Any:
     app = FastAPI()
     app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
     sold = {
@@ -97,14 +97,17 @@ def fastapi_shop(paywall: Paywall, work: Work) -> Any:
     return app
 
 
-def _endpoint(work: Work, dependency: Any) -> Any:
+def _endpoint(work: HandlerResult, dependency: Any) -> Any:
     async def endpoint(payment: Annotated[Payment, Depends(dependency)]) -> Response:
         return await work.do(payment)
 
     return endpoint
 
 
-SHOPS: dict[str, Callable[[Paywall, Work], Any]] = {"starlette": starlette_shop, "fastapi": fastapi_shop}
+SHOPS: dict[str, Callable[[Paywall, HandlerResult], Any]] = {
+    "starlette": starlette_shop,
+    "fastapi": fastapi_shop,
+}
 
 
 # Ways to behave
@@ -151,7 +154,7 @@ def streaming(*chunks: bytes, error: Exception | None = None) -> Callable[[], Re
     return lambda: StreamingResponse(body(), media_type="text/plain")
 
 
-def with_background(work: Work, before: Callable[[], int]) -> Callable[[], Response]:
+def with_background(work: HandlerResult, before: Callable[[], int]) -> Callable[[], Response]:
     """Notes how many completions there had been when the background task ran."""
 
     def later() -> None:

@@ -4,15 +4,15 @@ from contextlib import closing
 
 import pytest
 
+from faregate.core.models import Offer
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key, World
 from faregate.emulator.routes import Operation
 from faregate.emulator.server import serve
 from faregate.emulator.world import CAPABILITIES, Capability
-from faregate.routes import Listed
+from faregate.paywall import Paywall
+from faregate.routes import RouteInfo
 from faregate.routes.check import check, describe_instructions
 from faregate.routes.resolve import take_stock
-from faregate.core.models import Offer
-from faregate.paywall import Paywall
 
 GUESSABLE = Fault(kind="guessable-instructions", times=None)
 UNGUESSABLE = "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."
@@ -20,7 +20,7 @@ UNGUESSABLE = "Payment instructions are unguessable: every 402 carries a fresh v
 
 def described(emulator: Emulator, *sells: str) -> list[str]:
     """What is said of this service by an app that sells these things."""
-    routes = [Listed(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
+    routes = [RouteInfo(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
     with (
         serve(emulator) as url,
         closing(Paywall(api_key=TEST_KEY, base_url=url, environ={})) as paywall,
@@ -67,7 +67,7 @@ def test_nobody_is_asked_without_a_paywall_or_without_an_offer() -> None:
 
 
 def faults_of(emulator: Emulator, key: str, *sells: str) -> list[str]:
-    routes = [Listed(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
+    routes = [RouteInfo(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
     with serve(emulator) as url, closing(Paywall(api_key=key, base_url=url, environ={})) as paywall:
         return check(paywall, take_stock(routes))
 

@@ -11,8 +11,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 import faregate.fastapi
-from faregate.emulator import Emulator, Wallet
 from faregate.core.responses import EXPOSED
+from faregate.emulator import Emulator, Wallet
 from faregate.starlette import PaywallMiddleware
 from tests.doors.test_starlette import CONTENT, a_paywall, calling, report
 

@@ -50,7 +50,7 @@ from faregate.django.conf import shop as made_shop  # noqa: E402
 from faregate.django.routes import inventory_of  # noqa: E402
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
-from faregate.errors import Misconfigured  # noqa: E402
+from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
 from faregate.routes.check import GUESSABLE, UNGUESSABLE  # noqa: E402
 from tests.attacks.chain import Guessable  # noqa: E402
@@ -845,7 +845,10 @@ def test_a_deploy_check_asks_the_service() -> None:
 
 
 def test_a_mistake_in_the_settings_fails_the_start() -> None:
-    with project(FAREGATE={"BASE_URL": "", "API_KEY": None}), pytest.raises(Misconfigured, match="BASE_URL"):
+    with (
+        project(FAREGATE={"BASE_URL": "", "API_KEY": None}),
+        pytest.raises(ConfigurationError, match="BASE_URL"),
+    ):
         get_wsgi_application()
 
 
@@ -875,7 +878,10 @@ def test_a_listener_of_the_settings_is_told(listener: Any) -> None:
 
 
 def test_a_listener_that_is_not_there_fails_the_start() -> None:
-    with project(FAREGATE={"ON_EVENT": "shop.nobody"}), pytest.raises(Misconfigured, match=r"shop\.nobody"):
+    with (
+        project(FAREGATE={"ON_EVENT": "shop.nobody"}),
+        pytest.raises(ConfigurationError, match=r"shop\.nobody"),
+    ):
         get_wsgi_application()
 
 
@@ -954,5 +960,5 @@ def test_check_fails_with_a_key_that_may_not_sell() -> None:
 
 
 def test_paid_on_a_class_says_what_to_do() -> None:
-    with pytest.raises(Misconfigured, match="method_decorator"):
+    with pytest.raises(ConfigurationError, match="method_decorator"):
         SOLD(Classy)

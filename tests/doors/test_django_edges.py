@@ -42,8 +42,8 @@ from faregate.django import PaywallMiddleware, conf, paid  # noqa: E402
 from faregate.django.routes import inventory_of  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
-from faregate.errors import Misconfigured  # noqa: E402
-from faregate.journals.persistent import StoredJournal  # noqa: E402
+from faregate.errors import ConfigurationError  # noqa: E402
+from faregate.journals.persistent import PersistentJournal  # noqa: E402
 from faregate.merchant.client import MerchantClient  # noqa: E402
 from tests.doors.conftest import eventually  # noqa: E402
 from tests.servers import serving, serving_wsgi  # noqa: E402
@@ -150,7 +150,7 @@ def test_a_price_above_ninja_s_router_is_an_error_and_never_free() -> None:
         return CONTENT
 
     routed: Any = NinjaAPI(urls_namespace="edges").get("/x")(operation)
-    with pytest.raises(Misconfigured, match=r"@api\.get above @paid"):
+    with pytest.raises(ConfigurationError, match=r"@api\.get above @paid"):
         SOLD(routed)
 
 
@@ -158,7 +158,7 @@ def test_an_async_generator_is_no_view() -> None:
     async def endless(_request: HttpRequest) -> AsyncGenerator[bytes]:
         yield b"paid content"
 
-    with pytest.raises(Misconfigured, match="StreamingHttpResponse"):
+    with pytest.raises(ConfigurationError, match="StreamingHttpResponse"):
         SOLD(endless)
 
 
@@ -417,7 +417,7 @@ def test_an_address_that_the_server_did_not_say_is_not_made_up() -> None:
 def test_the_environment_may_name_django_s_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAREGATE_JOURNAL", "django:")
     with override_settings(FAREGATE={"BASE_URL": "emulator:"}):
-        assert isinstance(conf.shop().paywall.journal, StoredJournal)
+        assert isinstance(conf.shop().paywall.journal, PersistentJournal)
 
 
 class Own(PaywallMiddleware):

@@ -19,10 +19,10 @@ from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 
-from faregate.middleware.shielding import all_ended  # noqa: E402
 from faregate.django import paid  # noqa: E402
 from faregate.django.conf import shop as made_shop  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
+from faregate.middleware.shielding import all_ended  # noqa: E402
 from tests.doors.test_django import project  # noqa: E402
 
 

@@ -51,7 +51,7 @@ from faregate.django import paid, paid_include  # noqa: E402
 from faregate.django.conf import shop as made_shop  # noqa: E402
 from faregate.django.routes import inventory_of  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
-from faregate.errors import Misconfigured  # noqa: E402
+from faregate.errors import ConfigurationError  # noqa: E402
 from tests.doors.test_django import PAYWALL, project  # noqa: E402
 
 CONTENT = b"paid-content-4711"
@@ -274,7 +274,7 @@ def test_every_order_of_decorators_is_sold_or_refused(
         return functools.reduce(lambda made, name: known[name](made), reversed(order), fresh(awaiting))
 
     if expected(order) == LOGIN:
-        with pytest.raises(Misconfigured, match=LOGIN):
+        with pytest.raises(ConfigurationError, match=LOGIN):
             decorated()
         return
     with site(path("sold", decorated()), awaiting=awaiting) as here:
@@ -520,7 +520,7 @@ def test_ninja_s_urls_are_sold_as_a_whole() -> None:
 
 
 def test_a_price_for_the_operations_of_a_router_says_how_it_is_put() -> None:
-    with pytest.raises(Misconfigured, match="mode='view'"):
+    with pytest.raises(ConfigurationError, match="mode='view'"):
         ninja(whole=SOLD)
 
 
@@ -530,7 +530,7 @@ def test_a_price_above_ninja_s_router_fails_the_import(decorate: Decorator) -> N
         return "never"
 
     routed: Any = NinjaAPI(urls_namespace=f"above-{decorate.__name__}").get("/x")(operation)
-    with pytest.raises(Misconfigured, match=r"@api\.get above @paid"):
+    with pytest.raises(ConfigurationError, match=r"@api\.get above @paid"):
         SOLD(decorate(routed))
 
 
@@ -539,7 +539,7 @@ def test_a_price_above_ninja_s_router_fails_the_import(decorate: Decorator) -> N
 
 def test_without_parentheses_it_fails_the_import() -> None:
     for mistaken in (lambda: paid(fresh()), lambda: method_decorator(paid, name="get")(classy())):
-        with pytest.raises(Misconfigured, match="with parentheses"):
+        with pytest.raises(ConfigurationError, match="with parentheses"):
             mistaken()
 
 
@@ -556,7 +556,7 @@ def test_without_parentheses_it_fails_the_import() -> None:
     ],
 )
 def test_what_cannot_be_sold_fails_the_import(mistaken: Callable[[], Any], sentence: str) -> None:
-    with pytest.raises(Misconfigured, match=sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
         mistaken()
 
 

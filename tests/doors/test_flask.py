@@ -28,13 +28,13 @@ from werkzeug.test import TestResponse
 
 from faregate.emulator import TEST_KEY, Emulator, Fault, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
 from faregate.flask.middleware import permission
-from faregate.routes.check import GUESSABLE, UNGUESSABLE
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
+from faregate.routes.check import GUESSABLE, UNGUESSABLE
 from tests.attacks.chain import Guessable
 from tests.doors.conftest import eventually
 from tests.servers import serving_wsgi
@@ -164,12 +164,12 @@ def test_a_mistake_in_the_config_is_told_when_the_app_is_made(
     monkeypatch.delenv("FAREGATE_BASE_URL", raising=False)
     app = Flask("shop")
     app.config.update(config)
-    with pytest.raises(Misconfigured, match=says):
+    with pytest.raises(ConfigurationError, match=says):
         Faregate(app)
 
 
 def test_an_app_has_one_paywall(shop: Shop) -> None:
-    with pytest.raises(Misconfigured, match="once"):
+    with pytest.raises(ConfigurationError, match="once"):
         paywall.init_app(shop.app)
 
 
@@ -232,7 +232,7 @@ def test_the_view_does_not_run_unpaid(shop: Shop, whole: bool) -> None:
 def test_there_is_no_payment_where_nothing_is_sold(shop: Shop) -> None:
     shop.app.add_url_rule("/open", view_func=lambda: str(payment.transaction_id))
     shop.app.testing = True
-    with pytest.raises(Misconfigured, match="not sold"):
+    with pytest.raises(ConfigurationError, match="not sold"):
         shop.ask("/open")
 
 
@@ -306,7 +306,7 @@ def test_class_based_views_are_sold(shop: Shop, view: type[View]) -> None:
 
 @pytest.mark.parametrize("sold", [ByMethod, Blueprint("x", "x")])
 def test_what_cannot_be_wrapped_says_what_to_do(sold: Any) -> None:
-    with pytest.raises(Misconfigured, match=r"decorators = .*require_all"):
+    with pytest.raises(ConfigurationError, match=r"decorators = .*require_all"):
         paywall.require("daily_report")(sold)
 
 
@@ -318,7 +318,7 @@ def test_a_price_above_the_route_is_an_error_and_not_free(shop: Shop) -> None:
         return CONTENT
 
     shop.app.testing = True
-    with pytest.raises(Misconfigured, match=r"put @app\.route above"):
+    with pytest.raises(ConfigurationError, match=r"put @app\.route above"):
         shop.ask("/paid")
     assert shop.runs == []
 
@@ -329,12 +329,12 @@ def test_without_the_extension_a_view_is_a_clear_error_and_not_free() -> None:
     answer = app.test_client().get("/paid")
     assert (answer.status_code, CONTENT in answer.data) == (500, False)
     app.testing = True
-    with pytest.raises(Misconfigured, match=r"paywall\.init_app"):
+    with pytest.raises(ConfigurationError, match=r"paywall\.init_app"):
         app.test_client().get("/paid")
 
 
 def test_two_offers_on_one_view_are_a_mistake(shop: Shop) -> None:
-    with pytest.raises(Misconfigured, match="'text_summary' and as 'daily_report'"):
+    with pytest.raises(ConfigurationError, match="'text_summary' and as 'daily_report'"):
         paywall.require("daily_report")(paywall.require("text_summary")(content()))
     shop.sells(paywall.require("daily_report")(content()))
     assert is_sold(shop, "/paid")
@@ -437,11 +437,11 @@ def test_a_method_of_a_class_may_be_exempt(shop: Shop) -> None:
 
 
 def test_sold_and_exempt_is_a_mistake() -> None:
-    with pytest.raises(Misconfigured, match="both"):
+    with pytest.raises(ConfigurationError, match="both"):
         paywall.exempt(paywall.require("daily_report")(lambda: ""))
-    with pytest.raises(Misconfigured, match="both"):
+    with pytest.raises(ConfigurationError, match="both"):
         paywall.require("daily_report")(paywall.exempt(lambda: ""))
-    with pytest.raises(Misconfigured, match="methods"):
+    with pytest.raises(ConfigurationError, match="methods"):
         paywall.exempt(ByMethod)
 
 
@@ -869,7 +869,7 @@ def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyP
 
 
 def test_an_app_without_a_paywall_cannot_be_listed() -> None:
-    with pytest.raises(Misconfigured, match="no paywall"):
+    with pytest.raises(ConfigurationError, match="no paywall"):
         inventory_of(Flask("shop"))
 
 

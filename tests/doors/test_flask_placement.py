@@ -17,7 +17,7 @@ from werkzeug.test import Client, TestResponse
 from whitenoise import WhiteNoise
 
 from faregate.emulator import Wallet
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, inventory_of
 from tests.doors.test_flask import Shop, paywall, run
 
@@ -146,7 +146,7 @@ def test_every_order_of_decorators_is_sold_or_refused(
         functools.reduce(lambda made, name: known[name](made), reversed(order), view)
 
     if found == LOGIN:
-        with pytest.raises(Misconfigured, match=LOGIN):
+        with pytest.raises(ConfigurationError, match=LOGIN):
             decorate()
         return
     decorate()
@@ -201,7 +201,7 @@ def test_decorators_of_a_class_are_sold_or_refused(
     kind: Any = page(shop.runs)
     kind.decorators = [known[name] for name in order]
     if order == ("login", "price"):
-        with pytest.raises(Misconfigured, match=LOGIN):
+        with pytest.raises(ConfigurationError, match=LOGIN):
             kind.as_view("sold")
         return
     shop.app.add_url_rule("/sold", view_func=kind.as_view("sold"))
@@ -250,20 +250,20 @@ def test_a_price_on_what_dispatches(shop: Shop) -> None:
 
 
 def test_without_parentheses_it_fails_the_import() -> None:
-    with pytest.raises(Misconfigured, match="with parentheses"):
+    with pytest.raises(ConfigurationError, match="with parentheses"):
         paywall.require(with_wraps)  # type: ignore[arg-type]
-    with pytest.raises(Misconfigured, match="with parentheses"):
+    with pytest.raises(ConfigurationError, match="with parentheses"):
         paywall.require(lambda: CONTENT)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("swapped", ["daily_report", None])
 def test_a_group_that_is_none_fails_the_import(swapped: Any) -> None:
-    with pytest.raises(Misconfigured, match="require_all"):
+    with pytest.raises(ConfigurationError, match="require_all"):
         paywall.require_all(swapped, "daily_report")
 
 
 def test_what_is_no_app_fails_the_start() -> None:
-    with pytest.raises(Misconfigured, match="Flask app"):
+    with pytest.raises(ConfigurationError, match="Flask app"):
         Faregate("shop")  # type: ignore[arg-type]
 
 
@@ -524,7 +524,7 @@ def test_whitenoise_outside_with_a_file_that_is_sold_is_an_error(
     elif name == "drafts/x":
         assert inside.ask(f"/{name}").status_code == 403
     else:
-        with pytest.raises(Misconfigured, match=ANSWERED):
+        with pytest.raises(ConfigurationError, match=ANSWERED):
             inside.ask(f"/{name}")
     (tmp_path / name).unlink()
     assert made(inside=False).ask("/free").text == "free"

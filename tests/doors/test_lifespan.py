@@ -19,17 +19,17 @@ from starlette.middleware import Middleware
 import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import PaywallMiddleware
-from faregate.middleware.shielding import all_ended, to_the_end
+from faregate.core.claims import PendingPayment
 from faregate.emulator import Emulator, Settlement, Wallet
-from faregate.errors import JournalError, Misconfigured
+from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
+from faregate.middleware.shielding import all_ended, to_the_end
 from faregate.paywall import Paywall
-from faregate.core.claims import Entry
 from tests.doors.conftest import eventually
 from tests.doors.ending_shop import Process, heard, serving_shop
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, a_paywall, header
-from tests.left_open import Gate, Seller, selling
+from tests.left_open import Checkout, Seller, selling
 from tests.servers import serving, serving_on_trio
 
 
@@ -111,7 +111,7 @@ class Failing(MemoryJournal):
 
     walks = 0
 
-    def due(self) -> Entry | None:
+    def due(self) -> PendingPayment | None:
         self.walks += 1
         if self.walks == 1:
             raise JournalError("locked for too long")
@@ -138,10 +138,10 @@ class Cancelled(MemoryJournal):
         self.walks += 1
         return self.cancelled() if self.walks == 1 else self.waited_for()
 
-    async def cancelled(self) -> Entry | None:
+    async def cancelled(self) -> PendingPayment | None:
         raise asyncio.CancelledError
 
-    async def waited_for(self) -> Entry | None:
+    async def waited_for(self) -> PendingPayment | None:
         ended = False
         try:
             await anyio.sleep_forever()
@@ -210,7 +210,7 @@ def test_a_drain_that_is_over_does_not_cancel_the_shutdown_of_the_app() -> None:
 
 
 def test_a_walk_ends_between_two_sales_when_the_app_ends(seller: Seller) -> None:
-    sales, gate = [seller.held(), seller.held()], Gate()
+    sales, gate = [seller.held(), seller.held()], Checkout()
     seller.service.fails("complete", gate)
     with serving(APPS["starlette"](seller.paywall(), sweep_every=0.05), lifespan="on"):
         assert gate.reached.wait(20)
@@ -379,7 +379,7 @@ def test_the_sweep_waits_for_the_startup_and_ends_before_the_shutdown(run: Calla
 )
 def test_times_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     options: Any = wrong
-    with pytest.raises(Misconfigured, match=next(iter(wrong))):
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         PaywallMiddleware(Plain(), a_paywall(), **options)
     assert "sweep" in str(faregate.starlette.PaywallMiddleware(Plain(), sweep_every=0).mistake)
 
@@ -438,7 +438,7 @@ def shop(seller: Seller, folder: Path, drain: float) -> Generator[tuple[Process,
         yield server, f"{url}/"
 
 
-def ended_while_completing(server: Process, url: str, gate: Gate) -> str:
+def ended_while_completing(server: Process, url: str, gate: Checkout) -> str:
     """The proof of a request whose completion hangs until the server has given it up."""
     proof = Wallet().pay(httpx.get(url).headers["payment-required"])
 
@@ -461,7 +461,7 @@ def served_by_another(seller: Seller, proof: str) -> tuple[int, bytes, int]:
 
 
 def test_a_completion_that_hangs_is_ended_before_the_process(seller: Seller, tmp_path: Path) -> None:
-    gate = Gate()
+    gate = Checkout()
     seller.service.fails("complete", gate)
     with shop(seller, tmp_path, drain=20) as (server, url):
         proof = ended_while_completing(server, url, gate)
@@ -476,7 +476,7 @@ def test_a_completion_that_hangs_is_ended_before_the_process(seller: Seller, tmp
 
 
 def test_what_hangs_for_too_long_is_left_to_a_sweep(seller: Seller, tmp_path: Path) -> None:
-    gate = Gate()
+    gate = Checkout()
     seller.service.fails("complete", gate)
     with shop(seller, tmp_path, drain=0.2) as (server, url):
         proof = ended_while_completing(server, url, gate)

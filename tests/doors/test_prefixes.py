@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from faregate.asgi import PaywallMiddleware, open_gate
+from faregate.asgi import PaywallMiddleware, require_payment
 from faregate.emulator import Wallet
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.paywall import offer
 from tests.doors.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
 
@@ -101,7 +101,7 @@ def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], me
 
 @pytest.mark.parametrize("prefix", ["/reports/*", "/reports/{id}", "/re%20ports", "/reports?x=1", "/a/../b"])
 def test_a_prefix_that_could_never_match_is_a_mistake(prefix: str) -> None:
-    with pytest.raises(Misconfigured, match="no pattern"):
+    with pytest.raises(ConfigurationError, match="no pattern"):
         shop(offers={prefix: "daily_report"})
 
 
@@ -137,7 +137,7 @@ def test_where_nothing_is_declared_a_handler_is_not_sold_for_a_target_that_is_no
 
     async def sells(scope: Any, receive: Any, send: Any) -> None:
         if scope["path"].endswith("sold"):
-            await open_gate(scope, offer("daily_report"))
+            await require_payment(scope, offer("daily_report"))
         await Plain()(scope, receive, send)
 
     for target in ("http://seller.example/", "x:/"):
@@ -218,11 +218,11 @@ def test_options_costs_nothing_and_gives_nothing(setting: dict[str, Any], status
 
 
 def test_mistakes_are_sentences() -> None:
-    with pytest.raises(Misconfigured, match="starts with a slash"):
+    with pytest.raises(ConfigurationError, match="starts with a slash"):
         shop(offers={"reports": "daily_report"})
-    with pytest.raises(Misconfigured, match="spelt differently"):
+    with pytest.raises(ConfigurationError, match="spelt differently"):
         shop(offers={"/reports": "daily_report", "/Reports/": "text_summary"})
-    with pytest.raises(Misconfigured, match="not both"):
+    with pytest.raises(ConfigurationError, match="not both"):
         PaywallMiddleware(Plain(), a_paywall(), api_key="svc_test_x")
 
 
@@ -247,7 +247,7 @@ def test_an_app_that_sends_a_file_past_us_is_not_paid_for() -> None:
     app = shop(past, offers={"/": "daily_report"})
     extensions: dict[str, Any] = {"http.response.pathsend": {}}
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
-    with pytest.raises(Misconfigured, match="pathsend"):
+    with pytest.raises(ConfigurationError, match="pathsend"):
         ask(app, "/", proof, extensions=extensions)
     assert ask(app, "/", proof)[0]["status"] == 402
 
@@ -272,8 +272,8 @@ def test_a_websocket_on_paid_ground_never_reaches_the_app(setting: dict[str, Any
 
 def test_an_app_that_reaches_two_offers_is_not_charged_though_it_swallows_the_mistake() -> None:
     async def generous(scope: Any, receive: Any, send: Any) -> None:
-        with contextlib.suppress(Misconfigured):
-            await open_gate(scope, offer("text_summary"))
+        with contextlib.suppress(ConfigurationError):
+            await require_payment(scope, offer("text_summary"))
         await Plain()(scope, receive, send)
 
     app = shop(generous, offers={"/": "daily_report"})

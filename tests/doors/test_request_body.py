@@ -9,13 +9,13 @@ import pytest
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import open_gate as aopen_gate
+from faregate.asgi import require_payment as aopen_gate
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
-from faregate.middleware.checkout import PaymentStop
-from faregate.paywall import Paywall, offer
+from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.request_body import MAX_COMPARED, comparable_length, read_body
-from faregate.wsgi import PaywallMiddleware, open_gate
+from faregate.paywall import Paywall, offer
+from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.doors.test_django import PAYWALL, Site, served
 
 from django.http import HttpRequest, HttpResponse  # isort: skip
@@ -89,8 +89,8 @@ class Seller:
 
     def echo(self, environ: Any, start_response: Any) -> list[bytes]:
         try:
-            open_gate(environ, SOLD)
-        except PaymentStop as stop:
+            require_payment(environ, SOLD)
+        except SkipHandler as stop:
             start_response(f"{stop.status} Stopped", [])
             return []
         start_response("200 OK", [("Content-Type", "text/plain")])
@@ -195,7 +195,7 @@ async def call(app: Any, body: bytes, proof: bytes) -> tuple[int, dict[bytes, by
 
     try:
         await app(scope, receive, send)
-    except* PaymentStop:
+    except* SkipHandler:
         pass
     start, *rest = sent
     return start["status"], dict(start["headers"]), b"".join(one.get("body", b"") for one in rest)

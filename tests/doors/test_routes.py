@@ -22,17 +22,17 @@ from starlette.websockets import WebSocket
 import faregate.asgi
 import faregate.fastapi
 import faregate.starlette
+from faregate.cli.routes import stock_of
+from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.server import serve
-from faregate.errors import Misconfigured
-from faregate.middleware.path_rules import Grounds
-from faregate.routes import Inventory, Listed, Standing
+from faregate.errors import ConfigurationError
+from faregate.middleware.path_rules import PathRules
+from faregate.paywall import Paywall
+from faregate.routes import RouteInfo, RouteTable, TransactionState
 from faregate.routes.check import check
 from faregate.routes.resolve import take_stock
 from faregate.routes.table import as_json, as_table
-from faregate.core.models import Offer
-from faregate.paywall import Paywall
-from faregate.cli.routes import stock_of
 from faregate.starlette import PaywallMiddleware, paid
 from tests.doors.test_starlette import a_paywall, collect, http_scope, never
 
@@ -63,11 +63,11 @@ async def plain(scope: Any, receive: Any, send: Any) -> None: ...
 async def sockets(websocket: WebSocket) -> None: ...
 
 
-def rows(inventory: Inventory) -> list[tuple[str, str, str, str]]:
+def rows(inventory: RouteTable) -> list[tuple[str, str, str, str]]:
     return [(row.standing, row.verbs, row.place, row.sells) for row in inventory.routes]
 
 
-def of(*routes: Any, **settings: Any) -> Inventory:
+def of(*routes: Any, **settings: Any) -> RouteTable:
     """The inventory of a Starlette app behind its paywall."""
     layer = Middleware(PaywallMiddleware, paywall=a_paywall(), **settings)
     return faregate.starlette.inventory_of(Starlette(routes=routes, middleware=[layer]))
@@ -155,7 +155,7 @@ def test_every_listed_standing_is_what_a_request_gets() -> None:
     )
     inventory = faregate.starlette.inventory_of(app)
     expected = {"paid": 402, "free": 200, "refused": 403}
-    got: dict[str, tuple[Standing, int]] = {}
+    got: dict[str, tuple[TransactionState, int]] = {}
     for row in inventory.routes:
         sent: list[Any] = []
         anyio.run(partial(_asked, app, row.path, sent))
@@ -206,10 +206,10 @@ def test_what_is_sold_without_a_paywall_in_front_is_told() -> None:
 
 def test_a_middleware_that_could_not_be_made_says_why() -> None:
     broken = PaywallMiddleware(Starlette(), a_paywall(), offers={"no-slash": "daily_report"})
-    with pytest.raises(Misconfigured, match="starts with a slash"):
+    with pytest.raises(ConfigurationError, match="starts with a slash"):
         stock_of(broken)
     listed = Starlette(middleware=[Middleware(PaywallMiddleware, offers={"no-slash": "daily_report"})])
-    with pytest.raises(Misconfigured, match="starts with a slash"):
+    with pytest.raises(ConfigurationError, match="starts with a slash"):
         stock_of(listed)
 
 
@@ -314,8 +314,8 @@ def test_a_bare_middleware_lists_its_prefixes_and_what_is_inside() -> None:
     ]
 
 
-def stocked(pattern: str, root: str = "", **grounds: Any) -> Inventory:
-    return take_stock([Listed(pattern, ("GET",), "app.view")], Grounds(**grounds), root=root)
+def stocked(pattern: str, root: str = "", **grounds: Any) -> RouteTable:
+    return take_stock([RouteInfo(pattern, ("GET",), "app.view")], PathRules(**grounds), root=root)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_a_prefix_is_read_with_and_without_where_the_app_is_mounted() -> None:
 
 def test_a_socket_on_guarded_ground_is_refused() -> None:
     for grounds in ({"offers": {"/": "daily_report"}}, {"refuse": ["/"]}):
-        inventory = take_stock([Listed("/ws", ("WEBSOCKET",), "app.ws")], Grounds(**grounds))
+        inventory = take_stock([RouteInfo("/ws", ("WEBSOCKET",), "app.ws")], PathRules(**grounds))
         assert inventory.routes[0].standing == "refused"
 
 
@@ -384,7 +384,7 @@ def test_a_socket_on_guarded_ground_is_refused() -> None:
 
 def test_an_app_without_routes_says_so_and_what_hangs_in_the_air() -> None:
     assert as_table(take_stock([])) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
-    assert as_table(take_stock([], Grounds({"/x": "daily_report"}, ["/x"]))) == (
+    assert as_table(take_stock([], PathRules({"/x": "daily_report"}, ["/x"]))) == (
         "This application has no routes.\n\n0 paid, 0 free, 0 refused\n\n"
         "Nothing is below /x: no route matches this prefix."
     )
@@ -393,10 +393,10 @@ def test_an_app_without_routes_says_so_and_what_hangs_in_the_air() -> None:
 def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
     inventory = take_stock(
         [
-            Listed("/b", ("GET", "POST"), "shop.b", REPORT, "paid"),
-            Listed("/a", (), "shop.a", host="api.example"),
+            RouteInfo("/b", ("GET", "POST"), "shop.b", REPORT, "paid"),
+            RouteInfo("/a", (), "shop.a", host="api.example"),
         ],
-        Grounds(refuse=["/shut"]),
+        PathRules(refuse=["/shut"]),
         faults=["Something else."],
     )
     assert as_table(inventory).splitlines() == [
@@ -457,8 +457,8 @@ def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> N
     away = Paywall(api_key="svc_test_emulator", base_url="http://127.0.0.1:9", timeout=0.5, environ={})
     inventory = take_stock(
         [
-            Listed("/a", ("GET",), "shop.a", REPORT, "paid"),
-            Listed("/b", ("GET",), "shop.b", Offer("text_summary"), "paid"),
+            RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid"),
+            RouteInfo("/b", ("GET",), "shop.b", Offer("text_summary"), "paid"),
         ]
     )
     [fault] = check(away, inventory)
@@ -473,12 +473,12 @@ def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> N
 
 
 def test_what_nobody_was_asked_about_is_not_well() -> None:
-    routes = [Listed("/a", ("GET",), "shop.a", REPORT, "paid")]
+    routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
     assert check(None, take_stock(routes)) == ["daily_report: no paywall is in front, so nobody was asked."]
 
 
 def test_a_given_paywall_answers_for_routes_without_their_own() -> None:
-    routes = [Listed("/a", ("GET",), "shop.a", REPORT, "paid")]
-    assert check(a_paywall(), take_stock(routes, Grounds(refuse=["/shut"]))) == [
+    routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
+    assert check(a_paywall(), take_stock(routes, PathRules(refuse=["/shut"]))) == [
         "Nothing is below /shut: no route matches this prefix."
     ]

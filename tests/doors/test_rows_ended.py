@@ -15,9 +15,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.middleware.shielding import all_ended
 from faregate.emulator import Emulator, Wallet
 from faregate.journals.memory import MemoryJournal
+from faregate.middleware.shielding import all_ended
 from faregate.starlette import PaywallMiddleware, paid
 from tests.audit.test_what_held import outcomes
 from tests.doors.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never

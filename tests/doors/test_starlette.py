@@ -25,7 +25,7 @@ import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, forbid_storing, paid
 from tests.doors.conftest import Shop, eventually
@@ -407,10 +407,10 @@ def test_methods_of_an_endpoint_class() -> None:
 
 
 def test_paid_on_a_class_or_a_function_without_request_says_what_to_do() -> None:
-    with pytest.raises(Misconfigured, match="methods of an endpoint class"):
+    with pytest.raises(ConfigurationError, match="methods of an endpoint class"):
         paid("daily_report")(HTTPEndpoint)
 
-    with pytest.raises(Misconfigured, match="is given the request"):
+    with pytest.raises(ConfigurationError, match="is given the request"):
 
         @paid("daily_report")
         async def lost() -> Response:
@@ -420,7 +420,7 @@ def test_paid_on_a_class_or_a_function_without_request_says_what_to_do() -> None
     async def misled(*_requests: Any) -> Response:
         return PlainTextResponse(CONTENT)
 
-    with pytest.raises(Misconfigured, match="is given the request"):
+    with pytest.raises(ConfigurationError, match="is given the request"):
         asyncio.run(misled("no request"))
 
 
@@ -429,7 +429,7 @@ def test_without_the_middleware_a_paid_handler_is_a_clear_error() -> None:
     fast.add_api_route("/", lambda: CONTENT, dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
     for app in (Starlette(routes=[Route("/", report)]), fast):
         sent: list[Any] = []
-        with pytest.raises(Misconfigured, match="add_middleware"):
+        with pytest.raises(ConfigurationError, match="add_middleware"):
             asyncio.run(app(http_scope("/"), never, collect(sent)))
         assert CONTENT not in str(sent)
 
@@ -438,11 +438,11 @@ def test_a_mistake_in_the_settings_fails_the_start_and_every_request(monkeypatch
     monkeypatch.delenv("FAREGATE_BASE_URL", raising=False)
     app = Starlette(routes=[Route("/", report)], middleware=[Middleware(PaywallMiddleware)])
     sent: list[Any] = []
-    with pytest.raises(Misconfigured, match="Set FAREGATE_BASE_URL"):
+    with pytest.raises(ConfigurationError, match="Set FAREGATE_BASE_URL"):
         asyncio.run(app({"type": "lifespan", "asgi": {"version": "3.0"}}, connecting, collect(sent)))
     assert sent[0]["type"] == "lifespan.startup.failed"
     assert "Set FAREGATE_BASE_URL" in sent[0]["message"]
-    with pytest.raises(Misconfigured, match="Set FAREGATE_BASE_URL"):
+    with pytest.raises(ConfigurationError, match="Set FAREGATE_BASE_URL"):
         asyncio.run(app(http_scope("/"), never, collect([])))
 
 
@@ -634,7 +634,7 @@ def test_the_resource_url_never_comes_from_the_host_header_unless_trusted() -> N
 
 def test_a_server_without_an_address_says_what_to_set() -> None:
     app = shop_of(Route("/", report))
-    with pytest.raises(Misconfigured, match="FAREGATE_PUBLIC_URL"):
+    with pytest.raises(ConfigurationError, match="FAREGATE_PUBLIC_URL"):
         asyncio.run(app(http_scope("/", server=("/run/app.sock", None)), never, collect([])))
 
 

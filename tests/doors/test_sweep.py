@@ -10,8 +10,8 @@ from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.journals.memory import MemoryJournal
+from faregate.operations.sweep import SweepReport, awalk, walk
 from faregate.paywall import Paywall
-from faregate.operations.sweep import Tally, awalk, walk
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header
 from tests.journals.test_contract import Clock
@@ -24,7 +24,7 @@ SWEEPS: dict[str, Callable[[Paywall], int]] = {
 }
 
 
-def counted(tally: Tally) -> int:
+def counted(tally: SweepReport) -> int:
     """The rows looked at; each of them came to something that was counted."""
     assert tally.looked_at == tally.settled + tally.failed + tally.held + len(tally.stuck)
     return tally.looked_at

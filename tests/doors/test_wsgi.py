@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from werkzeug.test import Client, TestResponse
 
+from faregate.core.models import Offer
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.events import Event, Worked
-from faregate.middleware.checkout import PaymentStop
 from faregate.merchant.client import MerchantClient
-from faregate.core.models import Offer
+from faregate.middleware.checkout import SkipHandler
 from faregate.payment import Payment
 from faregate.paywall import Paywall, offer
-from faregate.wsgi import PaywallMiddleware, open_gate
+from faregate.wsgi import PaywallMiddleware, require_payment
 
 CONTENT = b"paid content"
 SOLD = offer("daily_report")
@@ -67,7 +67,7 @@ class Shop:
 
 def selling(handler: Callable[[Any, Start], Iterable[bytes]], sold: Offer = SOLD) -> Any:
     def app(environ: Any, start_response: Start) -> Iterable[bytes]:
-        open_gate(environ, sold)
+        require_payment(environ, sold)
         return handler(environ, start_response)
 
     return app
@@ -115,8 +115,8 @@ def test_what_is_written_is_held_and_sold() -> None:
 
 def test_an_application_that_swallows_the_stop_gives_nothing_away() -> None:
     def app(environ: Any, start_response: Start) -> Iterable[bytes]:
-        with contextlib.suppress(PaymentStop):
-            open_gate(environ, SOLD)
+        with contextlib.suppress(SkipHandler):
+            require_payment(environ, SOLD)
         start_response("200 OK", PLAIN)(CONTENT)
         return [CONTENT]
 
@@ -128,9 +128,9 @@ def test_an_application_that_swallows_the_stop_gives_nothing_away() -> None:
 
 def test_a_request_that_reached_two_offers_is_not_charged_whoever_swallows_the_mistake() -> None:
     def app(environ: Any, start_response: Start) -> Iterable[bytes]:
-        open_gate(environ, SOLD)
-        with contextlib.suppress(Misconfigured):
-            open_gate(environ, offer("text_summary"))
+        require_payment(environ, SOLD)
+        with contextlib.suppress(ConfigurationError):
+            require_payment(environ, offer("text_summary"))
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
@@ -182,7 +182,7 @@ def test_an_application_that_answers_a_head_like_a_get_sends_no_body() -> None:
 
 def test_an_application_that_is_a_generator_may_open_the_gate_late() -> None:
     def app(environ: Any, start_response: Start) -> Iterator[bytes]:
-        open_gate(environ, SOLD)
+        require_payment(environ, SOLD)
         start_response("200 OK", PLAIN)
         yield b""
         yield CONTENT
@@ -195,10 +195,10 @@ def test_an_application_that_is_a_generator_may_open_the_gate_late() -> None:
 def test_an_offer_after_the_response_has_begun_is_a_mistake() -> None:
     def app(environ: Any, start_response: Start) -> Iterator[bytes]:
         start_response("200 OK", PLAIN)
-        open_gate(environ, SOLD)
+        require_payment(environ, SOLD)
         yield CONTENT
 
-    with pytest.raises(Misconfigured, match="two offers"):
+    with pytest.raises(ConfigurationError, match="two offers"):
         Shop(app).ask()
 
 
@@ -299,7 +299,7 @@ def test_options_costs_nothing_and_gives_nothing(path: str, status: int) -> None
 
 
 def test_without_the_middleware_a_paid_handler_is_a_clear_error() -> None:
-    with pytest.raises(Misconfigured, match="no PaywallMiddleware"):
+    with pytest.raises(ConfigurationError, match="no PaywallMiddleware"):
         Client(selling(anything)).get("/")
 
 
@@ -307,8 +307,8 @@ def test_a_payment_is_given_to_the_handler_that_opens_the_gate() -> None:
     given: list[Payment] = []
 
     def app(environ: Any, start_response: Start) -> Iterable[bytes]:
-        given.append(open_gate(environ, SOLD))
-        assert open_gate(environ, SOLD) is given[-1]
+        given.append(require_payment(environ, SOLD))
+        assert require_payment(environ, SOLD) is given[-1]
         return anything(environ, start_response)
 
     assert Shop(app).buy().data == CONTENT

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from faregate.emulator import Wallet
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall, offer
-from faregate.wsgi import PaywallMiddleware, on_release, open_gate
+from faregate.wsgi import PaywallMiddleware, on_release, require_payment
 from tests.doors.test_wsgi import CONTENT, PLAIN, SOLD, Shop, Start, anything, selling
 
 UNPAID = {"rejected": 402, "slow": 202, "expires": 202}
@@ -217,7 +217,7 @@ def test_what_is_refused_does_not_run() -> None:
     def app(environ: Any, start_response: Start) -> Iterable[bytes]:
         runs.append(environ["PATH_INFO"])
         if environ["PATH_INFO"] == "/closed/own":
-            open_gate(environ, SOLD)
+            require_payment(environ, SOLD)
         return anything(environ, start_response)
 
     shop = Shop(app, offers={"/closed/sold": "daily_report"}, refuse=["/closed"])
@@ -236,13 +236,13 @@ def test_what_is_refused_does_not_run() -> None:
 def test_the_middleware_around_itself_fails_the_start() -> None:
     paywall = Paywall(base_url="emulator:", environ={})
     inner = PaywallMiddleware(anything, paywall)
-    with pytest.raises(Misconfigured, match="twice"):
+    with pytest.raises(ConfigurationError, match="twice"):
         PaywallMiddleware(inner, paywall)
 
 
 @pytest.mark.parametrize("app", [None, "shop:app", object()])
 def test_what_is_no_application_fails_the_start(app: Any) -> None:
-    with pytest.raises(Misconfigured, match="WSGI application"):
+    with pytest.raises(ConfigurationError, match="WSGI application"):
         PaywallMiddleware(app, base_url="emulator:")
 
 
@@ -255,7 +255,7 @@ class AsgiApp:
 
 @pytest.mark.parametrize("app", [an_asgi_app, AsgiApp()])
 def test_an_asgi_application_fails_the_start(app: Any) -> None:
-    with pytest.raises(Misconfigured, match=r"faregate\.asgi"):
+    with pytest.raises(ConfigurationError, match=r"faregate\.asgi"):
         PaywallMiddleware(app, base_url="emulator:")
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
-from faregate.core.models import Response, WireRequest
 from tests.openapi.conformance import assert_conforms
 
 from .shop import Shop

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock
 from faregate.emulator.payments import Payment, Refused, Settled, Terms, Verified
-from faregate.core.models import Response, WireRequest
 
 from .shop import ROOT, Json, encoded
 

@@ -10,7 +10,7 @@ import pytest
 from faregate.emulator import Emulator, Fault, ManualClock
 from faregate.emulator.expectations import ExpectationFailed
 from faregate.emulator.witness import NoSuchCall
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 from .sellers import Seller
 
@@ -60,7 +60,7 @@ def test_calls_are_found_by_any_of_it(seller: Seller) -> None:
 
 def test_a_test_payer_is_found_by_name(emulator: Emulator) -> None:
     assert emulator.calls(payer="slow") == []
-    with pytest.raises(Misconfigured, match="no operation 'compelte'; there are access, complete"):
+    with pytest.raises(ConfigurationError, match="no operation 'compelte'; there are access, complete"):
         emulator.calls("compelte")
 
 
@@ -215,7 +215,7 @@ def test_a_call_may_be_expected_not_to_come(seller: Seller) -> None:
     seller.emulator.expect("access", times=0)
 
     assert "expected 0 times" in told(seller.emulator.assert_expected)
-    with pytest.raises(Misconfigured, match="0 times or more, not -1"):
+    with pytest.raises(ConfigurationError, match="0 times or more, not -1"):
         seller.emulator.expect("access", times=-1)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from faregate.core.models import Response
 from faregate.emulator import (
     TEST_PAYERS,
     Emulator,
@@ -22,8 +23,7 @@ from faregate.emulator import (
 )
 from faregate.emulator.faults import Fault
 from faregate.emulator.tokens import TOKENS
-from faregate.errors import Misconfigured
-from faregate.core.models import Response
+from faregate.errors import ConfigurationError
 
 from .sellers import Seller as Hands
 from .shop import Json
@@ -277,7 +277,7 @@ def test_a_broken_rewinding_changes_nothing() -> None:
     document = deepcopy(before)
     document["clock"]["world"] = "2030-01-01T00:00:00Z"
     document["live"]["payers"] = document["test"]["payers"]
-    with pytest.raises(Misconfigured, match=r"live\.payers"):
+    with pytest.raises(ConfigurationError, match=r"live\.payers"):
         emulator.seed(document)
     assert emulator.export() == before
 
@@ -309,7 +309,7 @@ def test_the_ids_of_a_seed_are_always_the_same() -> None:
     assert played(STORY[:3]).bought == played(STORY[:3]).bought
     assert Emulator(seed="x", clock=ManualClock()).export()["ids"] == 0
     assert Emulator().export()["ids"] is None
-    with pytest.raises(Misconfigured, match="not both"):
+    with pytest.raises(ConfigurationError, match="not both"):
         Emulator(seed=1, ids=SeededIds(1))
 
 
@@ -361,7 +361,7 @@ def test_a_balance_of_more_than_30_digits_comes_back(given: int) -> None:
 @pytest.mark.parametrize("balance", ["-1", "01", "1.0", "", " 1", "\u0661", "1e3", None, str(2**256)])
 def test_a_balance_that_no_token_has_is_refused(balance: object) -> None:
     use = {"environment": "test", "asset": "USDC", "address": OWN, "balance": balance}
-    with pytest.raises(Misconfigured, match=r"ledger\.balances\[0\]\.balance"):
+    with pytest.raises(ConfigurationError, match=r"ledger\.balances\[0\]\.balance"):
         begun().seed(json.dumps({"version": 1, "ledger": {"balances": [use]}}))
 
 
@@ -386,13 +386,13 @@ def test_snapshots_have_names() -> None:
     emulator = begun()
     assert [emulator.snapshot("a"), emulator.snapshot(), emulator.snapshot("a")] == ["a", "snapshot-1", "a"]
     assert emulator.snapshots == ["snapshot-1", "a"]
-    with pytest.raises(Misconfigured, match="no snapshot 'b'; there are: snapshot-1, a"):
+    with pytest.raises(ConfigurationError, match="no snapshot 'b'; there are: snapshot-1, a"):
         emulator.restore("b")
-    with pytest.raises(Misconfigured, match="1 to 100 letters"):
+    with pytest.raises(ConfigurationError, match="1 to 100 letters"):
         emulator.snapshot("../a")
     for number in range(98):
         emulator.snapshot(f"n{number}")
-    with pytest.raises(Misconfigured, match="100 snapshots"):
+    with pytest.raises(ConfigurationError, match="100 snapshots"):
         emulator.snapshot()
     assert emulator.snapshot("a") == "a"
 
@@ -401,15 +401,17 @@ def test_another_seller_or_price_is_another_world() -> None:
     document = played(STORY[:3]).emulator.export()
     builtin = World.builtin()
     other = builtin.model_copy(update={"seller": Seller(name="Somebody else")})
-    with pytest.raises(Misconfigured, match="seller: this world is that of Somebody else"):
+    with pytest.raises(ConfigurationError, match="seller: this world is that of Somebody else"):
         Emulator(other).seed(document)
     sold = builtin.resources[0].model_copy(update={"revisions": (Revision(amount=1),)})
     dearer = builtin.model_copy(update={"resources": (sold, *builtin.resources[1:])})
-    with pytest.raises(Misconfigured, match=r"test\.resources\[0\]\.revisions\[0\]: revision 1 is another"):
+    with pytest.raises(
+        ConfigurationError, match=r"test\.resources\[0\]\.revisions\[0\]: revision 1 is another"
+    ):
         Emulator(dearer).seed(document)
     fewer = builtin.model_copy(update={"resources": builtin.resources[1:]})
     with pytest.raises(
-        Misconfigured, match=r"resources\[0\]\.key: this world has no resource 'text_summary'"
+        ConfigurationError, match=r"resources\[0\]\.key: this world has no resource 'text_summary'"
     ):
         Emulator(fewer).seed(document)
 
@@ -485,7 +487,7 @@ def test_a_broken_document_is_told_with_its_place(change: Change, words: str) ->
     change(document)
     emulator = begun()
     before = emulator.export()
-    with pytest.raises(Misconfigured, match=words):
+    with pytest.raises(ConfigurationError, match=words):
         emulator.seed(document)
     assert emulator.export() == before
 
@@ -493,20 +495,20 @@ def test_a_broken_document_is_told_with_its_place(change: Change, words: str) ->
 def test_a_later_transaction_that_was_made_earlier() -> None:
     document = played([*STORY[:1], advance(5), *STORY[4:5]]).emulator.export()
     document["test"]["transactions"].reverse()
-    with pytest.raises(Misconfigured, match=r"\[1\]\.history\[0\]\.at: transactions are in the order"):
+    with pytest.raises(ConfigurationError, match=r"\[1\]\.history\[0\]\.at: transactions are in the order"):
         begun().seed(document)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", b"\xff", '"a"'])
 def test_what_is_no_document_at_all(text: str | bytes) -> None:
-    with pytest.raises(Misconfigured, match="this is no state document"):
+    with pytest.raises(ConfigurationError, match="this is no state document"):
         begun().seed(text)
 
 
 def test_what_is_no_balance_is_refused() -> None:
     emulator = begun()
-    with pytest.raises(Misconfigured, match="no address"):
+    with pytest.raises(ConfigurationError, match="no address"):
         emulator.fund("me", 1)
     for balance in (-1, 10**30):
-        with pytest.raises(Misconfigured, match="a balance is 0 to"):
+        with pytest.raises(ConfigurationError, match="a balance is 0 to"):
             emulator.fund(OWN, balance)

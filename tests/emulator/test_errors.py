@@ -6,9 +6,9 @@ from datetime import datetime
 
 import pytest
 
+from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Key, World
 from faregate.emulator.payments import Payment, Settled, Terms, Verified
-from faregate.core.models import WireRequest
 
 from .shop import ROOT, Shop, assert_error
 

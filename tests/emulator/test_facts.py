@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
 from faregate.emulator.facts import Facts, facts_of
-from faregate.core.models import WireRequest
 
 from .sellers import Seller, access_body
 from .shop import ROOT

@@ -7,9 +7,9 @@ from time import monotonic
 import httpx
 import pytest
 
+from faregate.core.instructions import are_unguessable
 from faregate.emulator import Fault, Settlement
 from faregate.emulator.instructions import without_challenge
-from faregate.core.instructions import are_unguessable
 
 from .shop import Purchase, Shop, assert_error, decoded
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from faregate.core.models import WireRequest
 from faregate.emulator import (
     LIVE_KEY,
     READ_ONLY_TEST_KEY,
@@ -16,7 +17,6 @@ from faregate.emulator import (
     ManualClock,
     Wallet,
 )
-from faregate.core.models import WireRequest
 
 from .shop import ROOT, Shop
 

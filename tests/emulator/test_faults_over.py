@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faregate.core.models import Response
 from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock, faults
 from faregate.emulator.faults.changes import guessable
-from faregate.core.models import Response
 
 from .faulty import EXAMPLES, name_of
 from .sellers import Seller, Trusting, access_body, complete_body, unsigned_proof

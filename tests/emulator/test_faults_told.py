@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from faregate.emulator import MODES, Emulator, Fault
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 from .faulty import EXAMPLES, name_of
 
@@ -71,7 +71,7 @@ def test_a_mistake_is_told(told: dict[str, Any], complaint: str) -> None:
 
 
 def test_an_unknown_mode_is_told_which_there_are() -> None:
-    with pytest.raises(Misconfigured, match="no mode 'chaos'; there are accept-then-time-out, 5xx"):
+    with pytest.raises(ConfigurationError, match="no mode 'chaos'; there are accept-then-time-out, 5xx"):
         Emulator(mode="chaos")
 
 
@@ -85,5 +85,5 @@ def test_a_mode_is_known_by_its_faults() -> None:
 
 
 def test_a_state_that_is_none_is_told() -> None:
-    with pytest.raises(Misconfigured, match="no state of faults: added"):
+    with pytest.raises(ConfigurationError, match="no state of faults: added"):
         Emulator().faults.restore({"rules": []})

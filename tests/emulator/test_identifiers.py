@@ -21,7 +21,7 @@ from faregate.emulator import (
 )
 from faregate.emulator.edge import random_id
 from faregate.emulator.identifiers import Ids, RewindableIds, derived_id, shaped_id
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 from .shop import Json, Purchase, Shop, is_id
 
@@ -157,5 +157,5 @@ def test_ids_go_back_to_where_a_snapshot_was(make: Callable[[], RewindableIds]) 
 
 @pytest.mark.parametrize("state", [-1, "1", True, None])
 def test_what_is_no_state_of_an_id_source_is_told(state: int) -> None:
-    with pytest.raises(Misconfigured, match="is a number of ids, not"):
+    with pytest.raises(ConfigurationError, match="is a number of ids, not"):
         SeededIds(7).restore(state)

@@ -13,9 +13,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
+from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, app, transport
 from faregate.emulator.server import listen, serve
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant import wire
 from faregate.merchant.requests import (
     AccessRequest,
@@ -28,7 +29,6 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
-from faregate.core.models import WireRequest
 
 from .shop import bearer
 
@@ -151,12 +151,12 @@ def test_many_threads_share_one_emulator() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])
 def test_only_loopback_addresses_are_served(host: str) -> None:
-    with pytest.raises(Misconfigured, match="loopback"):
+    with pytest.raises(ConfigurationError, match="loopback"):
         listen(host)
 
 
 def test_a_port_in_use_is_told_in_a_sentence() -> None:
-    with listen() as first, pytest.raises(Misconfigured, match="cannot listen"):
+    with listen() as first, pytest.raises(ConfigurationError, match="cannot listen"):
         listen(port=first.getsockname()[1])
 
 

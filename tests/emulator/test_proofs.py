@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.tokens import TOKENS
-from faregate.core.models import Response, WireRequest
 
 from .shop import Json, Shop, assert_error, decoded, encoded
 

@@ -21,9 +21,9 @@ from x402.http.utils import (
 from x402.mechanisms.evm.exact import ExactEvmScheme
 from x402.schemas import PaymentPayload, PaymentRequired
 
+from faregate.core.instructions import are_unguessable
 from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
 from faregate.emulator.edge import system_clock
-from faregate.core.instructions import are_unguessable
 
 from .shop import Purchase, Shop, assert_error, decoded
 

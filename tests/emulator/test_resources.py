@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from faregate.emulator import LIVE_KEY, Emulator, Revision
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 from .shop import Json, Shop, assert_error, is_id
 
@@ -107,9 +107,9 @@ def test_a_receipt_names_the_resource_as_it_was_when_it_was_sold(shop: Shop) -> 
 @pytest.mark.parametrize("change", [{"name": ""}, {"description": "x" * 501}, {"image_url": ""}], ids=repr)
 def test_an_edit_that_breaks_a_rule_is_refused(shop: Shop, change: dict[str, str]) -> None:
     before = shop.listed("/resources")
-    with pytest.raises(Misconfigured, match=next(iter(change))):
+    with pytest.raises(ConfigurationError, match=next(iter(change))):
         shop.emulator.edit_resource("text_summary", **change)
-    with pytest.raises(Misconfigured, match="no_such"):
+    with pytest.raises(ConfigurationError, match="no_such"):
         shop.emulator.edit_resource("no_such", name="A")
     assert shop.listed("/resources")["items"] == before["items"]
 

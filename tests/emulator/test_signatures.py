@@ -16,7 +16,7 @@ from faregate.emulator.curve import CoincurveCurve, Curve, PythonCurve
 from faregate.emulator.payments import Payment
 from faregate.emulator.signatures import signable, signer_of
 from faregate.emulator.tokens import TOKENS, Token
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 FIELD = 2**256 - 2**32 - 977
@@ -159,5 +159,5 @@ def test_python_314_needs_no_coincurve() -> None:
 
 @pytest.mark.parametrize("number", [0, ORDER])
 def test_a_number_that_is_no_private_key_makes_no_wallet(number: int) -> None:
-    with pytest.raises(Misconfigured, match="private key"):
+    with pytest.raises(ConfigurationError, match="private key"):
         Wallet(f"{number:#066x}")

@@ -19,7 +19,7 @@ from faregate.emulator.copying import WorldCopy
 from faregate.emulator.exporting import exported
 from faregate.emulator.server import serve
 from faregate.emulator.statefile import StateFile
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 from .controls import Controls
 from .sellers import Seller as Hands
@@ -228,7 +228,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 def test_two_faults_of_begin_are_misconfigured(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{}")
-    with pytest.raises(Misconfigured, match="version: Field required"):
+    with pytest.raises(ConfigurationError, match="version: Field required"):
         begun(tmp_path / "state.json")
 
 
@@ -258,7 +258,7 @@ def test_who_could_not_begin_lets_go(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     path.write_text("{}")
     state = StateFile(path)
-    with pytest.raises(Misconfigured, match="version"):
+    with pytest.raises(ConfigurationError, match="version"):
         state.begin(frozen())
     path.unlink()
     begun(path)

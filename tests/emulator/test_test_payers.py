@@ -11,7 +11,7 @@ from eth_account import Account
 from flask import Flask
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, TEST_PAYERS, Emulator, PayerSetup, Settlement, Wallet, World
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.paywall import Paywall
 
@@ -50,7 +50,7 @@ def test_the_page_knows_them_all() -> None:
 
 
 def test_an_unknown_name_is_told_which_there_are() -> None:
-    with pytest.raises(Misconfigured, match="no test payer 'quick'; there are good, slow, reads"):
+    with pytest.raises(ConfigurationError, match="no test payer 'quick'; there are good, slow, reads"):
         Wallet.test("quick")
 
 

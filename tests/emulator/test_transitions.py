@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from faregate.emulator import LIVE_KEY, Emulator, Resource, Settlement, World
 from faregate.emulator.payments import Pending, Settled
 from faregate.emulator.tokens import TOKENS
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 from .shop import Purchase, Shop, assert_error, decoded, encoded
 from .test_settlement import Facilitator
@@ -262,9 +262,9 @@ def test_any_pending_payment_can_be_ended_once_and_for_all(shop: Shop, rule: Set
     shop.clock.advance(500)
     assert [status(shop, bought) for _ in range(3)] == [end] * 3
     for again in (shop.emulator.settle, shop.emulator.fail):
-        with pytest.raises(Misconfigured, match=f"{bought.id} has already {end}"):
+        with pytest.raises(ConfigurationError, match=f"{bought.id} has already {end}"):
             again(bought.id)
-    with pytest.raises(Misconfigured, match=f"has already {end}"):
+    with pytest.raises(ConfigurationError, match=f"has already {end}"):
         shop.emulator.settle_after(bought.id, MANUAL)
 
 
@@ -272,12 +272,12 @@ def test_what_fell_due_has_happened_before_a_hand_is_laid_on_it(shop: Shop) -> N
     shop.emulator.settle_after("text_summary", Settlement(after_seconds=5))
     bought, _ = completed(shop)
     shop.clock.advance(5)
-    with pytest.raises(Misconfigured, match="has already succeeded"):
+    with pytest.raises(ConfigurationError, match="has already succeeded"):
         shop.emulator.fail(bought.id)
     shop.emulator.settle_after("text_summary", Settlement(after_seconds=5, to="failed"))
     bought, _ = completed(shop)
     shop.clock.advance(5)
-    with pytest.raises(Misconfigured, match="has already failed"):
+    with pytest.raises(ConfigurationError, match="has already failed"):
         shop.emulator.settle(bought.id)
 
 
@@ -319,15 +319,17 @@ def test_what_is_made_to_fail_before_the_work_is_done_is_not_charged(shop: Shop,
 
 def test_one_that_waits_for_the_work_cannot_be_settled(shop: Shop) -> None:
     bought = shop.buy()
-    with pytest.raises(Misconfigured, match=f"has not completed {bought.id} yet: settle_after says"):
+    with pytest.raises(ConfigurationError, match=f"has not completed {bought.id} yet: settle_after says"):
         shop.emulator.settle(bought.id)
     assert shop.complete(bought).json()["status"] == "succeeded"
 
 
 def test_who_is_not_known_is_told(shop: Shop) -> None:
     for act in (shop.emulator.settle, shop.emulator.fail, lambda it: shop.emulator.settle_after(it, MANUAL)):
-        with pytest.raises(Misconfigured, match=f"there is no transaction '{UNKNOWN}'"):
+        with pytest.raises(ConfigurationError, match=f"there is no transaction '{UNKNOWN}'"):
             act(UNKNOWN)
     for target in ("nothing", "", "txn_1", "0x12"):
-        with pytest.raises(Misconfigured, match=f"'{target}' is no resource here; give its key, a trans"):
+        with pytest.raises(
+            ConfigurationError, match=f"'{target}' is no resource here; give its key, a trans"
+        ):
             shop.emulator.settle_after(target, MANUAL)

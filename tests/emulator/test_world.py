@@ -18,7 +18,7 @@ from faregate.emulator import (
     World,
 )
 from faregate.emulator.world import CAPABILITIES
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 from .shop import Shop
 
@@ -110,7 +110,7 @@ def test_python_and_toml_build_the_same_world() -> None:
     ],
 )
 def test_faults_of_a_file_are_sentences_with_a_place(text: str, sentence: str) -> None:
-    with pytest.raises(Misconfigured) as told:
+    with pytest.raises(ConfigurationError) as told:
         World.from_toml(text, "w.toml")
     assert sentence in str(told.value)
 
@@ -168,9 +168,9 @@ def test_a_resource_can_live_in_one_environment() -> None:
     sold = Resource(key="a", name="A", revisions=(Revision(amount=1),), environments=("live",))
     emulator = Emulator(World(keys=(Key(key="svc_live_a"),), resources=(sold,)))
     assert emulator.revision_id("a", "live").startswith("acr_")
-    with pytest.raises(Misconfigured, match="no resource 'a' in test"):
+    with pytest.raises(ConfigurationError, match="no resource 'a' in test"):
         emulator.revision_id("a")
-    with pytest.raises(Misconfigured, match="no resource 'b'"):
+    with pytest.raises(ConfigurationError, match="no resource 'b'"):
         emulator.archive("b")
 
 

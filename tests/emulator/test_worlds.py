@@ -8,10 +8,10 @@ from subprocess import PIPE, Popen
 import httpx
 import pytest
 
+from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, ManualClock, SimulatedLedger, Wallet, Worlds
 from faregate.emulator.worlds import MAX_WORLDS
-from faregate.errors import Misconfigured
-from faregate.core.models import WireRequest
+from faregate.errors import ConfigurationError
 
 from .controls import Controls, refused, served
 from .shop import assert_error, bearer
@@ -156,7 +156,7 @@ def test_there_are_not_more_than_a_thousand(monkeypatch: pytest.MonkeyPatch) -> 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(worlds.open, (f"w{number}" for number in range(40))))
     assert len(worlds.names) == 41
-    with pytest.raises(Misconfigured, match="40 worlds already"):
+    with pytest.raises(ConfigurationError, match="40 worlds already"):
         worlds.open("one-more")
     pair = ("Authorization", "Bearer svc_test_world_one-more")
     full = worlds.deliver(WireRequest("GET", "/merchant/v1/payers", (pair,))).response

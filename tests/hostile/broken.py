@@ -7,17 +7,13 @@ from typing import Any
 
 import pytest
 
-from faregate.core import recovery
-
-from faregate.core import responses
-
-from faregate.merchant import backend
+from faregate.core import recovery, responses
+from faregate.core.claims import PendingPayment
+from faregate.core.models import Response, header_values
 from faregate.core.results import Completion, Denied, NotPaid, Proven, Unproven
 from faregate.errors import BadAnswer
-from faregate.merchant import interpret
+from faregate.merchant import backend, interpret
 from faregate.merchant.wire import PAYMENT_RESPONSE
-from faregate.core.models import Response, header_values
-from faregate.core.claims import Entry
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 Read = Callable[[Response, str], Completion]
@@ -81,7 +77,7 @@ def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:
-    def released(entry: Entry, outcome: Any, **_: Any) -> Generator[Any, Any, Response]:
+    def released(entry: PendingPayment, outcome: Any, **_: Any) -> Generator[Any, Any, Response]:
         yield from ()
         return responses.release(outcome.result, "bm8=")
 

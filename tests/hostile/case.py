@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from faregate.core.models import Headers
 from faregate.emulator import Emulator, ManualClock, Wallet
 from faregate.emulator.state import TransactionRecord
 from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.persistent import StoredJournal
-from faregate.core.models import Headers
+from faregate.journals.persistent import PersistentJournal
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from tests.hostile.calls import Call
@@ -72,7 +72,7 @@ class Case:
             self.call.plans(self.fault, WINDOWS[self.window]),
         )
         self.paywall: Paywall
-        self.journal: MemoryJournal | StoredJournal
+        self.journal: MemoryJournal | PersistentJournal
 
     @property
     def met(self) -> bool:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from faregate.emulator import Emulator
 from faregate.core.models import Headers, Response, WireRequest
+from faregate.emulator import Emulator
 from tests.merchant.samples import COMPLETED, RECEIPT, TRANSACTION, TXN
 
 JSON: Headers = (("Content-Type", "application/json"),)

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator import Emulator
 from faregate.emulator.state import TransactionRecord
-from faregate.core.models import Response, WireRequest
 from tests.hostile.forgery import forged
 from tests.hostile.line import HungUp, Line
 

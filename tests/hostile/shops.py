@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 import faregate.starlette
 import faregate.wsgi
-from faregate.middleware.checkout import PaymentStop
+from faregate.middleware.checkout import SkipHandler
 from faregate.payment import Payment
 from faregate.paywall import Paywall, offer
 
@@ -60,8 +60,8 @@ class Shop:
     def _plain(self, environ: Any, start_response: Any) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         try:
-            payment = faregate.wsgi.open_gate(environ, self._offers[path])
-        except PaymentStop as stop:
+            payment = faregate.wsgi.require_payment(environ, self._offers[path])
+        except SkipHandler as stop:
             start_response(f"{stop.status} Stopped", [])
             return []
         self.customers[environ["HTTP_X_CASE"]].worked(payment)

@@ -11,10 +11,10 @@ import httpcore
 
 from faregate.emulator import TEST_KEY
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import JournalPolicy
 from faregate.journals.sqlite.database import SqliteFile
-from faregate.journals.sqlite.store import SqliteShelf
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import Terms
+from faregate.journals.sqlite.store import SqliteStore
 from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
@@ -84,12 +84,12 @@ class House:
         if stand.transport != "pyreqwest":
             await case.paywall.aclose()
 
-    def _journal(self, name: str, case: Case, stand: Stand) -> MemoryJournal | StoredJournal:
-        terms = Terms.for_calls_of(PATIENCE)
+    def _journal(self, name: str, case: Case, stand: Stand) -> MemoryJournal | PersistentJournal:
+        terms = JournalPolicy.for_calls_of(PATIENCE)
         if stand.journal == "memory":
-            return MemoryJournal(terms=terms, clock=case.clock)
-        shelf = SqliteShelf(self.file, name)
-        return StoredJournal(shelf, keys=[KEY], terms=terms, clock=case.clock)
+            return MemoryJournal(policy=terms, clock=case.clock)
+        shelf = SqliteStore(self.file, name)
+        return PersistentJournal(shelf, keys=[KEY], policy=terms, clock=case.clock)
 
     def _paywall(self, name: str, case: Case, stand: Stand, timeout: float) -> Paywall:
         return Paywall(

@@ -2,8 +2,8 @@
 
 import json
 
-from faregate.emulator import TEST_KEY
 from faregate.core.models import WireRequest
+from faregate.emulator import TEST_KEY
 from tests.hostile import judge
 from tests.hostile.case import Case
 from tests.hostile.stand import House, Payers, Stand, swept

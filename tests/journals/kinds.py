@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.store import Due, Record
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import JournalPolicy
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import Terms
+from faregate.journals.store import Due, Record
 from tests.django_site import databases
 from tests.houses.shared import shared
 
-STEADY = Terms(owner_lease=1e9, renew_every=math.inf)
+STEADY = JournalPolicy(owner_lease=1e9, renew_every=math.inf)
 """Leases that end at their time alone: the clock of these tests jumps, and no thread keeps up with it."""
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
-AnyJournal = MemoryJournal | StoredJournal
+AnyJournal = MemoryJournal | PersistentJournal
 
 
 LEASED: dict[str, Any] = {
@@ -56,27 +56,27 @@ def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
 
 def django(
     place: Path, clock: Clock, namespace: str = "test", server: str = "", **options: Any
-) -> StoredJournal:
+) -> PersistentJournal:
     """In a database of the tests' project, under a namespace of the test's own: SQLite, or on a `server`."""
     from tests import django_site
 
     django_site.ready()
-    from faregate.django.journal.store import DjangoShelf, in_djangos_thread, secret_keys
+    from faregate.django.journal.store import DjangoStore, in_djangos_thread, secret_keys
 
     namespace = f"{namespace} {place}"
     options = {"keys": secret_keys(), "run": in_djangos_thread, "terms": STEADY, **options}
     using = databases.add(server) if server else "default"
-    return StoredJournal(DjangoShelf(namespace, using), clock=clock, **options)
+    return PersistentJournal(DjangoStore(namespace, using), clock=clock, **options)
 
 
-def redis(place: Path, clock: Clock, **options: Any) -> StoredJournal:
+def redis(place: Path, clock: Clock, **options: Any) -> PersistentJournal:
     """In the Redis of this run of tests, under a namespace of the test's own."""
     from faregate.journals.redis import RedisJournal
 
     return RedisJournal(shared("redis"), clock=clock, **_own(place, options))
 
 
-def postgres(place: Path, clock: Clock, **options: Any) -> StoredJournal:
+def postgres(place: Path, clock: Clock, **options: Any) -> PersistentJournal:
     """In the PostgreSQL of this run of tests, under a namespace of the test's own."""
     from faregate.journals.postgres import PostgresJournal
 
@@ -93,7 +93,7 @@ def _own(place: Path, options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-STORED: dict[str, Callable[..., StoredJournal]] = {
+STORED: dict[str, Callable[..., PersistentJournal]] = {
     "sqlite": sqlite,
     "django": django,
     "django-postgres": partial(django, server="postgres"),
@@ -106,14 +106,14 @@ KINDS: dict[str, Callable[..., AnyJournal]] = {"memory": memory, **STORED}
 
 def done_with(journal: AnyJournal) -> None:
     """Close what this thread has open."""
-    if isinstance(journal, StoredJournal):
+    if isinstance(journal, PersistentJournal):
         journal.disconnect()
 
 
-def tamper(journal: StoredJournal, record: Record, changes: dict[str, bytes]) -> None:
+def tamper(journal: PersistentJournal, record: Record, changes: dict[str, bytes]) -> None:
     """As somebody who can write the store, and need not obey its rules."""
-    change = _TAMPER[type(journal._shelf).__name__]
-    change(journal._shelf, record["key"], {**changes, "stamp": 1})
+    change = _TAMPER[type(journal._store).__name__]
+    change(journal._store, record["key"], {**changes, "stamp": 1})
 
 
 def _tamper_with_sqlite(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
@@ -145,8 +145,8 @@ def _tamper_with_postgres(shelf: Any, key: bytes, columns: dict[str, Any]) -> No
 
 
 _TAMPER: dict[str, Callable[[Any, bytes, dict[str, Any]], None]] = {
-    "SqliteShelf": _tamper_with_sqlite,
-    "DjangoShelf": _tamper_with_django,
-    "RedisShelf": _tamper_with_redis,
-    "PostgresShelf": _tamper_with_postgres,
+    "SqliteStore": _tamper_with_sqlite,
+    "DjangoStore": _tamper_with_django,
+    "RedisStore": _tamper_with_redis,
+    "PostgresStore": _tamper_with_postgres,
 }

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from faregate.journals.postgres import PostgresJournal
-from faregate.journals.postgres.store import PostgresShelf
+from faregate.journals.postgres.store import PostgresStore
 from tests.houses.shared import shared
 from tests.journals.kinds import KEY, Clock
 
@@ -32,9 +32,9 @@ def postgres(url: str, **options: Any) -> PostgresJournal:
     return PostgresJournal(url, **{"keys": [KEY], "namespace": "test", "clock": Clock(), **options})
 
 
-def shelf_of(journal: PostgresJournal) -> PostgresShelf:
-    assert isinstance(journal._shelf, PostgresShelf)
-    return journal._shelf
+def shelf_of(journal: PostgresJournal) -> PostgresStore:
+    assert isinstance(journal._store, PostgresStore)
+    return journal._store
 
 
 def asked(url: str, statement: str, *values: Any) -> list[Any]:

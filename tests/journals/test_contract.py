@@ -7,26 +7,26 @@ from typing import Any
 
 import pytest
 
-from faregate.journals.policy import Terms
-from faregate.core.models import Failed, Response, Succeeded
 from faregate.core.claims import (
     Again,
     Claim,
     Claimant,
-    Entry,
     Fresh,
     InProgress,
+    Lease,
     Owed,
+    PendingPayment,
     Spent,
-    Ticket,
     UsedElsewhere,
     Void,
 )
+from faregate.core.models import Failed, Response, Succeeded
+from faregate.journals.policy import JournalPolicy
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, done_with
 from tests.journals.kinds import Clock as Clock
 
-TERMS = Terms()
+TERMS = JournalPolicy()
 WORK_SECONDS = 54.0
 LEASE = WORK_SECONDS + TERMS.completion_lease
 GOOD = Succeeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
@@ -45,32 +45,32 @@ def journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Gen
     done_with(made)
 
 
-def fresh(claim: Claim) -> Ticket:
+def fresh(claim: Claim) -> Lease:
     assert isinstance(claim, Fresh)
-    return claim.ticket
+    return claim.lease
 
 
-def owed(claim: Claim) -> Entry:
+def owed(claim: Claim) -> PendingPayment:
     assert isinstance(claim, Owed)
     return claim.entry
 
 
-def started(journal: AnyJournal, proof: str = "proof", transaction_id: str = TXN) -> Ticket:
-    ticket = fresh(journal.claim(proof, HERE))
-    assert journal.start(ticket, transaction_id, ACR, WORK_SECONDS)
-    return ticket
+def started(journal: AnyJournal, proof: str = "proof", transaction_id: str = TXN) -> Lease:
+    lease = fresh(journal.claim(proof, HERE))
+    assert journal.start(lease, transaction_id, ACR, WORK_SECONDS)
+    return lease
 
 
-def decided(journal: AnyJournal, outcome: Any = GOOD) -> Ticket:
-    ticket = started(journal)
-    assert journal.decide(ticket, outcome)
-    return ticket
+def decided(journal: AnyJournal, outcome: Any = GOOD) -> Lease:
+    lease = started(journal)
+    assert journal.decide(lease, outcome)
+    return lease
 
 
-def released(journal: AnyJournal) -> Ticket:
-    ticket = decided(journal)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
-    return ticket
+def released(journal: AnyJournal) -> Lease:
+    lease = decided(journal)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    return lease
 
 
 def test_a_claim_is_won_once(journal: AnyJournal) -> None:
@@ -80,12 +80,12 @@ def test_a_claim_is_won_once(journal: AnyJournal) -> None:
 
 
 def test_a_claim_belongs_to_its_request_for_ever(journal: AnyJournal) -> None:
-    ticket = fresh(journal.claim("proof", HERE))
+    lease = fresh(journal.claim("proof", HERE))
     elsewhere = Claimant("GET /summary?q=2")
     assert journal.claim("proof", elsewhere) == UsedElsewhere()
-    journal.start(ticket, TXN, ACR, WORK_SECONDS)
-    journal.decide(ticket, GOOD)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.start(lease, TXN, ACR, WORK_SECONDS)
+    journal.decide(lease, GOOD)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", elsewhere) == UsedElsewhere()
 
 
@@ -123,7 +123,7 @@ def test_work_that_started_is_never_fresh_again(journal: AnyJournal, clock: Cloc
     assert (entry.transaction_id, entry.revision_id, entry.outcome, entry.waiting) == (TXN, ACR, None, False)
     assert entry.proof == "proof"
     assert not journal.decide(slow, GOOD)
-    assert journal.decide(entry.ticket, Failed("interrupted"))
+    assert journal.decide(entry.lease, Failed("interrupted"))
 
 
 def test_a_transaction_belongs_to_one_row(journal: AnyJournal) -> None:
@@ -134,15 +134,15 @@ def test_a_transaction_belongs_to_one_row(journal: AnyJournal) -> None:
 
 
 def test_an_outcome_is_decided_once(journal: AnyJournal) -> None:
-    ticket = decided(journal)
-    assert not journal.decide(ticket, Failed("second thoughts"))
-    journal.hold(ticket)
+    lease = decided(journal)
+    assert not journal.decide(lease, Failed("second thoughts"))
+    journal.hold(lease)
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
 def test_a_held_row_is_the_payers_at_once_and_the_sweeps_later(journal: AnyJournal, clock: Clock) -> None:
-    ticket = decided(journal)
-    journal.hold(ticket)
+    lease = decided(journal)
+    journal.hold(lease)
     assert journal.due() is None
     clock.now += 1.25 * TERMS.first_pause
     entry = journal.due()
@@ -160,7 +160,7 @@ def test_the_sweep_waits_longer_each_time(journal: AnyJournal, clock: Clock) -> 
         while (entry := journal.due()) is None:
             clock.now += 1
         waits.append(clock.now - before)
-        journal.hold(entry.ticket)
+        journal.hold(entry.lease)
     for wait, pause in zip(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300], strict=True):
         assert 0.75 * pause <= wait <= 1.25 * pause + 1
 
@@ -227,29 +227,29 @@ def test_fences_are_never_used_twice(journal: AnyJournal) -> None:
 
 
 def test_what_was_released_stays_as_it_was(journal: AnyJournal, clock: Clock) -> None:
-    ticket = released(journal)
+    lease = released(journal)
     clock.now += TERMS.redelivery_window - 1
-    journal.release(ticket, "YW5vdGhlcg==", RECEIPT, True)
+    journal.release(lease, "YW5vdGhlcg==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
     clock.now += 1
     fresh(journal.claim("proof", HERE))
 
 
 def test_nothing_undecided_or_failed_is_ever_released(journal: AnyJournal) -> None:
-    ticket = started(journal)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    lease = started(journal)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
-    journal.decide(ticket, Failed("handler_error"))
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.decide(lease, Failed("handler_error"))
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
 
 
 def test_a_closed_row_is_void_and_keeps_no_result(journal: AnyJournal, clock: Clock) -> None:
-    ticket = decided(journal)
-    journal.close(ticket, False)
+    lease = decided(journal)
+    journal.close(lease, False)
     assert journal.claim("proof", HERE) == Void()
     assert journal.due() is None
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Void()
     clock.now += TERMS.failed_retention
     fresh(journal.claim("proof", HERE))
@@ -270,12 +270,12 @@ def test_a_waiting_payment_is_watched_by_the_sweep_and_by_its_payer(
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
     entry = owed(journal.claim("proof", HERE))
     assert (entry.transaction_id, entry.waiting) == (TXN, True)
-    assert not journal.start(entry.ticket, TXN, ACR, WORK_SECONDS)
-    journal.hold(entry.ticket)
+    assert not journal.start(entry.lease, TXN, ACR, WORK_SECONDS)
+    journal.hold(entry.lease)
     clock.now += LEASE
     due = journal.due()
     assert due is not None
-    journal.close(due.ticket, True)
+    journal.close(due.lease, True)
     assert journal.claim("proof", HERE) == Spent(TXN)
 
 
@@ -288,7 +288,7 @@ def test_a_stale_ticket_writes_nothing(journal: AnyJournal, clock: Clock) -> Non
     journal.drop(stale)
     journal.wait(stale, TXN, ACR)
     assert journal.claim("proof", HERE) == InProgress()
-    assert journal.decide(entry.ticket, GOOD)
+    assert journal.decide(entry.lease, GOOD)
 
 
 def test_one_of_many_threads_wins(journal: AnyJournal) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from faregate.errors import JournalError, Misconfigured
-from faregate.journals.persistent import StoredJournal
-from faregate.core.models import Response, Succeeded
-from faregate.paywall import Paywall
 from faregate.core.claims import Again, Claimant, InProgress
+from faregate.core.models import Response, Succeeded
+from faregate.errors import ConfigurationError, JournalError
+from faregate.journals.persistent import PersistentJournal
+from faregate.paywall import Paywall
 from tests import django_site
 from tests.journals.kinds import STEADY
 
@@ -23,8 +23,8 @@ from django.test import Client, TestCase, override_settings  # noqa: E402
 
 from faregate.django.journal import make_journal  # noqa: E402
 from faregate.django.journal.models import JournalRow  # noqa: E402
-from faregate.django.journal.store import DjangoShelf, secret_keys  # noqa: E402
-from faregate.journals.policy import JournalContext, Terms  # noqa: E402
+from faregate.django.journal.store import DjangoStore, secret_keys  # noqa: E402
+from faregate.journals.policy import JournalContext, JournalPolicy  # noqa: E402
 from tests.core.play import ACR, OTHER_TXN, TXN  # noqa: E402
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402
 
@@ -40,7 +40,7 @@ def context(namespace: str) -> JournalContext:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Generator[StoredJournal]:
+def journal(tmp_path: Path) -> Generator[PersistentJournal]:
     made = make_journal(context(str(tmp_path)))
     yield made
     made.disconnect()
@@ -53,25 +53,27 @@ def test_the_migration_is_what_the_model_says() -> None:
 # Somebody else's transaction
 
 
-def test_inside_an_open_transaction_nothing_is_written_or_read(journal: StoredJournal) -> None:
-    ticket = fresh(journal.claim("proof", HERE))
+def test_inside_an_open_transaction_nothing_is_written_or_read(journal: PersistentJournal) -> None:
+    lease = fresh(journal.claim("proof", HERE))
     calls: list[Any] = [
         lambda: journal.claim("another", HERE),
         lambda: journal.claim("proof", HERE),
-        lambda: journal.start(ticket, TXN, ACR, WORK_SECONDS),
-        lambda: journal.drop(ticket),
+        lambda: journal.start(lease, TXN, ACR, WORK_SECONDS),
+        lambda: journal.drop(lease),
         journal.due,
-        lambda: journal._shelf.delete(ticket.key, 0),
-        lambda: journal._shelf.purge(0.0, 1),
+        lambda: journal._store.delete(lease.key, 0),
+        lambda: journal._store.purge(0.0, 1),
     ]
     for call in calls:
         with transaction.atomic(), pytest.raises(JournalError, match="inside an open transaction"):
             call()
     assert journal.claim("proof", HERE) == InProgress()
-    assert journal._shelf.measure() == (1, 0)
+    assert journal._store.measure() == (1, 0)
 
 
-def test_a_connection_that_does_not_commit_by_itself_is_an_open_transaction(journal: StoredJournal) -> None:
+def test_a_connection_that_does_not_commit_by_itself_is_an_open_transaction(
+    journal: PersistentJournal,
+) -> None:
     transaction.set_autocommit(False)
     try:
         with pytest.raises(JournalError, match="inside an open transaction"):
@@ -100,7 +102,7 @@ class InATestCase(TestCase):
 # The database
 
 
-def test_a_database_that_fails_is_a_journal_error(journal: StoredJournal) -> None:
+def test_a_database_that_fails_is_a_journal_error(journal: PersistentJournal) -> None:
     table = JournalRow._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} RENAME TO aside")
@@ -113,17 +115,17 @@ def test_a_database_that_fails_is_a_journal_error(journal: StoredJournal) -> Non
 
 
 def test_a_row_that_was_taken_up_anew_is_not_purged(
-    journal: StoredJournal, monkeypatch: pytest.MonkeyPatch
+    journal: PersistentJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look for expired rows and their end, one of them became owed."""
-    shelf = journal._shelf
-    assert isinstance(shelf, DjangoShelf)
-    ticket = fresh(journal.claim("proof", HERE))
+    shelf = journal._store
+    assert isinstance(shelf, DjangoStore)
+    lease = fresh(journal.claim("proof", HERE))
     expired = shelf._expired
 
     def expired_and_late(now: float, limit: int) -> list[str]:
         found = expired(now, limit)
-        journal.start(ticket, TXN, ACR, WORK_SECONDS)
+        journal.start(lease, TXN, ACR, WORK_SECONDS)
         return found
 
     monkeypatch.setattr(shelf, "_expired", expired_and_late)
@@ -131,7 +133,7 @@ def test_a_row_that_was_taken_up_anew_is_not_purged(
     assert shelf.measure() == (1, 0)
 
 
-def test_a_sweep_gets_a_connection_that_works(journal: StoredJournal) -> None:
+def test_a_sweep_gets_a_connection_that_works(journal: PersistentJournal) -> None:
     """Where no request ends, nobody else closes what the server has closed."""
     assert journal.due() is None
     before = connections["default"].connection
@@ -146,22 +148,22 @@ def test_a_sweep_gets_a_connection_that_works(journal: StoredJournal) -> None:
 def test_the_app_must_be_installed() -> None:
     with (
         override_settings(INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth"]),
-        pytest.raises(Misconfigured, match=r'put "faregate\.django\.journal" into INSTALLED_APPS'),
+        pytest.raises(ConfigurationError, match=r'put "faregate\.django\.journal" into INSTALLED_APPS'),
     ):
         make_journal(context("test"))
 
 
 def test_the_database_must_be_configured() -> None:
-    with pytest.raises(Misconfigured, match="no 'archive'"):
+    with pytest.raises(ConfigurationError, match="no 'archive'"):
         make_journal(context("test"), using="archive")
-    with pytest.raises(Misconfigured, match="too long"):
+    with pytest.raises(ConfigurationError, match="too long"):
         make_journal(context("x" * 256))
 
 
 def test_a_paywall_is_given_the_factory() -> None:
     paywall = Paywall(journal=make_journal, environ={"FAREGATE_BASE_URL": "emulator:"}, timeout=40)
-    assert isinstance(paywall.journal, StoredJournal)
-    assert paywall.journal._terms == Terms.for_calls_of(40)
+    assert isinstance(paywall.journal, PersistentJournal)
+    assert paywall.journal._policy == JournalPolicy.for_calls_of(40)
     assert paywall.sweep() == 0
 
 
@@ -175,7 +177,7 @@ def test_what_was_sealed_with_an_older_secret_key_is_still_read(tmp_path: Path) 
     assert b"only for tests" not in b"".join(secret_keys())
 
 
-def test_nothing_of_a_payment_can_be_read_from_the_table(journal: StoredJournal) -> None:
+def test_nothing_of_a_payment_can_be_read_from_the_table(journal: PersistentJournal) -> None:
     canaries = (
         "proof-canary",
         "url-canary",
@@ -187,12 +189,12 @@ def test_nothing_of_a_payment_can_be_read_from_the_table(journal: StoredJournal)
     )
     proof, url, header, body, value, response, receipt = canaries
     good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
-    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
+    lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = repr(list(JournalRow.objects.values()))
-    journal.start(ticket, TXN, ACR, WORK_SECONDS)
-    journal.decide(ticket, good)
+    journal.start(lease, TXN, ACR, WORK_SECONDS)
+    journal.decide(lease, good)
     seen += repr(list(JournalRow.objects.values()))
-    journal.release(ticket, response, receipt, True)
+    journal.release(lease, response, receipt, True)
     seen += repr(list(JournalRow.objects.values()))
     assert TXN in seen
     assert [canary for canary in (*canaries, "GET /") if canary in seen] == []
@@ -210,7 +212,7 @@ def admin() -> Generator[Client]:
     User.objects.all().delete()
 
 
-def test_the_admin_shows_rows_and_nothing_sealed(journal: StoredJournal, admin: Client) -> None:
+def test_the_admin_shows_rows_and_nothing_sealed(journal: PersistentJournal, admin: Client) -> None:
     decided(journal)
     started(journal, "another", OTHER_TXN)
     listed = admin.get("/admin/faregate_journal/journalrow/").content.decode()
@@ -230,7 +232,7 @@ def test_the_admin_shows_rows_and_nothing_sealed(journal: StoredJournal, admin: 
         ] == []
 
 
-def test_the_admin_changes_nothing(journal: StoredJournal, admin: Client) -> None:
+def test_the_admin_changes_nothing(journal: PersistentJournal, admin: Client) -> None:
     decided(journal)
     row = JournalRow.objects.get(transaction_id=TXN)
     base = "/admin/faregate_journal/journalrow/"

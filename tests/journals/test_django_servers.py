@@ -15,11 +15,11 @@ import psycopg
 import pymysql
 import pytest
 
-from faregate.errors import JournalError
-from faregate.journals.store import Record
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import JournalContext, Terms
 from faregate.core.claims import Claim, InProgress
+from faregate.errors import JournalError
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import JournalContext, JournalPolicy
+from faregate.journals.store import Record
 from tests import django_site
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases
@@ -34,7 +34,7 @@ django_site.ready()
 from django.db import OperationalError, connections  # noqa: E402
 
 from faregate.django.journal import make_journal  # noqa: E402
-from faregate.django.journal.store import DjangoShelf  # noqa: E402
+from faregate.django.journal.store import DjangoStore  # noqa: E402
 
 TABLE = "faregate_journal_journalrow"
 SERVERS = ("postgres", "mariadb")
@@ -56,14 +56,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def journal(kind: str, clock: Clock, tmp_path: Path) -> Generator[StoredJournal]:
+def journal(kind: str, clock: Clock, tmp_path: Path) -> Generator[PersistentJournal]:
     made = make(kind, clock, tmp_path)
     yield made
     made.disconnect()
 
 
-def make(using: str, clock: Clock, place: Path) -> StoredJournal:
-    return StoredJournal(DjangoShelf(str(place), using), keys=[KEY], terms=STEADY, clock=clock)
+def make(using: str, clock: Clock, place: Path) -> PersistentJournal:
+    return PersistentJournal(DjangoStore(str(place), using), keys=[KEY], policy=STEADY, clock=clock)
 
 
 def connect(kind: str) -> Any:
@@ -79,7 +79,7 @@ def connect(kind: str) -> Any:
 
 
 def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(
-    journal: StoredJournal, clock: Clock, kind: str, tmp_path: Path
+    journal: PersistentJournal, clock: Clock, kind: str, tmp_path: Path
 ) -> None:
     started(journal)
     clock.now += 1
@@ -99,11 +99,13 @@ def test_the_clocks_of_the_machines_need_not_agree(
 ) -> None:
     """A machine whose clock was ten seconds ahead took over what others were working on."""
 
-    def another_machine() -> StoredJournal:
-        return make_journal(JournalContext(str(tmp_path), "", Terms(renew_every=math.inf)), using=kind)
+    def another_machine() -> PersistentJournal:
+        return make_journal(
+            JournalContext(str(tmp_path), "", JournalPolicy(renew_every=math.inf)), using=kind
+        )
 
     started(another_machine())
-    defaults = StoredJournal.__init__.__kwdefaults__
+    defaults = PersistentJournal.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "clock", lambda: time.time() + 3600)
     ahead = another_machine()
@@ -112,7 +114,7 @@ def test_the_clocks_of_the_machines_need_not_agree(
     ahead.disconnect()
 
 
-def test_of_eight_threads_each_takes_rows_of_its_own(journal: StoredJournal, clock: Clock) -> None:
+def test_of_eight_threads_each_takes_rows_of_its_own(journal: PersistentJournal, clock: Clock) -> None:
     names = [f"txn_{number:03}" for number in range(40)]
     for name in names:
         started(journal, name, name)
@@ -132,7 +134,7 @@ def test_of_eight_threads_each_takes_rows_of_its_own(journal: StoredJournal, clo
     assert sorted(taken) == names
 
 
-Use = Callable[[StoredJournal], object]
+Use = Callable[[PersistentJournal], object]
 USES: dict[str, Use] = {
     "claim": lambda it: it.claim("new", HERE),
     "claim again": lambda it: it.claim("claimed", HERE),
@@ -141,20 +143,20 @@ USES: dict[str, Use] = {
     "release": lambda it: it.release(_decided(it), "cGFpZA==", RECEIPT, True),
     "drop": lambda it: it.drop(fresh(_of(it, "claimed"))),
     "due": lambda it: it.due(),
-    "renew": lambda it: it._shelf.renew(it._heartbeat.owner, 1e10, 1e9),
-    "purge": lambda it: it._shelf.purge(1e12, 100),
-    "measure": lambda it: it._shelf.measure(),
+    "renew": lambda it: it._store.renew(it._heartbeat.owner, 1e10, 1e9),
+    "purge": lambda it: it._store.purge(1e12, 100),
+    "measure": lambda it: it._store.measure(),
 }
 
 
-def _of(journal: StoredJournal, proof: str) -> Claim:
+def _of(journal: PersistentJournal, proof: str) -> Claim:
     return journal.claim(f"{proof} of {id(journal)}", HERE)
 
 
-def _decided(journal: StoredJournal) -> Any:
-    ticket = started(journal)
-    assert journal.decide(ticket, GOOD)
-    return ticket
+def _decided(journal: PersistentJournal) -> Any:
+    lease = started(journal)
+    assert journal.decide(lease, GOOD)
+    return lease
 
 
 @pytest.mark.parametrize("use", USES)
@@ -186,7 +188,7 @@ def test_who_is_stopped_between_two_statements_keeps_nothing_locked(
 
 @pytest.mark.parametrize("use", USES)
 def test_what_the_database_undid_is_done_again(
-    journal: StoredJournal, kind: str, use: str, clock: Clock, caplog: pytest.LogCaptureFixture
+    journal: PersistentJournal, kind: str, use: str, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each statement is the one that ends a deadlock, once."""
     journal.claim("claimed", HERE)
@@ -205,7 +207,7 @@ def test_what_the_database_undid_is_done_again(
     assert undone
 
 
-def test_a_database_that_undoes_everything_is_an_error(journal: StoredJournal, kind: str) -> None:
+def test_a_database_that_undoes_everything_is_an_error(journal: PersistentJournal, kind: str) -> None:
     def undo(execute: Any, query: str, values: Any, many: bool, context: Any) -> Any:
         return execute(UNDO[kind], None, False, context)
 
@@ -223,9 +225,9 @@ def test_what_must_be_on_the_disk_is_forced_there_whatever_the_project_chose(
     clock: Clock, tmp_path: Path
 ) -> None:
     journal = make(databases.add("postgres"), clock, tmp_path)
-    ticket = started(journal)
+    lease = started(journal)
     [[before]] = asked(shared("postgres"), "SELECT pg_current_wal_insert_lsn()")
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
     flushed = asked(shared("postgres"), "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before)
     assert flushed == [(True,)]
     journal.disconnect()
@@ -234,8 +236,8 @@ def test_what_must_be_on_the_disk_is_forced_there_whatever_the_project_chose(
 # Answers that were lost
 
 
-def test_what_was_written_already_is_not_written_again(journal: StoredJournal) -> None:
-    shelf, row = journal._shelf, cast(Record, {"key": b"\1" * 32, **CLAIMED})
+def test_what_was_written_already_is_not_written_again(journal: PersistentJournal) -> None:
+    shelf, row = journal._store, cast(Record, {"key": b"\1" * 32, **CLAIMED})
     assert shelf.insert(row, [row["key"]], 0.0)
     assert shelf.insert(row, [row["key"]], 0.0)
     assert not shelf.insert(cast(Record, {**row, "stamp": 7}), [row["key"]], 0.0)
@@ -247,7 +249,7 @@ def test_what_was_written_already_is_not_written_again(journal: StoredJournal) -
 @pytest.mark.parametrize("statement", ["INSERT", "UPDATE", "SELECT"])
 @pytest.mark.parametrize("use", ["claim", "start", "decide", "release", "due"])
 def test_a_session_that_ends_after_a_statement_is_begun_anew(
-    journal: StoredJournal, kind: str, use: str, statement: str, clock: Clock
+    journal: PersistentJournal, kind: str, use: str, statement: str, clock: Clock
 ) -> None:
     """The answer to that statement is lost. What it wrote stands, and is not done twice."""
     journal.claim("claimed", HERE)
@@ -294,13 +296,13 @@ def end_session(kind: str, connection: Any) -> None:
 
 
 def test_a_server_that_is_gone_is_an_error_and_then_works_again(
-    journal: StoredJournal, kind: str, monkeypatch: pytest.MonkeyPatch
+    journal: PersistentJournal, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     journal.disconnect()
     with monkeypatch.context() as gone:
         gone.setitem(connections[kind].settings_dict, "PORT", "1")
         with pytest.raises(JournalError, match="could not be read or written") as told:
-            journal.decide(ticket, GOOD)
+            journal.decide(lease, GOOD)
     assert isinstance(told.value.__cause__, OperationalError)
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from faregate.errors import JournalError
-from faregate.journals.store import SEALED
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import Terms
+from faregate.core.claims import Again, Fresh, InProgress, Lease, PendingPayment, Spent, Void
 from faregate.core.models import Failed
-from faregate.core.claims import Again, Entry, Fresh, InProgress, Spent, Ticket, Void
+from faregate.errors import JournalError
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import JournalPolicy
+from faregate.journals.store import SEALED
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
 from tests.journals.test_contract import (
@@ -40,7 +40,7 @@ def _journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Ge
     done_with(made)
 
 
-def due(journal: AnyJournal) -> Entry:
+def due(journal: AnyJournal) -> PendingPayment:
     entry = journal.due()
     assert entry is not None
     return entry
@@ -73,28 +73,28 @@ def test_an_open_row_is_served_to_its_payer_and_failed_by_the_sweep(
     back = fresh(journal.claim("proof", HERE))
     assert journal.start(back, TXN, ACR, WORK_SECONDS)
     clock.now += LEASE
-    assert journal.decide(due(journal).ticket, Failed("interrupted"))
+    assert journal.decide(due(journal).lease, Failed("interrupted"))
 
 
 def test_work_is_not_sold_for_an_open_row(journal: AnyJournal, clock: Clock) -> None:
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    journal.drop(owed(journal.claim("proof", HERE)).lease)
     clock.now += TERMS.claim_lease
     entry = due(journal)
-    assert not journal.decide(entry.ticket, GOOD)
-    assert journal.decide(entry.ticket, Failed("interrupted"))
+    assert not journal.decide(entry.lease, GOOD)
+    assert journal.decide(entry.lease, Failed("interrupted"))
 
 
 def test_a_waiting_payment_that_is_open_after_all_may_be_begun_anew(
     journal: AnyJournal, clock: Clock
 ) -> None:
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    journal.drop(owed(journal.claim("proof", HERE)).lease)
     assert journal.due() is None
     assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 
-def overtaken(journal: AnyJournal, clock: Clock) -> Ticket:
+def overtaken(journal: AnyJournal, clock: Clock) -> Lease:
     """The newer claim of two; the older one learns only now that its payment settles without us."""
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
@@ -112,7 +112,7 @@ def test_a_payment_that_settles_without_us_is_watched_whoever_learned_it(
     clock.now += TERMS.claim_lease
     entry = due(journal)
     assert (entry.transaction_id, entry.waiting) == (TXN, True)
-    journal.close(entry.ticket, True)
+    journal.close(entry.lease, True)
     assert journal.claim("proof", HERE) == Spent(TXN)
 
 
@@ -123,12 +123,12 @@ def test_no_work_starts_for_a_payment_that_settles_without_us(journal: AnyJourna
 
 
 def test_a_watched_payment_belongs_to_one_row(journal: AnyJournal, clock: Clock) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     twin = fresh(journal.claim("the same payment, encoded anew", HERE))
     journal.wait(twin, TXN, ACR)
     fresh(journal.claim("the same payment, encoded anew", HERE))
     assert [holding.state for holding in journal.holdings(10)] == ["running"]
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 def test_who_learns_of_a_payment_when_it_is_over_opens_nothing(journal: AnyJournal, clock: Clock) -> None:
@@ -237,25 +237,25 @@ def test_a_stuck_row_is_still_its_payers(journal: AnyJournal, clock: Clock) -> N
     entry = owed(journal.claim("proof", HERE))
     assert (entry.outcome, entry.waiting) == (GOOD, False)
     assert journal.claim("proof", HERE) == InProgress()
-    assert not journal.hold(entry.ticket)
+    assert not journal.hold(entry.lease)
     entry = owed(journal.claim("proof", HERE))
-    journal.release(entry.ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(entry.lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
     assert journal.holdings(10) == []
 
 
 def test_a_stuck_row_can_be_closed(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
-    journal.close(owed(journal.claim("proof", HERE)).ticket, False)
+    journal.close(owed(journal.claim("proof", HERE)).lease, False)
     assert journal.claim("proof", HERE) == Void()
 
 
 def test_what_waits_for_a_payment_can_be_stuck(journal: AnyJournal, clock: Clock) -> None:
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.stick(owed(journal.claim("proof", HERE)).ticket, "unknown")
+    journal.stick(owed(journal.claim("proof", HERE)).lease, "unknown")
     entry = owed(journal.claim("proof", HERE))
     assert (entry.outcome, entry.waiting) == (None, True)
-    journal.release(entry.ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(entry.lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
 
 
@@ -263,16 +263,16 @@ def test_what_was_stuck_without_an_outcome_and_is_open_after_all_is_begun_anew(
     journal: AnyJournal, clock: Clock
 ) -> None:
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.stick(owed(journal.claim("proof", HERE)).ticket, "unknown")
-    assert not journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    journal.stick(owed(journal.claim("proof", HERE)).lease, "unknown")
+    assert not journal.drop(owed(journal.claim("proof", HERE)).lease)
     assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 
 def test_a_stuck_outcome_is_not_dropped(journal: AnyJournal) -> None:
     stuck(journal)
-    ticket = owed(journal.claim("proof", HERE)).ticket
-    assert not journal.drop(ticket)
-    assert journal.hold(ticket) is False
+    lease = owed(journal.claim("proof", HERE)).lease
+    assert not journal.drop(lease)
+    assert journal.hold(lease) is False
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
@@ -285,8 +285,8 @@ def test_who_paid_for_nothing_is_remembered_for_a_month(journal: AnyJournal, clo
 def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
     """Nor read: it may be large."""
     decided(journal)
-    if isinstance(journal, StoredJournal):
-        [record] = journal._shelf.owed(10)
+    if isinstance(journal, PersistentJournal):
+        [record] = journal._store.owed(10)
         assert {value for name, value in record.items() if name in SEALED} == {None}
         assert record["size"] > 0
 
@@ -294,9 +294,9 @@ def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
 def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock: Clock) -> None:
     assert journal.hold(decided(journal))
     clock.now += TERMS.horizon - 1
-    assert journal.hold(due(journal).ticket)
+    assert journal.hold(due(journal).lease)
     clock.now += 1000
-    assert not journal.hold(due(journal).ticket)
+    assert not journal.hold(due(journal).lease)
     clock.now += 10**9
     assert journal.due() is None
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
@@ -306,15 +306,15 @@ def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock:
 def test_the_horizon_is_as_far_as_it_says(
     journal: AnyJournal, clock: Clock, age: float, open_still: bool
 ) -> None:
-    ticket = decided(journal)
+    lease = decided(journal)
     clock.now += age
-    assert journal.hold(ticket) is open_still
+    assert journal.hold(lease) is open_still
 
 
 def test_why_it_is_stuck_stays_known_beyond_the_horizon(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     clock.now += TERMS.horizon
-    assert not journal.hold(owed(journal.claim("proof", HERE)).ticket)
+    assert not journal.hold(owed(journal.claim("proof", HERE)).lease)
     [holding] = journal.holdings(10)
     assert holding.reason == "refused"
 
@@ -323,14 +323,14 @@ def test_it_is_held_as_often_as_it_takes(journal: AnyJournal, clock: Clock) -> N
     assert journal.hold(decided(journal))
     for _ in range(40):
         clock.now += 1.25 * TERMS.longest_pause
-        assert journal.hold(due(journal).ticket)
+        assert journal.hold(due(journal).lease)
 
 
 def test_rows_that_were_held_together_come_back_one_by_one(journal: AnyJournal, clock: Clock) -> None:
     for number in range(8):
-        ticket = started(journal, f"proof {number}", f"{TXN[:-1]}{number}")
-        assert journal.decide(ticket, GOOD)
-        assert journal.hold(ticket)
+        lease = started(journal, f"proof {number}", f"{TXN[:-1]}{number}")
+        assert journal.decide(lease, GOOD)
+        assert journal.hold(lease)
     pauses = {holding.due_at - clock.now for holding in journal.holdings(10)}
     assert len(pauses) > 4
     assert all(0.75 * TERMS.first_pause <= pause <= 1.25 * TERMS.first_pause for pause in pauses)
@@ -352,11 +352,11 @@ def test_a_stale_ticket_sticks_nothing(journal: AnyJournal, clock: Clock) -> Non
 def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) -> None:
     """A result that nobody got yet is handed out once all the same."""
     for name, make in KINDS.items():
-        journal = make(tmp_path, clock, terms=replace(Terms(), redeliveries=0))
-        ticket = fresh(journal.claim(name, HERE))
-        assert journal.start(ticket, f"txn_{name}", ACR, WORK_SECONDS)
-        assert journal.decide(ticket, GOOD)
-        journal.release(ticket, "cGFpZA==", RECEIPT, delivered)
+        journal = make(tmp_path, clock, policy=replace(JournalPolicy(), redeliveries=0))
+        lease = fresh(journal.claim(name, HERE))
+        assert journal.start(lease, f"txn_{name}", ACR, WORK_SECONDS)
+        assert journal.decide(lease, GOOD)
+        journal.release(lease, "cGFpZA==", RECEIPT, delivered)
         if not delivered:
             assert isinstance(journal.claim(name, HERE), Again)
         assert journal.claim(name, HERE) == Spent(f"txn_{name}")
@@ -382,14 +382,14 @@ def test_people_see_what_is_owed_from_the_oldest_on(journal: AnyJournal, clock: 
 
 
 def test_people_take_what_nobody_else_has(journal: AnyJournal, clock: Clock) -> None:
-    ticket = decided(journal)
+    lease = decided(journal)
     assert journal.take(TXN) is None
-    journal.hold(ticket)
+    journal.hold(lease)
     entry = journal.take(TXN)
     assert entry is not None
     assert (entry.outcome, entry.proof) == (GOOD, "proof")
     assert journal.take(TXN) is None
-    journal.close(entry.ticket, True)
+    journal.close(entry.lease, True)
     assert journal.claim("proof", HERE) == Spent(TXN)
 
 
@@ -420,7 +420,7 @@ def test_who_decided_has_the_row_for_as_long_as_telling_takes(journal: AnyJourna
 
 def test_an_open_payment_is_its_payers_first_and_then_the_sweeps(journal: AnyJournal, clock: Clock) -> None:
     journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.drop(owed(journal.claim("proof", HERE)).ticket)
+    journal.drop(owed(journal.claim("proof", HERE)).lease)
     clock.now += TERMS.claim_lease - 1
     assert journal.due() is None
     clock.now += 1

@@ -389,15 +389,15 @@ def test_a_sale_is_forced_to_the_disk_twice(tmp_path: Path) -> None:
             return str(error)
 
     unlucky(lambda: journal.claim("proof", HERE))
-    ticket = fresh(answers.pop())
+    lease = fresh(answers.pop())
     steps: list[Callable[[], Any]] = [
-        lambda: journal.start(ticket, TXN, ACR, WORK_SECONDS),
-        lambda: journal.decide(ticket, GOOD),
+        lambda: journal.start(lease, TXN, ACR, WORK_SECONDS),
+        lambda: journal.decide(lease, GOOD),
     ]
     for step in steps:
         unlucky(step)
         assert "the disk of the journal" in answers.pop()
         assert step()
-    unlucky(lambda: journal.release(ticket, "cGFpZA==", RECEIPT, True))
+    unlucky(lambda: journal.release(lease, "cGFpZA==", RECEIPT, True))
     assert answers == [True]
     journal.disconnect()

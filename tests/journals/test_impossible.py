@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.store import Record, Shelf, TransactionTaken
+from faregate.journals.store import Record, RowStore, TransactionTaken
 from tests.journals.kinds import LEASED, STORED, Clock, done_with
 
 CLAIMED: dict[str, Any] = {
@@ -63,13 +63,13 @@ SOME = {
 
 
 @pytest.fixture(params=STORED)
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Shelf]:
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[RowStore]:
     journal = STORED[request.param](tmp_path, Clock())
-    yield journal._shelf
+    yield journal._store
     done_with(journal)
 
 
-def claimed(shelf: Shelf) -> dict[str, Any]:
+def claimed(shelf: RowStore) -> dict[str, Any]:
     row = {"key": os.urandom(32), **CLAIMED}
     assert shelf.insert(cast(Record, row), [row["key"]], 0.0)
     return row
@@ -82,7 +82,7 @@ def in_state(state: str, row: dict[str, Any]) -> dict[str, Any]:
     return {**after, "result": row["result"]} if decided else after
 
 
-def brought_to(shelf: Shelf, state: str) -> dict[str, Any]:
+def brought_to(shelf: RowStore, state: str) -> dict[str, Any]:
     """The row as it is then. A settled one was `ok` before."""
     row = claimed(shelf)
     for step in (*(("ok",) if state == "settled" else ()), state):
@@ -93,16 +93,16 @@ def brought_to(shelf: Shelf, state: str) -> dict[str, Any]:
     return row
 
 
-def stands(shelf: Shelf, row: dict[str, Any]) -> bool:
+def stands(shelf: RowStore, row: dict[str, Any]) -> bool:
     return bool(shelf.find([row["key"]]) == row)
 
 
-def changed(shelf: Shelf, row: dict[str, Any], after: dict[str, Any]) -> bool:
+def changed(shelf: RowStore, row: dict[str, Any], after: dict[str, Any]) -> bool:
     changes = {name: value for name, value in after.items() if value != row[name]}
     return shelf.replace(row["key"], row["stamp"], {**changes, "stamp": row["stamp"] + 1}, False)
 
 
-def is_refused(shelf: Shelf, row: dict[str, Any], after: dict[str, Any]) -> bool:
+def is_refused(shelf: RowStore, row: dict[str, Any], after: dict[str, Any]) -> bool:
     """And nothing of it was written."""
     with pytest.raises(JournalError, match="impossible row"):
         changed(shelf, row, after)
@@ -110,7 +110,7 @@ def is_refused(shelf: Shelf, row: dict[str, Any], after: dict[str, Any]) -> bool
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_what_a_state_needs_is_there_and_nothing_else(shelf: Shelf, state: str) -> None:
+def test_what_a_state_needs_is_there_and_nothing_else(shelf: RowStore, state: str) -> None:
     row = brought_to(shelf, state)
     for name, some in SOME.items():
         none = "" if name == "reason" else None
@@ -119,7 +119,7 @@ def test_what_a_state_needs_is_there_and_nothing_else(shelf: Shelf, state: str) 
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_row_never_goes_back(shelf: Shelf, state: str) -> None:
+def test_a_row_never_goes_back(shelf: RowStore, state: str) -> None:
     """Nor anywhere else where no way leads, with all that it would need there."""
     row = brought_to(shelf, state)
     for other in STATES:
@@ -136,18 +136,18 @@ def there_is_a_way(state: str, other: str) -> bool:
 
 
 @pytest.mark.parametrize("state", ["ok", "failed", "settled"])
-def test_an_outcome_is_decided_once(shelf: Shelf, state: str) -> None:
+def test_an_outcome_is_decided_once(shelf: RowStore, state: str) -> None:
     row = brought_to(shelf, state)
     assert is_refused(shelf, row, {**row, "result": b"another"})
 
 
-def test_there_are_no_other_states(shelf: Shelf) -> None:
+def test_there_are_no_other_states(shelf: RowStore) -> None:
     """Though everything else be as no other rule forbids it."""
     row = claimed(shelf)
     assert is_refused(shelf, row, {**row, "state": "decided", "transaction_id": "txn"})
 
 
-def test_a_transaction_belongs_to_one_row(shelf: Shelf) -> None:
+def test_a_transaction_belongs_to_one_row(shelf: RowStore) -> None:
     brought_to(shelf, "running")
     twin = claimed(shelf)
     with pytest.raises(TransactionTaken):

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
+from faregate.core.claims import Again, Fresh, InProgress, Owed
+from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import heartbeat as heartbeats
 from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import Terms
-from faregate.core.claims import Again, Fresh, InProgress, Owed
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import JournalPolicy
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
 
-TERMS = Terms(renew_every=float("inf"))
+TERMS = JournalPolicy(renew_every=float("inf"))
 """No thread: the tests renew when they want it."""
 SILENCE = TERMS.owner_lease
-Open = Callable[..., StoredJournal]
+Open = Callable[..., PersistentJournal]
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def clock() -> Clock:
 @pytest.fixture(params=STORED)
 def open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[Open]:
     """Each is another process, with its own leases."""
-    made: list[StoredJournal] = []
+    made: list[PersistentJournal] = []
 
-    def open_one(**options: Any) -> StoredJournal:
+    def open_one(**options: Any) -> PersistentJournal:
         options = {"keys": [KEY], "terms": TERMS, **options}
         made.append(STORED[request.param](tmp_path, clock, **options))
         return made[-1]
@@ -47,7 +47,7 @@ def open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Ge
         journal.disconnect()
 
 
-def beat(journal: StoredJournal) -> None:
+def beat(journal: PersistentJournal) -> None:
     """One renewal of all that it has."""
     assert journal._heartbeat.beat()
 
@@ -104,7 +104,7 @@ def test_one_renewal_is_for_all_leases(open_one: Open, clock: Clock, monkeypatch
         started(mine, f"proof {number}", f"txn{number}")
     writes: list[str] = []
     for name in ("insert", "replace", "delete", "renew"):
-        monkeypatch.setattr(mine._shelf, name, _counted(getattr(mine._shelf, name), name, writes))
+        monkeypatch.setattr(mine._store, name, _counted(getattr(mine._store, name), name, writes))
     clock.now += SILENCE - 1
     beat(mine)
     assert writes == ["renew"]
@@ -140,11 +140,11 @@ def test_owners_that_died_are_forgotten(open_one: Open, clock: Clock) -> None:
     started(mine)
     beat(mine)
     owner = mine._heartbeat.owner
-    assert theirs._shelf.owner_until(owner) == clock.now + SILENCE
+    assert theirs._store.owner_until(owner) == clock.now + SILENCE
     clock.now += 3600 + SILENCE
     started(theirs, "another", OTHER_TXN)
     beat(theirs)
-    assert theirs._shelf.owner_until(owner) == 0.0
+    assert theirs._store.owner_until(owner) == 0.0
 
 
 def test_who_slept_and_wakes_delivers_nothing_twice(open_one: Open, clock: Clock) -> None:
@@ -152,7 +152,7 @@ def test_who_slept_and_wakes_delivers_nothing_twice(open_one: Open, clock: Clock
     slow = decided(mine)
     clock.now += SILENCE
     taken = owed(theirs.claim("proof", HERE))
-    assert theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True)
+    assert theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
     assert not mine.release(slow, "cGFpZA==", RECEIPT, True)
     assert not mine.decide(slow, GOOD)
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Again(GOOD.result, "cGFpZA==", TXN)] * 3
@@ -164,9 +164,9 @@ def test_who_slept_delivers_what_a_sweep_only_settled(open_one: Open, clock: Clo
     clock.now += SILENCE
     taken = theirs.due()
     assert taken is not None
-    assert theirs.release(taken.ticket, "cGFpZA==", RECEIPT, False)
+    assert theirs.release(taken.lease, "cGFpZA==", RECEIPT, False)
     assert mine.release(slow, "cGFpZA==", RECEIPT, True)
-    assert not theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True)
+    assert not theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
 
 
 def test_who_wakes_and_delivers_first_is_the_only_one(open_one: Open, clock: Clock) -> None:
@@ -176,7 +176,7 @@ def test_who_wakes_and_delivers_first_is_the_only_one(open_one: Open, clock: Clo
     clock.now += SILENCE
     taken = owed(theirs.claim("proof", HERE))
     assert mine.release(slow, "cGFpZA==", RECEIPT, True)
-    assert not theirs.release(taken.ticket, "cGFpZA==", RECEIPT, True)
+    assert not theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
     assert mine.release(slow, "cGFpZA==", RECEIPT, True)  # its answer was lost
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Again(GOOD.result, "cGFpZA==", TXN)] * 3
 
@@ -319,7 +319,7 @@ def test_a_server_without_threads_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     """uWSGI runs none unless it is told to: leases would end under work that takes ten seconds."""
     renewals = Renewals()
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http": b":80"}))
-    with pytest.raises(Misconfigured, match="enable-threads = true"):
+    with pytest.raises(ConfigurationError, match="enable-threads = true"):
         Heartbeat(renewals.renew, 1.0).hold(b"a", 60)
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"enable-threads": True}))
     Heartbeat(renewals.renew, 60.0).hold(b"a", 60)
@@ -336,12 +336,12 @@ def test_a_sweep_leaves_another_sellers_rows_alone(open_one: Open, clock: Clock)
     entry = one.due()
     assert entry is not None
     assert not entry.foreign
-    one.hold(entry.ticket)
+    one.hold(entry.lease)
     clock.now += TERMS.adoption_delay + 600
     entry = other.due()  # perhaps the API key was changed
     assert entry is not None
     assert entry.foreign
-    other.postpone(entry.ticket)
+    other.postpone(entry.lease)
     clock.now += 600
     assert other.due() is None
     assert one.claim("proof", HERE) is not None
@@ -425,10 +425,10 @@ def test_a_row_that_a_sweep_cannot_open_stays_its_payers(open_one: Open, clock: 
 def test_rows_are_moved_to_a_new_address(open_one: Open, clock: Clock) -> None:
     old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
     assert old.hold(decided(old))
-    ticket = started(old, "settled", OTHER_TXN)
+    lease = started(old, "settled", OTHER_TXN)
     large = GOOD.__class__(GOOD.result.__class__(200, (), b"x" * 100_000), (), 1)
-    assert old.decide(ticket, large)
-    assert old.release(ticket, "cGFpZA==", RECEIPT, True)
+    assert old.decide(lease, large)
+    assert old.release(lease, "cGFpZA==", RECEIPT, True)
     started(new, "here already", "txn here")
     there = next(name for name in new.namespaces() if "https://old" in name)
     assert new.namespaces()[there] == 1
@@ -460,15 +460,15 @@ def test_a_full_journal_costs_its_refusals_nothing(
 ) -> None:
     """Each refused claim counted all rows, and all others waited for that."""
     journal = open_one(max_rows=1)
-    ticket = fresh(journal.claim("proof", HERE))
+    lease = fresh(journal.claim("proof", HERE))
     looks: list[str] = []
     for name in ("measure", "purge"):
-        monkeypatch.setattr(journal._shelf, name, _counted(getattr(journal._shelf, name), name, looks))
+        monkeypatch.setattr(journal._store, name, _counted(getattr(journal._store, name), name, looks))
     for _ in range(100):
         with pytest.raises(JournalFull):
             journal.claim("another", HERE)
     assert looks == ["purge", "measure"]
-    assert journal.drop(ticket)
+    assert journal.drop(lease)
     fresh(journal.claim("another", HERE))
     others = open_one(max_rows=1)
     with pytest.raises(JournalFull):

@@ -2,11 +2,11 @@
 
 import pytest
 
+from faregate.core.claims import Again, Claimant, Fresh
+from faregate.core.models import Response, Succeeded
 from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import Terms
-from faregate.core.models import Response, Succeeded
-from faregate.core.claims import Again, Claimant, Fresh
+from faregate.journals.policy import JournalPolicy
 from tests.core.play import ACR, RECEIPT
 from tests.journals.kinds import Clock
 from tests.journals.test_contract import HERE, LEASE, fresh, owed, started
@@ -26,13 +26,13 @@ def test_it_refuses_rather_than_evicts_when_full() -> None:
 def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
     clock = Clock()
     journal = MemoryJournal(max_bytes=10, clock=clock)
-    ticket = started(journal)
-    journal.decide(ticket, Succeeded(Response(200, (), b"x" * 10)))
+    lease = started(journal)
+    journal.decide(lease, Succeeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert isinstance(journal.claim("proof", HERE), Again)
-    clock.now += Terms().redelivery_window
+    clock.now += JournalPolicy().redelivery_window
     assert isinstance(journal.claim("two", HERE), Fresh)
 
 
@@ -46,7 +46,7 @@ def test_only_a_row_that_is_closed_gives_its_room_back() -> None:
     journal.close(stale, False)
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.close(taken.ticket, False)
+    journal.close(taken.lease, False)
     assert isinstance(journal.claim("two", HERE), Fresh)
 
 
@@ -55,7 +55,7 @@ def test_an_abandoned_claim_is_forgotten() -> None:
     journal = MemoryJournal(clock=clock)
     for number in range(100):
         journal.claim(f"abandoned {number}", HERE)
-    clock.now += 2 * Terms().claim_lease
+    clock.now += 2 * JournalPolicy().claim_lease
     journal.claim("next", HERE)
     assert len(journal) == 1
 
@@ -66,11 +66,11 @@ def test_the_proof_is_not_kept_longer_than_it_is_owed_and_never_shown() -> None:
     def kept() -> list[str]:
         return [row.proof for row in journal._rows.values()]
 
-    ticket = started(journal, "a-canary-proof")
+    lease = started(journal, "a-canary-proof")
     assert kept() == ["a-canary-proof"]
     assert "a-canary-proof" not in repr(journal.__dict__)
-    journal.decide(ticket, Succeeded(Response(200)))
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.decide(lease, Succeeded(Response(200)))
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert kept() == [""]
 
 

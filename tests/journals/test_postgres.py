@@ -13,11 +13,11 @@ import anyio
 import psycopg
 import pytest
 
-from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.core.claims import Fresh, InProgress
+from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
 from faregate.journals.threaded import for_loops
-from faregate.core.claims import Fresh, InProgress
 from tests.core.play import ACR, TXN
 from tests.journals.kinds import KEY
 from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of, with_setting
@@ -68,13 +68,13 @@ def test_nothing_is_opened_before_it_is_needed(journal: PostgresJournal, url: st
     ],
 )
 def test_an_address_that_cannot_be_read_is_told_without_its_password(address: str) -> None:
-    with pytest.raises(Misconfigured, match=r"postgresql://user:password@host.*percent-encoded") as told:
+    with pytest.raises(ConfigurationError, match=r"postgresql://user:password@host.*percent-encoded") as told:
         postgres(address)
     assert not any(part in str(told.value) for part in ("sec", "ret", "123", "45"))
 
 
 def test_at_least_one_connection_is_needed() -> None:
-    with pytest.raises(Misconfigured, match="at least one connection"):
+    with pytest.raises(ConfigurationError, match="at least one connection"):
         postgres("postgresql://user@host/db", connections=0)
 
 
@@ -97,13 +97,13 @@ def test_many_processes_make_the_tables_at_once(
 def test_another_version_is_refused_and_left_alone(
     journal: PostgresJournal, url: str, version: int, advice: str
 ) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     journal.disconnect()
     asked(url, "UPDATE faregate_journal_version SET version = %s", version)
     with pytest.raises(JournalUnreadable, match=f"of version {version}, .* {advice}"):
-        journal.decide(ticket, GOOD)
+        journal.decide(lease, GOOD)
     asked(url, "UPDATE faregate_journal_version SET version = %s", VERSION)
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_conditions_are_seen_anew_whatever_isolation_is_the_servers_default(url:
         ("import faregate.journals.postgres", "ModuleNotFoundError: The PostgreSQL journal needs psycopg: "),
         (
             "import faregate; faregate.Paywall(base_url='emulator:', journal='postgresql://h/d', environ={})",
-            "Misconfigured: FAREGATE_JOURNAL=postgresql: needs packages of its own: ",
+            "ConfigurationError: FAREGATE_JOURNAL=postgresql: needs packages of its own: ",
         ),
     ],
 )

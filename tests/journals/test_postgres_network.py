@@ -39,8 +39,8 @@ def record(number: int, state: str = "claimed") -> Record:
     return cast(Record, {"key": bytes([number]) * 32, **CLAIMED, "stamp": number, **bound})
 
 
-Shelf = Any
-WRITES: dict[str, tuple[Callable[[Shelf], Any], Any]] = {
+RowStore = Any
+WRITES: dict[str, tuple[Callable[[RowStore], Any], Any]] = {
     "insert": (lambda shelf: shelf.insert(record(2), [record(2)["key"]], 0.0), True),
     "replace": (
         lambda shelf: shelf.replace(
@@ -115,19 +115,19 @@ def test_another_stamp_is_not_taken_for_ours(distant: PostgresJournal) -> None:
 def test_a_server_that_never_answers_is_asked_once_more_and_then_does_nothing(
     journal: PostgresJournal, url: str
 ) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     frozen: int = asked_inside(journal, MY_PID)
     os.kill(frozen, signal.SIGSTOP)
     try:
-        assert journal.decide(ticket, GOOD)
+        assert journal.decide(lease, GOOD)
     finally:
         os.kill(frozen, signal.SIGCONT)
-    assert journal.decide(ticket, GOOD) is False
+    assert journal.decide(lease, GOOD) is False
     assert asked(url, "SELECT state FROM faregate_journal") == [("ok",)]
 
 
 def test_a_server_that_ended_our_sessions_is_asked_anew(journal: PostgresJournal, url: str) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     for _ in range(2):
         asked(url, "SELECT pg_terminate_backend(%s, 5000)", asked_inside(journal, MY_PID))
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)

@@ -6,9 +6,9 @@ from collections.abc import Generator
 import psycopg
 import pytest
 
+from faregate.core.claims import InProgress
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
-from faregate.core.claims import InProgress
 from tests.core.play import OTHER_TXN, TXN
 from tests.journals.kinds import Clock
 from tests.journals.postgres_at import (
@@ -39,13 +39,13 @@ def journal(url: str) -> Generator[PostgresJournal]:
 def test_a_row_that_somebody_else_keeps_locked_is_an_error_and_then_works_again(
     journal: PostgresJournal, url: str
 ) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     with psycopg.connect(url) as other:
         other.execute("SELECT FROM faregate_journal FOR UPDATE")
         with pytest.raises(JournalError, match="locked for another writer for too long"):
-            journal.decide(ticket, GOOD)
+            journal.decide(lease, GOOD)
         assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 def test_who_waited_for_another_writer_sees_what_that_one_wrote(url: str) -> None:
@@ -148,7 +148,7 @@ def test_a_server_that_takes_no_writes_is_told_of(journal: PostgresJournal, url:
 def test_what_a_server_says_is_told_plainly_and_what_was_written_stands(
     journal: PostgresJournal, url: str, code: str, kind: type[JournalError], says: str
 ) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     asked(
         url,
         f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING "
@@ -156,11 +156,11 @@ def test_what_a_server_says_is_told_plainly_and_what_was_written_stands(
     )
     asked(url, "CREATE TRIGGER fail BEFORE UPDATE ON faregate_journal EXECUTE FUNCTION fail()")
     with pytest.raises(kind, match=f"{says}.*as it is") as told:
-        journal.decide(ticket, GOOD)
+        journal.decide(lease, GOOD)
     assert "secret" not in str(told.value)
     asked(url, "DROP TRIGGER fail ON faregate_journal")
     assert journal.claim("proof", HERE) == InProgress()
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +178,6 @@ def test_a_server_that_cannot_be_reached_is_told_of(url: str, name: str, says: s
 def test_nothing_is_prepared_that_a_pooler_could_take_for_something_else(journal: PostgresJournal) -> None:
     """Behind one, sessions change from call to call, and other processes prepare under the same names."""
     for number in range(10):
-        ticket = started(journal, str(number), f"txn_{number}")
-        assert journal.decide(ticket, GOOD)
+        lease = started(journal, str(number), f"txn_{number}")
+        assert journal.decide(lease, GOOD)
     assert asked_inside(journal, "SELECT count(*) FROM pg_prepared_statements") == 0

@@ -5,9 +5,9 @@ from collections.abc import Generator
 
 import pytest
 
-from faregate.errors import JournalError
-from faregate.core.models import Response, Succeeded
 from faregate.core.claims import Again, Claimant
+from faregate.core.models import Response, Succeeded
+from faregate.errors import JournalError
 from tests.core.play import ACR, OTHER_TXN, TXN
 from tests.houses import POSTGRES_MISSING, PostgresHouse
 from tests.houses.shared import need
@@ -35,15 +35,15 @@ def house() -> Generator[PostgresHouse]:
 
 def test_a_server_may_be_stopped_and_started(house: PostgresHouse) -> None:
     journal = postgres(house.url, namespace="stopped")
-    ticket = started(journal)
+    lease = started(journal)
     house.stop()
     for _ in range(2):
         with pytest.raises(
             JournalError, match=r"the journal in PostgreSQL 127\.0\.0\.1.* gives no connection"
         ):
-            journal.decide(ticket, GOOD)
+            journal.decide(lease, GOOD)
     house.start()
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
     journal.disconnect()
 
 
@@ -62,12 +62,12 @@ def test_what_must_be_on_the_disk_is_there_when_a_server_crashes(house: Postgres
 
 def test_what_need_not_be_on_the_disk_waits_for_no_disk(house: PostgresHouse) -> None:
     journal = postgres(house.url, namespace="quick")
-    ticket = started(journal)
+    lease = started(journal)
     [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
-    journal.decide(ticket, GOOD)
+    journal.decide(lease, GOOD)
     assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(True,)]
     [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
-    journal.hold(ticket)
+    journal.hold(lease)
     journal.claim("another", HERE)
     assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(False,)]
     journal.disconnect()
@@ -115,15 +115,15 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresH
     proof, url, header, body, value, response, receipt = canaries
     journal = postgres(house.url, namespace="canaries")
     good = Succeeded(Response(200, ((header, header),), body.encode() * 1000), ((value, value),))
-    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
-    journal.start(ticket, TXN, ACR, WORK_SECONDS)
-    journal.decide(ticket, good)
-    journal.release(ticket, response, receipt, True)
+    lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
+    journal.start(lease, TXN, ACR, WORK_SECONDS)
+    journal.decide(lease, good)
+    journal.release(lease, response, receipt, True)
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
     journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     with pytest.raises(JournalError, match="impossible row"):
         shelf_of(journal).replace(
-            ticket.key, stamp_of(journal, TXN), {"proof": proof.encode(), "stamp": 1}, True
+            lease.key, stamp_of(journal, TXN), {"proof": proof.encode(), "stamp": 1}, True
         )
     journal.disconnect()
     house.stop()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from faregate.core.models import Response, Succeeded
 from faregate.core.claims import Again, InProgress
+from faregate.core.models import Response, Succeeded
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
@@ -331,9 +331,9 @@ def test_a_file_may_be_opened_first_by_many_at_once(tmp_path: Path) -> None:
 def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> None:
     journal = STORED[kind](tmp_path, Clock())
     large = Succeeded(Response(200, (), os.urandom(1024) * 8 * 1024))
-    ticket = fresh(journal.claim("large", HERE))
-    journal.start(ticket, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(ticket, large)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    lease = fresh(journal.claim("large", HERE))
+    journal.start(lease, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(lease, large)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("large", HERE) == Again(large.result, "cGFpZA==", TXN)
     done_with(journal)

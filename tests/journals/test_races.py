@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from faregate.emulator import Wallet
-from faregate.journals.policy import DEFAULT_TERMS
+from faregate.journals.policy import DEFAULT_POLICY
 from tests.contract import stacks
 from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, running
 from tests.contract.work import CONTENT
@@ -94,7 +94,7 @@ def test_a_crowd_with_one_proof_gets_one_execution(market: Market) -> None:
     assert market.service.count("access") <= 1 + 2 * market.processes
     assert market.service.count("complete") == 1
     assert set(counted) <= {200, 409, 503}
-    assert 1 <= counted[200] <= 1 + DEFAULT_TERMS.redeliveries
+    assert 1 <= counted[200] <= 1 + DEFAULT_POLICY.redeliveries
     assert all(CONTENT.encode() in one.body for one in given if one.status == 200)
     assert not [one for one in given if one.status != 200 and CONTENT.encode() in one.body]
     assert len({one.process for one in given}) >= market.processes / 2

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.core.claims import Again, Claimant, Fresh, InProgress
+from faregate.core.models import Response, Succeeded
+from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.connections import Connections
-from faregate.journals.redis.store import RedisShelf
-from faregate.core.models import Response, Succeeded
-from faregate.core.claims import Again, Claimant, Fresh, InProgress
+from faregate.journals.redis.store import RedisStore
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.houses import REDIS_MISSING, RedisHouse
 from tests.houses.shared import need
@@ -95,7 +95,7 @@ def test_nothing_is_opened_before_it_is_needed(house: RedisHouse, journal: Redis
 def test_a_server_that_may_forget_rows_is_refused(policy: str) -> None:
     with running(maxmemory_policy=policy) as house, opened(house) as journal:
         for _ in range(2):
-            with pytest.raises(Misconfigured, match=f"{policy}.*Set maxmemory-policy noeviction"):
+            with pytest.raises(ConfigurationError, match=f"{policy}.*Set maxmemory-policy noeviction"):
                 journal.claim("proof", HERE)
         assert ask(house, "DBSIZE") == 0
         ask(house, "CONFIG", "SET", "maxmemory-policy", "noeviction")
@@ -131,7 +131,7 @@ def test_an_eviction_policy_is_found_though_config_is_forbidden() -> None:
     with (
         running(maxmemory_policy="allkeys-lfu", **NO_CONFIG) as house,
         opened(house) as journal,
-        pytest.raises(Misconfigured, match="allkeys-lfu"),
+        pytest.raises(ConfigurationError, match="allkeys-lfu"),
     ):
         journal.claim("proof", HERE)
 
@@ -175,7 +175,7 @@ def test_a_wrong_password_is_said_and_not_shown() -> None:
     ["redis://seller:canary/pass@host:6379/0", "canary", "redis://host:canary", "redis://host?db=canary"],
 )
 def test_a_url_that_is_none_is_refused_and_not_shown(url: str) -> None:
-    with pytest.raises(Misconfigured, match="redis://USER:PASSWORD@HOST") as caught:
+    with pytest.raises(ConfigurationError, match="redis://USER:PASSWORD@HOST") as caught:
         RedisJournal(url, keys=[KEY])
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
@@ -183,73 +183,73 @@ def test_a_url_that_is_none_is_refused_and_not_shown(url: str) -> None:
 
 
 def test_a_server_that_is_not_there_is_an_error(house: RedisHouse, journal: RedisJournal) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     house.stop()
     with pytest.raises(JournalError, match=f"redis://127.0.0.1:{house.port}/0 could not be read or written"):
-        journal.decide(ticket, GOOD)
+        journal.decide(lease, GOOD)
     house.start()
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_what_was_written_outlives_the_server(house: RedisHouse, journal: RedisJournal, how: str) -> None:
     """Whoever was connected goes on with the next call, and so do its scripts, which the server forgot."""
-    ticket = started(journal)
+    lease = started(journal)
     for _ in range(2):
         getattr(house, how)()
         house.start()
         assert journal.claim("proof", HERE) == InProgress()
     getattr(house, how)()
     house.start()
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 def test_a_server_that_hangs_costs_no_more_than_the_patience(house: RedisHouse) -> None:
     with opened(house, patience=0.4) as journal:
-        ticket = started(journal)
+        lease = started(journal)
         os.kill(house.pid(), signal.SIGSTOP)
         try:
             before = time.monotonic()
             with pytest.raises(JournalError, match="did not answer in time"):
-                journal.decide(ticket, GOOD)
+                journal.decide(lease, GOOD)
             assert 0.39 < time.monotonic() - before < 4
         finally:
             os.kill(house.pid(), signal.SIGCONT)
         # What was given up may have been done; it is never done twice, nor undone.
-        journal.decide(ticket, GOOD)
-        journal.release(ticket, "cGFpZA==", RECEIPT, True)
+        journal.decide(lease, GOOD)
+        journal.release(lease, "cGFpZA==", RECEIPT, True)
         assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_a_replica_is_refused_writes_and_says_so(house: RedisHouse, journal: RedisJournal) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     ask(house, "REPLICAOF", "127.0.0.1", house.port)
     ask(house, "CONFIG", "SET", "replica-serve-stale-data", "yes")
     with pytest.raises(JournalError, match="is a replica, which takes no writes: name the primary"):
-        journal.decide(ticket, GOOD)
+        journal.decide(lease, GOOD)
     ask(house, "REPLICAOF", "NO", "ONE")
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
     house: RedisHouse, journal: RedisJournal
 ) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     waiting = started(journal, "another", OTHER_TXN)
     early = fresh(journal.claim("early", HERE))
     ask(house, "CONFIG", "SET", "maxmemory", 1)
     for refused in (
         lambda: journal.claim("new", HERE),
         lambda: journal.start(early, "txn_early", ACR, WORK_SECONDS),
-        lambda: journal.decide(ticket, GOOD),
+        lambda: journal.decide(lease, GOOD),
     ):
         with pytest.raises(JournalError, match=r"its memory is full: give it more \(maxmemory\)"):
             refused()
     ask(house, "CONFIG", "SET", "maxmemory", 0)
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
     assert journal.decide(waiting, GOOD)
     ask(house, "CONFIG", "SET", "maxmemory", 1)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     journal.close(waiting, False)
     assert journal.holdings(10) == []
 
@@ -270,17 +270,17 @@ def test_a_journal_that_was_emptied_is_not_made_anew(house: RedisHouse, journal:
 
 
 def test_a_newer_version_is_refused_and_left_alone(house: RedisHouse, journal: RedisJournal) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     [schema] = ask(house, "KEYS", "*schema")
     mark = ask(house, "GET", schema).decode()
     ask(house, "SET", schema, f"3{mark[1:]}")
     for _ in range(2):  # in use, and opened anew
         with pytest.raises(JournalUnreadable, match=r"of version 3, .*use the newer faregate"):
-            journal.decide(ticket, GOOD)
+            journal.decide(lease, GOOD)
         journal.disconnect()
     assert ask(house, "GET", schema).decode() == f"3{mark[1:]}"
     ask(house, "SET", schema, mark)
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 def test_a_row_that_cannot_be_understood_is_said(house: RedisHouse, journal: RedisJournal) -> None:
@@ -299,12 +299,12 @@ def test_nothing_of_a_payment_can_be_read_from_its_files(house: RedisHouse, jour
     proof, url, *more = canaries = [f"{part}-canary" for part in ("proof", "url", "header", "body", "value")]
     header, body, value = more
     good = Succeeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
-    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
-    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
+    journal.start(lease, TXN, ACR, WORK_SECONDS)
     seen = look(house)
-    journal.decide(ticket, good)
+    journal.decide(lease, good)
     seen += look(house)
-    journal.release(ticket, "response-canary", "receipt-canary", True)
+    journal.release(lease, "response-canary", "receipt-canary", True)
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
     journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(house)
@@ -329,8 +329,8 @@ def look(house: RedisHouse) -> bytes:
 def test_the_clock_is_the_servers(house: RedisHouse) -> None:
     with opened(house, clock=None) as journal:
         before = float(ask(house, "TIME")[0])
-        ticket = started(journal)
-        record = journal._shelf.find([ticket.key])
+        lease = started(journal)
+        record = journal._store.find([lease.key])
         assert record is not None
         assert before <= record["since"] <= float(ask(house, "TIME")[0]) + 1
 
@@ -400,8 +400,8 @@ def test_who_stops_in_the_middle_of_a_call_leaves_no_answer_for_the_next(
     house: RedisHouse, journal: RedisJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(journal)
-    assert isinstance(journal._shelf, RedisShelf)
-    connections = journal._shelf._server._connections
+    assert isinstance(journal._store, RedisStore)
+    connections = journal._store._server._connections
     [connection] = connections._pool()._available_connections
     monkeypatch.setattr(connection, "read_response", interrupted)
     with pytest.raises(KeyboardInterrupt):

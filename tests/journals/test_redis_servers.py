@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from faregate.errors import JournalError, Misconfigured
-from faregate.journals.registry import named_journal
+from faregate.core.claims import Again, InProgress
+from faregate.errors import ConfigurationError, JournalError
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.url import place_of
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import DEFAULT_TERMS, JournalContext
-from faregate.core.claims import Again, InProgress
+from faregate.journals.registry import named_journal
 from tests.houses import REDIS_MISSING, RedisHouse, lossy_network
 from tests.houses.house import free_port
 from tests.houses.shared import need
@@ -43,7 +43,9 @@ NO_URLS = [
 
 @pytest.mark.parametrize("url", NO_URLS)
 def test_what_a_url_does_not_say_is_not_guessed(url: str) -> None:
-    with pytest.raises(Misconfigured, match=r"redis://USER:PASSWORD@HOST.*ssl_ca_certs.*unix://") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"redis://USER:PASSWORD@HOST.*ssl_ca_certs.*unix://"
+    ) as caught:
         RedisJournal(url, keys=[KEY])
     assert "canary" not in str(caught.value)
 
@@ -62,9 +64,9 @@ def test_what_is_secret_in_a_url_is_not_said(url: str, place: str) -> None:
     assert "canary" not in repr(vars(RedisJournal(url, keys=[KEY])))
 
 
-def named(url: str) -> StoredJournal:
+def named(url: str) -> PersistentJournal:
     """As `FAREGATE_JOURNAL` names it."""
-    journal = named_journal(url, [KEY], JournalContext("test", "", DEFAULT_TERMS))
+    journal = named_journal(url, [KEY], JournalContext("test", "", DEFAULT_POLICY))
     assert isinstance(journal, RedisJournal)
     return journal
 
@@ -142,7 +144,7 @@ def test_a_cluster_is_refused_and_says_what_to_do() -> None:
                 ask(house, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             with (
                 opened(house) as journal,
-                pytest.raises(Misconfigured, match=r"is part of a cluster.* Name a"),
+                pytest.raises(ConfigurationError, match=r"is part of a cluster.* Name a"),
             ):
                 journal.claim("proof", HERE)
         assert ask(house, "KEYS", "*") == []
@@ -160,7 +162,10 @@ def test_a_sentinel_is_no_server_to_write_to() -> None:
     house = SentinelHouse()
     try:
         house.open()
-        with opened(house) as journal, pytest.raises(Misconfigured, match="name the primary that it watches"):
+        with (
+            opened(house) as journal,
+            pytest.raises(ConfigurationError, match="name the primary that it watches"),
+        ):
             journal.claim("proof", HERE)
     finally:
         house.leave()
@@ -199,13 +204,13 @@ def test_who_is_demoted_is_left_for_whoever_has_its_name_now(
         lossy_network(primary.port) as network,
         opened(primary, f"redis://127.0.0.1:{network.port}/0") as journal,
     ):
-        ticket = started(journal)
+        lease = started(journal)
         promote(replica, primary)
         ask(primary, "REPLICAOF", "127.0.0.1", replica.port)
         with pytest.raises(JournalError, match="is a replica, which takes no writes: name the primary"):
-            journal.decide(ticket, GOOD)
+            journal.decide(lease, GOOD)
         network.pass_on_to(replica.port)
-        assert journal.decide(ticket, GOOD)
+        assert journal.decide(lease, GOOD)
         assert journal.claim("proof", HERE) == InProgress()
     [said] = caplog.messages
     assert "a replica has taken over; it may not have what was written last" in said
@@ -218,25 +223,25 @@ def test_a_server_that_takes_over_is_looked_at_like_the_first(pair: tuple[RedisH
         lossy_network(primary.port) as network,
         opened(primary, f"redis://127.0.0.1:{network.port}/0") as journal,
     ):
-        ticket = started(journal)
+        lease = started(journal)
         promote(replica, primary)
         network.pass_on_to(replica.port)
         network.lose("request")
         for _ in range(2):
-            with pytest.raises(Misconfigured, match="allkeys-lru"):
-                journal.decide(ticket, GOOD)
+            with pytest.raises(ConfigurationError, match="allkeys-lru"):
+                journal.decide(lease, GOOD)
         ask(replica, "CONFIG", "SET", "maxmemory-policy", "noeviction")
-        assert journal.decide(ticket, GOOD)
+        assert journal.decide(lease, GOOD)
 
 
 def test_a_primary_without_its_replicas_writes_nothing_and_says_so() -> None:
     with running() as house, opened(house) as journal:
-        ticket = started(journal)
+        lease = started(journal)
         ask(house, "CONFIG", "SET", "min-replicas-to-write", 1)
         with pytest.raises(JournalError, match="fewer replicas follow it than its min-replicas-to-write"):
-            journal.decide(ticket, GOOD)
+            journal.decide(lease, GOOD)
         ask(house, "CONFIG", "SET", "min-replicas-to-write", 0)
-        assert journal.decide(ticket, GOOD)
+        assert journal.decide(lease, GOOD)
 
 
 @pytest.fixture
@@ -258,6 +263,6 @@ def test_a_disk_that_takes_no_snapshot_stops_sales_until_it_does(full_disk: Redi
         with pytest.raises(JournalError, match="refuses writes since it cannot write to its disk"):
             journal.claim("proof", HERE)
         ask(full_disk, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
-        ticket = started(journal)
+        lease = started(journal)
         ask(full_disk, "SCRIPT", "FLUSH")
-        assert journal.decide(ticket, GOOD)
+        assert journal.decide(lease, GOOD)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from faregate.errors import JournalError
+from faregate.journals.redis.client import NAMESPACES, ScriptClient
 from faregate.journals.redis.connections import Connections
-from faregate.journals.redis.client import NAMESPACES, RedisServer
-from faregate.journals.redis.store import APART, RedisShelf
+from faregate.journals.redis.store import APART, RedisStore
 from faregate.journals.store import Record, TransactionTaken
 from tests.houses import REDIS_MISSING, Network, RedisHouse, lossy_network
 from tests.houses.shared import need
@@ -42,8 +42,8 @@ def house(_house: RedisHouse) -> RedisHouse:
 
 
 @pytest.fixture
-def shelf(house: RedisHouse) -> Generator[RedisShelf]:
-    made = RedisShelf(RedisServer(house.url, "test", 20))
+def shelf(house: RedisHouse) -> Generator[RedisStore]:
+    made = RedisStore(ScriptClient(house.url, "test", 20))
     yield made
     made.disconnect()
 
@@ -69,7 +69,7 @@ STUCK: dict[str, Any] = {"state": "stuck", "reason": "404"}
 Steps = tuple[dict[str, Any], ...]
 
 
-def put(shelf: RedisShelf, *steps: dict[str, Any], name: str = "a", **more: Any) -> Record:
+def put(shelf: RedisStore, *steps: dict[str, Any], name: str = "a", **more: Any) -> Record:
     """A row that went through these steps."""
     row = record(name, **more)
     assert shelf.insert(row, [row["key"]], NOW)
@@ -78,13 +78,13 @@ def put(shelf: RedisShelf, *steps: dict[str, Any], name: str = "a", **more: Any)
     return row
 
 
-def moved(shelf: RedisShelf, row: Record, step: dict[str, Any]) -> Record:
+def moved(shelf: RedisStore, row: Record, step: dict[str, Any]) -> Record:
     changes = {**step, "stamp": row["stamp"] + 1}
     assert shelf.replace(row["key"], row["stamp"], changes, True)
     return Record(**{**row, **changes})  # type: ignore[typeddict-item]
 
 
-def found(shelf: RedisShelf, name: str = "a") -> Record | None:
+def found(shelf: RedisStore, name: str = "a") -> Record | None:
     return shelf.find([name.encode() * 32])
 
 
@@ -103,19 +103,19 @@ def kept(house: RedisHouse) -> dict[str, str]:
 @pytest.mark.parametrize(
     "steps", [(), (RUNNING,), (RUNNING, OK), (RUNNING, OK, SETTLED), (RUNNING, OK, STUCK)]
 )
-def test_a_row_is_read_as_it_was_written(shelf: RedisShelf, steps: Steps) -> None:
+def test_a_row_is_read_as_it_was_written(shelf: RedisStore, steps: Steps) -> None:
     row = put(shelf, *steps, delivered=True, due_at=1 / 3, redelivered=2)
     assert found(shelf) == row
     assert shelf.find_transaction("txn_1") == (row if steps else None)
 
 
-def test_of_several_keys_the_first_one_counts(shelf: RedisShelf) -> None:
+def test_of_several_keys_the_first_one_counts(shelf: RedisStore) -> None:
     one, other = put(shelf), put(shelf, name="b")
     assert shelf.find([b"c" * 32, other["key"], one["key"]]) == other
     assert not shelf.insert(record("c"), [b"c" * 32, one["key"]], NOW)
 
 
-def test_a_large_result_is_kept_apart_and_goes_with_its_row(house: RedisHouse, shelf: RedisShelf) -> None:
+def test_a_large_result_is_kept_apart_and_goes_with_its_row(house: RedisHouse, shelf: RedisStore) -> None:
     large = {**OK, "result": b"x" * (APART + 1), "size": APART}
     row = put(shelf, RUNNING, large)
     assert found(shelf) == row
@@ -127,7 +127,7 @@ def test_a_large_result_is_kept_apart_and_goes_with_its_row(house: RedisHouse, s
 
 
 @pytest.mark.parametrize("how", ["purge", "delete", "insert"])
-def test_what_is_forgotten_leaves_nothing_behind(house: RedisHouse, shelf: RedisShelf, how: str) -> None:
+def test_what_is_forgotten_leaves_nothing_behind(house: RedisHouse, shelf: RedisStore, how: str) -> None:
     row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)}, SETTLED)
     if how == "purge":
         assert (shelf.purge(LATER - 1, 10), shelf.purge(LATER, 10), shelf.purge(LATER, 10)) == (0, 1, 0)
@@ -151,7 +151,7 @@ def test_all_keys_of_a_journal_have_one_hash_tag(house: RedisHouse) -> None:
 
 def everything(house: RedisHouse) -> list[bytes]:
     """Every script is run once; the names of all keys then."""
-    shelf = RedisShelf(RedisServer(house.url, "everything", 20))
+    shelf = RedisStore(ScriptClient(house.url, "everything", 20))
     row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)})
     put(shelf, name="b")
     assert shelf.delete(b"b" * 32, record()["stamp"])
@@ -203,7 +203,7 @@ IMPOSSIBLE: list[tuple[Steps, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("steps", "changes", "rule"), IMPOSSIBLE)
 def test_an_impossible_row_is_refused(
-    shelf: RedisShelf, steps: Steps, changes: dict[str, Any], rule: str
+    shelf: RedisStore, steps: Steps, changes: dict[str, Any], rule: str
 ) -> None:
     row = put(shelf, *steps)
     with pytest.raises(JournalError, match=f"impossible row: {rule}"):
@@ -213,14 +213,14 @@ def test_an_impossible_row_is_refused(
 
 @pytest.mark.parametrize("changes", [{"state": "running"}, {"proof": None}, {"result": SEALED}])
 def test_an_impossible_new_row_is_refused(
-    house: RedisHouse, shelf: RedisShelf, changes: dict[str, Any]
+    house: RedisHouse, shelf: RedisStore, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(JournalError, match="impossible row"):
         shelf.insert(record(**changes), [b"a" * 32], NOW)
     assert kept(house) == {"schema": "string"}
 
 
-def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(shelf: RedisShelf) -> None:
+def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(shelf: RedisStore) -> None:
     put(shelf, RUNNING, OK, SETTLED)
     twin = put(shelf, name="b")
     with pytest.raises(TransactionTaken):
@@ -231,7 +231,7 @@ def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(shelf: RedisShel
     moved(shelf, twin, {"transaction_id": "txn_1"})
 
 
-def test_who_has_an_older_stamp_writes_nothing(shelf: RedisShelf) -> None:
+def test_who_has_an_older_stamp_writes_nothing(shelf: RedisStore) -> None:
     row = put(shelf)
     assert not shelf.replace(row["key"], row["stamp"] - 1, {"stamp": 1, **RUNNING}, True)
     assert not shelf.delete(row["key"], row["stamp"] - 1)
@@ -243,7 +243,7 @@ def test_who_has_an_older_stamp_writes_nothing(shelf: RedisShelf) -> None:
 # The sweep
 
 
-def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never(shelf: RedisShelf) -> None:
+def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never(shelf: RedisStore) -> None:
     for name, lease, due in (("a", 30.0, 10.0), ("b", 10.0, 40.0), ("c", 20.0, 51.0), ("d", 51.0, 0.0)):
         put(shelf, {**RUNNING, "transaction_id": name}, name=name, lease_until=lease, due_at=due)
     put(shelf, {**RUNNING, **STUCK, "transaction_id": "e"}, name="e", lease_until=0.0)
@@ -257,7 +257,7 @@ def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never
     assert found(shelf, "b") == taken[0]
 
 
-def test_what_is_owed_is_listed_from_the_oldest_on(shelf: RedisShelf) -> None:
+def test_what_is_owed_is_listed_from_the_oldest_on(shelf: RedisStore) -> None:
     for name, since, state in (("a", 3.0, RUNNING), ("b", 1.0, RUNNING), ("c", 2.0, STUCK)):
         put(shelf, {**RUNNING, **state, "transaction_id": name}, name=name, since=since)
     put(shelf, name="d", since=0.0)
@@ -267,7 +267,7 @@ def test_what_is_owed_is_listed_from_the_oldest_on(shelf: RedisShelf) -> None:
     assert shelf.owed(0) == []
 
 
-def test_eight_sweepers_never_get_the_same_row(house: RedisHouse, shelf: RedisShelf) -> None:
+def test_eight_sweepers_never_get_the_same_row(house: RedisHouse, shelf: RedisStore) -> None:
     names = [f"txn_{number}" for number in range(64)]
     for number, name in enumerate(names):
         put(shelf, {**RUNNING, "transaction_id": name}, name=chr(64 + number))
@@ -275,7 +275,7 @@ def test_eight_sweepers_never_get_the_same_row(house: RedisHouse, shelf: RedisSh
     barrier = threading.Barrier(8)
 
     def sweep(sweeper: int) -> None:
-        mine, stamp = RedisShelf(RedisServer(house.url, "test", 20)), sweeper
+        mine, stamp = RedisStore(ScriptClient(house.url, "test", 20)), sweeper
         barrier.wait()
         while row := mine.take_due(due_at(LEASE), {"stamp": stamp, "fence": stamp, "lease_until": LATER}):
             taken.append(row["transaction_id"])
@@ -304,10 +304,10 @@ def network(house: RedisHouse) -> Generator[Network]:
 
 
 @pytest.fixture
-def far(house: RedisHouse, network: Network) -> Generator[RedisShelf]:
+def far(house: RedisHouse, network: Network) -> Generator[RedisStore]:
     """A shelf behind the network, in use for some time: the server knows its scripts."""
     everything(house)
-    made = RedisShelf(RedisServer(f"redis://127.0.0.1:{network.port}/0", "far", 20))
+    made = RedisStore(ScriptClient(f"redis://127.0.0.1:{network.port}/0", "far", 20))
     assert made.measure() == (0, 0)
     yield made
     made.disconnect()
@@ -315,7 +315,7 @@ def far(house: RedisHouse, network: Network) -> Generator[RedisShelf]:
 
 STARTING = {"stamp": 7, **RUNNING}
 TAKING = {"stamp": 7, "fence": 8, "lease_until": LATER}
-CALLS: dict[str, tuple[Steps | None, Callable[[RedisShelf, Record], Any]]] = {
+CALLS: dict[str, tuple[Steps | None, Callable[[RedisStore, Record], Any]]] = {
     "insert": (None, lambda shelf, row: shelf.insert(row, [row["key"]], NOW)),
     "replace": ((), lambda shelf, row: shelf.replace(row["key"], row["stamp"], STARTING, True)),
     "delete": ((), lambda shelf, row: shelf.delete(row["key"], row["stamp"])),
@@ -330,7 +330,7 @@ CALLS: dict[str, tuple[Steps | None, Callable[[RedisShelf, Record], Any]]] = {
 @pytest.mark.parametrize("lost", ["answer", "request"])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_is_made_once_and_says_the_same_though_something_was_lost(
-    shelf: RedisShelf, far: RedisShelf, network: Network, call: str, lost: str
+    shelf: RedisStore, far: RedisStore, network: Network, call: str, lost: str
 ) -> None:
     steps, act = CALLS[call]
     rows = [record() if steps is None else put(each, *steps) for each in (shelf, far)]
@@ -343,7 +343,7 @@ def test_a_call_is_made_once_and_says_the_same_though_something_was_lost(
     assert far.measure() == shelf.measure()
 
 
-def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisShelf, network: Network) -> None:
+def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisStore, network: Network) -> None:
     for name in "ab":
         put(far, {**RUNNING, "transaction_id": name}, name=name)
     network.lose("answer")
@@ -353,7 +353,7 @@ def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisShelf, network:
 
 
 def test_a_call_that_is_lost_twice_is_an_error_and_may_be_made_again(
-    far: RedisShelf, network: Network
+    far: RedisStore, network: Network
 ) -> None:
     """The second time at every answer there is, those of connecting among them: it may have been made."""
     for after in itertools.count():
@@ -370,7 +370,7 @@ def test_a_call_that_is_lost_twice_is_an_error_and_may_be_made_again(
     assert after > 0
 
 
-def test_a_row_that_others_made_since_is_not_taken_for_ones_own(shelf: RedisShelf) -> None:
+def test_a_row_that_others_made_since_is_not_taken_for_ones_own(shelf: RedisStore) -> None:
     row = put(shelf)
     assert shelf.delete(row["key"], row["stamp"])
     put(shelf, stamp=5)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from faregate.journals.persistent import StoredJournal
 from faregate.core.claims import (
     Again,
     Claimant,
@@ -20,6 +19,7 @@ from faregate.core.claims import (
     UsedElsewhere,
     Void,
 )
+from faregate.journals.persistent import PersistentJournal
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal
 from tests.journals.test_contract import GOOD, LEASE, WORK_SECONDS, Clock, fresh
@@ -35,10 +35,10 @@ AGAIN = Again(GOOD.result, "cGFpZA==", TXN)
 
 
 def worked(journal: AnyJournal, claimant: Claimant) -> Any:
-    ticket = fresh(journal.claim("proof", claimant))
-    assert journal.start(ticket, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(ticket, GOOD)
-    return ticket
+    lease = fresh(journal.claim("proof", claimant))
+    assert journal.start(lease, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(lease, GOOD)
+    return lease
 
 
 def sold(journal: AnyJournal, claimant: Claimant, *, delivered: bool = True) -> None:
@@ -69,10 +69,10 @@ def test_a_stranger_gets_nothing_and_uses_nothing_up(
 
 
 def test_a_held_result_is_bound_as_well(journal: AnyJournal, clock: Clock) -> None:
-    ticket = worked(journal, ALICE)
+    lease = worked(journal, ALICE)
     assert journal.claim("proof", BOB) == OtherClient()
     assert journal.claim("proof", ALICE) == InProgress()
-    assert journal.hold(ticket)
+    assert journal.hold(lease)
     for _ in range(2):
         assert journal.claim("proof", BOB) == OtherClient()
     assert isinstance(journal.claim("proof", ALICE), Owed)
@@ -134,10 +134,10 @@ def test_a_held_result_is_for_a_cookie_with_another_time_too(journal: AnyJournal
 
 
 def test_credentials_keep_nobody_from_paying_anew(journal: AnyJournal) -> None:
-    ticket = fresh(journal.claim("proof", ALICE))
-    assert journal.start(ticket, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(ticket, GOOD)
-    journal.close(ticket, False)
+    lease = fresh(journal.claim("proof", ALICE))
+    assert journal.start(lease, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(lease, GOOD)
+    journal.close(lease, False)
     assert journal.claim("proof", BOB) == Void()
 
 
@@ -154,9 +154,9 @@ def test_work_that_was_not_begun_is_for_who_comes_now(journal: AnyJournal, clock
     assert isinstance(third, Fresh)
     assert third.transaction_id == TXN  # learned from the first, who had no say any more
     assert not journal.start(second, TXN, ACR, WORK_SECONDS)
-    assert journal.start(third.ticket, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(third.ticket, GOOD)
-    assert journal.release(third.ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.start(third.lease, TXN, ACR, WORK_SECONDS)
+    assert journal.decide(third.lease, GOOD)
+    assert journal.release(third.lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", ALICE) == OtherClient()
 
 
@@ -168,9 +168,9 @@ def body(digest: str) -> Claimant:
 
 
 def test_another_body_is_another_request(journal: AnyJournal) -> None:
-    ticket = worked(journal, body("one"))
+    lease = worked(journal, body("one"))
     assert journal.claim("proof", body("two")) == UsedElsewhere()
-    assert journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    assert journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", body("two")) == UsedElsewhere()
     assert journal.claim("proof", body("one")) == AGAIN
 
@@ -191,10 +191,10 @@ def test_a_body_that_was_known_is_compared_where_it_is_known(journal: AnyJournal
 def test_no_credential_and_no_digest_is_kept(tmp_path: Path, clock: Clock) -> None:
     for kind in ("sqlite", "redis", "postgres", "django"):
         journal = KINDS[kind](tmp_path, clock)
-        assert isinstance(journal, StoredJournal)
+        assert isinstance(journal, PersistentJournal)
         journal.claim("proof", Claimant(URL, ("authorization canary",), "canary" * 10))
         [name] = journal._keyring.names("proof", PLAIN)
-        record = journal._shelf.find([name])
+        record = journal._store.find([name])
         assert record is not None
         assert "canary" not in repr(record)
         assert len(record["client"]) == 16

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.core.claims import Again, Claimant, Fresh, InProgress
+from faregate.core.models import Response, Succeeded
+from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
+from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.registry import named_journal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
-from faregate.journals.sqlite.store import SqliteShelf
-from faregate.journals.policy import DEFAULT_TERMS, JournalContext
-from faregate.core.models import Response, Succeeded
-from faregate.core.claims import Again, Claimant, Fresh, InProgress
+from faregate.journals.sqlite.store import SqliteStore
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.failing_disk import without_locks
 from tests.journals.kinds import KEY, Clock, sqlite
@@ -42,14 +42,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def asked(journal: SqliteJournal, question: str) -> object:
-    assert isinstance(journal._shelf, SqliteShelf)
-    [answer] = journal._shelf._file.read(lambda connection: connection.execute(question).fetchone())
+    assert isinstance(journal._store, SqliteStore)
+    [answer] = journal._store._file.read(lambda connection: connection.execute(question).fetchone())
     return answer
 
 
 def written(journal: SqliteJournal, statement: str) -> None:
-    assert isinstance(journal._shelf, SqliteShelf)
-    journal._shelf._file.write(lambda connection: connection.execute(statement).fetchall())
+    assert isinstance(journal._store, SqliteStore)
+    journal._store._file.write(lambda connection: connection.execute(statement).fetchall())
 
 
 def test_nothing_is_opened_before_it_is_needed(journal: SqliteJournal, tmp_path: Path) -> None:
@@ -73,18 +73,18 @@ def test_the_file_has_a_log_and_the_disk_is_told_to_mean_it(journal: SqliteJourn
 
 
 def test_the_folder_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match=r"make .*/nowhere first"):
+    with pytest.raises(ConfigurationError, match=r"make .*/nowhere first"):
         SqliteJournal(tmp_path / "nowhere" / "journal.db", keys=[KEY])
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match=f"{tmp_path} is a folder: name a file in it"):
+    with pytest.raises(ConfigurationError, match=f"{tmp_path} is a folder: name a file in it"):
         SqliteJournal(tmp_path, keys=[KEY])
 
 
 @pytest.mark.parametrize("name", ["a b.db", "100%.db", "%20.db", "a?mode=ro#b.db"])
 def test_what_is_special_in_an_address_is_not_in_a_path(tmp_path: Path, name: str) -> None:
-    journal = named_journal(f"sqlite://{tmp_path}/{name}", [KEY], JournalContext("test", "", DEFAULT_TERMS))
+    journal = named_journal(f"sqlite://{tmp_path}/{name}", [KEY], JournalContext("test", "", DEFAULT_POLICY))
     assert isinstance(journal, SqliteJournal)
     started(journal)
     journal.disconnect()
@@ -110,15 +110,15 @@ def test_a_file_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 
 def test_a_newer_schema_is_refused_and_left_alone(journal: SqliteJournal, file: Path) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     journal.disconnect()
     version(file, VERSION + 1)
     before = file.read_bytes()
     with pytest.raises(JournalUnreadable, match=f"of version {VERSION + 1}.* use the newer faregate"):
-        journal.decide(ticket, GOOD)
+        journal.decide(lease, GOOD)
     assert file.read_bytes() == before
     version(file, VERSION)
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 def version(file: Path, number: int) -> None:
@@ -193,25 +193,25 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(
 
 
 def test_a_full_disk_is_an_error_and_what_was_written_stands(journal: SqliteJournal) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     written(journal, "PRAGMA max_page_count = 30")
     with pytest.raises(JournalError, match="no room on the disk"):
-        journal.decide(ticket, BIG)
+        journal.decide(lease, BIG)
     assert journal.claim("proof", HERE) == InProgress()
-    assert journal.decide(ticket, BIG)
+    assert journal.decide(lease, BIG)
 
 
 def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
     journal: SqliteJournal, file: Path
 ) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(JournalError, match="locked by another writer"):
-        journal.decide(ticket, GOOD)
+        journal.decide(lease, GOOD)
     assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
     other.close()
-    assert journal.decide(ticket, GOOD)
+    assert journal.decide(lease, GOOD)
 
 
 def test_a_disk_that_cannot_lock_is_refused_and_says_so(journal: SqliteJournal) -> None:
@@ -259,7 +259,7 @@ def test_a_file_that_may_not_be_written_says_so() -> None:
 
 def test_an_outcome_stands_whatever_somebody_writes(journal: SqliteJournal) -> None:
     released(journal)
-    assert isinstance(journal._shelf, SqliteShelf)
+    assert isinstance(journal._store, SqliteStore)
     for change in ("result = x'00'", "state = 'claimed'", "state = 'failed'"):
         with pytest.raises(sqlite3.IntegrityError, match=r"decided once|never goes back"):
             written(journal, f"UPDATE journal SET {change}")
@@ -271,13 +271,13 @@ def test_a_power_cut_takes_no_more_than_what_was_not_yet_on_the_disk(
     """Wherever in the log it struck: what came before is there, and nothing is there by half."""
     log = tmp_path / "journal.db-wal"
     ends: list[int] = []
-    ticket = fresh(journal.claim("proof", HERE))
+    lease = fresh(journal.claim("proof", HERE))
     ends.append(log.stat().st_size)
-    journal.start(ticket, TXN, ACR, WORK_SECONDS)
+    journal.start(lease, TXN, ACR, WORK_SECONDS)
     ends.append(log.stat().st_size)
-    journal.decide(ticket, Succeeded(Response(200, (), os.urandom(9000))))
+    journal.decide(lease, Succeeded(Response(200, (), os.urandom(9000))))
     ends.append(log.stat().st_size)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     ends.append(log.stat().st_size)
     states = ("claimed", "running", "ok", "settled")
     for cut in range(ends[0], ends[-1] + 1, 1024):
@@ -312,12 +312,12 @@ def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, 
     )
     proof, url, header, body, value, response = canaries
     good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
-    ticket = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
+    lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = look(tmp_path)
-    journal.start(ticket, TXN, ACR, WORK_SECONDS)
-    journal.decide(ticket, good)
+    journal.start(lease, TXN, ACR, WORK_SECONDS)
+    journal.decide(lease, good)
     seen += look(tmp_path)
-    journal.release(ticket, response, RECEIPT, True)
+    journal.release(lease, response, RECEIPT, True)
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
     journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(tmp_path)
@@ -345,7 +345,7 @@ def test_a_second_journal_in_the_same_process_shares_the_file(journal: SqliteJou
         ("import faregate.journals.sqlite", "ModuleNotFoundError: A stored journal needs cryptography: "),
         (
             "import faregate; faregate.Paywall(base_url='emulator:', journal='sqlite:x', environ={})",
-            "Misconfigured: FAREGATE_JOURNAL=sqlite: needs packages of its own: ",
+            "ConfigurationError: FAREGATE_JOURNAL=sqlite: needs packages of its own: ",
         ),
     ],
 )

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from faregate.core.claims import Again, Lease, Owed, PendingPayment
+from faregate.core.models import Failed, Response, Succeeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.store import APART
-from faregate.core.models import Failed, Response, Succeeded
-from faregate.core.claims import Again, Entry, Owed, Ticket
 from tests.core.play import OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import Clock, sqlite
 from tests.journals.test_contract import HERE, fresh, started
@@ -32,13 +32,13 @@ def journal(tmp_path: Path, clock: Clock) -> Generator[SqliteJournal]:
     made.disconnect()
 
 
-def decided(journal: SqliteJournal) -> Ticket:
-    ticket = started(journal)
-    assert journal.decide(ticket, LARGE)
-    return ticket
+def decided(journal: SqliteJournal) -> Lease:
+    lease = started(journal)
+    assert journal.decide(lease, LARGE)
+    return lease
 
 
-def owed(journal: SqliteJournal) -> Entry:
+def owed(journal: SqliteJournal) -> PendingPayment:
     claim = journal.claim("proof", HERE)
     assert isinstance(claim, Owed)
     return claim.entry
@@ -50,17 +50,17 @@ def kept(journal: SqliteJournal) -> object:
 
 def test_it_is_written_once_whatever_happens_to_its_row(journal: SqliteJournal, tmp_path: Path) -> None:
     log = tmp_path / "journal.db-wal"
-    ticket = decided(journal)
+    lease = decided(journal)
     before = log.stat().st_size
     assert before > len(BODY)
-    journal.hold(ticket)
+    journal.hold(lease)
     entry = owed(journal)
     assert entry.outcome == LARGE
-    journal.hold(entry.ticket)
+    journal.hold(entry.lease)
     taken = journal.take(TXN)
     assert taken is not None
     assert taken.outcome == LARGE
-    journal.release(taken.ticket, RESPONSE, RECEIPT, True)
+    journal.release(taken.lease, RESPONSE, RECEIPT, True)
     assert journal.claim("proof", HERE) == Again(LARGE.result, RESPONSE, TXN)
     assert log.stat().st_size - before < len(BODY)
     assert kept(journal) == 1
@@ -100,13 +100,13 @@ def test_it_goes_with_its_row(
 
 
 def test_who_lost_its_row_leaves_nothing(journal: SqliteJournal, clock: Clock) -> None:
-    ticket = started(journal)
+    lease = started(journal)
     clock.now += 1000
     entry = owed(journal)
-    assert not journal.decide(ticket, LARGE)
-    assert journal.decide(entry.ticket, Failed("interrupted"))
+    assert not journal.decide(lease, LARGE)
+    assert journal.decide(entry.lease, Failed("interrupted"))
     late = {"result": bytes(APART + 1), "stamp": 2}
-    assert not journal._shelf.replace(ticket.key, 1, late, True)
+    assert not journal._store.replace(lease.key, 1, late, True)
     assert kept(journal) == 0
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from faregate.errors import JournalError, JournalFull, JournalUnreadable, Misconfigured
+from faregate.core.claims import Again, Fresh, InProgress, Spent
+from faregate.core.models import Failed, Response, Succeeded
+from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import quota
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row, State
 from faregate.journals.store import Record
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import Terms
-from faregate.core.models import Failed, Response, Succeeded
-from faregate.core.claims import Again, Fresh, InProgress, Spent
 from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, sqlite, tamper
 from tests.journals.test_contract import (
@@ -29,8 +29,8 @@ from tests.journals.test_contract import (
     started,
 )
 
-Open = Callable[..., StoredJournal]
-TERMS = Terms()
+Open = Callable[..., PersistentJournal]
+TERMS = JournalPolicy()
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def clock() -> Clock:
 @pytest.fixture(params=STORED, name="open_one")
 def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[Open]:
     """Opens the journal anew, as another process would: same place, other options."""
-    made: list[StoredJournal] = []
+    made: list[PersistentJournal] = []
 
-    def open_one(**options: Any) -> StoredJournal:
+    def open_one(**options: Any) -> PersistentJournal:
         made.append(STORED[request.param](tmp_path, clock, **options))
         return made[-1]
 
@@ -52,8 +52,8 @@ def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> G
         done_with(journal)
 
 
-def record_of(journal: StoredJournal, proof: str = "proof") -> Record:
-    found = journal._shelf.find(list(journal._keyring.names(proof, HERE)))
+def record_of(journal: PersistentJournal, proof: str = "proof") -> Record:
+    found = journal._store.find(list(journal._keyring.names(proof, HERE)))
     assert found is not None
     return found
 
@@ -115,9 +115,9 @@ def together(count: int, act: Callable[[], Any]) -> list[Any]:
 def test_a_write_that_was_overtaken_is_judged_anew(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between reading and writing, somebody else decides: the second outcome is refused, not written over."""
     journal = open_one()
-    ticket = started(journal)
-    taken_over(journal, monkeypatch, lambda: open_one().decide(ticket, GOOD))
-    assert not journal.decide(ticket, Failed("second thoughts"))
+    lease = started(journal)
+    taken_over(journal, monkeypatch, lambda: open_one().decide(lease, GOOD))
+    assert not journal.decide(lease, Failed("second thoughts"))
     assert record_of(journal)["state"] == "ok"
 
 
@@ -125,10 +125,10 @@ def test_who_is_late_does_not_write_what_a_sweep_has_taken(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_one()
-    ticket = started(journal)
+    lease = started(journal)
     clock.now += LEASE
     taken_over(journal, monkeypatch, lambda: open_one().due())
-    assert not journal.decide(ticket, GOOD)
+    assert not journal.decide(lease, GOOD)
     assert record_of(journal)["state"] == "running"
 
 
@@ -142,10 +142,10 @@ def test_a_release_that_was_overtaken_is_written_all_the_same(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_one()
-    ticket = decided(journal)
+    lease = decided(journal)
     clock.now += LEASE
     taken_over(journal, monkeypatch, lambda: owed(open_one().claim("proof", HERE)))
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
 
 
@@ -153,16 +153,16 @@ def test_a_dropped_claim_that_was_taken_over_stays(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_one()
-    ticket = fresh(journal.claim("proof", HERE))
+    lease = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     taken_over(journal, monkeypatch, lambda: fresh(open_one().claim("proof", HERE)))
-    journal.drop(ticket)
+    journal.drop(lease)
     assert journal.claim("proof", HERE) == InProgress()
 
 
-def taken_over(journal: StoredJournal, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
+def taken_over(journal: PersistentJournal, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
     """Let somebody else `act` right after this journal's next look."""
-    find = journal._shelf.find
+    find = journal._store.find
 
     def find_and_be_late(keys: Any) -> Record | None:
         monkeypatch.undo()
@@ -170,19 +170,19 @@ def taken_over(journal: StoredJournal, monkeypatch: pytest.MonkeyPatch, act: Cal
         act()
         return found
 
-    monkeypatch.setattr(journal._shelf, "find", find_and_be_late)
+    monkeypatch.setattr(journal._store, "find", find_and_be_late)
 
 
 def test_what_must_not_be_lost_is_forced_to_the_disk(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """That work starts, what it gave, that a payment is watched: a power cut takes none of them."""
     journal = open_one()
-    replace, forced = journal._shelf.replace, []
+    replace, forced = journal._store.replace, []
 
     def watched(key: bytes, stamp: int, changes: Any, durable: bool) -> bool:
         forced.extend([changes["state"]] if durable else [])
         return replace(key, stamp, changes, durable)
 
-    monkeypatch.setattr(journal._shelf, "replace", watched)
+    monkeypatch.setattr(journal._store, "replace", watched)
     decided(journal)
     journal.wait(fresh(journal.claim("another", HERE)), OTHER_TXN, ACR)
     assert forced == ["running", "ok", "waiting"]
@@ -190,10 +190,10 @@ def test_what_must_not_be_lost_is_forced_to_the_disk(open_one: Open, monkeypatch
 
 def test_endless_overtaking_is_an_error(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_one()
-    ticket = started(journal)
-    monkeypatch.setattr(journal._shelf, "replace", lambda *_: False)
+    lease = started(journal)
+    monkeypatch.setattr(journal._store, "replace", lambda *_: False)
     with pytest.raises(JournalError, match="others wrote the same"):
-        journal.decide(ticket, GOOD)
+        journal.decide(lease, GOOD)
 
 
 # Keys
@@ -228,8 +228,8 @@ def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Ope
         with pytest.raises(JournalUnreadable, match="put the older key back"):
             journal.due()
         assert journal.due() is None  # it was put off
-        journal.decide(entry.ticket, GOOD)
-        journal.close(entry.ticket, False)
+        journal.decide(entry.lease, GOOD)
+        journal.close(entry.lease, False)
         clock.now += TERMS.longest_pause - 1
         assert journal.due() is None
         clock.now += 1
@@ -237,7 +237,7 @@ def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Ope
 
 @pytest.mark.parametrize("keys", [[], [b"short"], [KEY, b"short"]])
 def test_keys_are_long_enough(open_one: Open, keys: list[bytes]) -> None:
-    with pytest.raises(Misconfigured, match="32 random bytes"):
+    with pytest.raises(ConfigurationError, match="32 random bytes"):
         open_one(keys=keys)
 
 
@@ -257,8 +257,8 @@ def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, 
         released(journal)
     else:
         decided(journal)
-    ticket = started(journal, "another", OTHER_TXN)
-    journal.decide(ticket, GOOD)
+    lease = started(journal, "another", OTHER_TXN)
+    journal.decide(lease, GOOD)
     record: Any = record_of(journal)
     victim = record_of(journal, "another") if here == there else record
     tamper(journal, victim, {there: record[here]})
@@ -314,7 +314,7 @@ def test_what_a_newer_version_wrote_is_told_as_that(
         head = changes["result"]
         framed = len(head).to_bytes(4) + head
         changes = {"result": journal._keyring.seal(record["key"], "result", framed)}
-    monkeypatch.setattr(journal._shelf, "find", lambda _: {**record, **changes})
+    monkeypatch.setattr(journal._store, "find", lambda _: {**record, **changes})
     with pytest.raises(JournalUnreadable, match="version of faregate"):
         journal.claim("proof", HERE)
 
@@ -337,10 +337,10 @@ def test_the_proof_and_the_result_go_when_they_are_no_longer_owed(open_one: Open
     assert (closed["proof"], closed["result"], closed["size"]) == (None, None, 0)
 
 
-def decided_again(journal: StoredJournal) -> Any:
-    ticket = started(journal, "another", OTHER_TXN)
-    assert journal.decide(ticket, GOOD)
-    return ticket
+def decided_again(journal: PersistentJournal) -> Any:
+    lease = started(journal, "another", OTHER_TXN)
+    assert journal.decide(lease, GOOD)
+    return lease
 
 
 # What must not happen to a row
@@ -370,7 +370,7 @@ def test_an_impossible_row_is_refused(open_one: Open, changes: dict[str, Any]) -
     started(journal)
     record = record_of(journal)
     with pytest.raises(JournalError, match="impossible row"):
-        journal._shelf.replace(record["key"], record["stamp"], {**changes, "stamp": 1}, True)
+        journal._store.replace(record["key"], record["stamp"], {**changes, "stamp": 1}, True)
     assert record_of(journal) == record
 
 
@@ -381,7 +381,7 @@ def test_a_failure_is_never_released_nor_a_release_unpaid(open_one: Open) -> Non
     for more in (PROVEN, {"payment_response": b"x"}, {"receipt": b"x"}):
         record = record_of(journal)
         with pytest.raises(JournalError, match="impossible row"):
-            journal._shelf.replace(record["key"], record["stamp"], {**settled, **more}, True)
+            journal._store.replace(record["key"], record["stamp"], {**settled, **more}, True)
 
 
 # Bounds
@@ -409,11 +409,11 @@ def test_what_others_added_is_counted(open_one: Open, clock: Clock) -> None:
 
 def test_results_are_bounded_in_bytes_and_the_room_comes_back(open_one: Open, clock: Clock) -> None:
     journal = open_one(max_bytes=10)
-    ticket = started(journal)
-    journal.decide(ticket, Succeeded(Response(200, (), b"x" * 10)))
+    lease = started(journal)
+    journal.decide(lease, Succeeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.release(ticket, "cGFpZA==", RECEIPT, True)
+    journal.release(lease, "cGFpZA==", RECEIPT, True)
     assert isinstance(journal.claim("proof", HERE), Again)
     clock.now += TERMS.redelivery_window
     fresh(journal.claim("two", HERE))
@@ -427,7 +427,7 @@ def test_what_has_expired_is_forgotten_on_the_way(open_one: Open, clock: Clock) 
     clock.now += 2 * TERMS.claim_lease
     for number in range(4):
         journal.claim(f"new {number}", HERE)
-    assert journal._shelf.measure() == (1 + 4, len(b"result") + 4)
+    assert journal._store.measure() == (1 + 4, len(b"result") + 4)
 
 
 def test_a_sweep_removes_what_has_expired(
@@ -436,18 +436,18 @@ def test_a_sweep_removes_what_has_expired(
     monkeypatch.setattr(quota, "PURGE", 3)
     journal = open_one()
     journal.stick(decided(journal), "a person has to look")
-    kept = journal._shelf.measure()
+    kept = journal._store.measure()
     for number in range(20):
         journal.claim(f"abandoned {number}", HERE)
     clock.now += 2 * TERMS.claim_lease
     assert journal.due() is None
-    assert journal._shelf.measure() == kept
+    assert journal._store.measure() == kept
     monkeypatch.setattr(quota, "PURGES", 1)
     for number in range(20):
         journal.claim(f"more {number}", HERE)
     clock.now += 2 * TERMS.claim_lease
     journal.due()  # a sweep is bounded
-    assert journal._shelf.measure() == (1 + 20 - 3, kept[1])
+    assert journal._store.measure() == (1 + 20 - 3, kept[1])
 
 
 def test_namespaces_do_not_answer_for_each_other(open_one: Open) -> None:

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from faregate.asgi import PaywallMiddleware
+from faregate.core.claims import Claimant, InProgress, Owed, PendingPayment, UsedElsewhere
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import JournalError
@@ -19,7 +20,6 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import THREADS, for_loops, in_a_thread
 from faregate.paywall import Paywall
-from faregate.core.claims import Claimant, Entry, InProgress, Owed, UsedElsewhere
 from tests.core.play import ACR, RECEIPT, TXN
 from tests.doors.test_prefixes import Plain, ask
 from tests.doors.test_starlette import CONTENT, header
@@ -41,26 +41,26 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
     journal: Any = for_loops(blocking)
 
     async def sell() -> None:
-        ticket = fresh(await journal.claim("proof", HERE))
+        lease = fresh(await journal.claim("proof", HERE))
         assert await journal.claim("proof", Claimant("GET /other")) == UsedElsewhere()
-        assert await journal.start(ticket, TXN, ACR, WORK_SECONDS) is True
-        assert await journal.decide(ticket, GOOD) is True
-        await journal.hold(ticket)
+        assert await journal.start(lease, TXN, ACR, WORK_SECONDS) is True
+        assert await journal.decide(lease, GOOD) is True
+        await journal.hold(lease)
         again = await journal.claim("proof", HERE)
         assert isinstance(again, Owed)
-        await journal.release(again.entry.ticket, "cGFpZA==", RECEIPT, True)
+        await journal.release(again.entry.lease, "cGFpZA==", RECEIPT, True)
         await journal.wait(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
         clock.now += LEASE
-        entry: Entry | None = await journal.due()
+        entry: PendingPayment | None = await journal.due()
         assert entry is not None
-        await journal.close(entry.ticket, True)
+        await journal.close(entry.lease, True)
         await journal.drop(fresh(await journal.claim("dropped", HERE)))
         fresh(await journal.claim("dropped", HERE))
         if kind == "django":
             await cast(Awaitable[None], blocking._run(blocking.disconnect))
 
     asyncio.run(sell())
-    assert blocking._shelf.measure()[0] == 3
+    assert blocking._store.measure()[0] == 3
     done_with(blocking)
 
 

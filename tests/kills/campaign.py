@@ -30,10 +30,12 @@ ROOT = Path(__file__).resolve().parents[2]
 AFTERWARDS = 30.0
 """Seconds that payers have to finish what they began, when nobody is killed any more."""
 START_SECONDS = 60.0
-Tell = Callable[[str], None]
+EmitEvent = Callable[[str], None]
 
 
-def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Tell = lambda _: None) -> dict[str, Any]:
+def run_on(
+    kind: str, seconds: float, seed: int, payers: int, tell: EmitEvent = lambda _: None
+) -> dict[str, Any]:
     """What came of it. Raises `RuntimeError` if the seller does not start."""
     folder = Path(tempfile.mkdtemp(prefix="faregate-kills-"))
     try:
@@ -63,7 +65,7 @@ def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Tell = lambd
         shutil.rmtree(folder)
 
 
-async def _play(crowd: Payers, killer: Killer, tell: Tell) -> None:
+async def _play(crowd: Payers, killer: Killer, tell: EmitEvent) -> None:
     async def show() -> None:
         while True:
             await asyncio.sleep(1.0)

@@ -8,10 +8,10 @@ import signal
 import time
 from pathlib import Path
 
-from faregate.journals.policy import DEFAULT_TERMS
+from faregate.journals.policy import DEFAULT_POLICY
 
 BETWEEN = (1.5, 4.0)
-STOPPED = DEFAULT_TERMS.owner_lease + 1.0
+STOPPED = DEFAULT_POLICY.owner_lease + 1.0
 """Seconds: its lease is over by then, and somebody else has taken over."""
 EVERY = 6
 """One event of so many is a stop."""

@@ -10,10 +10,10 @@ import anyio
 import anyio.from_thread
 import pytest
 
+from faregate.core.models import Response, WireRequest
 from faregate.errors import FaregateError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.wire import Call
-from faregate.core.models import Response, WireRequest
 
 KEY = "svc_test_0123456789abcdefSECRET"
 Name = Literal["httpx", "pyreqwest"]

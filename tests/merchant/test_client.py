@@ -10,13 +10,14 @@ import anyio
 import httpx
 import pytest
 
+from faregate.core.models import Response
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet, transport
 from faregate.emulator.server import serve
 from faregate.errors import (
     BadAnswer,
+    ConfigurationError,
     Forbidden,
     InvalidRequest,
-    Misconfigured,
     NoAnswer,
     PaymentRequired,
     ResourceExecutionNotFound,
@@ -34,7 +35,6 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
 )
 from faregate.merchant.transports import select
-from faregate.core.models import Response
 
 from .conftest import KEY, SPEAKERS, Speaker, get
 from .samples import ACCESS, PAYER, REX, TXN, page
@@ -269,14 +269,14 @@ def test_addresses_are_joined_unchanged(speaker: Speaker, base: str, path: str, 
 )  # fmt: skip
 def test_a_wrong_address_is_refused_without_echo(url: Any) -> None:
     for kind in (MerchantClient, AsyncMerchantClient):
-        with pytest.raises(Misconfigured, match="base_url") as caught:
+        with pytest.raises(ConfigurationError, match="base_url") as caught:
             kind(KEY, url)
         assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_a_deadline_is_a_positive_number(seconds: float) -> None:
-    with pytest.raises(Misconfigured, match="timeout"):
+    with pytest.raises(ConfigurationError, match="timeout"):
         MerchantClient(KEY, "http://127.0.0.1:1", timeout=seconds)
 
 
@@ -285,7 +285,7 @@ def test_a_deadline_is_a_positive_number(seconds: float) -> None:
 
 def test_an_unknown_transport_is_refused() -> None:
     for wrong in ("curl", 5, object()):
-        with pytest.raises(Misconfigured, match="transport"):
+        with pytest.raises(ConfigurationError, match="transport"):
             MerchantClient(KEY, "http://127.0.0.1:1", transport=wrong)  # type: ignore[arg-type]  # on purpose
 
 
@@ -296,7 +296,7 @@ def test_without_pyreqwest_it_is_httpx_and_asking_for_it_says_how(monkeypatch: p
     with service(says(ok())) as merchant:
         assert MerchantClient(KEY, merchant.url).send(get()).status == 200
     assert merchant.requests[0].headers[0][0] == "Host", "httpcore's order"
-    with pytest.raises(Misconfigured, match=r"faregate\[fast\]"):
+    with pytest.raises(ConfigurationError, match=r"faregate\[fast\]"):
         MerchantClient(KEY, merchant.url, transport="pyreqwest")
 
 
@@ -336,9 +336,9 @@ def test_a_mount_of_one_colour_serves_that_colour() -> None:
     assert anyio.run(fast.access, ACCESS).transaction_id is None
     with pytest.raises(NoAnswer):
         anyio.run(AsyncMerchantClient(KEY, "http://slow", transport=Awaiting(), timeout=0.1).access, ACCESS)
-    with pytest.raises(Misconfigured, match="async"):
+    with pytest.raises(ConfigurationError, match="async"):
         MerchantClient(KEY, "http://a", transport=Awaiting()).access(ACCESS)  # type: ignore[arg-type]  # on purpose
-    with pytest.raises(Misconfigured, match="blocking"):
+    with pytest.raises(ConfigurationError, match="blocking"):
         anyio.run(AsyncMerchantClient(KEY, "http://a", transport=Blocking()).access, ACCESS)  # type: ignore[arg-type]  # on purpose
 
 

@@ -16,10 +16,11 @@ import pytest
 
 from faregate import Paywall
 from faregate.core.driver import drive, started
+from faregate.core.flow import serve
+from faregate.core.models import Response
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator import transport as mount
 from faregate.errors import NoAnswer, TooManyCalls
-from faregate.core.flow import serve
 from faregate.merchant import wire
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.requests import (
@@ -29,13 +30,12 @@ from faregate.merchant.requests import (
     ResourceQuery,
     TransactionQuery,
 )
-from faregate.merchant.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
 from faregate.merchant.transports.httpcore import HttpcoreTransport
 from faregate.merchant.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS
-from faregate.merchant.transports.httpx import MountedTransport
+from faregate.merchant.transports.httpx import HttpxTransport
+from faregate.merchant.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
 from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.merchant.wire import Call
-from faregate.core.models import Response
 from tests.core.play import sale
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, crowd, get
@@ -389,7 +389,7 @@ def test_a_flood_does_not_hold_the_event_loop(backend: str, monkeypatch: pytest.
 
 def test_a_payer_is_told_to_come_back() -> None:
     emulator = Emulator()
-    transport = LimitedTransport(MountedTransport(mount(emulator)), 1, places=0)
+    transport = LimitedTransport(HttpxTransport(mount(emulator)), 1, places=0)
     paywall = Paywall(base_url="http://emulator.invalid", api_key=TEST_KEY, transport=transport, environ={})
 
     def ask() -> Any:

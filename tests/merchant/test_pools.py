@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.transports import httpcore as httpcore_transport
 from faregate.merchant.transports import pyreqwest as pyreqwest_transport
@@ -65,7 +65,7 @@ def test_a_closed_client_opens_new_connections(transport: Name) -> None:
 def test_an_idle_connection_is_not_trusted_for_long(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (over_httpcore, pyreqwest_transport):
+    for module in (httpcore_transport, pyreqwest_transport):
         assert module.KEEP_ALIVE_SECONDS < 5, "uvicorn closes after 5 s"
         monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.0)
     with service(says(ok())) as merchant:
@@ -162,7 +162,7 @@ def test_left_alone_it_takes_the_fast_one_and_under_trio_the_other() -> None:
 
 def test_pyreqwest_under_trio_says_what_to_do() -> None:
     client = AsyncMerchantClient(KEY, "http://127.0.0.1:9", transport="pyreqwest")
-    with pytest.raises(Misconfigured, match="httpx"):
+    with pytest.raises(ConfigurationError, match="httpx"):
         anyio.run(client.send, get(), backend="trio")
 
 
@@ -318,7 +318,7 @@ def test_of_two_pools_made_at_once_one_is_closed() -> None:
 
 SHORT_LIVED = """
 import sys, threading
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.wire import Call
 from faregate.core.models import WireRequest
@@ -336,7 +336,7 @@ def work():
 def told():
     try:
         work()
-    except Misconfigured as error:
+    except ConfigurationError as error:
         print(error)
 
 

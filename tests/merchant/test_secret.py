@@ -13,11 +13,11 @@ import anyio
 import httpx
 import pytest
 
-from faregate.errors import FaregateError, Misconfigured
-from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.api_key import ApiKey, SealedHeaders, sealed
-from faregate.merchant.wire import Call
 from faregate.core.models import Response
+from faregate.errors import ConfigurationError, FaregateError
+from faregate.merchant.api_key import ApiKey, RedactedHeaders, sealed
+from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.wire import Call
 
 from .conftest import KEY, SPEAKERS, Speaker, get
 from .services import Reply, Seen, drips, ok, reset, says, service
@@ -36,7 +36,7 @@ def test_a_key_tells_its_environment_and_no_more() -> None:
 
 @pytest.mark.parametrize("write", [pickle.dumps, copy.deepcopy])
 @pytest.mark.parametrize(
-    "secret", [ApiKey(KEY), SealedHeaders((("Authorization", KEY),))], ids=["key", "headers"]
+    "secret", [ApiKey(KEY), RedactedHeaders((("Authorization", KEY),))], ids=["key", "headers"]
 )
 def test_it_is_not_written_anywhere(write: Callable[[object], object], secret: object) -> None:
     with pytest.raises(TypeError):
@@ -58,7 +58,7 @@ def client_with(key: Any) -> object:
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("make", [ApiKey, client_with])
 def test_a_wrong_key_is_refused_without_echo(make: Callable[[Any], object], wrong: Any) -> None:
-    with pytest.raises(Misconfigured, match="key") as caught:
+    with pytest.raises(ConfigurationError, match="key") as caught:
         make(wrong)
     held = locals_of(caught.value)
     assert any("__init__ key=''" in one for one in held), "the frame that had the key is looked at"
@@ -67,7 +67,7 @@ def test_a_wrong_key_is_refused_without_echo(make: Callable[[Any], object], wron
 
 def test_a_live_key_is_not_given_to_plain_http() -> None:
     for url in ("http://api.example.com", "http://10.0.0.1", "http://localhost.example.com", "http://[::2]"):
-        with pytest.raises(Misconfigured, match="https") as caught:
+        with pytest.raises(ConfigurationError, match="https") as caught:
             MerchantClient("svc_live_hunter2", url)
         assert "hunter2" not in "".join(locals_of(caught.value))
     for url in ("https://api.example.com", "http://127.0.0.1:9", "http://[::1]", "http://localhost:8000"):

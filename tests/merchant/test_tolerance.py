@@ -7,15 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from faregate.core.results import Standing
+from faregate.core.models import Response
+from faregate.core.results import TransactionState
 from faregate.emulator import TEST_KEY, Emulator, Fault, transport
 from faregate.errors import BadAnswer
 from faregate.merchant import wire
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.requests import ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.interpret import read_standing
+from faregate.merchant.requests import ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.wire import Call
-from faregate.core.models import Response
 
 from .samples import PAYER, PYR, RECEIPT, RES, RESOURCE, TRANSACTION, TXN, changed, page
 
@@ -73,7 +73,7 @@ def test_the_id_is_certain(what: str, value: Any) -> None:
 @pytest.mark.parametrize("status", [None, ...], ids=["null", "missing"])
 def test_a_transaction_without_a_status_decides_nothing(status: Any) -> None:
     body = changed(DETAIL, "status", status)
-    assert read_standing(Response(200, (), json.dumps(body).encode()), TXN) is Standing.UNNAMED
+    assert read_standing(Response(200, (), json.dumps(body).encode()), TXN) is TransactionState.UNNAMED
 
 
 def test_the_client_lists_what_has_only_ids() -> None:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from faregate import errors
+from faregate.core.models import Response
 from faregate.errors import ApiError, BadAnswer, PaymentPending, PaymentRequired, ServiceError
 from faregate.merchant import wire
 from faregate.merchant.requests import (
@@ -19,7 +20,6 @@ from faregate.merchant.requests import (
     complete_request,
 )
 from faregate.merchant.wire import Call
-from faregate.core.models import Response
 
 from .samples import (
     ACCESS,

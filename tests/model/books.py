@@ -3,12 +3,12 @@
 import hmac
 from typing import NamedTuple, Protocol
 
+from faregate.core.claims import Claimant
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.persistent import PersistentJournal
 from faregate.journals.row import Row
 from faregate.journals.store import Record
-from faregate.journals.persistent import StoredJournal
-from faregate.core.claims import Claimant
-from tests.model.rules import Standing
+from tests.model.rules import TransactionState
 from tests.model.shelf import DictShelf
 
 KEY = b"k" * 32
@@ -50,16 +50,16 @@ class MemoryBooks:
 
 
 class StoredBooks:
-    def __init__(self, journal: StoredJournal, shelf: DictShelf) -> None:
+    def __init__(self, journal: PersistentJournal, shelf: DictShelf) -> None:
         self._journal = journal
-        self._shelf = shelf
+        self._store = shelf
 
     def line(self, transaction_id: str) -> Line | None:
-        record = self._shelf.rows.get(self._shelf.transactions.get(transaction_id, b""))
+        record = self._store.rows.get(self._store.transactions.get(transaction_id, b""))
         return None if record is None else _line_in(record)
 
     def lines(self) -> list[Line]:
-        return [_line_in(record) for record in self._shelf.rows.values()]
+        return [_line_in(record) for record in self._store.rows.values()]
 
     def key_of(self, proof: str) -> bytes:
         return next(iter(self._journal._keyring.names(proof, Claimant(""))))
@@ -82,8 +82,8 @@ def _line_in(record: Record) -> Line:
     )
 
 
-def standing(books: Books, transaction_id: str, proof: str) -> Standing:
+def standing(books: Books, transaction_id: str, proof: str) -> TransactionState:
     line = books.line(transaction_id)
     if line is None:
-        return Standing.NOBODYS
-    return Standing.OWN if line.key == books.key_of(proof) else Standing.OTHERS
+        return TransactionState.NOBODYS
+    return TransactionState.OWN if line.key == books.key_of(proof) else TransactionState.OTHERS

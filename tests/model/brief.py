@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from faregate.core.claims import Fresh, Lease, Owed, PendingPayment
+from faregate.core.models import Failed, HandlerResult, Outcome, Response, Succeeded
 from faregate.core.results import AccessPending, Denied, Unproven
-from faregate.core.models import Failed, Outcome, Response, Succeeded, Work
-from faregate.core.claims import Entry, Fresh, Owed, Ticket
 from tests.model.replies import WELL
 
 _FENCE = re.compile(r"#\d+")
@@ -45,17 +45,17 @@ def _asked(question: Any) -> str:
 
 def brief(value: Any) -> str:
     match value:
-        case Ticket(_, fence):
+        case Lease(_, fence):
             return f"#{fence}"
-        case Fresh(ticket):
-            return f"Fresh {brief(ticket)}"
+        case Fresh(lease):
+            return f"Fresh {brief(lease)}"
         case Owed(entry):
             return f"Owed {brief(entry)}"
-        case Entry(ticket, outcome=outcome):
-            return f"{brief(ticket)} {_outcome(outcome)}".rstrip()
+        case PendingPayment(lease, outcome=outcome):
+            return f"{brief(lease)} {_outcome(outcome)}".rstrip()
         case Response(status, _, body):
             return f"{status} {body[:60].decode(errors='replace')}"
-        case Work(response):
+        case HandlerResult(response):
             return f"{response.status}"
         case Succeeded() | Failed():
             return _outcome(value)

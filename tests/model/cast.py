@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from faregate.core.claims import Entry
+from faregate.core.claims import PendingPayment
 from tests.model.actor import Actor
 from tests.model.brief import Say, brief, in_brief
 from tests.model.rules import Violation
@@ -37,7 +37,7 @@ class Cast:
     def _goes_on(self, actor: Actor) -> None:
         """One question, its answer, and what the flow makes of it."""
         learned, answer = actor.mind.learned, self._asked(actor)
-        if isinstance(answer, Entry):
+        if isinstance(answer, PendingPayment):
             self._watch.counts["taken"] += 1
             actor.number = self._stage.world.number_of(answer.transaction_id)
         self._watch.answered(actor, answer)

@@ -7,10 +7,10 @@ from faregate.core.models import Succeeded
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
-    GetStanding,
-    LastResort,
-    RunWork,
+    GetTransaction,
+    RunHandler,
     Step,
+    WriteFallback,
 )
 from tests.model.frozen import jumped
 from tests.model.replies import LOST
@@ -29,7 +29,7 @@ GOES_ON, CRASHES, JUMP, FAR, SETTLES, FAILS, REOPENS = (
     "the payment is open after all",
 )
 BY_ITSELF = {SETTLES: SUCCEEDED, FAILS: FAILED, REOPENS: AUTHORIZED}
-_ELSEWHERE = LastResort | CallAccess | CallComplete | GetStanding
+_ELSEWHERE = WriteFallback | CallAccess | CallComplete | GetTransaction
 
 
 class Choices:
@@ -63,9 +63,9 @@ class Choices:
     def _ways(self, question: Step[Any] | None, payment: Payment, left: Left) -> Iterator[How]:
         """How a question may be answered."""
         yield How()
-        if isinstance(question, RunWork):
+        if isinstance(question, RunHandler):
             yield from self._courses(BAD_WORK)
-        elif isinstance(question, GetStanding):
+        elif isinstance(question, GetTransaction):
             yield How(LOST[0])
         elif isinstance(question, CallAccess) and question.proof is not None:
             yield from map(How, LOST)

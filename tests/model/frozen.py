@@ -10,15 +10,15 @@ from dataclasses import fields
 from typing import Any
 
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row, State, size_of
-from faregate.journals.policy import Terms
-from tests.model.rules import Standing
+from tests.model.rules import TransactionState
 
 NOW = 1_000_000.0
 LEASE = 100.0
 LONG = 1000.0
 HORIZON = 10_000.0
-TERMS = Terms(
+TERMS = JournalPolicy(
     claim_lease=LEASE,
     completion_lease=40.0,
     first_pause=10.0,
@@ -52,7 +52,7 @@ def _frozen(row: Row) -> tuple[Any, ...]:
 
 
 def thaw(frozen: Frozen, fences: Iterator[int]) -> MemoryJournal:
-    journal = MemoryJournal(clock=lambda: NOW, terms=TERMS)
+    journal = MemoryJournal(clock=lambda: NOW, policy=TERMS)
     journal._pepper = PEPPER
     journal._fences = fences  # type: ignore[assignment]
     for values in frozen:
@@ -91,11 +91,11 @@ def row_of(frozen: Frozen, transaction_id: str) -> tuple[Any, ...] | None:
     return next((row for row in frozen if row[AT["transaction_id"]] == transaction_id), None)
 
 
-def standing_of(frozen: Frozen, transaction_id: str, proof: str) -> Standing:
+def standing_of(frozen: Frozen, transaction_id: str, proof: str) -> TransactionState:
     row = row_of(frozen, transaction_id)
     if row is None:
-        return Standing.NOBODYS
-    return Standing.OWN if row[AT["key"]] == key_of(proof) else Standing.OTHERS
+        return TransactionState.NOBODYS
+    return TransactionState.OWN if row[AT["key"]] == key_of(proof) else TransactionState.OTHERS
 
 
 def was_taken_under_lease(before: Frozen, after: Frozen) -> bool:

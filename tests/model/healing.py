@@ -7,8 +7,8 @@ comes back with each of the proofs.
 from itertools import count
 from typing import Any
 
-from faregate.journals.row import State as RowState
 from faregate.core.steps import Flow
+from faregate.journals.row import State as RowState
 from tests.model.frozen import AT, TERMS, Frozen, freeze, is_owed, jumped, row_of, standing_of, thaw
 from tests.model.replies import transaction
 from tests.model.rules import Violation, check_answer, is_content

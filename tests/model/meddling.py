@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.results import Proven, Settling, Standing
 from faregate.core.models import Response, Succeeded
-from faregate.core.steps import CallComplete, Decide, Drop, Flow, GetTime, Start, Step
+from faregate.core.results import Proven, Settling, TransactionState
+from faregate.core.steps import (
+    AbandonClaim,
+    CallComplete,
+    Flow,
+    GetTime,
+    RecordOutcome,
+    RecordTransaction,
+    Step,
+)
 from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
 
 PAID = Proven(PAYMENT_RESPONSE, "{}")
@@ -32,7 +40,7 @@ def told_before_written(flow: Flow[Any]) -> Flow[Any]:
     kept: list[Step[Any]] = []
 
     def meddle(question: Step[Any]) -> Flow[Any]:
-        if isinstance(question, Decide) and isinstance(question.outcome, Succeeded):
+        if isinstance(question, RecordOutcome) and isinstance(question.outcome, Succeeded):
             kept.append(question)
             return True
         answer = yield from question
@@ -63,7 +71,7 @@ def released_on_a_get(flow: Flow[Any]) -> Flow[Any]:
     said: list[Any] = []
 
     def meddle(question: Step[Any]) -> Flow[Any]:
-        if isinstance(question, CallComplete) and said == [Standing.SUCCEEDED]:
+        if isinstance(question, CallComplete) and said == [TransactionState.SUCCEEDED]:
             return PAID
         answer = yield from question
         if not isinstance(question, GetTime):
@@ -81,15 +89,17 @@ def fresh_402(flow: Flow[Any]) -> Flow[Any]:
 
 
 def any_402(flow: Flow[Any]) -> Flow[Any]:
-    return _between(flow, _replacing(lambda question, answer: isinstance(question, Drop) or answer))
+    return _between(flow, _replacing(lambda question, answer: isinstance(question, AbandonClaim) or answer))
 
 
 def deaf_to_a_lost_decision(flow: Flow[Any]) -> Flow[Any]:
-    return _between(flow, _replacing(lambda question, answer: isinstance(question, Decide) or answer))
+    return _between(flow, _replacing(lambda question, answer: isinstance(question, RecordOutcome) or answer))
 
 
 def deaf_to_a_refused_start(flow: Flow[Any]) -> Flow[Any]:
-    return _between(flow, _replacing(lambda question, answer: isinstance(question, Start) or answer))
+    return _between(
+        flow, _replacing(lambda question, answer: isinstance(question, RecordTransaction) or answer)
+    )
 
 
 def _replacing(change: Callable[[Step[Any], Any], Any]) -> Meddle:

@@ -2,9 +2,18 @@
 
 from typing import Any, NamedTuple
 
+from faregate.core.claims import Fresh, Owed, PendingPayment
 from faregate.core.results import AccessPending, Granted, Proven
-from faregate.core.claims import Entry, Fresh, Owed
-from faregate.core.steps import CallAccess, CallComplete, Decide, Release, RunWork, Start, Step, TakeDue
+from faregate.core.steps import (
+    CallAccess,
+    CallComplete,
+    LeaseNext,
+    RecordOutcome,
+    RecordSettlement,
+    RecordTransaction,
+    RunHandler,
+    Step,
+)
 from tests.model.replies import Raised
 from tests.model.rules import Violation
 
@@ -18,12 +27,12 @@ class Mind(NamedTuple):
     fences: frozenset[int] = frozenset()
 
     def after(self, question: Step[Any] | None, answer: Any) -> "Mind":
-        if self.lost and isinstance(question, CallComplete | RunWork | Release):
+        if self.lost and isinstance(question, CallComplete | RunHandler | RecordSettlement):
             raise Violation(f"it lost its lease, and asked {type(question).__name__}")
         return Mind(
             _id_in(question, answer) or (self.learned if isinstance(answer, Raised) else ""),
             _is_lost(self.lost, question, answer),
-            (self.proven and not isinstance(question, TakeDue)) or isinstance(answer, Proven),
+            (self.proven and not isinstance(question, LeaseNext)) or isinstance(answer, Proven),
             self.fences | _fences_in(answer),
         )
 
@@ -39,15 +48,15 @@ def _id_in(question: Step[Any] | None, answer: Any) -> str:
 
 def _is_lost(lost: bool, question: Step[Any] | None, answer: Any) -> bool:
     """Refused, or not known to be written: either way it sends nothing."""
-    if isinstance(question, TakeDue):
+    if isinstance(question, LeaseNext):
         return False
     refused = answer is False or isinstance(answer, Raised)
-    return lost or (refused and isinstance(question, Start | Decide))
+    return lost or (refused and isinstance(question, RecordTransaction | RecordOutcome))
 
 
 def _fences_in(answer: Any) -> frozenset[int]:
     match answer:
-        case Fresh(ticket) | Owed(Entry(ticket)) | Entry(ticket):
-            return frozenset((ticket.fence,))
+        case Fresh(lease) | Owed(PendingPayment(lease)) | PendingPayment(lease):
+            return frozenset((lease.fence,))
         case _:
             return frozenset()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from faregate.core.claims import Claim, Fresh, Lease, Spent
+from faregate.core.recovery import sweep
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
+from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Holder, Row, State
-from faregate.journals.policy import Terms
-from faregate.core.claims import Claim, Fresh, Spent, Ticket
-from faregate.core.recovery import sweep
 from tests.model import meddling
 from tests.model.meddling import Wrap
 from tests.model.scope import ANEW, FIRST, Flows, Scope
@@ -40,10 +40,10 @@ class Planted:
 
 def _no_claim(patch: pytest.MonkeyPatch) -> None:
     def claimed(
-        row: Row, _print: Any, _replay: Any, now: float, terms: Terms, holder: Holder, _until: float
+        row: Row, _print: Any, _replay: Any, now: float, policy: JournalPolicy, holder: Holder, _until: float
     ) -> Claim:
-        row.state, row.expires_at = State.CLAIMED, now + terms.claim_lease
-        return Fresh(row.take(holder, now + terms.claim_lease, now))
+        row.state, row.expires_at = State.CLAIMED, now + policy.claim_lease
+        return Fresh(row.take(holder, now + policy.claim_lease, now))
 
     patch.setattr(Row, "claimed_again", claimed)
 
@@ -64,16 +64,16 @@ def _no_running_mark(patch: pytest.MonkeyPatch) -> None:
 
 
 def _decided_by_anybody(patch: pytest.MonkeyPatch) -> None:
-    def decide(row: Row, ticket: Ticket, outcome: Any, now: float, terms: Terms) -> bool:
-        row.fence, row.state, row.outcome = ticket.fence, State.RUNNING, None
-        return plain(row, ticket, outcome, now, terms)
+    def decide(row: Row, lease: Lease, outcome: Any, now: float, policy: JournalPolicy) -> bool:
+        row.fence, row.state, row.outcome = lease.fence, State.RUNNING, None
+        return plain(row, lease, outcome, now, policy)
 
     plain = Row.decide
     patch.setattr(Row, "decide", decide)
 
 
 def _started_by_anybody(patch: pytest.MonkeyPatch) -> None:
-    def may_start(row: Row, ticket: Ticket, transaction_id: str) -> bool:
+    def may_start(row: Row, lease: Lease, transaction_id: str) -> bool:
         return row.state in (State.CLAIMED, State.OPEN, State.RUNNING)
 
     patch.setattr(Row, "may_start", may_start)
@@ -84,8 +84,8 @@ def _swept_under_lease(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgotten_when_held(patch: pytest.MonkeyPatch) -> None:
-    def hold(journal: MemoryJournal, ticket: Ticket) -> bool:
-        journal._forget(journal._rows[ticket.key])
+    def hold(journal: MemoryJournal, lease: Lease) -> bool:
+        journal._forget(journal._rows[lease.key])
         return True
 
     patch.setattr(MemoryJournal, "hold", hold)

@@ -5,9 +5,9 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
+from faregate.core.models import Header, Response
 from faregate.errors import FaregateError, NoAnswer
 from faregate.merchant.interpret import read_access, read_completion, read_standing
-from faregate.core.models import Header, Response
 from tests.merchant.samples import COMPLETED, SETTLEMENT, TRANSACTION
 from tests.model.service import AUTHORIZED, CONFLICT, FAILED, NEW, SETTLING, SUCCEEDED, UNKNOWN
 

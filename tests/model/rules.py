@@ -14,8 +14,8 @@ Rules
 from enum import Enum
 from typing import Any, NamedTuple
 
-from faregate.errors import JournalError
 from faregate.core.models import Outcome, Response, Succeeded
+from faregate.errors import JournalError
 from tests.model.service import OPEN, SUCCEEDED, Payment
 
 
@@ -23,7 +23,7 @@ class Violation(AssertionError):
     """One of the rules is broken."""
 
 
-class Standing(Enum):
+class TransactionState(Enum):
     """Whose the row of a payment is, to a request with one of its proofs."""
 
     OWN = "own"
@@ -85,7 +85,7 @@ def check_lease(taken: bool) -> None:
         raise Violation("a row was taken while somebody held its lease")
 
 
-def check_answer(response: Any, payment: Payment, facts: Facts, standing: Standing) -> None:
+def check_answer(response: Any, payment: Payment, facts: Facts, standing: TransactionState) -> None:
     if not isinstance(response, Response):
         raise Violation(f"the payer was given {response!r}")
     if is_content(response) and not (payment.status == SUCCEEDED and facts.proven):
@@ -95,16 +95,16 @@ def check_answer(response: Any, payment: Payment, facts: Facts, standing: Standi
         raise Violation(f"a fresh 402 for a payment that is {payment.status}")
 
 
-def _is_excused(payment: Payment, facts: Facts, standing: Standing) -> bool:
+def _is_excused(payment: Payment, facts: Facts, standing: TransactionState) -> bool:
     """What the journal cannot know.
 
     Another encoding of a payment is a proof it never saw, and so is one that it has forgotten in time, or
     that others sold for: the service says 402 to each. And what the service refused a moment ago it may
     grant to somebody who asked before, and lost the claim.
     """
-    if standing is Standing.OWN:
+    if standing is TransactionState.OWN:
         return False
-    others = standing is Standing.OTHERS or not facts.told
+    others = standing is TransactionState.OTHERS or not facts.told
     return facts.refused or (payment.status == SUCCEEDED and (facts.over or others))
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from faregate.core.flow import serve
-from faregate.core.models import Sale
+from faregate.core.models import PaidRequest
 from faregate.core.recovery import sweep
 from faregate.core.steps import Flow
 from tests.core.play import PROOF, sale
@@ -33,7 +33,7 @@ class Scope:
 
 
 @cache
-def _sale(proof: str) -> Sale:
+def _sale(proof: str) -> PaidRequest:
     return sale(proof)
 
 

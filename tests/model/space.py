@@ -4,7 +4,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from faregate.core.steps import ClaimProof, Step, TakeDue
+from faregate.core.steps import ClaimProof, LeaseNext, Step
 from tests.model.brief import in_brief
 from tests.model.checks import check_end, checked
 from tests.model.choices import BY_ITSELF, CRASHES, FAR, GOES_ON, Choices
@@ -95,7 +95,7 @@ class Space:
 
     def _fence(self, state: State, question: Step[Any] | None) -> int:
         """For whoever takes a row: the least that nobody has."""
-        if not isinstance(question, ClaimProof | TakeDue):
+        if not isinstance(question, ClaimProof | LeaseNext):
             return 0
         used = {row[AT["fence"]] for row in self._tables.journals.values[state[0]]}
         for number in state[3:]:

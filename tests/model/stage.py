@@ -4,19 +4,19 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from faregate.errors import JournalError
-from faregate.journals.memory import MemoryJournal
-from faregate.journals.persistent import StoredJournal
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
-    GetStanding,
     GetTime,
-    LastResort,
+    GetTransaction,
     RecallGuessability,
-    RunWork,
+    RunHandler,
     Step,
+    WriteFallback,
 )
+from faregate.errors import JournalError
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.persistent import PersistentJournal
 from tests.journals.kinds import STEADY
 from tests.model.books import KEY, Books, MemoryBooks, StoredBooks
 from tests.model.replies import FAULTS
@@ -47,7 +47,7 @@ class Stage:
     def _stored(self) -> tuple[Any, Books]:
         shelf = DictShelf()
         shelf.before, shelf.after = self._before_write, self._after_write
-        journal = StoredJournal(shelf, keys=[KEY], terms=STEADY, clock=self._clock)
+        journal = PersistentJournal(shelf, keys=[KEY], policy=STEADY, clock=self._clock)
         return journal, StoredBooks(journal, shelf)
 
     def _clock(self) -> float:
@@ -59,12 +59,12 @@ class Stage:
         """Drawn for each question."""
         if self.calm:
             return WELL
-        if isinstance(question, CallAccess | CallComplete | GetStanding):
+        if isinstance(question, CallAccess | CallComplete | GetTransaction):
             return self._over_the_network(question)
-        if isinstance(question, RunWork):
+        if isinstance(question, RunHandler):
             return How(course=BAD_WORK) if self._happens(self._weather.course) else WELL
         if (
-            isinstance(question, LastResort | RecallGuessability | GetTime)
+            isinstance(question, WriteFallback | RecallGuessability | GetTime)
             or self._weather.stored
             or not self._happens(self._weather.store)
         ):
@@ -78,7 +78,7 @@ class Stage:
     def _over_the_network(self, question: Step[Any]) -> How:
         faults = ACCESS_FAULTS if isinstance(question, CallAccess) else FAULTS
         fault = self._rng.choice(faults) if self._happens(self._weather.network) else WELL.fault
-        if isinstance(question, GetStanding) or not self._happens(self._weather.course):
+        if isinstance(question, GetTransaction) or not self._happens(self._weather.course):
             return How(fault)
         courses = (WAITS, REFUSES) if isinstance(question, CallAccess) else (SLOWLY,)
         return How(fault, self._rng.choice(courses))

@@ -7,9 +7,18 @@ replaying the answers that lead to it. Questions that nobody else can notice are
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from faregate.core.models import HandlerResult
 from faregate.core.results import Guessability
-from faregate.core.models import Work
-from faregate.core.steps import FindRules, Flow, GetTime, Note, RecallGuessability, Step, Tell, Wait
+from faregate.core.steps import (
+    EmitEvent,
+    Flow,
+    GetTime,
+    LogWarning,
+    RecallGuessability,
+    ResolveOffer,
+    Sleep,
+    Step,
+)
 from tests.core.play import RULES
 from tests.model.brief import brief
 from tests.model.mind import BLANK, Mind
@@ -17,7 +26,7 @@ from tests.model.replies import Raised
 
 Make = Callable[[], Flow[Any]]
 
-_ANSWERS: dict[type, Any] = {FindRules: RULES, GetTime: 0.0, RecallGuessability: Guessability.UNGUESSABLE}
+_ANSWERS: dict[type, Any] = {ResolveOffer: RULES, GetTime: 0.0, RecallGuessability: Guessability.UNGUESSABLE}
 
 
 class End(NamedTuple):
@@ -46,7 +55,7 @@ class Place:
         self.question, self.end = _replay(make(), answers)
 
     def after(self, answer: Any) -> "Place":
-        key = answer.response if isinstance(answer, Work) else answer
+        key = answer.response if isinstance(answer, HandlerResult) else answer
         place = self._after.get(key)
         if place is None:
             mind = self.mind.after(self.question, answer)
@@ -77,6 +86,6 @@ def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Step[Any] | None
 def loud(flow: Flow[Any], answer: Any) -> Step[Any]:
     """The next question that somebody else may notice."""
     question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
-    while isinstance(question, Wait | Note | Tell | FindRules | GetTime | RecallGuessability):
+    while isinstance(question, Sleep | LogWarning | EmitEvent | ResolveOffer | GetTime | RecallGuessability):
         question = flow.send(_ANSWERS.get(type(question)))
     return question

@@ -4,8 +4,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.claims import Entry, Fresh, Owed
-from faregate.core.steps import Await, Close, Drop, Hold, Release, Stick
+from faregate.core.claims import Fresh, Owed, PendingPayment
+from faregate.core.steps import (
+    AbandonClaim,
+    MarkStuck,
+    RecordFinal,
+    RecordPending,
+    RecordSettlement,
+    ScheduleRetry,
+)
 from tests.model.actor import Actor
 from tests.model.books import Books, standing
 from tests.model.replies import transaction
@@ -21,7 +28,7 @@ from tests.model.rules import (
 from tests.model.world import ModelWorld
 
 SHORTEST_LEASE = 30.0
-GIVES_BACK = Await | Close | Drop | Hold | Release | Stick
+GIVES_BACK = RecordPending | RecordFinal | AbandonClaim | ScheduleRetry | RecordSettlement | MarkStuck
 
 
 class Watch:
@@ -51,8 +58,8 @@ class Watch:
             self._known.add(actor.number)
             self._owed.add(actor.number) if line.owed else self._owed.discard(actor.number)
         match answer:
-            case Fresh(ticket) | Owed(Entry(ticket)) | Entry(ticket):
-                self._took(actor, ticket.key)
+            case Fresh(lease) | Owed(PendingPayment(lease)) | PendingPayment(lease):
+                self._took(actor, lease.key)
             case _ if isinstance(actor.question, GIVES_BACK):
                 self._holders = {key: held for key, held in self._holders.items() if held[0] is not actor}
 

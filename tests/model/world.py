@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
+from faregate.core.claims import PendingPayment
+from faregate.core.models import HandlerResult, Offer, Outcome, PaidRequest, Response, Rules
 from faregate.core.results import Guessability, Proven
+from faregate.core.steps import RunHandler, Step
 from faregate.errors import JournalError
-from faregate.core.models import Offer, Outcome, Response, Rules, Sale, Work
-from faregate.core.claims import Entry
-from faregate.core.steps import RunWork, Step
 from tests.core.play import RULES
 from tests.model import service
 from tests.model.replies import LATE, LOST, WELL, Raised, meaning, transaction
@@ -42,7 +42,7 @@ class ModelWorld:
         self._how = how
         if how.fault == LATE and question is not None:
             self.under_way.append(question)
-        if isinstance(question, RunWork):
+        if isinstance(question, RunHandler):
             return self._work(question)
         if question is None:
             raise LookupError("it has ended")
@@ -61,14 +61,14 @@ class ModelWorld:
     def number_of(self, transaction_id: str) -> int:
         return self._transactions[transaction_id]
 
-    def _work(self, question: RunWork) -> Work:
+    def _work(self, question: RunHandler) -> HandlerResult:
         number = self._transactions[question.transaction_id or ""]
         self.facts[number] = worked(self.facts[number])
         if self._how.course == BAD_WORK:
-            return Work(Response(500, (), b"sorry"), {})
-        return Work(Response(200, (), b"the paid result %d" % number), {})
+            return HandlerResult(Response(500, (), b"sorry"), {})
+        return HandlerResult(Response(200, (), b"the paid result %d" % number), {})
 
-    def access(self, sale: Sale, rules: Rules, proof: str | None) -> Any:
+    def access(self, sale: PaidRequest, rules: Rules, proof: str | None) -> Any:
         if proof is None:
             return meaning("access", NEW, 0, self._how.fault)
         number = self._numbers[proof]
@@ -80,7 +80,7 @@ class ModelWorld:
             self.payments[number], said = service.access(self.payments[number], waits)
         return meaning("access", said, number, self._how.fault)
 
-    def complete(self, entry: Entry, outcome: Outcome) -> Any:
+    def complete(self, entry: PendingPayment, outcome: Outcome) -> Any:
         number = self._transactions[entry.transaction_id]
         self.facts[number] = told(self.facts[number], outcome)
         said = NEW
@@ -131,5 +131,5 @@ class ModelWorld:
 
     def note(self, message: str, transaction_id: str | None) -> None: ...
 
-    def close_execution(self, execution_id: str, rules: Rules, work: Work | None) -> None:
+    def close_execution(self, execution_id: str, rules: Rules, work: HandlerResult | None) -> None:
         raise NotImplementedError("nothing is free here")

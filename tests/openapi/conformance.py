@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 
 from jsonschema_rs import Draft202012Validator
 
-from faregate.merchant.openapi import describe
 from faregate.core.models import Headers, Response, WireRequest, header_values
+from faregate.merchant.openapi import describe
 
 Json = dict[str, Any]
 OF_THE_CONTRACT = ("payment-required", "payment-response", "retry-after", "www-authenticate")

@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
 from faregate.merchant.wire import ROOT
-from faregate.core.models import Headers, Response, WireRequest
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from faregate.merchant.openapi import describe
 from faregate.core.models import Header, Response, WireRequest
+from faregate.merchant.openapi import describe
 
 from .conformance import Broken, assert_conforms
 from .facts import Reader

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import FaregateError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.openapi import describe
@@ -20,7 +21,6 @@ from faregate.merchant.requests import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.core.models import Headers, Response, WireRequest
 
 from .conformance import Broken, Description, assert_request_conforms, description
 

@@ -11,9 +11,9 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Delivery, Emulator
 from faregate.emulator.server import serve
-from faregate.core.models import Response, WireRequest
 
 from .conformance import assert_conforms, description
 

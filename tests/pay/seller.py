@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+from faregate.core.models import Header, Response
 from faregate.emulator.instructions import payment_required, payment_response
 from faregate.emulator.payments import Terms
 from faregate.emulator.tokens import TOKENS, Token
 from faregate.merchant.requests import AccessResource
-from faregate.core.models import Header, Response
 
 PAY_TO = "0x1111111111111111111111111111111111111111"
 USDC = TOKENS["test", "USDC"]

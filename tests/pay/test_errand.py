@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from faregate.errors import Misconfigured
-from faregate.operations.app_loader import WrongCall
 from faregate.core.models import Response
-from faregate.pay.purchase import Errand, Outcome
-from faregate.pay.payment_file import Keeper
-from faregate.pay.keys import PayerKey, payer_key
-from faregate.pay.wallet import Purse
+from faregate.errors import ConfigurationError
+from faregate.operations.app_loader import WrongCall
 from faregate.pay.http import Purchase, Shop
+from faregate.pay.keys import PayerKey, payer_key
 from faregate.pay.output import Step
+from faregate.pay.payment_file import Keeper
+from faregate.pay.purchase import Errand, Outcome
 from faregate.pay.talk import Talk
+from faregate.pay.wallet import Purse
 from tests.pay.seller import HASH, LIVE_USDC, Reply, Seller, asks, instructing, instructions_of, sells, told
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -194,7 +194,7 @@ def test_a_payment_is_written_down_before_it_is_sent(seller: Seller, tmp_path: P
 
 
 def test_what_cannot_be_kept_is_not_sent(seller: Seller, tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="not sent"):
+    with pytest.raises(ConfigurationError, match="not sent"):
         run(seller, asks(), proof=tmp_path / "no" / "such" / "folder")
     assert seller.proofs == []
 
@@ -207,7 +207,7 @@ def test_the_payment_of_another_call_is_not_overwritten(seller: Seller, tmp_path
 
     first.keep("first")
 
-    with pytest.raises(Misconfigured, match="not sent"):
+    with pytest.raises(ConfigurationError, match="not sent"):
         second.keep("second")
     assert json.loads(named.read_text())["proof"] == "first"
 

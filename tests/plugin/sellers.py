@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.merchant.wire import ROOT
-from faregate.core.models import Headers, Response, WireRequest
 
 
 @dataclass

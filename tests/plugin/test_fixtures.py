@@ -15,7 +15,7 @@ from flask import Flask
 
 from faregate import Paywall
 from faregate.emulator import TEST_KEY, Emulator, Revision
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.fastapi import PaywallMiddleware, paid
 from faregate.flask import Faregate
 from faregate.testing import AsyncPayer, Payer, plugged
@@ -166,9 +166,9 @@ def test_an_answer_shows_itself_without_its_proof(payer: Payer) -> None:
 
 
 def test_what_cannot_be_done_is_told(payer: Payer) -> None:
-    with pytest.raises(Misconfigured, match="there is no test payer 'rich'"):
+    with pytest.raises(ConfigurationError, match="there is no test payer 'rich'"):
         payer("rich")
-    with pytest.raises(Misconfigured, match="nothing was paid for <402 GET /report"):
+    with pytest.raises(ConfigurationError, match="nothing was paid for <402 GET /report"):
         payer.again(payer.ask(CLIENT, "/report"))
 
 

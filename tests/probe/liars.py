@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.errors import NoAnswer
-from faregate.core.models import Headers, Response, WireRequest
 
 Truth = Callable[..., Response]
 """Really asks the service: what was asked, or the request that is given."""

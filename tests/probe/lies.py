@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from faregate.core.models import Response
 from faregate.emulator import Emulator
 from faregate.emulator.faults.changes import guessable
-from faregate.core.models import Response
 from tests.probe.liars import (
     EMPTY_LIST,
     Call,

@@ -3,17 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core import flow
-
-from faregate.core import settlement
-
-from faregate.merchant import backend
-from faregate.core.results import Completion, Proven
-from faregate.journals.persistent import StoredJournal
-from faregate.merchant.interpret import read_completion
+from faregate.core import flow, settlement
+from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.models import Outcome, Response, Succeeded
-from faregate.core.claims import Claim, Claimant, Entry, Ticket
+from faregate.core.results import Completion, Proven
 from faregate.core.steps import Flow
+from faregate.journals.persistent import PersistentJournal
+from faregate.merchant import backend
+from faregate.merchant.interpret import read_completion
 
 
 def break_it(name: str) -> None:
@@ -24,38 +21,38 @@ def break_it(name: str) -> None:
 
 def _no_claim() -> None:
     """Every proof is taken for a new one."""
-    claim = StoredJournal.claim
+    claim = PersistentJournal.claim
 
-    def claimed(self: StoredJournal, proof: str, claimant: Claimant) -> Claim:
-        record = self._shelf.find(list(self._keyring.names(proof, claimant)))
+    def claimed(self: PersistentJournal, proof: str, claimant: Claimant) -> Claim:
+        record = self._store.find(list(self._keyring.names(proof, claimant)))
         if record is not None:
-            self._shelf.delete(record["key"], record["stamp"])
+            self._store.delete(record["key"], record["stamp"])
         return claim(self, proof, claimant)
 
-    _put(StoredJournal, "claim", claimed)
+    _put(PersistentJournal, "claim", claimed)
 
 
 def _no_fence() -> None:
     """Who lost its lease goes on as if its writes had not been refused."""
-    start, decide = StoredJournal.start, StoredJournal.decide
+    start, decide = PersistentJournal.start, PersistentJournal.decide
 
-    def started(self: StoredJournal, *arguments: Any) -> bool:
+    def started(self: PersistentJournal, *arguments: Any) -> bool:
         start(self, *arguments)
         return True
 
-    def decided(self: StoredJournal, ticket: Ticket, outcome: Outcome) -> bool:
-        decide(self, ticket, outcome)
+    def decided(self: PersistentJournal, lease: Lease, outcome: Outcome) -> bool:
+        decide(self, lease, outcome)
         return True
 
-    _put(StoredJournal, "start", started)
-    _put(StoredJournal, "decide", decided)
+    _put(PersistentJournal, "start", started)
+    _put(PersistentJournal, "decide", decided)
 
 
 def _complete_before_outcome() -> None:
     """The service is told what the journal does not know yet."""
     decide_and_settle = settlement.decide_and_settle
 
-    def told_first(entry: Entry, outcome: Succeeded) -> Flow[Response | None]:
+    def told_first(entry: PendingPayment, outcome: Succeeded) -> Flow[Response | None]:
         yield from settlement._complete(entry, outcome)
         return (yield from decide_and_settle(entry, outcome))
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
-from faregate.journals.threaded import ThreadedJournal, in_a_thread
-from faregate.core.models import Headers, Response
 from faregate.core.interfaces import Journal
+from faregate.core.models import Headers, Response
+from faregate.journals.threaded import ThreadedJournal, in_a_thread
 from tests.torture.points import Death
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]

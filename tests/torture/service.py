@@ -15,8 +15,8 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
-from faregate.emulator import TEST_KEY, Emulator, Settlement
 from faregate.core.models import Response, WireRequest
+from faregate.emulator import TEST_KEY, Emulator, Settlement
 from tests.torture.door import Cut, Reply, serve
 from tests.torture.faults import FAULTS
 from tests.torture.kills import operation_of

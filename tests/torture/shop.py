@@ -20,13 +20,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from faregate.core import settlement
-from faregate.emulator import TEST_KEY
-from faregate.journals.policy import JournalContext, Terms
-from faregate.merchant.transports.httpcore import HttpcoreTransport
-from faregate.paywall import Paywall
 from faregate.core.interfaces import Journal
-from faregate.starlette import PaywallMiddleware, paid
+from faregate.emulator import TEST_KEY
+from faregate.journals.policy import JournalContext, JournalPolicy
+from faregate.merchant.transports.httpcore import HttpcoreTransport
 from faregate.operations.sweeper import keep_sweeping
+from faregate.paywall import Paywall
+from faregate.starlette import PaywallMiddleware, paid
 from tests.torture import broken, inside, stores
 from tests.torture.kills import DyingJournal, DyingTransport, Kills, dying_server
 from tests.torture.points import Death
@@ -39,7 +39,7 @@ TIMEOUT = 0.5
 WORK_SECONDS = 0.4
 WORKS_FOR = 0.002
 SWEEP_EVERY = 0.03
-TERMS = Terms(claim_lease=0.6, completion_lease=0.7, first_pause=0.03, longest_pause=0.2)
+TERMS = JournalPolicy(claim_lease=0.6, completion_lease=0.7, first_pause=0.03, longest_pause=0.2)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.torture.judge import UNFINISHED, Evidence, Received
 from tests.torture.payers import Payers, Use
 from tests.torture.plan import Plan, Trial
 from tests.torture.points import Death
-from tests.torture.processes import Gate, Process, fork, serving
+from tests.torture.processes import Checkout, Process, fork, serving
 from tests.torture.service_at import ServiceAt
 from tests.torture.shop import Life
 
@@ -63,7 +63,7 @@ class Stage:
 
     def sweeper(self, death: Death | None = None) -> Process:
         life = replace(self.life, death=death)
-        with Gate() as gate:
+        with Checkout() as gate:
             process = fork(partial(gate.then, partial(shop.sweep, life)), self.payers.sockets)
             return self._known(process, death, 1)
 

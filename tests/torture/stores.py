@@ -4,9 +4,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import DEFAULT_POLICY, JournalContext, JournalPolicy
 from faregate.journals.registry import named_journal
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import DEFAULT_TERMS, JournalContext, Terms
 from tests import houses
 
 KINDS = ("sqlite", "redis", "postgres")
@@ -32,9 +32,9 @@ def place_of(url: str, folder: Path) -> str:
     return url or f"sqlite://{folder / 'journal.db'}"
 
 
-def opened(place: str, namespace: str, terms: Terms = DEFAULT_TERMS) -> StoredJournal:
-    journal = named_journal(place, KEYS, JournalContext(namespace, "", terms))
-    assert isinstance(journal, StoredJournal)
+def opened(place: str, namespace: str, policy: JournalPolicy = DEFAULT_POLICY) -> PersistentJournal:
+    journal = named_journal(place, KEYS, JournalContext(namespace, "", policy))
+    assert isinstance(journal, PersistentJournal)
     return journal
 
 
@@ -42,8 +42,8 @@ def states(place: str, namespace: str, transactions: Sequence[str]) -> dict[str,
     """The state of each transaction's row, None where there is none; and of whatever else is owed."""
     journal = opened(place, namespace)
     try:
-        found = {each: journal._shelf.find_transaction(each) for each in transactions}
-        owed = {row["transaction_id"] or "": row["state"] for row in journal._shelf.owed(100)}
+        found = {each: journal._store.find_transaction(each) for each in transactions}
+        owed = {row["transaction_id"] or "": row["state"] for row in journal._store.owed(100)}
     finally:
         journal.disconnect()
     return {**owed, **{each: row and row["state"] for each, row in found.items()}}

@@ -6,20 +6,20 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from typing import Any
 
-from faregate.errors import Misconfigured
-from faregate.routes.wrappers import behind, front_of, layers, opaque
-from faregate.routes import Inventory
-from faregate.routes.check import check, describe_instructions
-from faregate.routes.table import as_json, as_table
+from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall, load
 from faregate.paywall import Paywall
+from faregate.routes import RouteTable
+from faregate.routes.check import check, describe_instructions
+from faregate.routes.table import as_json, as_table
+from faregate.routes.wrappers import behind, front_of, layers, opaque
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class LoadedApp:
     """What an application sells; the paywall of those routes that know of none of their own."""
 
-    inventory: Inventory
+    inventory: RouteTable
     paywall: Paywall | None = None
 
 
@@ -75,28 +75,28 @@ def run_check(arguments: Namespace) -> int:
     return 1 if faults else 0
 
 
-def _stock(arguments: Namespace) -> Stock:
+def _stock(arguments: Namespace) -> LoadedApp:
     return stock_of(load(arguments.app, arguments.app_dir, factory=arguments.factory))
 
 
-def stock_of(app: Any) -> Stock:
+def stock_of(app: Any) -> LoadedApp:
     """Whatever an application is, and however many layers of middleware are around it.
 
-    Raises `WrongCall` for what is none, and `Misconfigured`.
+    Raises `WrongCall` for what is none, and `ConfigurationError`.
     """
     if not callable(app):
         raise WrongCall(f"This is no application but of type {type(app).__name__}.")
     *around, core = layers(app)
     if _is(core, "starlette.applications", "Starlette") or _is(core, "starlette.routing", "Router"):
-        return Stock(_of_starlette(app))  # it looks through the layers itself
+        return LoadedApp(_of_starlette(app))  # it looks through the layers itself
     fronts = [front for layer in around if (front := front_of(layer)) is not None]
     if _is(core, "flask", "Flask"):
         stock = _of_flask(core, behind_another=bool(fronts))
     elif _is(core, "django.core.handlers.base", "BaseHandler"):
         stock = _of_django()
     else:
-        stock = Stock(opaque(core))
-    return Stock(behind(fronts, stock.inventory), stock.paywall)
+        stock = LoadedApp(opaque(core))
+    return LoadedApp(behind(fronts, stock.inventory), stock.paywall)
 
 
 def _is(app: Any, module: str, name: str) -> bool:
@@ -105,7 +105,7 @@ def _is(app: Any, module: str, name: str) -> bool:
     return kind is not None and isinstance(app, kind)
 
 
-def _of_starlette(app: Any) -> Inventory:
+def _of_starlette(app: Any) -> RouteTable:
     if "fastapi" in sys.modules:
         from faregate.fastapi import inventory_of
     else:
@@ -113,18 +113,18 @@ def _of_starlette(app: Any) -> Inventory:
     return inventory_of(app)
 
 
-def _of_flask(app: Any, *, behind_another: bool) -> Stock:
-    from faregate.flask.routes import door_of, inventory_of
+def _of_flask(app: Any, *, behind_another: bool) -> LoadedApp:
+    from faregate.flask.routes import get_middleware, inventory_of
 
     try:
-        return Stock(inventory_of(app), door_of(app).paywall)
-    except Misconfigured:
+        return LoadedApp(inventory_of(app), get_middleware(app).paywall)
+    except ConfigurationError:
         if not behind_another:
             raise
-        return Stock(opaque(app))  # it is sold by its prefixes alone, and its views sell nothing
+        return LoadedApp(opaque(app))  # it is sold by its prefixes alone, and its views sell nothing
 
 
-def _of_django() -> Stock:
+def _of_django() -> LoadedApp:
     from faregate.django.routes import inventory_of
 
-    return Stock(inventory_of())
+    return LoadedApp(inventory_of())

@@ -35,7 +35,7 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class Lease:
     """The right to write one row, until somebody is given a newer one."""
 
     key: bytes
@@ -43,7 +43,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PendingPayment:
     """A row with a transaction: what is needed to complete it.
 
     `outcome` None is not decided: the work did not begin, is running, or was interrupted; or the payment
@@ -51,7 +51,7 @@ class Entry:
     `foreign`: it was begun under another API key, perhaps another seller's.
     """
 
-    ticket: Ticket
+    lease: Lease
     proof: str = field(repr=False)
     transaction_id: str
     revision_id: str
@@ -67,7 +67,7 @@ class Fresh:
     `transaction_id` and `revision_id` are what was learned of it before, without any work.
     """
 
-    ticket: Ticket
+    lease: Lease
     transaction_id: str = ""
     revision_id: str = ""
 
@@ -102,7 +102,7 @@ class ReplayUnsafe:
 class Owed:
     """Work was started for this proof and its payment is not final; the lease is ours now."""
 
-    entry: Entry
+    entry: PendingPayment
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """Two loops that answer a flow's steps: one blocks, one awaits. Each step knows whom to ask.
 
-Both stop at `RunWork`, the one step that is the adapter's to answer: the caller lets the handler run
+Both stop at `RunHandler`, the one step that is the adapter's to answer: the caller lets the handler run
 and drives on with `resumed(flow, work)` or `raised(flow, error)`.
 """
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from faregate.core.models import Work
-from faregate.core.interfaces import World
-from faregate.core.steps import Flow, RunWork, Step
+from faregate.core.interfaces import Backend
+from faregate.core.models import HandlerResult
+from faregate.core.steps import Flow, RunHandler, Step
 
 R = TypeVar("R")
 Turn = tuple[Callable[[Any], Step[Any]], Any]
@@ -21,7 +21,7 @@ def started(flow: Flow[Any]) -> Turn:
     return flow.send, None
 
 
-def resumed(flow: Flow[Any], work: Work) -> Turn:
+def resumed(flow: Flow[Any], work: HandlerResult) -> Turn:
     """Drive on with what the handler gave."""
     return flow.send, work
 
@@ -31,7 +31,7 @@ def raised(flow: Flow[Any], error: Exception) -> Turn:
     return flow.throw, error
 
 
-def drive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
+def drive(flow: Flow[R], world: Backend, turn: Turn) -> R | RunHandler:
     """The blocking loop: the flow's end, or the work it waits for."""
     advance, answer = turn
     paused = False
@@ -41,7 +41,7 @@ def drive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
                 step = advance(answer)
             except StopIteration as end:
                 return cast(R, end.value)
-            if isinstance(step, RunWork):
+            if isinstance(step, RunHandler):
                 paused = True
                 return step
             try:
@@ -54,7 +54,7 @@ def drive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
             flow.close()
 
 
-async def adrive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
+async def adrive(flow: Flow[R], world: Backend, turn: Turn) -> R | RunHandler:
     """The awaiting loop: the same, and one await."""
     advance, answer = turn
     paused = False
@@ -64,7 +64,7 @@ async def adrive(flow: Flow[R], world: World, turn: Turn) -> R | RunWork:
                 step = advance(answer)
             except StopIteration as end:
                 return cast(R, end.value)
-            if isinstance(step, RunWork):
+            if isinstance(step, RunHandler):
                 paused = True
                 return step
             try:

@@ -14,6 +14,36 @@ Rules
 from urllib.parse import unquote, urlsplit
 
 from faregate.core import responses
+from faregate.core.claims import (
+    Again,
+    Claim,
+    Claimant,
+    Fresh,
+    InProgress,
+    Lease,
+    OtherClient,
+    Owed,
+    PendingPayment,
+    Replay,
+    ReplayUnsafe,
+    Spent,
+    UsedElsewhere,
+    Void,
+)
+from faregate.core.credentials import find_credentials
+from faregate.core.instructions import are_unguessable
+from faregate.core.models import (
+    Failed,
+    HandlerResult,
+    Outcome,
+    PaidRequest,
+    Response,
+    Rules,
+    Succeeded,
+    header_values,
+)
+from faregate.core.proof import BadProof, find_proof
+from faregate.core.recovery import redeem
 from faregate.core.results import (
     Access,
     AccessPending,
@@ -24,60 +54,39 @@ from faregate.core.results import (
     Trouble,
     Unpaid,
 )
-from faregate.core.credentials import find_credentials
-from faregate.errors import (
-    FaregateError,
-    NoAnswer,
-    ServiceError,
-    TooManyCalls,
-    UsageError,
-    WorkError,
-    WorkTimedOut,
-)
-from faregate.events import Authorized, Redelivered, Refused
-from faregate.core.instructions import are_unguessable
-from faregate.core.models import Failed, Outcome, Response, Rules, Sale, Succeeded, Work, header_values
-from faregate.core.proof import BadProof, find_proof
-from faregate.core.claims import (
-    Again,
-    Claim,
-    Claimant,
-    Entry,
-    Fresh,
-    InProgress,
-    OtherClient,
-    Owed,
-    Replay,
-    ReplayUnsafe,
-    Spent,
-    Ticket,
-    UsedElsewhere,
-    Void,
-)
-from faregate.core.recovery import redeem
 from faregate.core.settlement import RETRY_SECONDS, decide_and_settle, fail, written
 from faregate.core.steps import (
-    Await,
+    AbandonClaim,
     CallAccess,
     ClaimProof,
     CloseExecution,
-    Drop,
-    FindRules,
+    EmitEvent,
     Flow,
     GetKnownRules,
     GetTime,
     HasUnknownKeys,
-    LastResort,
-    Note,
+    LogWarning,
     RecallGuessability,
     RecordGuessability,
+    RecordPending,
+    RecordTransaction,
     RefreshRules,
-    RunWork,
-    Start,
-    Tell,
-    Wait,
+    ResolveOffer,
+    RunHandler,
+    Sleep,
+    WriteFallback,
 )
 from faregate.core.usage import check
+from faregate.errors import (
+    FaregateError,
+    HandlerError,
+    InvalidUsage,
+    NoAnswer,
+    ServiceError,
+    TooManyCalls,
+    WorkTimedOut,
+)
+from faregate.events import Authorized, Redelivered, Refused
 
 MAX_RESOURCE_URL = 2048
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -86,7 +95,7 @@ CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
 """Seconds between looks at what another request is asking the service."""
 
 
-def serve(sale: Sale) -> Flow[Response]:
+def serve(sale: PaidRequest) -> Flow[Response]:
     """One request on a paid handler, from the first look at its headers to what the payer gets."""
     try:
         proof = find_proof(sale.request)
@@ -100,7 +109,7 @@ def serve(sale: Sale) -> Flow[Response]:
     return (yield from _with_proof(sale, proof))
 
 
-def _without_proof(sale: Sale) -> Flow[Response]:
+def _without_proof(sale: PaidRequest) -> Flow[Response]:
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
         return (yield from _not_granted(rules))
@@ -109,24 +118,24 @@ def _without_proof(sale: Sale) -> Flow[Response]:
         case Free():
             return (yield from _give_free(sale, rules, access))
         case Granted(transaction_id):
-            yield from Note("access granted a transaction without a proof", transaction_id)
+            yield from LogWarning("access granted a transaction without a proof", transaction_id)
             return (yield from _refuse(responses.trouble(502), TROUBLE))
         case _:
             return (yield from _not_granted(access))
 
 
-def _with_proof(sale: Sale, proof: str) -> Flow[Response]:
+def _with_proof(sale: PaidRequest, proof: str) -> Flow[Response]:
     try:
         claim = yield from _claim(sale, proof, Replay.SAME_CLIENT)
     except Exception as error:
-        yield from Note(f"the journal could not take a claim: {error}")
+        yield from LogWarning(f"the journal could not take a claim: {error}")
         return (yield from _refuse(responses.trouble(503), TROUBLE))
     if isinstance(claim, ReplayUnsafe):
         return (yield from _claim_as_secret(sale, proof, claim.transaction_id))
     return (yield from _proceed(sale, proof, claim))
 
 
-def _proceed(sale: Sale, proof: str, claim: Claim) -> Flow[Response]:
+def _proceed(sale: PaidRequest, proof: str, claim: Claim) -> Flow[Response]:
     match claim:
         case Fresh():
             return (yield from _first_use(sale, proof, claim))
@@ -134,7 +143,7 @@ def _proceed(sale: Sale, proof: str, claim: Claim) -> Flow[Response]:
             again = yield from redeem(entry, awaited=True)
             return again or (yield from _fresh_instructions(sale, entry.transaction_id))
         case Again(result, payment_response, transaction_id):
-            yield from Tell(Redelivered(transaction_id))
+            yield from EmitEvent(Redelivered(transaction_id))
             return responses.release(result, payment_response)
         case InProgress():
             return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
@@ -148,7 +157,7 @@ def _proceed(sale: Sale, proof: str, claim: Claim) -> Flow[Response]:
             return (yield from _fresh_instructions(sale, None))
 
 
-def _claim(sale: Sale, proof: str, replay: Replay) -> ClaimProof:
+def _claim(sale: PaidRequest, proof: str, replay: Replay) -> ClaimProof:
     """Claim the proof for this request, and for the client that its credentials show."""
     request = sale.request
     credentials = find_credentials(request.headers)
@@ -157,7 +166,7 @@ def _claim(sale: Sale, proof: str, replay: Replay) -> ClaimProof:
     return ClaimProof(proof, Claimant(called, credentials, request.body_digest, allowed))
 
 
-def _claim_as_secret(sale: Sale, proof: str, transaction_id: str) -> Flow[Response]:
+def _claim_as_secret(sale: PaidRequest, proof: str, transaction_id: str) -> Flow[Response]:
     """Who asks is not known by credentials: go on only where nobody but the payer can know the proof."""
     unguessable = yield from _find_guessability(sale)
     if unguessable is None:
@@ -167,7 +176,7 @@ def _claim_as_secret(sale: Sale, proof: str, transaction_id: str) -> Flow[Respon
     try:
         claim = yield from _claim(sale, proof, Replay.SAME_PROOF)
     except Exception as error:
-        yield from Note(f"the journal could not take a claim: {error}", transaction_id)
+        yield from LogWarning(f"the journal could not take a claim: {error}", transaction_id)
         return (yield from _refuse(responses.unconfirmed(transaction_id), "payment_unconfirmed"))
     return (yield from _proceed(sale, proof, claim))
 
@@ -178,12 +187,12 @@ def _recall_guessability() -> Flow[Guessability]:
     for pause in CROWD_PAUSES:
         if known is not Guessability.BEING_ASKED:
             break
-        yield from Wait(pause)
+        yield from Sleep(pause)
         known = yield from RecallGuessability()
     return known
 
 
-def _find_guessability(sale: Sale) -> Flow[bool | None]:
+def _find_guessability(sale: PaidRequest) -> Flow[bool | None]:
     """Whether two instructions differ by what nobody can guess; None if that cannot be found out now."""
     known = yield from _recall_guessability()
     if known is Guessability.BEING_ASKED:
@@ -201,48 +210,50 @@ def _find_guessability(sale: Sale) -> Flow[bool | None]:
         found += header_values(access.response.headers, "payment-required")
     unguessable = len(found) == 2 and are_unguessable(*found)
     if not unguessable:
-        yield from Note(
+        yield from LogWarning(
             "payment instructions can be guessed: delivered results are not replayed without credentials"
         )
     yield from RecordGuessability(unguessable)
     return unguessable
 
 
-def _first_use(sale: Sale, proof: str, claim: Fresh) -> Flow[Response]:
-    ticket = claim.ticket
+def _first_use(sale: PaidRequest, proof: str, claim: Fresh) -> Flow[Response]:
+    lease = claim.lease
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
-        yield from written(Drop(ticket))
+        yield from written(AbandonClaim(lease))
         return (yield from _not_granted(rules))
     rules, access = yield from _authorize(sale, rules, proof)
     match access:
         case Granted(transaction_id):
-            return (yield from _sell(sale, rules, Entry(ticket, proof, transaction_id, rules.revision_id)))
+            return (
+                yield from _sell(sale, rules, PendingPayment(lease, proof, transaction_id, rules.revision_id))
+            )
         case AccessPending(_, transaction_id) if transaction_id is not None:
-            yield from _wait(Entry(ticket, proof, transaction_id, rules.revision_id))
+            yield from _wait(PendingPayment(lease, proof, transaction_id, rules.revision_id))
             return (yield from _not_granted(access))
         case Free():
-            yield from written(Drop(ticket))
+            yield from written(AbandonClaim(lease))
             return (yield from _give_free(sale, rules, access))
         case Unpaid() if claim.transaction_id:
             # What was authorized before is not any more: whoever began it has not ended it.
-            entry = Entry(ticket, proof, claim.transaction_id, claim.revision_id)
+            entry = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id)
             again = yield from redeem(entry, awaited=True)
             return again or (yield from _fresh_instructions(sale, claim.transaction_id))
         case Unpaid():
-            return (yield from _not_accepted(ticket, access))
+            return (yield from _not_accepted(lease, access))
         case _:
-            yield from written(Drop(ticket))
+            yield from written(AbandonClaim(lease))
             return (yield from _not_granted(access))
 
 
-def _not_accepted(ticket: Ticket, access: Unpaid) -> Flow[Response]:
+def _not_accepted(lease: Lease, access: Unpaid) -> Flow[Response]:
     """The service may refuse a proof because it was used, by whoever took this claim over meanwhile."""
     may_be_missed = yield from _may_miss_rows()
     try:
-        ours = yield from Drop(ticket)
+        ours = yield from AbandonClaim(lease)
     except Exception as error:
-        yield from Note(f"the journal missed Drop: {error}")
+        yield from LogWarning(f"the journal missed AbandonClaim: {error}")
         return (yield from _refuse(responses.trouble(503), TROUBLE))
     if not ours:
         return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
@@ -259,18 +270,20 @@ def _may_miss_rows() -> Flow[bool]:
     try:
         if not (yield from HasUnknownKeys()):
             return False
-        yield from Note("the journal has rows of a key that this process was not given: FAREGATE_JOURNAL_KEY")
+        yield from LogWarning(
+            "the journal has rows of a key that this process was not given: FAREGATE_JOURNAL_KEY"
+        )
     except Exception as error:
-        yield from Note(f"the journal does not say which keys its rows need: {error}")
+        yield from LogWarning(f"the journal does not say which keys its rows need: {error}")
     return True
 
 
 # Access
 
 
-def _find_rules(sale: Sale) -> Flow[Rules | Trouble]:
+def _find_rules(sale: PaidRequest) -> Flow[Rules | Trouble]:
     try:
-        return (yield from FindRules(sale.offer))
+        return (yield from ResolveOffer(sale.offer))
     except ServiceError as error:
         failure = error
     except FaregateError as error:
@@ -278,18 +291,18 @@ def _find_rules(sale: Sale) -> Flow[Rules | Trouble]:
     known = yield from _known_rules(sale)
     if known is None:
         return Trouble(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
-    yield from Note(f"the rules could not be read anew, and the known ones are used: {failure}")
+    yield from LogWarning(f"the rules could not be read anew, and the known ones are used: {failure}")
     return known
 
 
-def _known_rules(sale: Sale) -> Flow[Rules | None]:
+def _known_rules(sale: PaidRequest) -> Flow[Rules | None]:
     try:
         return (yield from GetKnownRules(sale.offer))
     except FaregateError:
         return None
 
 
-def _authorize(sale: Sale, rules: Rules, proof: str | None) -> Flow[tuple[Rules, Access]]:
+def _authorize(sale: PaidRequest, rules: Rules, proof: str | None) -> Flow[tuple[Rules, Access]]:
     """Ask access. If the revision was refused, read the rules anew and ask once more, with what sells now."""
     access = yield from _ask_access(sale, rules, proof)
     if not isinstance(access, RevisionRejected):
@@ -301,20 +314,20 @@ def _authorize(sale: Sale, rules: Rules, proof: str | None) -> Flow[tuple[Rules,
     return newer, access.trouble if isinstance(access, RevisionRejected) else access
 
 
-def _refresh_rules(sale: Sale, rejected: Rules) -> Flow[Rules | None]:
+def _refresh_rules(sale: PaidRequest, rejected: Rules) -> Flow[Rules | None]:
     """The rules that sell now. One request reads them; a crowd waits for what it finds."""
     try:
         for pause in (*CROWD_PAUSES, 0.0):
             newer = yield from RefreshRules(sale.offer, rejected)
             if newer is not None:
                 return newer
-            yield from Wait(pause)
+            yield from Sleep(pause)
     except FaregateError as error:
-        yield from Note(f"the revision was refused, and the rules could not be read anew: {error}")
+        yield from LogWarning(f"the revision was refused, and the rules could not be read anew: {error}")
     return None
 
 
-def _ask_access(sale: Sale, rules: Rules, proof: str | None) -> Flow[Access]:
+def _ask_access(sale: PaidRequest, rules: Rules, proof: str | None) -> Flow[Access]:
     """Access may be asked again: the same proof gets the same transaction."""
     began = yield from GetTime()
     try:
@@ -339,28 +352,28 @@ def _not_granted(access: Access) -> Flow[Response]:
         case AccessPending(reply, transaction_id):
             return (yield from _refuse(responses.pending(reply, transaction_id), "payment_settling"))
         case Trouble(status, reason, retry_after):
-            yield from Note(reason)
+            yield from LogWarning(reason)
             return (yield from _refuse(responses.trouble(status, retry_after), TROUBLE))
         case _:
-            yield from Note(f"access gave {type(access).__name__} where it cannot be used")
+            yield from LogWarning(f"access gave {type(access).__name__} where it cannot be used")
             return (yield from _refuse(responses.trouble(503), TROUBLE))
 
 
 def _refuse(response: Response, code: str) -> Flow[Response]:
-    yield from Tell(Refused(response.status, code))
+    yield from EmitEvent(Refused(response.status, code))
     return response
 
 
-def _wait(entry: Entry) -> Flow[None]:
+def _wait(entry: PendingPayment) -> Flow[None]:
     """Remember a payment that settles without us."""
     try:
-        yield from Await(entry.ticket, entry.transaction_id, entry.revision_id)
+        yield from RecordPending(entry.lease, entry.transaction_id, entry.revision_id)
     except Exception as error:
-        yield from Note(f"the journal missed Await: {error}", entry.transaction_id)
-        yield from LastResort(entry.transaction_id, entry.revision_id)
+        yield from LogWarning(f"the journal missed RecordPending: {error}", entry.transaction_id)
+        yield from WriteFallback(entry.transaction_id, entry.revision_id)
 
 
-def _fresh_instructions(sale: Sale, transaction_id: str | None) -> Flow[Response]:
+def _fresh_instructions(sale: PaidRequest, transaction_id: str | None) -> Flow[Response]:
     """For a payment that failed for certain: what to pay, asked for without the dead proof."""
     rules = yield from _find_rules(sale)
     if isinstance(rules, Trouble):
@@ -375,11 +388,11 @@ def _fresh_instructions(sale: Sale, transaction_id: str | None) -> Flow[Response
 # Free
 
 
-def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
+def _give_free(sale: PaidRequest, rules: Rules, access: Free) -> Flow[Response]:
     try:
-        work = yield from RunWork(sale, None)
-    except WorkError as error:
-        yield from Note(f"{_place(sale)} gave nothing, for free: {error}")
+        work = yield from RunHandler(sale, None)
+    except HandlerError as error:
+        yield from LogWarning(f"{_place(sale)} gave nothing, for free: {error}")
         yield from _close_execution(access.execution_id, rules, None)
         return responses.work_failed(500, error.code)
     except Exception:
@@ -389,34 +402,34 @@ def _give_free(sale: Sale, rules: Rules, access: Free) -> Flow[Response]:
     return responses.free(work.response)
 
 
-def _close_execution(execution_id: str | None, rules: Rules, work: Work | None) -> Flow[None]:
+def _close_execution(execution_id: str | None, rules: Rules, work: HandlerResult | None) -> Flow[None]:
     """Whatever the handler did: an execution that is known is not left open."""
     if execution_id is None:
         return
     try:
         yield from CloseExecution(execution_id, rules, work)
     except ServiceError as error:
-        yield from Note(f"a free execution could not be closed: {error}")
+        yield from LogWarning(f"a free execution could not be closed: {error}")
 
 
 # Paid: start, work, decide
 
 
-def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
+def _sell(sale: PaidRequest, rules: Rules, entry: PendingPayment) -> Flow[Response]:
     try:
         if not (yield from _start(entry, sale)):
             return (yield from _not_started(entry))
     except Exception as error:
-        yield from Note(f"the journal could not start the work: {error}", entry.transaction_id)
-        yield from LastResort(entry.transaction_id, entry.revision_id)
+        yield from LogWarning(f"the journal could not start the work: {error}", entry.transaction_id)
+        yield from WriteFallback(entry.transaction_id, entry.revision_id)
         return (yield from _refuse(responses.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
-    yield from Tell(Authorized(entry.transaction_id))
+    yield from EmitEvent(Authorized(entry.transaction_id))
     try:
-        work = yield from RunWork(sale, entry.transaction_id)
+        work = yield from RunHandler(sale, entry.transaction_id)
         outcome = _judge(work, sale, rules)
-    except (WorkError, UsageError) as error:
-        yield from Note(f"{_place(sale)} gave nothing to sell: {error}", entry.transaction_id)
-        code = error.code if isinstance(error, WorkError) else "invalid_usage"
+    except (HandlerError, InvalidUsage) as error:
+        yield from LogWarning(f"{_place(sale)} gave nothing to sell: {error}", entry.transaction_id)
+        code = error.code if isinstance(error, HandlerError) else "invalid_usage"
         unsure = yield from fail(entry, code)
         return unsure or responses.work_failed(500, code)
     except Exception:
@@ -429,26 +442,26 @@ def _sell(sale: Sale, rules: Rules, entry: Entry) -> Flow[Response]:
     return paid or (yield from _fresh_instructions(sale, entry.transaction_id))
 
 
-def _not_started(entry: Entry) -> Flow[Response]:
+def _not_started(entry: PendingPayment) -> Flow[Response]:
     """Another proof has this transaction; or whoever took this claim over meanwhile serves it."""
     may_be_missed = yield from _may_miss_rows()
-    if not (yield from Drop(entry.ticket)):
+    if not (yield from AbandonClaim(entry.lease)):
         return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
     if may_be_missed:
         return (yield from _refuse(responses.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
     return (yield from _refuse(responses.already_used(entry.transaction_id), "proof_already_used"))
 
 
-def _place(sale: Sale) -> str:
+def _place(sale: PaidRequest) -> str:
     """For the seller's log: which handler it was, without what the payer asked of it."""
     return f"{sale.request.method} {sale.request.url.partition('?')[0]}"
 
 
-def _start(entry: Entry, sale: Sale) -> Start:
-    return Start(entry.ticket, entry.transaction_id, entry.revision_id, sale.work_seconds)
+def _start(entry: PendingPayment, sale: PaidRequest) -> RecordTransaction:
+    return RecordTransaction(entry.lease, entry.transaction_id, entry.revision_id, sale.work_seconds)
 
 
-def _leads_to_the_slash(response: Response, sale: Sale) -> bool:
+def _leads_to_the_slash(response: Response, sale: PaidRequest) -> bool:
     """A router's redirect to the path with, or without, a slash at its end: what is sold is there."""
     if response.status not in _REDIRECTS:
         return False
@@ -464,7 +477,7 @@ def _read_path(url: str) -> str:
         return url
 
 
-def _judge(work: Work, sale: Sale, rules: Rules) -> Outcome:
+def _judge(work: HandlerResult, sale: PaidRequest, rules: Rules) -> Outcome:
     if work.duration_ms > sale.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = work.response.status

@@ -7,14 +7,14 @@ never waits (the memory journal) need not pretend that it does.
 from collections.abc import Awaitable
 from typing import Protocol, TypeAlias, TypeVar
 
-from faregate.core.results import Access, Completion, Guessability, Standing
+from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
+from faregate.core.models import HandlerResult, Offer, Outcome, PaidRequest, Rules
+from faregate.core.results import Access, Completion, Guessability, TransactionState
 from faregate.events import Event
-from faregate.core.models import Offer, Outcome, Rules, Sale, Work
-from faregate.core.claims import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 
-Answer: TypeAlias = T | Awaitable[T]
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
 class Journal(Protocol):
@@ -24,15 +24,17 @@ class Journal(Protocol):
     the journal promises durability at all.
     """
 
-    def claim(self, proof: str, claimant: Claimant) -> Answer[Claim]:
+    def claim(self, proof: str, claimant: Claimant) -> MaybeAwaitable[Claim]:
         """Take the row of this proof for this request, or say what became of it."""
         ...
 
-    def has_unknown_keys(self) -> Answer[bool]:
+    def has_unknown_keys(self) -> MaybeAwaitable[bool]:
         """Whether rows are named under keys that this journal was not given: it may miss what is there."""
         ...
 
-    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> Answer[bool]:
+    def start(
+        self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
+    ) -> MaybeAwaitable[bool]:
         """Bind the transaction and lease the row for the work, which takes `seconds` at most.
 
         False if another row has the transaction or the ticket is stale. The id is remembered either way;
@@ -40,30 +42,32 @@ class Journal(Protocol):
         """
         ...
 
-    def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> Answer[None]:
+    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]:
         """Bind a transaction that settles without us, and give the lease back."""
         ...
 
-    def decide(self, ticket: Ticket, outcome: Outcome) -> Answer[bool]:
+    def decide(self, lease: Lease, outcome: Outcome) -> MaybeAwaitable[bool]:
         """Write the outcome, once; False if the ticket is stale or an outcome stands already."""
         ...
 
-    def hold(self, ticket: Ticket) -> Answer[bool]:
+    def hold(self, lease: Lease) -> MaybeAwaitable[bool]:
         """Give the lease back; the row stays owed and becomes due again later.
 
         False if it has been open for longer than the horizon: it is stuck then.
         """
         ...
 
-    def stick(self, ticket: Ticket, reason: str) -> Answer[None]:
+    def stick(self, lease: Lease, reason: str) -> MaybeAwaitable[None]:
         """Give the lease back for good: only the payer or a person brings the row to its end."""
         ...
 
-    def postpone(self, ticket: Ticket) -> Answer[None]:
+    def postpone(self, lease: Lease) -> MaybeAwaitable[None]:
         """Give the lease of a row back that is not this seller's to finish; it is due again much later."""
         ...
 
-    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> Answer[bool]:
+    def release(
+        self, lease: Lease, payment_response: str, receipt: str, delivered: bool
+    ) -> MaybeAwaitable[bool]:
         """Mark a row with a result as settled.
 
         The redelivery window opens when it is first `delivered`, now or by a later claim. False if somebody
@@ -71,11 +75,11 @@ class Journal(Protocol):
         """
         ...
 
-    def close(self, ticket: Ticket, paid: bool) -> Answer[None]:
+    def close(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]:
         """Mark the row as final and drop its result: the payment failed for certain, or was `paid`."""
         ...
 
-    def drop(self, ticket: Ticket) -> Answer[bool]:
+    def drop(self, lease: Lease) -> MaybeAwaitable[bool]:
         """Give up a claim for which no work was started.
 
         False if somebody else has it by now, or its row knows of a transaction.
@@ -83,41 +87,43 @@ class Journal(Protocol):
         """
         ...
 
-    def due(self) -> Answer[Entry | None]:
+    def due(self) -> MaybeAwaitable[PendingPayment | None]:
         """Take one owed row whose lease is over, with a new ticket."""
         ...
 
 
-class World(Protocol):
+class Backend(Protocol):
     """Everything a flow can ask for."""
 
     @property
     def journal(self) -> Journal: ...
 
-    def rules(self, offer: Offer) -> Answer[Rules]: ...
+    def rules(self, offer: Offer) -> MaybeAwaitable[Rules]: ...
 
-    def known_rules(self, offer: Offer) -> Answer[Rules | None]: ...
+    def known_rules(self, offer: Offer) -> MaybeAwaitable[Rules | None]: ...
 
-    def refresh_rules(self, offer: Offer, rejected: Rules) -> Answer[Rules | None]: ...
+    def refresh_rules(self, offer: Offer, rejected: Rules) -> MaybeAwaitable[Rules | None]: ...
 
-    def recall_guessability(self) -> Answer[Guessability]: ...
+    def recall_guessability(self) -> MaybeAwaitable[Guessability]: ...
 
-    def record_guessability(self, unguessable: bool) -> Answer[None]: ...
+    def record_guessability(self, unguessable: bool) -> MaybeAwaitable[None]: ...
 
-    def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]: ...
+    def access(self, sale: PaidRequest, rules: Rules, proof: str | None) -> MaybeAwaitable[Access]: ...
 
-    def complete(self, entry: Entry, outcome: Outcome) -> Answer[Completion]: ...
+    def complete(self, entry: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]: ...
 
-    def standing(self, transaction_id: str) -> Answer[Standing]: ...
+    def standing(self, transaction_id: str) -> MaybeAwaitable[TransactionState]: ...
 
-    def close_execution(self, execution_id: str, rules: Rules, work: Work | None) -> Answer[None]: ...
+    def close_execution(
+        self, execution_id: str, rules: Rules, work: HandlerResult | None
+    ) -> MaybeAwaitable[None]: ...
 
-    def now(self) -> Answer[float]: ...
+    def now(self) -> MaybeAwaitable[float]: ...
 
-    def pause(self, seconds: float, /) -> Answer[None]: ...
+    def pause(self, seconds: float, /) -> MaybeAwaitable[None]: ...
 
-    def tell(self, event: Event, /) -> Answer[None]: ...
+    def tell(self, event: Event, /) -> MaybeAwaitable[None]: ...
 
-    def last_resort(self, transaction_id: str, revision_id: str) -> Answer[None]: ...
+    def last_resort(self, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]: ...
 
-    def note(self, message: str, transaction_id: str | None) -> Answer[None]: ...
+    def note(self, message: str, transaction_id: str | None) -> MaybeAwaitable[None]: ...

@@ -24,7 +24,7 @@ class Request:
     """A payer's request as the flow sees it.
 
     `url` is the path with its query, as the payer sent it. `headers` need only hold those about payment
-    (`faregate.core.proof.speaks_of_payment`) and credentials (`faregate.core.credentials.is_credential_header`).
+    (`core.proof.speaks_of_payment`) and credentials (`core.credentials.is_credential_header`).
     `body_digest` is the SHA-256 of the body in hexadecimal; empty where the body is not at hand before the
     handler reads it.
     """
@@ -100,7 +100,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Sale:
+class PaidRequest:
     """One request on one paid handler. `resource_url` is the public URL without query.
 
     `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's.
@@ -117,7 +117,7 @@ class Sale:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class HandlerResult:
     """The handler's whole response, the values it reported, and how long it took."""
 
     response: Response

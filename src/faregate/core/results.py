@@ -119,7 +119,7 @@ class Guessability(Enum):
     """Another request is finding it out."""
 
 
-class Standing(Enum):
+class TransactionState(Enum):
     """What the get-transaction endpoint says. It informs; it never releases."""
 
     AUTHORIZED = "authorized"

@@ -8,11 +8,11 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from faregate.core.results import Access, Completion, Guessability, Standing
+from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
+from faregate.core.interfaces import Backend, MaybeAwaitable
+from faregate.core.models import HandlerResult, Offer, Outcome, PaidRequest, Rules
+from faregate.core.results import Access, Completion, Guessability, TransactionState
 from faregate.events import Event
-from faregate.core.models import Offer, Outcome, Rules, Sale, Work
-from faregate.core.interfaces import Answer, World
-from faregate.core.claims import Claim, Claimant, Entry, Ticket
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ class Step(Generic[T]):
 
     __slots__ = ()
 
-    def ask(self, world: World) -> Answer[T]:
+    def ask(self, world: Backend) -> MaybeAwaitable[T]:
         raise TypeError(f"{type(self).__name__} is not the world's to answer")
 
     def __iter__(self) -> Generator["Step[T]", T, T]:
@@ -38,12 +38,12 @@ Flow = Generator[Step[Any], Any, R]
 
 
 @dataclass(frozen=True, slots=True)
-class FindRules(Step[Rules]):
-    """The revision behind an offer. Raises `Misconfigured` or `ServiceError`."""
+class ResolveOffer(Step[Rules]):
+    """The revision behind an offer. Raises `ConfigurationError` or `ServiceError`."""
 
     offer: Offer
 
-    def ask(self, world: World) -> Answer[Rules]:
+    def ask(self, world: Backend) -> MaybeAwaitable[Rules]:
         return world.rules(self.offer)
 
 
@@ -53,7 +53,7 @@ class GetKnownRules(Step[Rules | None]):
 
     offer: Offer
 
-    def ask(self, world: World) -> Answer[Rules | None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[Rules | None]:
         return world.known_rules(self.offer)
 
 
@@ -61,13 +61,13 @@ class GetKnownRules(Step[Rules | None]):
 class RefreshRules(Step[Rules | None]):
     """The rules after the service refused the revision of `rejected`; None while somebody else reads them.
 
-    Raises `Misconfigured` or `ServiceError`.
+    Raises `ConfigurationError` or `ServiceError`.
     """
 
     offer: Offer
     rejected: Rules
 
-    def ask(self, world: World) -> Answer[Rules | None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[Rules | None]:
         return world.refresh_rules(self.offer, self.rejected)
 
 
@@ -75,7 +75,7 @@ class RefreshRules(Step[Rules | None]):
 class RecallGuessability(Step[Guessability]):
     """Recall whether the service's instructions are unguessable. Of a crowd, one is told to find it out."""
 
-    def ask(self, world: World) -> Answer[Guessability]:
+    def ask(self, world: Backend) -> MaybeAwaitable[Guessability]:
         return world.recall_guessability()
 
 
@@ -85,7 +85,7 @@ class RecordGuessability(Step[None]):
 
     unguessable: bool
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
         return world.record_guessability(self.unguessable)
 
 
@@ -93,11 +93,11 @@ class RecordGuessability(Step[None]):
 class CallAccess(Step[Access]):
     """May this payer have the resource? Raises `ServiceError`."""
 
-    sale: Sale
+    sale: PaidRequest
     rules: Rules
     proof: str | None = field(repr=False)
 
-    def ask(self, world: World) -> Answer[Access]:
+    def ask(self, world: Backend) -> MaybeAwaitable[Access]:
         return world.access(self.sale, self.rules, self.proof)
 
 
@@ -105,20 +105,20 @@ class CallAccess(Step[Access]):
 class CallComplete(Step[Completion]):
     """Report the outcome; the service finishes the payment. Raises `ServiceError`."""
 
-    entry: Entry
+    entry: PendingPayment
     outcome: Outcome
 
-    def ask(self, world: World) -> Answer[Completion]:
+    def ask(self, world: Backend) -> MaybeAwaitable[Completion]:
         return world.complete(self.entry, self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
-class GetStanding(Step[Standing]):
+class GetTransaction(Step[TransactionState]):
     """How the transaction stands. Raises `ServiceError`."""
 
     transaction_id: str
 
-    def ask(self, world: World) -> Answer[Standing]:
+    def ask(self, world: Backend) -> MaybeAwaitable[TransactionState]:
         return world.standing(self.transaction_id)
 
 
@@ -128,9 +128,9 @@ class CloseExecution(Step[None]):
 
     execution_id: str
     rules: Rules
-    work: Work | None
+    work: HandlerResult | None
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
         return world.close_execution(self.execution_id, self.rules, self.work)
 
 
@@ -138,10 +138,10 @@ class CloseExecution(Step[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class RunWork(Step[Work]):
+class RunHandler(Step[HandlerResult]):
     """Let the handler run. The adapter answers this one; the handler's exception is thrown in."""
 
-    sale: Sale
+    sale: PaidRequest
     transaction_id: str | None
 
 
@@ -155,7 +155,7 @@ class ClaimProof(Step[Claim]):
     proof: str = field(repr=False)
     claimant: Claimant
 
-    def ask(self, world: World) -> Answer[Claim]:
+    def ask(self, world: Backend) -> MaybeAwaitable[Claim]:
         return world.journal.claim(self.proof, self.claimant)
 
 
@@ -163,122 +163,122 @@ class ClaimProof(Step[Claim]):
 class HasUnknownKeys(Step[bool]):
     """Whether the journal may have a row that cannot be found with the keys that were given."""
 
-    def ask(self, world: World) -> Answer[bool]:
+    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
         return world.journal.has_unknown_keys()
 
 
 @dataclass(frozen=True, slots=True)
-class Start(Step[bool]):
+class RecordTransaction(Step[bool]):
     """Write the transaction id, and lease the row for the work.
 
     False if the transaction belongs to another row or the ticket is stale.
     """
 
-    ticket: Ticket
+    lease: Lease
     transaction_id: str
     revision_id: str
     seconds: float
 
-    def ask(self, world: World) -> Answer[bool]:
-        return world.journal.start(self.ticket, self.transaction_id, self.revision_id, self.seconds)
+    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
+        return world.journal.start(self.lease, self.transaction_id, self.revision_id, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Await(Step[None]):
+class RecordPending(Step[None]):
     """Write the id of a transaction that settles without us, and give the lease back."""
 
-    ticket: Ticket
+    lease: Lease
     transaction_id: str
     revision_id: str
 
-    def ask(self, world: World) -> Answer[None]:
-        return world.journal.wait(self.ticket, self.transaction_id, self.revision_id)
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
+        return world.journal.wait(self.lease, self.transaction_id, self.revision_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Decide(Step[bool]):
+class RecordOutcome(Step[bool]):
     """Write the outcome, once and for ever; False if the lease is lost: send nothing then."""
 
-    ticket: Ticket
+    lease: Lease
     outcome: Outcome
 
-    def ask(self, world: World) -> Answer[bool]:
-        return world.journal.decide(self.ticket, self.outcome)
+    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
+        return world.journal.decide(self.lease, self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
-class Hold(Step[bool]):
+class ScheduleRetry(Step[bool]):
     """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
 
-    ticket: Ticket
+    lease: Lease
 
-    def ask(self, world: World) -> Answer[bool]:
-        return world.journal.hold(self.ticket)
+    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
+        return world.journal.hold(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
-class Stick(Step[None]):
+class MarkStuck(Step[None]):
     """Give the lease back for good: asking again would be answered in the same way."""
 
-    ticket: Ticket
+    lease: Lease
     reason: str
 
-    def ask(self, world: World) -> Answer[None]:
-        return world.journal.stick(self.ticket, self.reason)
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
+        return world.journal.stick(self.lease, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Postpone(Step[None]):
     """Give the lease back for long: the row is another seller's to finish."""
 
-    ticket: Ticket
+    lease: Lease
 
-    def ask(self, world: World) -> Answer[None]:
-        return world.journal.postpone(self.ticket)
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
+        return world.journal.postpone(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
-class Release(Step[bool]):
+class RecordSettlement(Step[bool]):
     """Write what proves the payment before the first byte leaves. `delivered` False: nobody waits for it.
 
     False: the lease was lost, and whoever took it over has delivered the result.
     """
 
-    ticket: Ticket
+    lease: Lease
     payment_response: str
     receipt: str = field(repr=False)
     delivered: bool
 
-    def ask(self, world: World) -> Answer[bool]:
-        return world.journal.release(self.ticket, self.payment_response, self.receipt, self.delivered)
+    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
+        return world.journal.release(self.lease, self.payment_response, self.receipt, self.delivered)
 
 
 @dataclass(frozen=True, slots=True)
-class Close(Step[None]):
+class RecordFinal(Step[None]):
     """Nothing is owed any more. `paid` False: the payment failed for certain, and a new one is right."""
 
-    ticket: Ticket
+    lease: Lease
     paid: bool = False
 
-    def ask(self, world: World) -> Answer[None]:
-        return world.journal.close(self.ticket, self.paid)
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
+        return world.journal.close(self.lease, self.paid)
 
 
 @dataclass(frozen=True, slots=True)
-class Drop(Step[bool]):
+class AbandonClaim(Step[bool]):
     """Give up the claim: no work was started for it. False: somebody else has it by now."""
 
-    ticket: Ticket
+    lease: Lease
 
-    def ask(self, world: World) -> Answer[bool]:
-        return world.journal.drop(self.ticket)
+    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
+        return world.journal.drop(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
-class TakeDue(Step[Entry | None]):
+class LeaseNext(Step[PendingPayment | None]):
     """Take one owed row whose lease is over; None when there is none."""
 
-    def ask(self, world: World) -> Answer[Entry | None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[PendingPayment | None]:
         return world.journal.due()
 
 
@@ -289,47 +289,47 @@ class TakeDue(Step[Entry | None]):
 class GetTime(Step[float]):
     """Seconds on a clock that never jumps; only differences mean anything."""
 
-    def ask(self, world: World) -> Answer[float]:
+    def ask(self, world: Backend) -> MaybeAwaitable[float]:
         return world.now()
 
 
 @dataclass(frozen=True, slots=True)
-class Wait(Step[None]):
+class Sleep(Step[None]):
     """Pause for so many seconds."""
 
     seconds: float
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
         return world.pause(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Tell(Step[None]):
+class EmitEvent(Step[None]):
     """Tell those who listen. They change nothing."""
 
     event: Event
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
         return world.tell(self.event)
 
 
 @dataclass(frozen=True, slots=True)
-class LastResort(Step[None]):
+class WriteFallback(Step[None]):
     """Write the id of a transaction that the journal could not write, wherever else it survives."""
 
     transaction_id: str
     revision_id: str
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
         return world.last_resort(self.transaction_id, self.revision_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Note(Step[None]):
+class LogWarning(Step[None]):
     """Tell the seller's log. Never carries a proof, a key or content."""
 
     message: str
     transaction_id: str | None = None
 
-    def ask(self, world: World) -> Answer[None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[None]:
         return world.note(self.message, self.transaction_id)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from faregate.errors import UsageError
 from faregate.core.models import Rules
+from faregate.errors import InvalidUsage
 
 FAR = 60
 """Digits before or after the point: more than any value may have, few enough to write out."""
@@ -16,25 +16,27 @@ _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
 def check(values: Mapping[str, object], rules: Rules) -> tuple[tuple[str, str], ...]:
     """The values as the wire wants them, sorted by name.
 
-    Raises `UsageError` for an unknown name, a missing required one, or a value that is not a
+    Raises `InvalidUsage` for an unknown name, a missing required one, or a value that is not a
     non-negative decimal of at most 18 integer and 12 fraction digits.
     """
     unknown = values.keys() - rules.names
     if unknown:
-        raise UsageError(f"{_listed(unknown)}: not among this revision's values ({_listed(rules.names)})")
+        raise InvalidUsage(f"{_listed(unknown)}: not among this revision's values ({_listed(rules.names)})")
     missing = rules.required - values.keys()
     if missing:
-        raise UsageError(f"{_listed(missing)}: required by this revision and not reported")
+        raise InvalidUsage(f"{_listed(missing)}: required by this revision and not reported")
     return tuple((name, as_decimal(name, values[name])) for name in sorted(values))
 
 
 def as_decimal(name: str, value: object) -> str:
     """An int, a Decimal or a decimal string as the wire's string; a float is refused."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
-        raise UsageError(f"{name}: report an int, a Decimal or a string, not {type(value).__name__}")
+        raise InvalidUsage(f"{name}: report an int, a Decimal or a string, not {type(value).__name__}")
     text = value if isinstance(value, str) else _plain(Decimal(value))
     if not _DECIMAL.fullmatch(text):
-        raise UsageError(f"{name}: {text[:40]} is not a decimal of 18 integer and 12 fraction digits at most")
+        raise InvalidUsage(
+            f"{name}: {text[:40]} is not a decimal of 18 integer and 12 fraction digits at most"
+        )
     return text
 
 

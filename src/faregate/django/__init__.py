@@ -19,9 +19,9 @@ except ModuleNotFoundError as error:
 else:
     del _django
 
+from faregate.django.decorators import paid, paid_include
 from faregate.django.middleware import PaywallMiddleware
 from faregate.django.requests import payment_of
-from faregate.django.decorators import paid, paid_include
 from faregate.payment import Payment
 
 __all__ = ["Payment", "PaywallMiddleware", "paid", "paid_include", "payment_of"]

@@ -8,7 +8,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 
 from faregate.django import conf
 from faregate.django.stack import list_stack_mistakes
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.routes.check import check
 
 
@@ -23,7 +23,7 @@ def check_middleware(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckM
     """E001: missing. E005: there twice. E007: not the last one. E009: something answers in its stead."""
     try:
         grounds = conf.shop().grounds
-    except Misconfigured:
+    except ConfigurationError:
         grounds = None  # check_settings tells it
     return [
         Error(one.message, hint=one.hint, id=f"faregate.{one.number}") for one in list_stack_mistakes(grounds)
@@ -36,7 +36,7 @@ def check_prices(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
 
     try:
         return [Error(one, id="faregate.E008") for one in dict.fromkeys(list_route_mistakes())]
-    except Misconfigured:
+    except ConfigurationError:
         return []  # check_settings tells it
 
 
@@ -44,7 +44,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
     """E002: a mistake in `FAREGATE`. E003: a live key with DEBUG. E004: one with the memory journal."""
     try:
         shop = conf.shop()
-    except Misconfigured as mistake:
+    except ConfigurationError as mistake:
         forgets = "memory journal" in str(mistake)
         return [Error(str(mistake), id="faregate.E004" if forgets else "faregate.E002")]
     found: list[CheckMessage] = []
@@ -62,6 +62,6 @@ def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
     try:
         inventory = inventory_of()
         faults = check(conf.shop().paywall, inventory)
-    except Misconfigured:
+    except ConfigurationError:
         return []  # check_settings tells it
     return [Error(fault, id="faregate.E006") for fault in faults]

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 from django.utils.module_loading import import_string
 
-from faregate.django.options import database_of_journal, read_options
-from faregate.errors import Misconfigured
-from faregate.middleware.path_rules import Grounds
-from faregate.journals.policy import JournalContext
-from faregate.paywall import MakeJournal, Paywall
 from faregate.core.interfaces import Journal
-from faregate.settings import KINDS, configured
+from faregate.django.options import database_of_journal, read_options
+from faregate.errors import ConfigurationError
+from faregate.journals.policy import JournalContext
+from faregate.middleware.path_rules import PathRules
 from faregate.observers import Listener
+from faregate.paywall import MakeJournal, Paywall
+from faregate.settings import KINDS, configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +22,19 @@ class Shop:
     """What one process sells with."""
 
     paywall: Paywall
-    grounds: Grounds
+    grounds: PathRules
 
 
 @cache
 def shop() -> Shop:
-    """The paywall of `settings.FAREGATE`, else of the environment. Raises `Misconfigured`."""
+    """The paywall of `settings.FAREGATE`, else of the environment. Raises `ConfigurationError`."""
     said = read_options()
     given = {name: said.get(name.upper()) for name in KINDS}
     arguments = configured(given, lambda name: f"FAREGATE[{name.upper()!r}]")
     paywall = Paywall(
         journal=_journal(said), on_event=_listener(said), transport=said.get("TRANSPORT"), **arguments
     )
-    return Shop(paywall, Grounds(said.get("OFFERS"), said.get("REFUSE", ())))
+    return Shop(paywall, PathRules(said.get("OFFERS"), said.get("REFUSE", ())))
 
 
 def reset(*, setting: str = "FAREGATE", **_: object) -> None:
@@ -52,7 +52,9 @@ def _listener(said: Mapping[str, Any]) -> Listener | None:
     try:
         return cast(Listener, import_string(named))
     except ImportError as error:
-        raise Misconfigured(f"FAREGATE['ON_EVENT'] names {named!r}, which is not there: {error}") from None
+        raise ConfigurationError(
+            f"FAREGATE['ON_EVENT'] names {named!r}, which is not there: {error}"
+        ) from None
 
 
 def _journal(said: Mapping[str, Any]) -> str | Journal | MakeJournal | None:

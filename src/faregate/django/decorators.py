@@ -15,14 +15,14 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
-from faregate.middleware.callables import walk
+from faregate.core.models import Offer
+from faregate.core.responses import NO_STORE
 from faregate.django.requests import gate_of, request_in
 from faregate.django.responses import mark_private
-from faregate.errors import Misconfigured
-from faregate.middleware.checkout import PaymentStop
-from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.middleware.callables import walk
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import Limits, offer
-from faregate.core.responses import NO_STORE
 
 V = TypeVar("V", bound=Callable[..., Any])
 View = Callable[..., Any]
@@ -40,7 +40,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
 
     `sells` is an integration key or an `acr_` revision id. Goes on functions, plain or async, and with
     `method_decorator(paid(...), name="dispatch")` on classes; on methods and operations of REST framework
-    and django-ninja. Raises `Misconfigured`, here or on the first call.
+    and django-ninja. Raises `ConfigurationError`, here or on the first call.
     """
     _check_key(sells, "Say what is sold, with parentheses: @paid('text_summary').")
     sold = offer(sells, **limits)
@@ -56,32 +56,34 @@ def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: 
     """Sell everything of an included urlconf: `path("reports/", paid_include("key", "reports.urls"))`.
 
     `urls` and `namespace` are what `include` takes; or `urls` is what a site or an API says of itself, as
-    `NinjaAPI(...).urls`. Raises `Misconfigured`.
+    `NinjaAPI(...).urls`. Raises `ConfigurationError`.
     """
     _check_key(sells, "Say what is sold: paid_include('text_summary', 'reports.urls').")
     if callable(urls):
-        raise Misconfigured("paid_include takes what include takes. For one view say paid('...')(view).")
+        raise ConfigurationError("paid_include takes what include takes. For one view say paid('...')(view).")
     named = urls if _is_named(urls) else include(urls, namespace)
     return _all_guarded(_patterns(named[0]), offer(sells, **limits)), named[1], named[2]
 
 
 def guarded(view: View, sold: Offer) -> View:
-    """The view behind its price. Raises `Misconfigured`."""
+    """The view behind its price. Raises `ConfigurationError`."""
     if isclass(view):
-        raise Misconfigured('On a class say @method_decorator(paid(...), name="dispatch").')
+        raise ConfigurationError('On a class say @method_decorator(paid(...), name="dispatch").')
     if not callable(view):
-        raise Misconfigured("paid(...) goes on a view. For what include gives say paid_include(...).")
+        raise ConfigurationError("paid(...) goes on a view. For what include gives say paid_include(...).")
     if getattr(view, "__name__", "") == "as_view":
-        raise Misconfigured("as_view is to be called: paid(...)(View.as_view()).")
+        raise ConfigurationError("as_view is to be called: paid(...)(View.as_view()).")
     if any(hasattr(one, "_ninja_operation") for one in walk(view)):
-        raise Misconfigured(
+        raise ConfigurationError(
             "django-ninja runs this operation without its price: put @api.get above @paid. For a whole "
             "router say add_decorator(paid(...), mode='view')."
         )
     if has_login(view):
-        raise Misconfigured(LOGIN_BELOW.format(name=getattr(view, "__name__", view)))
+        raise ConfigurationError(LOGIN_BELOW.format(name=getattr(view, "__name__", view)))
     if isasyncgenfunction(view):
-        raise Misconfigured("An async generator cannot be sold: answer with a StreamingHttpResponse of it.")
+        raise ConfigurationError(
+            "An async generator cannot be sold: answer with a StreamingHttpResponse of it."
+        )
     guard = (_awaiting if iscoroutinefunction(view) else _blocking)(view, sold)
     guard.__dict__.update({OFFER: sold, GUARD: guard})
     return guard
@@ -127,29 +129,29 @@ def _forbid_storing(request: HttpRequest, answer: Any) -> Any:
 
 def enter(request: HttpRequest, sold: Offer) -> HttpResponse | None:
     """Open the gate; if it stays shut, an answer to stop with, which nobody sees."""
-    gate = gate_of(request, sold)
+    checkout = gate_of(request, sold)
     try:
-        payment = gate.open(sold)
-    except PaymentStop as stop:
+        payment = checkout.open(sold)
+    except SkipHandler as stop:
         return _stop(stop)
-    gate.let_in(request)
+    checkout.let_in(request)
     request.payment = payment  # type: ignore[attr-defined]
     return None
 
 
 async def aenter(request: HttpRequest, sold: Offer) -> HttpResponse | None:
     """`enter`, awaiting."""
-    gate = gate_of(request, sold)
+    checkout = gate_of(request, sold)
     try:
-        payment = await gate.aopen(sold)
-    except PaymentStop as stop:
+        payment = await checkout.aopen(sold)
+    except SkipHandler as stop:
         return _stop(stop)
-    gate.let_in(request)
+    checkout.let_in(request)
     request.payment = payment  # type: ignore[attr-defined]
     return None
 
 
-def _stop(stop: PaymentStop) -> HttpResponse:
+def _stop(stop: SkipHandler) -> HttpResponse:
     return HttpResponse(status=stop.status, headers=dict([NO_STORE]))
 
 
@@ -193,7 +195,7 @@ def made_in(view: Any) -> str:
 
 def _check_key(sells: object, message: str) -> None:
     if not isinstance(sells, str):
-        raise Misconfigured(message)
+        raise ConfigurationError(message)
 
 
 def _is_named(urls: Any) -> bool:

@@ -11,16 +11,16 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, get_resolver, resolve
 
-from faregate.middleware.shielding import is_cancelled_from_outside, to_the_end
-from faregate.django import conf
-from faregate.django.placement import find_given_away, inspect_view, name_of
-from faregate.django.requests import RequestGate, find_gate, make_gate, may_pay
-from faregate.django.responses import Answer, agathered, gathered, let_go
-from faregate.django.offers import offer_at_the_door
-from faregate.django.state import restore_locale
-from faregate.django.decorators import aenter, enter
-from faregate.errors import Misconfigured, WorkInterrupted, WorkTimedOut
 from faregate.core.models import Response
+from faregate.django import conf
+from faregate.django.decorators import aenter, enter
+from faregate.django.offers import offer_at_the_door
+from faregate.django.placement import find_given_away, inspect_view, name_of
+from faregate.django.requests import RequestCheckout, find_checkout, make_gate, may_pay
+from faregate.django.responses import Answer, agathered, gathered, let_go
+from faregate.django.state import restore_locale
+from faregate.errors import ConfigurationError, WorkInterrupted, WorkTimedOut
+from faregate.middleware.shielding import is_cancelled_from_outside, to_the_end
 
 GetResponse = Callable[[HttpRequest], Any]
 
@@ -44,18 +44,18 @@ class PaywallMiddleware:
     def __call__(self, request: HttpRequest) -> Any:
         if self.async_mode:
             return self.__acall__(request)
-        gate = make_gate(conf.shop(), request)
-        with closing(gate):
-            return self._served(gate, request)
+        checkout = make_gate(conf.shop(), request)
+        with closing(checkout):
+            return self._served(checkout, request)
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
-        gate = make_gate(conf.shop(), request)
+        checkout = make_gate(conf.shop(), request)
         if not may_pay(request):
-            with closing(gate):
-                return await self._aserved(gate, request)
+            with closing(checkout):
+                return await self._aserved(checkout, request)
         errand = _Errand()
         try:
-            await to_the_end(lambda: self._limited(gate, request, errand))
+            await to_the_end(lambda: self._limited(checkout, request, errand))
         except asyncio.CancelledError:
             # Django waits for us then, with the request's body and the threads that our work may need.
             errand.left = True
@@ -66,7 +66,8 @@ class PaywallMiddleware:
     def process_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> Any:
         """Open the gate before the view, where its price is the first thing on it.
 
-        Refuses what has no price below a refused prefix. Raises `Misconfigured` for what would be given away.
+        Refuses what has no price below a refused prefix. Raises `ConfigurationError` for what would be given
+        away.
         """
         if _is_refused(request, view):
             return HttpResponse(status=403)
@@ -80,53 +81,53 @@ class PaywallMiddleware:
         sold = offer_at_the_door(view, str(request.method))
         return None if sold is None else await aenter(request, sold)
 
-    def _served(self, gate: RequestGate, request: HttpRequest) -> HttpResponseBase:
+    def _served(self, checkout: RequestCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
-        with restore_locale(lambda: not gate.is_withheld()):
+        with restore_locale(lambda: not checkout.is_withheld()):
             try:
-                if gate.verdict is not None:  # the path itself is refused: no view runs
-                    return _unsold(gate, request, None)
-                sold = gate.ground_offer
+                if checkout.verdict is not None:  # the path itself is refused: no view runs
+                    return _unsold(checkout, request, None)
+                sold = checkout.ground_offer
                 response = (sold and enter(request, sold)) or self.get_response(request)
-                if gate.verdict is not None or gate.payment is None:
-                    return _unsold(gate, request, response)
-                answer = gate.conclude(gathered(response, gate))
-                if answer.released and gate.state is not None:
-                    gate.state.release()
+                if checkout.verdict is not None or checkout.payment is None:
+                    return _unsold(checkout, request, response)
+                answer = checkout.conclude(gathered(response, checkout))
+                if answer.released and checkout.state is not None:
+                    checkout.state.release()
             except BaseException as error:
-                answer = gate.abandon(_of_the_work(gate, error))
+                answer = checkout.abandon(_of_the_work(checkout, error))
                 if _ends_more_than_the_work(error):
                     raise
-            return Answer(answer, request, response, gate.is_withheld())
+            return Answer(answer, request, response, checkout.is_withheld())
 
-    async def _aserved(self, gate: RequestGate, request: HttpRequest) -> HttpResponseBase:
+    async def _aserved(self, checkout: RequestCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
-        with restore_locale(lambda: not gate.is_withheld()):
+        with restore_locale(lambda: not checkout.is_withheld()):
             try:
-                if gate.verdict is not None:  # the path itself is refused: no view runs
-                    return _unsold(gate, request, None)
-                sold = gate.ground_offer
+                if checkout.verdict is not None:  # the path itself is refused: no view runs
+                    return _unsold(checkout, request, None)
+                sold = checkout.ground_offer
                 response = (sold and await aenter(request, sold)) or await self.get_response(request)
-                if gate.verdict is not None or gate.payment is None:
-                    return _unsold(gate, request, response)
-                answer = await gate.aconclude(await agathered(response, gate))
-                if answer.released and gate.state is not None:
-                    await gate.state.arelease()
+                if checkout.verdict is not None or checkout.payment is None:
+                    return _unsold(checkout, request, response)
+                answer = await checkout.aconclude(await agathered(response, checkout))
+                if answer.released and checkout.state is not None:
+                    await checkout.state.arelease()
             except BaseException as error:
-                answer = await gate.aabandon(_of_the_work(gate, error))
+                answer = await checkout.aabandon(_of_the_work(checkout, error))
                 if _ends_more_than_the_work(error):
                     raise
-            return Answer(answer, request, response, gate.is_withheld())
+            return Answer(answer, request, response, checkout.is_withheld())
 
-    async def _limited(self, gate: RequestGate, request: HttpRequest, errand: "_Errand") -> None:
+    async def _limited(self, checkout: RequestCheckout, request: HttpRequest, errand: "_Errand") -> None:
         """With a proof the view can be cut off, so that it never outlives its payment."""
         try:
-            with closing(gate):
-                with anyio.CancelScope() as gate.limit:
-                    errand.answer = await self._aserved(gate, request)
-                if gate.limit.cancelled_caught:
+            with closing(checkout):
+                with anyio.CancelScope() as checkout.limit:
+                    errand.answer = await self._aserved(checkout, request)
+                if checkout.limit.cancelled_caught:
                     late = WorkTimedOut("the work took longer than its payment is valid")
-                    errand.answer = Answer(await gate.aabandon(late), request, None, is_withheld=True)
+                    errand.answer = Answer(await checkout.aabandon(late), request, None, is_withheld=True)
             if errand.left:
                 await sync_to_async(let_go)(errand.answer)
         finally:
@@ -144,36 +145,36 @@ class _Errand:
 
 
 def _is_refused(request: HttpRequest, view: Any) -> bool:
-    """Whether nothing of this view is for sale below a refused prefix. Raises `Misconfigured`."""
-    gate, placement = find_gate(request), inspect_view(view, str(request.method))
+    """Whether nothing of this view is for sale below a refused prefix. Raises `ConfigurationError`."""
+    checkout, placement = find_checkout(request), inspect_view(view, str(request.method))
     given_away = find_given_away(get_resolver(getattr(request, "urlconf", None))).get(id(view))
     for mistake in (*placement.mistakes, *((given_away,) if given_away else ())):
-        raise Misconfigured(mistake)
-    if gate is None or not gate.place.closed or gate.place.offer is not None or placement.offers:
+        raise ConfigurationError(mistake)
+    if checkout is None or not checkout.place.closed or checkout.place.offer is not None or placement.offers:
         return False
-    gate.refuse_closed()
+    checkout.refuse_closed()
     return True
 
 
-def _check_answer(gate: RequestGate, request: HttpRequest, response: HttpResponseBase) -> None:
-    """Nobody paid: withhold what came in a paid view's place. Raises `Misconfigured`."""
+def _check_answer(checkout: RequestCheckout, request: HttpRequest, response: HttpResponseBase) -> None:
+    """Nobody paid: withhold what came in a paid view's place. Raises `ConfigurationError`."""
     is_given = response.status_code < 300 or response.status_code in (304, 402)
     if not is_given or request.method == "OPTIONS":
         return  # a redirect or a refusal, as by a login above the price
-    _check_unopened(gate, response)
+    _check_unopened(checkout, response)
     view = _find_view(request)
     if view is not None and inspect_view(view, str(request.method)).offers:
         let_go(response)
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{name_of(view)} was answered by something above its price, such as a cache: nobody has paid. "
             "What answers in place of a view belongs below @paid, or must redirect or refuse."
         )
 
 
-def _check_unopened(gate: RequestGate, response: HttpResponseBase) -> None:
+def _check_unopened(checkout: RequestCheckout, response: HttpResponseBase) -> None:
     try:
-        gate.check_unopened()
-    except Misconfigured:
+        checkout.check_unopened()
+    except ConfigurationError:
         let_go(response)
         raise
 
@@ -189,18 +190,25 @@ def _find_view(request: HttpRequest) -> Any:
     return match.func
 
 
-def _unsold(gate: RequestGate, request: HttpRequest, response: HttpResponseBase | None) -> HttpResponseBase:
+def _unsold(
+    checkout: RequestCheckout, request: HttpRequest, response: HttpResponseBase | None
+) -> HttpResponseBase:
     """Nobody paid: the verdict, or else the view's own answer, untouched."""
-    if gate.verdict is None and response is not None:
-        _check_answer(gate, request, response)
-    if gate.verdict is None and response is not None and gate.lets_pass():
+    if checkout.verdict is None and response is not None:
+        _check_answer(checkout, request, response)
+    if checkout.verdict is None and response is not None and checkout.lets_pass():
         return response
-    return Answer(gate.verdict or Response(500), request, response, gate.is_withheld())
+    return Answer(checkout.verdict or Response(500), request, response, checkout.is_withheld())
 
 
-def _of_the_work(gate: RequestGate, error: BaseException) -> Exception:
+def _of_the_work(checkout: RequestCheckout, error: BaseException) -> Exception:
     """What to tell of work that ended so. Raises `error` again where no work of ours was running."""
-    if gate.payment is None or gate.verdict is not None or gate.finished or is_cancelled_from_outside(error):
+    if (
+        checkout.payment is None
+        or checkout.verdict is not None
+        or checkout.finished
+        or is_cancelled_from_outside(error)
+    ):
         raise error
     if isinstance(error, Exception):
         return error

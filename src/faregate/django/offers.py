@@ -6,9 +6,9 @@ from typing import Any
 
 from django.db import connections
 
-from faregate.middleware.callables import closure_of, walk
-from faregate.django.decorators import OFFER, find_offers, is_price, made_in
 from faregate.core.models import Offer
+from faregate.django.decorators import OFFER, find_offers, is_price, made_in
+from faregate.middleware.callables import closure_of, walk
 
 # Where Django and REST framework make the functions of class-based views, and wrap them unasked.
 _CLASS_VIEWS = ("django.views.generic.base", "rest_framework.viewsets")

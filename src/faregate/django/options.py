@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from django.conf import settings
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.settings import KINDS
 
 DATABASE = "django:"
@@ -17,7 +17,7 @@ _OTHERS = ("JOURNAL", "OFFERS", "ON_EVENT", "REFUSE", "TRANSPORT")
 
 
 def database_of_journal() -> str | None:
-    """Which of `DATABASES` the journal is in, if it is in one. Raises `Misconfigured`."""
+    """Which of `DATABASES` the journal is in, if it is in one. Raises `ConfigurationError`."""
     journal = read_options().get("JOURNAL") or os.environ.get("FAREGATE_JOURNAL")
     if not isinstance(journal, str) or not journal.startswith(DATABASE):
         return None
@@ -25,13 +25,13 @@ def database_of_journal() -> str | None:
 
 
 def read_options() -> Mapping[str, Any]:
-    """`settings.FAREGATE`, as it is written. Raises `Misconfigured` for a name that it does not know."""
+    """`settings.FAREGATE`, as it is written. Raises `ConfigurationError` for a name that it does not know."""
     said: Any = getattr(settings, "FAREGATE", {})
     if not isinstance(said, Mapping):
-        raise Misconfigured("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
+        raise ConfigurationError("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
     found = cast(Mapping[str, Any], said)
     unknown = sorted(set(found) - {*_ARGUMENTS, *_OTHERS})
     if unknown:
         known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
-        raise Misconfigured(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
+        raise ConfigurationError(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
     return found

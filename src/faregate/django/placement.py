@@ -15,11 +15,11 @@ from django.db.transaction import Atomic
 from django.urls import URLPattern, URLResolver
 from django.views import View
 
-from faregate.middleware.callables import closure_of, walk, walk_chain
-from faregate.django.options import database_of_journal
-from faregate.django.offers import class_of, is_atomic_in, list_handlers, list_offers, offer_at_the_door
-from faregate.django.decorators import LOGIN_BELOW, find_offers, has_login, is_price, made_in
 from faregate.core.models import Offer
+from faregate.django.decorators import LOGIN_BELOW, find_offers, has_login, is_price, made_in
+from faregate.django.offers import class_of, is_atomic_in, list_handlers, list_offers, offer_at_the_door
+from faregate.django.options import database_of_journal
+from faregate.middleware.callables import closure_of, walk, walk_chain
 
 _METHOD_NAMES = frozenset(
     (*View.http_method_names, "dispatch", "list", "create", "retrieve", "partial_update", "update", "destroy")

@@ -5,20 +5,28 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from faregate.core.models import Offer, PaidRequest
 from faregate.django.conf import Shop
 from faregate.django.state import ViewState
-from faregate.middleware.wsgi_environ import Environ, length_of, origin_of, path_of, payment_headers, request_of, root_of
-from faregate.errors import Misconfigured
-from faregate.middleware.checkout import Gate
-from faregate.core.models import Offer, Sale
-from faregate.payment import Payment
-from faregate.middleware.request_body import comparable_length, read_body
+from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import length_of as length_in_scope
+from faregate.middleware.checkout import Checkout
+from faregate.middleware.request_body import comparable_length, read_body
+from faregate.middleware.wsgi_environ import (
+    Environ,
+    length_of,
+    origin_of,
+    path_of,
+    payment_headers,
+    request_of,
+    root_of,
+)
+from faregate.payment import Payment
 
 _GATE = "_faregate_gate"
 
 
-class RequestGate(Gate):
+class RequestCheckout(Checkout):
     """The gate of one Django request. `state` is there once its view was let in."""
 
     state: ViewState | None = None
@@ -34,27 +42,27 @@ class RequestGate(Gate):
         return self.state is not None and not self.state.released
 
 
-def make_gate(shop: Shop, request: HttpRequest) -> RequestGate:
-    """The gate of this request, which whatever sells finds again. Raises `Misconfigured`."""
-    if find_gate(request) is not None:
-        raise Misconfigured("The paywall is in MIDDLEWARE twice. Keep the one at the end.")
+def make_gate(shop: Shop, request: HttpRequest) -> RequestCheckout:
+    """The gate of this request, which whatever sells finds again. Raises `ConfigurationError`."""
+    if find_checkout(request) is not None:
+        raise ConfigurationError("The paywall is in MIDDLEWARE twice. Keep the one at the end.")
     asked = _asked(request)
     if payment_headers(asked):
         request.META.pop("wsgi.early_hints", None)  # a way past us
 
-    def sale_of(sold: Offer) -> Sale:
+    def sale_of(sold: Offer) -> PaidRequest:
         origin = origin_of(asked, request.scheme or "http")
         return shop.paywall.sale(sold, request_of(asked), path_of(asked), origin, asked.get("HTTP_HOST"))
 
     place = shop.grounds.place(path_of(asked), root_of(asked))
-    gate = RequestGate(shop.paywall, asked["REQUEST_METHOD"], sale_of, place)
-    setattr(request, _GATE, gate)
+    checkout = RequestCheckout(shop.paywall, asked["REQUEST_METHOD"], sale_of, place)
+    setattr(request, _GATE, checkout)
     if payment_headers(asked):
-        _read_ahead(gate, request)
-    return gate
+        _read_ahead(checkout, request)
+    return checkout
 
 
-def _read_ahead(gate: RequestGate, request: HttpRequest) -> None:
+def _read_ahead(checkout: RequestCheckout, request: HttpRequest) -> None:
     """Read a small body before any view does: it is a part of what the payment is for.
 
     The view finds the stream unread, so that its upload handlers and limits apply as ever. Not compared is a
@@ -62,18 +70,18 @@ def _read_ahead(gate: RequestGate, request: HttpRequest) -> None:
     """
     scope, attributes = getattr(request, "scope", None), vars(request)
     length = comparable_length(length_of(request.META) if scope is None else length_in_scope(scope))
-    if length is None or gate.verdict is not None:
+    if length is None or checkout.verdict is not None:
         return
     content_type = request.META.get("CONTENT_TYPE", "")
     if "_body" in attributes:
-        gate.take_body(attributes["_body"], content_type)
+        checkout.take_body(attributes["_body"], content_type)
     elif not attributes.get("_read_started"):
         if (body := read_body(request.read, length)) is not None:
             stream = BytesIO(body)
             attributes.update(_stream=stream, _read_started=False)
             if "wsgi.input" in request.META:
                 request.META["wsgi.input"] = stream
-        gate.take_body(body, content_type)
+        checkout.take_body(body, content_type)
 
 
 def _asked(request: HttpRequest) -> Environ:
@@ -90,21 +98,21 @@ def _asked(request: HttpRequest) -> Environ:
     return asked
 
 
-def gate_of(request: HttpRequest, sold: Offer) -> RequestGate:
-    """Raises `Misconfigured` when there is no paywall in front."""
-    gate = find_gate(request)
-    if gate is None:
-        raise Misconfigured(
+def gate_of(request: HttpRequest, sold: Offer) -> RequestCheckout:
+    """Raises `ConfigurationError` when there is no paywall in front."""
+    checkout = find_checkout(request)
+    if checkout is None:
+        raise ConfigurationError(
             f"A view sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
             'put "faregate.django.PaywallMiddleware" at the end of MIDDLEWARE.'
         )
-    return gate
+    return checkout
 
 
-def find_gate(request: HttpRequest) -> RequestGate | None:
+def find_checkout(request: HttpRequest) -> RequestCheckout | None:
     """The gate of this request; None without a paywall in front."""
-    gate = getattr(request, _GATE, None)
-    return gate if isinstance(gate, RequestGate) else None
+    checkout = getattr(request, _GATE, None)
+    return checkout if isinstance(checkout, RequestCheckout) else None
 
 
 def request_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
@@ -113,14 +121,14 @@ def request_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
         found = value if isinstance(value, HttpRequest) else getattr(value, "_request", None)
         if isinstance(found, HttpRequest):
             return found
-    raise Misconfigured("@paid needs a view that is given the request. On a class: method_decorator.")
+    raise ConfigurationError("@paid needs a view that is given the request. On a class: method_decorator.")
 
 
 def payment_of(request: object) -> Payment:
-    """The sale that this request is: `request.payment`, for type checkers. Raises `Misconfigured`."""
+    """The sale that this request is: `request.payment`, for type checkers. Raises `ConfigurationError`."""
     found = getattr(request_in((request,), {}), "payment", None)
     if not isinstance(found, Payment):
-        raise Misconfigured("There is no payment here: the view is not sold with @paid.")
+        raise ConfigurationError("There is no payment here: the view is not sold with @paid.")
     return found
 
 

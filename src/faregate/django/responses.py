@@ -10,10 +10,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from faregate.middleware.checkout import Gate
-from faregate.middleware.buffer import Held, sendable
 from faregate.core.models import Header, Headers, Response
 from faregate.core.responses import NO_STORE
+from faregate.middleware.buffer import Held, sendable
+from faregate.middleware.checkout import Checkout
 
 # Said beside what middleware outside says of the same name, which would otherwise take its place.
 _BESIDE = frozenset(("access-control-expose-headers", "set-cookie"))
@@ -78,31 +78,31 @@ class Answer(HttpResponse):
         return (pair for pair in pairs if not self._is_withheld or pair[0].lower() != "set-cookie")
 
 
-def gathered(response: HttpResponseBase, gate: Gate) -> Response:
+def gathered(response: HttpResponseBase, checkout: Checkout) -> Response:
     """The whole response, as large and as late as the gate allows. Raises what a stream raises."""
     held = Held()
-    held.begin(response.status_code, _headers_of(response), gate.result_bytes)
+    held.begin(response.status_code, _headers_of(response), checkout.result_bytes)
     content = _content_of(response)
     with _closed_unless_whole(response):
         if isinstance(content, AsyncIterable):
-            async_to_sync(_atake)(content, held, gate)
+            async_to_sync(_atake)(content, held, checkout)
         else:
-            _take(content, held, gate)
+            _take(content, held, checkout)
     return held.whole()
 
 
-async def agathered(response: HttpResponseBase, gate: Gate) -> Response:
+async def agathered(response: HttpResponseBase, checkout: Checkout) -> Response:
     """`gathered`, awaiting; a stream that blocks is read in Django's thread."""
     held = Held()
-    held.begin(response.status_code, _headers_of(response), gate.result_bytes)
+    held.begin(response.status_code, _headers_of(response), checkout.result_bytes)
     content = _content_of(response)
     if not isinstance(content, AsyncIterable) and isinstance(response, StreamingHttpResponse):
-        return await sync_to_async(gathered)(response, gate)
+        return await sync_to_async(gathered)(response, checkout)
     with _closed_unless_whole(response):
         if isinstance(content, AsyncIterable):
-            await _atake(content, held, gate)
+            await _atake(content, held, checkout)
         else:
-            _take(content, held, gate)
+            _take(content, held, checkout)
     return held.whole()
 
 
@@ -130,15 +130,15 @@ def _content_of(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[b
     return [cast(HttpResponse, response).content]
 
 
-def _take(content: Iterable[bytes], held: Held, gate: Gate) -> None:
+def _take(content: Iterable[bytes], held: Held, checkout: Checkout) -> None:
     for chunk in content:
-        gate.hurry()
+        checkout.hurry()
         held.take(chunk)
 
 
-async def _atake(content: AsyncIterable[bytes], held: Held, gate: Gate) -> None:
+async def _atake(content: AsyncIterable[bytes], held: Held, checkout: Checkout) -> None:
     async for chunk in content:
-        gate.hurry()
+        checkout.hurry()
         held.take(chunk)
 
 

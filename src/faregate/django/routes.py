@@ -6,7 +6,9 @@ from typing import Any
 from django.urls import URLResolver, get_resolver
 from django.views import View
 
+from faregate.core.models import Offer
 from faregate.django.conf import shop
+from faregate.django.offers import list_handlers, list_offers, shared_offers
 from faregate.django.placement import (
     find_given_away,
     inspect_view,
@@ -14,17 +16,15 @@ from faregate.django.placement import (
     name_of,
     walk_patterns,
 )
-from faregate.django.offers import list_handlers, list_offers, shared_offers
 from faregate.django.stack import list_stack_mistakes
-from faregate.routes import Inventory, Listed
+from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.resolve import take_stock
-from faregate.core.models import Offer
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 
 
-def inventory_of() -> Inventory:
-    """Every route of the project as paid, free or refused. Raises `Misconfigured`."""
+def inventory_of() -> RouteTable:
+    """Every route of the project as paid, free or refused. Raises `ConfigurationError`."""
     made = shop()
     resolver = get_resolver()
     rows = list(_walk(resolver, "/", find_given_away(resolver)))
@@ -34,7 +34,7 @@ def inventory_of() -> Inventory:
     return take_stock(rows, made.grounds, faults=faults, paywall=lambda: made.paywall)
 
 
-def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[Listed]:
+def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[RouteInfo]:
     for pattern in resolver.url_patterns:
         path = above + str(pattern.pattern).removeprefix("^")
         if isinstance(pattern, URLResolver):
@@ -42,12 +42,12 @@ def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[
             continue
         path = path.removesuffix("$").removesuffix("\\Z")
         if id(pattern.callback) in given_away or any(_list_mistakes(pattern.callback)):
-            yield Listed(path, (), name_of(pattern.callback), None, "refused")
+            yield RouteInfo(path, (), name_of(pattern.callback), None, "refused")
         else:
             yield from _listed(pattern.callback, path)
 
 
-def _listed(view: Any, path: str) -> Iterator[Listed]:
+def _listed(view: Any, path: str) -> Iterator[RouteInfo]:
     """One row for a view, or several where its methods are sold differently."""
     name, shared = name_of(view), shared_offers(view)
     methods = tuple(list_handlers(view, _METHODS))
@@ -59,19 +59,19 @@ def _listed(view: Any, path: str) -> Iterator[Listed]:
     for method in methods:
         groups.setdefault(list_offers(view, method), []).append(method)
     if not any(groups):
-        yield Listed(path, (), name)
+        yield RouteInfo(path, (), name)
         return
     for offers, group in groups.items():
         yield _row(path, tuple(sorted(group)), name, offers)
 
 
-def _row(path: str, methods: tuple[str, ...], name: str, offers: tuple[Offer, ...]) -> Listed:
+def _row(path: str, methods: tuple[str, ...], name: str, offers: tuple[Offer, ...]) -> RouteInfo:
     if not offers:
-        return Listed(path, methods, name)
-    return Listed(path, methods, name, offers[0], "paid" if len(offers) == 1 else "refused")
+        return RouteInfo(path, methods, name)
+    return RouteInfo(path, methods, name, offers[0], "paid" if len(offers) == 1 else "refused")
 
 
-def _two_offers(row: Listed) -> str:
+def _two_offers(row: RouteInfo) -> str:
     return (
         f"{row.path} sells {row.sells!r}, and a method of it something else: nobody can buy that. "
         "Put one offer on the class or on its methods."

@@ -13,7 +13,7 @@ from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
 from faregate.django.placement import inspect_view
-from faregate.middleware.path_rules import Grounds
+from faregate.middleware.path_rules import PathRules
 
 PAYWALL = "faregate.django.PaywallMiddleware"
 LAST = f'Put "{PAYWALL}" at the end of MIDDLEWARE.'
@@ -30,7 +30,7 @@ class Mistake:
     hint: str
 
 
-def list_stack_mistakes(grounds: Grounds | None) -> Iterator[Mistake]:
+def list_stack_mistakes(grounds: PathRules | None) -> Iterator[Mistake]:
     """E001: missing. E005: there twice. E007: not the last one. E009: answers below a prefix before it."""
     names: Sequence[str] = settings.MIDDLEWARE
     places = [place for place, name in enumerate(names) if _is_paywall(name)]

@@ -15,6 +15,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
+from faregate.core.models import Response
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.catalog import Listing, Published
@@ -25,7 +26,6 @@ from faregate.emulator.replies import SOON, Refusal, answer_value, invalid
 from faregate.emulator.state import PENDING, Sale, TransactionRecord
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.requests import AccessRequest
-from faregate.core.models import Response
 
 PROOF_HEADER: Final = "payment-signature"
 _USED: Final = "the authorization was already used"

@@ -14,7 +14,7 @@ from faregate.emulator.state import PENDING, PayerRecord, Sale, Settled, Transac
 
 
 def adopt(books: Books, state: TransactionState, payers: Mapping[str, PayerRecord], place: str) -> None:
-    """The next transaction, which comes after all that are there. `Misconfigured` names its place."""
+    """The next transaction, which comes after all that are there. `ConfigurationError` names its place."""
     record = TransactionRecord(
         id=state.id,
         number=len(books.transactions) + 1,

@@ -12,7 +12,7 @@ from faregate.emulator.goods import Revision, Settlement
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.rewinding import Rewinding
 from faregate.emulator.tokens import TOKENS
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
 
 
@@ -36,13 +36,13 @@ class Arranging(Rewinding):
                 transitions.settle_after(books, target, settlement)
 
     def settle(self, transaction_id: str) -> None:
-        """Takes the payment of a pending transaction now; `Misconfigured` if it is not pending."""
+        """Takes the payment of a pending transaction now; `ConfigurationError` if it is not pending."""
         with self._lock:
             for books in self._environments_of(transaction_id):
                 transitions.settle(books, transaction_id)
 
     def fail(self, transaction_id: str) -> None:
-        """The payment will never be taken; `Misconfigured` if the transaction is final."""
+        """The payment will never be taken; `ConfigurationError` if the transaction is final."""
         with self._lock:
             for books in self._environments_of(transaction_id):
                 transitions.fail(books, transaction_id)
@@ -61,7 +61,8 @@ class Arranging(Rewinding):
     ) -> None:
         """The seller edits how the resource is shown; None leaves a field as it is.
 
-        `Misconfigured` if there is no such resource, or if a field breaks a rule; nothing has changed then.
+        `ConfigurationError` if there is no such resource, or if a field breaks a rule; nothing has changed
+        then.
         """
         asked = {"name": name, "description": description, "image_url": image_url}
         update = {field: value for field, value in asked.items() if value is not None}
@@ -96,23 +97,26 @@ class Arranging(Rewinding):
         asset: SettlementAsset = "USDC",
         environment: Environment = "test",
     ) -> None:
-        """Gives the address exactly this balance on the simulated ledger; `Misconfigured` if it cannot be."""
+        """Gives the address exactly this balance on the simulated ledger.
+
+        `ConfigurationError` if it cannot be.
+        """
         if not transitions.is_address(address):
-            raise Misconfigured(f"{address!r} is no address: 0x and 40 hex digits")
+            raise ConfigurationError(f"{address!r} is no address: 0x and 40 hex digits")
         if not 0 <= balance <= MAX_ATOMIC:
-            raise Misconfigured(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
+            raise ConfigurationError(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
         with self._lock:
             self._ledger().fund(TOKENS[environment, asset], address, balance)
 
     def _ledger(self) -> SimulatedLedger:
         if not isinstance(self.payments, SimulatedLedger):
-            raise Misconfigured("balances are known only to the simulated ledger")
+            raise ConfigurationError("balances are known only to the simulated ledger")
         return self.payments
 
     def _books(self, key: str, environment: Environment) -> Books:
         books = self._service.books[environment]
         if key not in books.catalog.listings:
-            raise Misconfigured(f"there is no resource {key!r} in {environment}")
+            raise ConfigurationError(f"there is no resource {key!r} in {environment}")
         return books
 
     def _environments_of(self, target: str) -> list[Books]:
@@ -127,9 +131,9 @@ class Arranging(Rewinding):
 
     @contextmanager
     def _changing(self, key: str) -> Generator[Sequence[Books]]:
-        """The environments that have this resource, under the lock; `Misconfigured` if none has."""
+        """The environments that have this resource, under the lock; `ConfigurationError` if none has."""
         with self._lock:
             found = [books for books in self._service.books.values() if key in books.catalog.listings]
             if not found:
-                raise Misconfigured(f"there is no resource {key!r}")
+                raise ConfigurationError(f"there is no resource {key!r}")
             yield found

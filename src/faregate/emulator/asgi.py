@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import anyio
 
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator.calls import MAX_BODY
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.worlds import Worlds
-from faregate.core.models import Headers, Response, WireRequest
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

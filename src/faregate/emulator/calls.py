@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 
 from pydantic import TypeAdapter, ValidationError
 
-from faregate.emulator.replies import Refusal, invalid
 from faregate.core.models import Headers, header_values
+from faregate.emulator.replies import Refusal, invalid
 
 T = TypeVar("T")
 MAX_BODY: Final = 64 * 1024

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from faregate.emulator.goods import Part
 from faregate.emulator.timeline import Clock
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 FASTEST: Final = 86_400.0
 """A day in a second."""
@@ -76,31 +76,33 @@ class WorldClock:
         return "frozen" if self.rate == 0 else "real" if self.rate == 1 else "scaled"
 
     def freeze(self, at: datetime | None = None) -> None:
-        """Stands still, now or at a moment to come. `Misconfigured` for one that has passed."""
+        """Stands still, now or at a moment to come. `ConfigurationError` for one that has passed."""
         real = self._real()
         now = self._course.at(real)
         moment = now if at is None else _utc(at)
         if moment < now:
-            raise Misconfigured(f"time does not run backwards from {now.isoformat()}: restore a snapshot")
+            raise ConfigurationError(
+                f"time does not run backwards from {now.isoformat()}: restore a snapshot"
+            )
         _within_time(moment)
         self._course = _course(moment, real, 0.0)
 
     def run(self, rate: float = 1.0) -> None:
         """Runs on from where it is, `rate` times as fast as the clock behind it: 1 keeps step with it."""
         if not 0 < rate <= FASTEST:
-            raise Misconfigured(f"the rate of a clock is above 0 and at most {FASTEST:g}, not {rate}")
+            raise ConfigurationError(f"the rate of a clock is above 0 and at most {FASTEST:g}, not {rate}")
         real = self._real()
         self._course = _course(self._course.at(real), real, float(rate))
 
     def advance(self, seconds: float) -> None:
         """Goes forward by so many seconds at once, to the microsecond, and then on as before."""
         if not (math.isfinite(seconds) and seconds >= 0):
-            raise Misconfigured(f"time advances by 0 seconds or more, not by {seconds}")
+            raise ConfigurationError(f"time advances by 0 seconds or more, not by {seconds}")
         real = self._real()
         try:
             later = self._course.at(real) + timedelta(seconds=seconds)
         except OverflowError:
-            raise Misconfigured(f"time ends before {seconds} seconds from now") from None
+            raise ConfigurationError(f"time ends before {seconds} seconds from now") from None
         _within_time(later)
         self._course = _course(later, real, self.rate)
 
@@ -116,7 +118,7 @@ class WorldClock:
         return ClockState(world=self._course.at(real), real=real, rate=self.rate).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As if it had run on since `state` was taken; `Misconfigured` if that is no such state.
+        """As if it had run on since `state` was taken; `ConfigurationError` if that is no such state.
 
         So a frozen clock shows the same moment again, and a running one is as far ahead as it was.
         """
@@ -125,7 +127,7 @@ class WorldClock:
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(step) for step in fault["loc"])
-            raise Misconfigured(f"this is no state of a clock: {place}: {fault['msg']}") from None
+            raise ConfigurationError(f"this is no state of a clock: {place}: {fault['msg']}") from None
         _within_time(_utc(found.world))
         self._course = _course(_utc(found.world), _utc(found.real), found.rate)
 
@@ -139,10 +141,10 @@ def _course(world: datetime, real: datetime, rate: float) -> _Course:
 
 def _within_time(moment: datetime) -> None:
     if moment > END:
-        raise Misconfigured(f"time ends at {END.isoformat()}, before {moment.isoformat()}")
+        raise ConfigurationError(f"time ends at {END.isoformat()}, before {moment.isoformat()}")
 
 
 def _utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        raise Misconfigured(f"a moment needs a timezone: {moment.isoformat()}")
+        raise ConfigurationError(f"a moment needs a timezone: {moment.isoformat()}")
     return moment.astimezone(UTC)

@@ -12,11 +12,11 @@ from faregate.emulator.greeting import as_json, as_text
 from faregate.emulator.statefile import StateFile
 from faregate.emulator.world import World
 from faregate.emulator.worlds import Worlds
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 
 def run_emulator(arguments: Namespace) -> int:
-    """Serves until interrupted; 0 then. `Misconfigured` if it cannot begin."""
+    """Serves until interrupted; 0 then. `ConfigurationError` if it cannot begin."""
     from faregate.emulator.server import listen, run, url_of
 
     emulator = Emulator(
@@ -50,7 +50,7 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise Misconfigured(f"{text!r} is no moment, such as 2026-01-01T00:00:00Z") from None
+        raise ConfigurationError(f"{text!r} is no moment, such as 2026-01-01T00:00:00Z") from None
 
 
 def _world(path: str | None) -> World:
@@ -59,5 +59,5 @@ def _world(path: str | None) -> World:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"cannot read the world: {error}") from None
+        raise ConfigurationError(f"cannot read the world: {error}") from None
     return World.from_toml(text, path)

@@ -5,6 +5,7 @@ revision 409. The first completion decides: outcome and values stand for ever. T
 answered with how things stand now; another outcome or other values are 409.
 """
 
+from faregate.core.models import Response
 from faregate.emulator.access import PROOF_HEADER
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
@@ -16,7 +17,6 @@ from faregate.emulator.replies import SOON, Refusal, answer, invalid
 from faregate.emulator.settling import fail, read, submit
 from faregate.emulator.state import PENDING, TransactionRecord
 from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest, complete_request
-from faregate.core.models import Response
 
 Request = FailedCompleteRequest | SucceededCompleteRequest
 

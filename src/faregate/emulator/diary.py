@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, cast
 
+from faregate.core.instructions import parse_json
+from faregate.core.models import Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.facts import Facts, facts_of
 from faregate.emulator.service import Service
-from faregate.core.instructions import parse_json
 from faregate.merchant.types import Environment
-from faregate.core.models import Response, WireRequest, header_values
 
 REMEMBERED: Final = 10_000
 

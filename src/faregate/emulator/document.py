@@ -24,7 +24,7 @@ from faregate.emulator.documentparts import (
 from faregate.emulator.faults.rules import FaultsState
 from faregate.emulator.goods import Part, Settlement
 from faregate.emulator.world import Seller
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.types import EvmAddress
 
 VERSION: Final = 1
@@ -77,7 +77,10 @@ class StateDocument(Part):
 
 
 def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> StateDocument:
-    """The document in this object or JSON text. `Misconfigured` says what is wrong with it, and where."""
+    """The document in this object or JSON text.
+
+    `ConfigurationError` says what is wrong with it, and where.
+    """
     if isinstance(found, StateDocument):
         return found
     try:
@@ -89,8 +92,8 @@ def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> Sta
         raise broken(place_of(fault["loc"]), fault["msg"].removeprefix("Value error, ")) from None
 
 
-def broken(place: str, fault: str) -> Misconfigured:
-    return Misconfigured(f"this is no state document: {place or 'the document'}: {fault}")
+def broken(place: str, fault: str) -> ConfigurationError:
+    return ConfigurationError(f"this is no state document: {place or 'the document'}: {fault}")
 
 
 def place_of(location: tuple[int | str, ...]) -> str:

@@ -8,10 +8,10 @@ from functools import cache
 
 import anyio
 
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.errors import BadAnswer, NoAnswer
-from faregate.core.models import Headers, Response, WireRequest
 
 
 class EmbeddedTransport:

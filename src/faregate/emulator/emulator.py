@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator.arranging import Arranging
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.delivery import Delivery
@@ -23,8 +24,7 @@ from faregate.emulator.signs import signed
 from faregate.emulator.timeline import Clock
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import named
-from faregate.errors import Misconfigured
-from faregate.core.models import Response, WireRequest
+from faregate.errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -100,7 +100,10 @@ class Emulator(Arranging):
             return call.delivery
 
     def mode(self, name: str) -> None:
-        """Goes wrong in this known way from now on; "clean" ends it. `Misconfigured` for an unknown name."""
+        """Goes wrong in this known way from now on; "clean" ends it.
+
+        `ConfigurationError` for an unknown name.
+        """
         self.faults.play(name)
 
     def respond(self, request: WireRequest) -> Response:
@@ -129,5 +132,5 @@ class Emulator(Arranging):
 
 def _ids_of(ids: Ids | None, seed: int | str | None) -> Ids:
     if ids is not None and seed is not None:
-        raise Misconfigured("give ids or a seed for them, not both")
+        raise ConfigurationError("give ids or a seed for them, not both")
     return SeededIds(seed) if seed is not None else ids or random_id

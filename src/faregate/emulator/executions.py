@@ -2,12 +2,12 @@
 
 from pydantic import TypeAdapter
 
+from faregate.core.models import Response
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.replies import Refusal, answer
 from faregate.merchant.answers import ResourceExecutionCompleted
 from faregate.merchant.requests import ResourceExecutionCompleteRequest
-from faregate.core.models import Response
 
 _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from faregate.emulator.diary import RecordedCall
 from faregate.emulator.matching import Wanted, differences, fits
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 
 class ExpectationFailed(AssertionError):
@@ -21,7 +21,7 @@ class Expectation:
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 0:
-            raise Misconfigured(f"a call is expected 0 times or more, not {self.times}")
+            raise ConfigurationError(f"a call is expected 0 times or more, not {self.times}")
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self.wanted.items() if name != "operation")

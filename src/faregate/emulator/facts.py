@@ -9,6 +9,7 @@ from typing import Final
 from eth_utils.address import to_checksum_address
 from pydantic import TypeAdapter
 
+from faregate.core.models import WireRequest
 from faregate.emulator.access import PROOF_HEADER
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
@@ -20,7 +21,6 @@ from faregate.emulator.routes import Operation, find_route
 from faregate.emulator.service import Service
 from faregate.merchant.requests import AccessRequest
 from faregate.merchant.types import Environment
-from faregate.core.models import WireRequest
 
 _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic import StringConstraints as Text
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.types import (
     AtomicAmount,
     Description,
@@ -112,12 +112,15 @@ class Resource(Appearance):
         return Appearance(name=self.name, description=self.description, image_url=self.image_url)
 
     def shown_as(self, **update: str | None) -> Self:
-        """The same resource with these fields in its appearance. `Misconfigured` if one breaks a rule."""
+        """The same resource with these fields in its appearance.
+
+        `ConfigurationError` if one breaks a rule.
+        """
         try:
             appearance = Appearance.model_validate({**dict(self.appearance), **update})
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
-            raise Misconfigured(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+            raise ConfigurationError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
         return self.model_copy(update=dict(appearance))
 
 

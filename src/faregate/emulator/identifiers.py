@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Protocol, runtime_checkable
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -65,9 +65,9 @@ class CountedIds:
         return self._count
 
     def restore(self, state: int) -> None:
-        """The ids after this many come again. `Misconfigured` if this cannot be a state."""
+        """The ids after this many come again. `ConfigurationError` if this cannot be a state."""
         if type(state) is not int or state < 0:
-            raise Misconfigured(f"the state of an id source is a number of ids, not {state!r}")
+            raise ConfigurationError(f"the state of an id source is a number of ids, not {state!r}")
         self._count = state
 
     def _entropy(self, prefix: str) -> int:

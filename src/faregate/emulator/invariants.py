@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from faregate.core.models import Headers
 from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.service import Service
 from faregate.emulator.state import FINAL, TransactionRecord
-from faregate.core.models import Headers
 
 
 class InvariantBroken(AssertionError):

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from faregate.core.models import Headers, header_values
 from faregate.emulator.replies import Refusal
 from faregate.emulator.world import Capability, Key
-from faregate.core.models import Headers, header_values
 
 
 def key_of(headers: Headers, keys: Mapping[str, Key], allow_live: bool) -> Key:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel
 
+from faregate.core.models import Response
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.catalog import Listing
@@ -20,7 +21,6 @@ from faregate.emulator.state import STATUSES, TransactionRecord
 from faregate.merchant.answers import Page, Payer, Resource
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import ROOT
-from faregate.core.models import Response
 
 T = TypeVar("T")
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)

@@ -5,7 +5,7 @@ from typing import Any, Final, TypedDict, get_args
 from faregate.emulator.diary import RecordedCall
 from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.routes import Operation
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.types import Environment
 
 OPERATIONS: Final[tuple[str, ...]] = get_args(Operation)
@@ -33,9 +33,9 @@ Wanted = dict[str, Any]
 
 
 def wanted(operation: str | None, match: Match) -> Wanted:
-    """Both as one; `Misconfigured` for an operation that there is not."""
+    """Both as one; `ConfigurationError` for an operation that there is not."""
     if operation is not None and operation not in OPERATIONS:
-        raise Misconfigured(f"there is no operation {operation!r}; there are {', '.join(OPERATIONS)}")
+        raise ConfigurationError(f"there is no operation {operation!r}; there are {', '.join(OPERATIONS)}")
     found: Wanted = {} if operation is None else {"operation": operation}
     found.update(match)
     if found.get("payer") in TEST_PAYERS:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from faregate.emulator.payments import X402_VERSION, Payment
 from faregate.core.instructions import parse_json
+from faregate.emulator.payments import X402_VERSION, Payment
 
 MAX_PROOF: Final = 16 * 1024
 _REMEMBERED: Final = 256

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from faregate.core.models import Response
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.catalog import Listing
@@ -20,7 +21,6 @@ from faregate.merchant.contracts import (
     SecurityRequirement,
     SecuritySchemes,
 )
-from faregate.core.models import Response
 
 
 def get_transaction(books: Books, call: Call) -> Response:

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from faregate.merchant.answers import ErrorBody
 from faregate.core.models import Headers, Response
+from faregate.merchant.answers import ErrorBody
 
 JSON_TYPE = ("Content-Type", "application/json")
 SOON = ("Retry-After", "1")

@@ -1,7 +1,7 @@
 """From a state document back to the books of a service. Pure.
 
 Records go into fresh books by the one way there is, `Books.adopt`, so that every list and index is built
-as it was the first time. What does not fit this world is `Misconfigured`, with its place.
+as it was the first time. What does not fit this world is `ConfigurationError`, with its place.
 """
 
 from collections.abc import Mapping

@@ -46,8 +46,8 @@ class Rewinding(Judging):
     def seed(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
         """From now on the world is as this state document says, its clock too (see `document.py`).
 
-        What it leaves out is as it was set up; all calls so far are undone. `Misconfigured` names the place
-        of what does not fit, and then nothing has changed.
+        What it leaves out is as it was set up; all calls so far are undone. `ConfigurationError` names the
+        place of what does not fit, and then nothing has changed.
         """
         found = read_document(document)
         with self._lock:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from faregate.core.models import Response
 from faregate.emulator.access import access
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
@@ -14,7 +15,6 @@ from faregate.emulator.reads import get_transaction, list_contracts
 from faregate.emulator.replies import Refusal
 from faregate.emulator.world import Capability
 from faregate.merchant.wire import ROOT
-from faregate.core.models import Response
 
 Operation = Literal[
     "access",

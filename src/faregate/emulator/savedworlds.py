@@ -11,7 +11,7 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.goods import Part
 from faregate.emulator.world import World
 from faregate.emulator.worlds import Setup, Worlds
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 
 class WorldState(Part):
@@ -38,7 +38,7 @@ def written(worlds: Worlds) -> Iterator[str]:
 
 
 def take_up(worlds: Worlds, text: bytes) -> None:
-    """Opens and seeds the worlds that this text names; `Misconfigured` says what is wrong with it."""
+    """Opens and seeds the worlds that this text names; `ConfigurationError` says what is wrong with it."""
     for one in _read(text).worlds:
         worlds.open(one.name, world=one.world, seed=one.seed).seed(one.state)
 
@@ -56,4 +56,4 @@ def _read(text: bytes) -> SavedWorlds:
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place, words = place_of(fault["loc"]) or "the file", fault["msg"].removeprefix("Value error, ")
-        raise Misconfigured(f"this is no state of an emulator: {place}: {words}") from None
+        raise ConfigurationError(f"this is no state of an emulator: {place}: {words}") from None

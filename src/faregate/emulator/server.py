@@ -12,7 +12,7 @@ from faregate.emulator.extra import extra_missing
 from faregate.emulator.mounts import app
 from faregate.emulator.statefile import StateFile
 from faregate.emulator.worlds import Worlds
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 try:
     import uvicorn
@@ -21,12 +21,12 @@ except ModuleNotFoundError as error:
 
 
 def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:
-    """A listening socket; port 0 is any free one. `Misconfigured` for a host that others can reach,
+    """A listening socket; port 0 is any free one. `ConfigurationError` for a host that others can reach,
     unless that is allowed.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not allow_remote and not _loopback(host):
-        raise Misconfigured(
+        raise ConfigurationError(
             f"the emulator serves only this machine: {host!r} is not a loopback address (see --allow-remote)"
         )
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -36,7 +36,7 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
         listener.listen(1024)
     except (OSError, OverflowError) as error:
         listener.close()
-        raise Misconfigured(f"cannot listen on {host} port {port}: {error}") from None
+        raise ConfigurationError(f"cannot listen on {host} port {port}: {error}") from None
     return listener
 
 

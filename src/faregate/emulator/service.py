@@ -6,6 +6,7 @@ emulator itself is 500 `internal_error` and is logged.
 
 import logging
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator.books import Books
 from faregate.emulator.calls import Call
 from faregate.emulator.catalog import build_catalog
@@ -20,7 +21,6 @@ from faregate.emulator.settling import advance
 from faregate.emulator.timeline import Clock, Timeline
 from faregate.emulator.world import World
 from faregate.merchant.types import Environment
-from faregate.core.models import Response, WireRequest
 
 _log = logging.getLogger("faregate.emulator")
 

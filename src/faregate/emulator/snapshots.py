@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from faregate.emulator.diary import Mark
 from faregate.emulator.worldkeys import is_name
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 MAX_SNAPSHOTS: Final = 100
 
@@ -28,7 +28,10 @@ class Snapshots:
         return list(self._kept)
 
     def put(self, name: str | None, snapshot: Snapshot) -> str:
-        """Under this name or a new one; another of the name is replaced. `Misconfigured` if it cannot be."""
+        """Under this name or a new one; another of the name is replaced.
+
+        `ConfigurationError` if it cannot be.
+        """
         name = self._name(name)
         self._kept.pop(name, None)
         self._kept[name] = snapshot
@@ -40,15 +43,17 @@ class Snapshots:
             if f"snapshot-{self._taken}" not in self._kept:
                 name = f"snapshot-{self._taken}"
         if not is_name(name):
-            raise Misconfigured("the name of a snapshot has 1 to 100 letters, digits, _ and -")
+            raise ConfigurationError("the name of a snapshot has 1 to 100 letters, digits, _ and -")
         if name not in self._kept and len(self._kept) >= MAX_SNAPSHOTS:
-            raise Misconfigured(f"there are {MAX_SNAPSHOTS} snapshots already: take one of their names again")
+            raise ConfigurationError(
+                f"there are {MAX_SNAPSHOTS} snapshots already: take one of their names again"
+            )
         return name
 
     def get(self, name: str) -> Snapshot:
         if name not in self._kept:
             there = ", ".join(self._kept) or "none yet"
-            raise Misconfigured(f"there is no snapshot {name!r}; there are: {there}")
+            raise ConfigurationError(f"there is no snapshot {name!r}; there are: {there}")
         return self._kept[name]
 
     def clear(self) -> None:

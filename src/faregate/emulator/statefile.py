@@ -21,7 +21,7 @@ from anyio.to_thread import run_sync
 from faregate.emulator.savedworlds import take_up, written
 from faregate.emulator.statelock import StateLock
 from faregate.emulator.worlds import Worlds
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 EVERY: Final = 0.5
 """Seconds between two looks whether something has changed."""
@@ -41,7 +41,10 @@ class StateFile:
         self._changing = 0
 
     def begin(self, worlds: Worlds) -> None:
-        """Takes up what is in the file, or makes it. `Misconfigured` if it cannot; it is left alone then."""
+        """Takes up what is in the file, or makes it.
+
+        `ConfigurationError` if it cannot; it is left alone then.
+        """
         self._alone()
         with ExitStack() as in_vain:
             in_vain.callback(self._lock.release)
@@ -50,7 +53,7 @@ class StateFile:
                 self._tidy()
                 self.save(worlds)
             except OSError as error:
-                raise Misconfigured(f"cannot write the state: {error}") from None
+                raise ConfigurationError(f"cannot write the state: {error}") from None
             in_vain.pop_all()
 
     def end(self, worlds: Worlds) -> None:
@@ -104,9 +107,9 @@ class StateFile:
         try:
             free = self._lock.take()
         except OSError as error:
-            raise Misconfigured(f"cannot write the state: {error}") from None
+            raise ConfigurationError(f"cannot write the state: {error}") from None
         if not free:
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"{self.path}: another emulator keeps its state here. Stop it, or give this one its own file"
             )
 
@@ -121,6 +124,6 @@ class StateFile:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise Misconfigured(f"cannot read the state: {error}") from None
-        except Misconfigured as error:
-            raise Misconfigured(f"{self.path}: {error}. Move the file away to begin anew") from None
+            raise ConfigurationError(f"cannot read the state: {error}") from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.path}: {error}. Move the file away to begin anew") from None

@@ -12,7 +12,7 @@ from faregate.emulator import settling
 from faregate.emulator.books import Books
 from faregate.emulator.goods import Settlement
 from faregate.emulator.state import PENDING, TransactionRecord
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.types import ID_TAIL
 
 EVERYTHING: Final = "*"
@@ -25,7 +25,7 @@ def settle_after(books: Books, target: str, settlement: Settlement | None) -> No
 
     `target` is a transaction's id, a payer's address, a resource's key or `*`. A transaction may still
     be open for the seller's work; if it is already settling, its measure begins anew. Others that are
-    already settling keep the rule they began with. `Misconfigured` if it is not known or already final.
+    already settling keep the rule they began with. `ConfigurationError` if it is not known or already final.
     """
     _catch_up(books)
     if target == EVERYTHING:
@@ -37,7 +37,7 @@ def settle_after(books: Books, target: str, settlement: Settlement | None) -> No
     elif target in books.catalog.listings:
         books.catalog.put(replace(books.catalog.listings[target], settlement=settlement))
     else:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"{target!r} is no resource here; give its key, a transaction's id, a payer's address or '*'"
         )
 
@@ -59,12 +59,12 @@ def knows(books: Books, target: str) -> bool:
 def settle(books: Books, transaction_id: str) -> None:
     """Takes the payment of a pending transaction now, whatever its rule; it fails if it cannot be taken.
 
-    `Misconfigured` if there is no such transaction, it is already final, or not completed by the seller.
+    `ConfigurationError` if there is no such transaction, it is already final, or not completed by the seller.
     """
     _catch_up(books)
     record = _open(books, transaction_id)
     if record.status not in PENDING:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
     settling.finish(books, record, settling.AT_ONCE, books.timeline.stamp())
@@ -73,7 +73,7 @@ def settle(books: Books, transaction_id: str) -> None:
 def fail(books: Books, transaction_id: str) -> None:
     """The payment of a transaction will never be taken. One that is only authorized fails as well.
 
-    The seller's complete is then answered 200 with `failed`. `Misconfigured` if there is no such
+    The seller's complete is then answered 200 with `failed`. `ConfigurationError` if there is no such
     transaction or it is already final.
     """
     _catch_up(books)
@@ -87,9 +87,9 @@ def _catch_up(books: Books) -> None:
 def _open(books: Books, transaction_id: str) -> TransactionRecord:
     record = books.transactions.get(transaction_id)
     if record is None:
-        raise Misconfigured(f"there is no transaction {transaction_id!r}")
+        raise ConfigurationError(f"there is no transaction {transaction_id!r}")
     if record.status not in ("authorized", *PENDING):
-        raise Misconfigured(f"{transaction_id} has already {record.status}")
+        raise ConfigurationError(f"{transaction_id} has already {record.status}")
     return record
 
 

@@ -5,10 +5,10 @@ import time
 import anyio
 import httpx
 
+from faregate.core.models import Headers, WireRequest
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.worlds import Worlds
-from faregate.core.models import Headers, WireRequest
 
 
 class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):

@@ -13,7 +13,7 @@ from faregate.emulator.payments import X402_VERSION, Payment
 from faregate.emulator.signatures import address_of, sign, signable
 from faregate.emulator.timeline import Clock
 from faregate.emulator.tokens import TOKENS, Token
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 
 class Wallet:
@@ -22,16 +22,16 @@ class Wallet:
     def __init__(self, private_key: str | None = None, *, clock: Clock = system_clock) -> None:
         number = secrets.randbelow(ORDER - 1) + 1 if private_key is None else int(private_key, 16)
         if not 0 < number < ORDER:
-            raise Misconfigured("a private key is a number above 0 and below the order of secp256k1")
+            raise ConfigurationError("a private key is a number above 0 and below the order of secp256k1")
         self._key = number.to_bytes(32, "big")
         self._clock = clock
 
     @classmethod
     def test(cls, name: str, *, clock: Clock = system_clock) -> Self:
-        """The wallet of a test payer, such as `slow`; `Misconfigured` if there is none of this name."""
+        """The wallet of a test payer, such as `slow`; `ConfigurationError` if there is none of this name."""
         payer = TEST_PAYERS.get(name)
         if payer is None:
-            raise Misconfigured(f"there is no test payer {name!r}; there are {', '.join(TEST_PAYERS)}")
+            raise ConfigurationError(f"there is no test payer {name!r}; there are {', '.join(TEST_PAYERS)}")
         return cls(payer.private_key, clock=clock)
 
     @cached_property

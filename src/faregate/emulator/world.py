@@ -93,7 +93,7 @@ class World(Part):
 
     @classmethod
     def from_toml(cls, text: str, name: str = "world") -> "World":
-        """A world from TOML text; `Misconfigured` says what is wrong, and where in `name`."""
+        """A world from TOML text; `ConfigurationError` says what is wrong, and where in `name`."""
         from faregate.emulator.worldfile import read_world
 
         return read_world(text, name)

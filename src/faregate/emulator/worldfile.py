@@ -5,19 +5,19 @@ import tomllib
 from pydantic import ValidationError
 
 from faregate.emulator.world import World
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 
 def read_world(text: str, name: str) -> World:
-    """The world in this TOML text, or `Misconfigured`."""
+    """The world in this TOML text, or `ConfigurationError`."""
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Misconfigured(f"{name} is not TOML: {error}") from None
+        raise ConfigurationError(f"{name} is not TOML: {error}") from None
     try:
         return World.model_validate(found)
     except ValidationError as error:
-        raise Misconfigured("\n".join(_sentences(error, name))) from None
+        raise ConfigurationError("\n".join(_sentences(error, name))) from None
 
 
 def _sentences(error: ValidationError, name: str) -> list[str]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
+from faregate.core.models import WireRequest, header_values
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.replies import Refusal
 from faregate.emulator.signs import signed
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import is_name, world_name
-from faregate.errors import Misconfigured
-from faregate.core.models import WireRequest, header_values
+from faregate.errors import ConfigurationError
 
 MAIN: Final = "main"
 MAX_WORLDS: Final = 1_000
@@ -56,20 +56,20 @@ class Worlds:
         return Setup() if found is None else found[1]
 
     def open(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> Emulator:
-        """The world of this name, made if it is new. `Misconfigured` if it cannot be.
+        """The world of this name, made if it is new. `ConfigurationError` if it cannot be.
 
-        `world` and `seed` are for a new one; `Misconfigured` if it is there already and had others.
+        `world` and `seed` are for a new one; `ConfigurationError` if it is there already and had others.
         """
         setup = Setup(world, None if seed is None else str(seed))
         if name == MAIN:
             return self._as_it_is(name, self.main, Setup(), setup)
         if not is_name(name):
-            raise Misconfigured("the name of a world has 1 to 100 letters, digits, _ and -")
+            raise ConfigurationError("the name of a world has 1 to 100 letters, digits, _ and -")
         with self._lock:
             if name in self._others:
                 return self._as_it_is(name, *self._others[name], setup)
             if len(self._others) >= MAX_WORLDS:
-                raise Misconfigured(f"there are {MAX_WORLDS} worlds already: drop what is done with")
+                raise ConfigurationError(f"there are {MAX_WORLDS} worlds already: drop what is done with")
             made = self.main.like(name, world=world, seed=seed)
             self._others[name] = made, setup
             return made
@@ -88,13 +88,13 @@ class Worlds:
         """One call, answered by the world of its key. Never raises."""
         try:
             return self._of(request).deliver(request)
-        except Misconfigured as error:
+        except ConfigurationError as error:
             return Delivery(signed(Refusal(401, "unauthenticated", str(error)).response()))
 
     @staticmethod
     def _as_it_is(name: str, there: Emulator, had: Setup, asked: Setup) -> Emulator:
         if asked not in (Setup(), had):
-            raise Misconfigured(f"the world {name!r} is there already, set up otherwise: drop it first")
+            raise ConfigurationError(f"the world {name!r} is there already, set up otherwise: drop it first")
         return there
 
     def _of(self, request: WireRequest) -> Emulator:

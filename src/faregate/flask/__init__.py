@@ -20,10 +20,10 @@ except ModuleNotFoundError as error:
 else:
     del _flask
 
+from faregate.flask.decorators import payment
 from faregate.flask.extension import Faregate
 from faregate.flask.routes import inventory_of
 from faregate.flask.testing import PayingClient
-from faregate.flask.decorators import payment
 from faregate.payment import Payment
 
 __all__ = ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]

@@ -10,13 +10,13 @@ from flask import current_app
 from flask.cli import AppGroup
 
 from faregate.errors import FaregateError
-from faregate.flask.routes import door_of, inventory_of
+from faregate.flask.routes import get_middleware, inventory_of
+from faregate.operations.app_loader import WrongCall
 from faregate.operations.holds_command import add_holds, hold_as_asked
+from faregate.operations.journal_command import add_journal, administer
+from faregate.operations.sweeper import add_sweep, sweep_as_asked
 from faregate.routes.check import check, describe_instructions
 from faregate.routes.table import as_json, as_table
-from faregate.operations.journal_command import add_journal, administer
-from faregate.operations.app_loader import WrongCall
-from faregate.operations.sweeper import add_sweep, sweep_as_asked
 
 # These are called as `faregate sweep`, `holds` and `journal` are, so they are read by the same parsers.
 _AS_IT_IS: dict[str, Any] = {
@@ -43,7 +43,7 @@ def routes(for_machines: bool) -> None:
 @commands.command("check")
 def check_all() -> None:
     """Ask whether everything can be sold: the settings, the journal, each key at the service."""
-    door, inventory = door_of(current_app), inventory_of(current_app)
+    door, inventory = get_middleware(current_app), inventory_of(current_app)
     faults = check(door.paywall, inventory)
     for fault in faults:
         click.echo(fault, err=True)
@@ -63,7 +63,7 @@ def sweep(words: tuple[str, ...]) -> None:
     """Finish what payers left open; for a timer, with a journal that the workers share."""
     asked = _parser("sweep", sweep.help, add_sweep).parse_args(words)
     with _told():
-        sweep_as_asked(door_of(current_app).paywall, asked, click.echo)
+        sweep_as_asked(get_middleware(current_app).paywall, asked, click.echo)
 
 
 @commands.command("holds", **_AS_IT_IS)
@@ -72,7 +72,7 @@ def holds(words: tuple[str, ...]) -> None:
     """What is owed to payers, and what people can do about it."""
     asked = _parser("holds", holds.help, add_holds).parse_args(words)
     with _told():
-        code = hold_as_asked(door_of(current_app).paywall, asked, click.echo)
+        code = hold_as_asked(get_middleware(current_app).paywall, asked, click.echo)
     raise SystemExit(code)
 
 
@@ -82,7 +82,7 @@ def journal(words: tuple[str, ...]) -> None:
     """The journal's keys, and the addresses it was used with."""
     asked = _parser("journal", journal.help, add_journal).parse_args(words)
     with _told():
-        administer(door_of(current_app).paywall, asked, click.echo)
+        administer(get_middleware(current_app).paywall, asked, click.echo)
 
 
 def _parser(name: str, description: str | None, add: Callable[[ArgumentParser], None]) -> ArgumentParser:

@@ -10,7 +10,9 @@ from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
-from faregate.errors import Misconfigured
+from faregate.core.models import Offer
+from faregate.core.responses import NO_STORE
+from faregate.errors import ConfigurationError
 from faregate.flask.middleware import NAME, describe_answer, is_of_a_view
 from faregate.flask.placement import (
     EXEMPT,
@@ -25,11 +27,9 @@ from faregate.flask.placement import (
     mark_sold,
 )
 from faregate.flask.sessions import defer_session_writes
-from faregate.middleware.checkout import PaymentStop
-from faregate.core.models import Offer
+from faregate.middleware.checkout import SkipHandler
 from faregate.payment import Payment
-from faregate.core.responses import NO_STORE
-from faregate.wsgi import find_gate, open_gate
+from faregate.wsgi import find_checkout, require_payment
 
 View = Callable[..., Any]
 V = TypeVar("V", bound=View)
@@ -43,24 +43,26 @@ def _payment() -> Payment:
     # In the environ and not in `g`: a thread with a copy of the request's context has a `g` of its own.
     found = request.environ.get(_PAYMENT)
     if not isinstance(found, Payment):
-        raise Misconfigured("There is no payment here: the view is not sold with require or require_all.")
+        raise ConfigurationError(
+            "There is no payment here: the view is not sold with require or require_all."
+        )
     return found
 
 
 payment = cast(Payment, LocalProxy(_payment))
-"""The sale that the current request is. Raises `Misconfigured` where a view is not sold."""
+"""The sale that the current request is. Raises `ConfigurationError` where a view is not sold."""
 
 
 def enter(sold: Offer) -> Response | None:
     """Open the gate for this request; if it stays shut, an answer to stop with, which nobody sees."""
     if NAME not in current_app.extensions:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"A view sells {sold.sells!r}, but its app has no paywall: "
             "Faregate(app), or paywall.init_app(app)"
         )
     try:
-        request.environ[_PAYMENT] = open_gate(request.environ, sold)
-    except PaymentStop as stop:
+        request.environ[_PAYMENT] = require_payment(request.environ, sold)
+    except SkipHandler as stop:
         return _stop(stop.status)
     return None
 
@@ -70,19 +72,21 @@ def _stop(status: int) -> Response:
 
 
 def guarded(view: View, sold: Offer) -> View:
-    """The view behind its price. Raises `Misconfigured`."""
+    """The view behind its price. Raises `ConfigurationError`."""
     if isclass(view) or not callable(view):
-        raise Misconfigured(
+        raise ConfigurationError(
             "@paywall.require goes on functions. For a class-based view put it on the methods, or say "
             "decorators = [paywall.require(...)]; for a blueprint call paywall.require_all(blueprint, ...)."
         )
     if hasattr(view, EXEMPT):
-        raise Misconfigured("A view cannot be both sold and exempt. Keep one of the two.")
+        raise ConfigurationError("A view cannot be both sold and exempt. Keep one of the two.")
     other = next((own for own in find_offers(view) if own != sold), None)
     if other is not None:
-        raise Misconfigured(f"A view is sold as {other.sells!r} and as {sold.sells!r}. Keep one of the two.")
+        raise ConfigurationError(
+            f"A view is sold as {other.sells!r} and as {sold.sells!r}. Keep one of the two."
+        )
     if (mistake := find_login(view)) is not None:
-        raise Misconfigured(mistake)
+        raise ConfigurationError(mistake)
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
@@ -128,42 +132,47 @@ def selling(sold: Offer) -> Callable[[], Response | None]:
 def exempted(view: V) -> V:
     """The view itself, marked."""
     if isclass(view):
-        raise Misconfigured("Put @paywall.exempt on the methods of a class-based view, or in its decorators.")
+        raise ConfigurationError(
+            "Put @paywall.exempt on the methods of a class-based view, or in its decorators."
+        )
     if find_offers(view):
-        raise Misconfigured("A view cannot be both sold and exempt. Keep one of the two.")
+        raise ConfigurationError("A view cannot be both sold and exempt. Keep one of the two.")
     view.__dict__[EXEMPT] = True
     return view
 
 
 def check_request() -> Response | None:
-    """A `before_request` that stops what would be given away, and what is refused. Raises `Misconfigured`."""
+    """A `before_request` that stops what would be given away, and what is refused.
+
+    Raises `ConfigurationError`.
+    """
     defer_session_writes(current_app)
     rule = request.url_rule
     if rule is None:
         return None
     for mistake in list_mistakes(current_app, rule, request.method):
-        raise Misconfigured(mistake)
-    gate = find_gate(request.environ)
-    if gate is not None and gate.place.closed and not (gate.place.offer or _offers_of(rule)):
-        gate.refuse_closed()
+        raise ConfigurationError(mistake)
+    checkout = find_checkout(request.environ)
+    if checkout is not None and checkout.place.closed and not (checkout.place.offer or _offers_of(rule)):
+        checkout.refuse_closed()
         return _stop(403)
     return None
 
 
 def check_response(response: Response) -> Response:
-    """An `after_request` that withholds what came in a paid view's place. Raises `Misconfigured`."""
-    rule, gate = request.url_rule, find_gate(request.environ)
-    if gate is None:
+    """An `after_request` that withholds what came in a paid view's place. Raises `ConfigurationError`."""
+    rule, checkout = request.url_rule, find_checkout(request.environ)
+    if checkout is None:
         return response
-    gate.is_checked = True
-    if gate.verdict is not None:
+    checkout.is_checked = True
+    if checkout.verdict is not None:
         return response
-    if gate.payment is not None:
+    if checkout.payment is not None:
         return _allow_storing(response)
     if rule is None or request.method == "OPTIONS" or not is_of_a_view(response.status_code):
         return response
     if _offers_of(rule):
-        gate.withhold(Misconfigured(describe_answer(rule.endpoint)))
+        checkout.withhold(ConfigurationError(describe_answer(rule.endpoint)))
     return response
 
 

@@ -6,11 +6,11 @@ from typing import Any, TypeVar, Unpack, cast
 
 from flask import Blueprint, Flask, current_app
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.flask.cli import commands
-from faregate.flask.middleware import NAME, Door
-from faregate.flask.stack import find_sold, list_stack_mistakes
 from faregate.flask.decorators import check_request, check_response, exempted, guarded, selling
+from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
+from faregate.flask.stack import find_sold, list_stack_mistakes
 from faregate.paywall import Limits, Paywall, offer
 from faregate.settings import KINDS, configured
 
@@ -31,10 +31,13 @@ class Faregate:
             self.init_app(app)
 
     def init_app(self, app: Flask, paywall: Paywall | None = None) -> None:
-        """Put the paywall around the app. A ready `paywall` is taken as it is. Raises `Misconfigured`."""
+        """Put the paywall around the app. A ready `paywall` is taken as it is.
+
+        Raises `ConfigurationError`.
+        """
         _check(app, Flask, f"Faregate goes around a Flask app, not around {app!r}.")
         if NAME in app.extensions:
-            raise Misconfigured(
+            raise ConfigurationError(
                 "This app has its paywall already: call init_app once, or Faregate(app) alone."
             )
         config = cast(dict[str, Any], app.config)
@@ -45,7 +48,7 @@ class Faregate:
         journal, on_event = config["FAREGATE_JOURNAL"], config["FAREGATE_ON_EVENT"]
         ready = paywall or Paywall(journal=journal, on_event=on_event, **arguments)
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
-        door = Door(app.wsgi_app, ready, offers=offers, refuse=refuse)
+        door = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
         door.find_sold = partial(find_sold, app)
         # The first function before the view, and the last one after it.
         app.before_request_funcs.setdefault(None, [])[:0] = [_check_stack, check_request]
@@ -60,7 +63,7 @@ class Faregate:
 
         `sells` is an integration key or an `acr_` revision id. Goes on functions, plain or async, below
         `@app.route`; on the methods of a `MethodView`; in the `decorators` of any class-based view. Raises
-        `Misconfigured`, here or on the first call.
+        `ConfigurationError`, here or on the first call.
         """
         _check(sells, str, "Say what is sold, with parentheses: @paywall.require('text_summary').")
         sold = offer(sells, **limits)
@@ -85,14 +88,14 @@ class Faregate:
 
 
 def _check_stack() -> None:
-    """A `before_request` that stops an app of which something is given away. Raises `Misconfigured`."""
+    """A `before_request` that stops an app of which something is given away. Raises `ConfigurationError`."""
     for mistake in list_stack_mistakes(current_app):
-        raise Misconfigured(mistake)
+        raise ConfigurationError(mistake)
 
 
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:
     if not isinstance(value, kinds):
-        raise Misconfigured(message)
+        raise ConfigurationError(message)
 
 
 def _key(name: str) -> str:

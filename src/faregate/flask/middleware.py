@@ -8,9 +8,9 @@ else of a thrown-away answer does.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from faregate.errors import Misconfigured
 from faregate.core.models import Headers
-from faregate.wsgi import Environ, PaywallMiddleware, RequestGate, StartResponse, WSGIApp
+from faregate.errors import ConfigurationError
+from faregate.wsgi import Environ, PaywallMiddleware, RequestCheckout, StartResponse, WSGIApp
 
 NAME = "faregate"
 """Of the door in `app.extensions`."""
@@ -18,7 +18,7 @@ NAME = "faregate"
 _ALLOWED = "faregate.cors"
 
 
-class Door(PaywallMiddleware):
+class FlaskPaywallMiddleware(PaywallMiddleware):
     """`faregate.wsgi.PaywallMiddleware` around `app.wsgi_app`."""
 
     is_opaque = False  # the extension knows what the view of a request sells
@@ -33,13 +33,13 @@ class Door(PaywallMiddleware):
             start_response = _allowing(environ, start_response)
         return super().__call__(environ, start_response)
 
-    def check_unpaid(self, gate: RequestGate, asked: Environ, status: int) -> None:
+    def check_unpaid(self, checkout: RequestCheckout, asked: Environ, status: int) -> None:
         """Withhold what middleware between the paywall and the app answers in place of a paid view."""
-        if gate.is_checked or not is_of_a_view(status) or asked["REQUEST_METHOD"] == "OPTIONS":
+        if checkout.is_checked or not is_of_a_view(status) or asked["REQUEST_METHOD"] == "OPTIONS":
             return
         sold = None if self.find_sold is None else self.find_sold(asked)
         if sold is not None:
-            gate.withhold(Misconfigured(describe_answer(sold)))
+            checkout.withhold(ConfigurationError(describe_answer(sold)))
 
 
 def is_of_a_view(status: int) -> bool:

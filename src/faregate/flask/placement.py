@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from flask.views import View as ClassView
 
-from faregate.middleware.callables import walk
 from faregate.core.models import Offer
+from faregate.middleware.callables import walk
 
 View = Callable[..., Any]
 

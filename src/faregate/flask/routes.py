@@ -6,33 +6,36 @@ from dataclasses import replace
 from flask import Flask
 from werkzeug.routing import Rule
 
-from faregate.errors import Misconfigured
-from faregate.flask.middleware import NAME, Door
-from faregate.flask.stack import list_stack_mistakes
-from faregate.flask.decorators import is_in, list_mistakes, list_offers, list_sold_groups
-from faregate.routes import Inventory, Listed
-from faregate.routes.resolve import take_stock
 from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.flask.decorators import is_in, list_mistakes, list_offers, list_sold_groups
+from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
+from faregate.flask.stack import list_stack_mistakes
+from faregate.routes import RouteInfo, RouteTable
+from faregate.routes.resolve import take_stock
 
 
-def inventory_of(app: Flask) -> Inventory:
-    """Every route of the app as paid, free or refused. Raises `Misconfigured` for one without a paywall."""
+def inventory_of(app: Flask) -> RouteTable:
+    """Every route of the app as paid, free or refused.
+
+    Raises `ConfigurationError` for one without a paywall.
+    """
     faults: list[str] = []
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
-    door = door_of(app)
+    door = get_middleware(app)
     faults.extend((*_empty_groups(app), *list_stack_mistakes(app)))
     return take_stock(rows, door.grounds, faults=faults)
 
 
-def door_of(app: Flask) -> Door:
-    """The paywall of the app. Raises `Misconfigured`."""
+def get_middleware(app: Flask) -> FlaskPaywallMiddleware:
+    """The paywall of the app. Raises `ConfigurationError`."""
     door = app.extensions.get(NAME)
-    if not isinstance(door, Door):
-        raise Misconfigured("This Flask app has no paywall: Faregate(app), or paywall.init_app(app)")
+    if not isinstance(door, FlaskPaywallMiddleware):
+        raise ConfigurationError("This Flask app has no paywall: Faregate(app), or paywall.init_app(app)")
     return door
 
 
-def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[Listed]:
+def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[RouteInfo]:
     """One row, or several where the methods of a class are sold differently."""
     methods = _methods(rule)
     if mistakes := dict.fromkeys(one for method in methods for one in list_mistakes(app, rule, method)):
@@ -50,8 +53,8 @@ def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[Listed]:
         yield row
 
 
-def _row(rule: Rule, methods: list[str], sold: Offer | None, closed: bool) -> Listed:
-    row = Listed(rule.rule, tuple(methods), rule.endpoint, sold, host=rule.host or "")
+def _row(rule: Rule, methods: list[str], sold: Offer | None, closed: bool) -> RouteInfo:
+    row = RouteInfo(rule.rule, tuple(methods), rule.endpoint, sold, host=rule.host or "")
     return replace(row, standing="refused" if closed else "paid" if sold is not None else "free")
 
 

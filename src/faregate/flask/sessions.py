@@ -10,16 +10,16 @@ from contextvars import copy_context
 from flask import Flask, Response, has_request_context, request
 from flask.sessions import SecureCookieSessionInterface, SessionInterface, SessionMixin
 
-from faregate.errors import Misconfigured
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
-from faregate.wsgi import find_gate, on_release
+from faregate.errors import ConfigurationError
+from faregate.wsgi import find_checkout, on_release
 
 SaveSession = Callable[[Flask, SessionMixin, Response], None]
 
 
 def defer_session_writes(app: Flask) -> None:
-    """Have the app's session interface save the sessions of paid views late. Raises `Misconfigured`.
+    """Have the app's session interface save the sessions of paid views late. Raises `ConfigurationError`.
 
     Called for each request: the interface may be chosen at any time.
     """
@@ -29,7 +29,7 @@ def defer_session_writes(app: Flask) -> None:
     try:
         interface.save_session = _DeferredSave(interface.save_session)  # type: ignore[method-assign]
     except AttributeError as error:
-        raise Misconfigured(
+        raise ConfigurationError(
             f"The session interface {type(interface).__name__} cannot be told to save a session after its "
             "payment: its save_session must be an attribute that can be set."
         ) from error
@@ -47,8 +47,8 @@ class _DeferredSave:
         self._save = save
 
     def __call__(self, app: Flask, session: SessionMixin, response: Response) -> None:
-        gate = find_gate(request.environ) if has_request_context() else None
-        if gate is None or gate.payment is None or gate.finished:
+        checkout = find_checkout(request.environ) if has_request_context() else None
+        if checkout is None or checkout.payment is None or checkout.finished:
             self._save(app, session, response)
             return
         context = copy_context()  # an interface may speak of the request, whose context ends before

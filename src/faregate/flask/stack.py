@@ -9,9 +9,9 @@ from flask import Flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import create_environ
 
-from faregate.middleware.callables import walk
-from faregate.flask.middleware import NAME, Door
 from faregate.flask.decorators import list_offers
+from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
+from faregate.middleware.callables import walk
 from faregate.wsgi import Environ
 
 _WHITENOISE = "whitenoise.base.WhiteNoise"
@@ -19,13 +19,13 @@ _WHITENOISE = "whitenoise.base.WhiteNoise"
 
 def list_stack_mistakes(app: Flask) -> tuple[str, ...]:
     """What is known to answer outside of the paywall where something is sold. Looked for once."""
-    door: Door = app.extensions[NAME]
+    door: FlaskPaywallMiddleware = app.extensions[NAME]
     if door.stack_mistakes is None:
         door.stack_mistakes = tuple(_list_mistakes(app, door))
     return door.stack_mistakes
 
 
-def _list_mistakes(app: Flask, door: Door) -> Iterator[str]:
+def _list_mistakes(app: Flask, door: FlaskPaywallMiddleware) -> Iterator[str]:
     for one in takewhile(lambda one: one is not door, walk(app.wsgi_app)):
         bases: tuple[type, ...] = type(one).__mro__
         kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in bases}

@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from faregate.errors import JournalUnreadable
-from faregate.journals.row import Row, State, size_of
-from faregate.journals.encryption import Keyring
-from faregate.journals.store import Record
 from faregate.core.models import Failed, Outcome, Response, Succeeded
+from faregate.errors import JournalUnreadable
+from faregate.journals.encryption import Keyring
+from faregate.journals.row import Row, State, size_of
+from faregate.journals.store import Record
 
 _LENGTH_BYTES = 4
 _STATES = {state.value for state in State}

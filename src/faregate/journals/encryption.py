@@ -10,10 +10,10 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from faregate.core.credentials import hash_credential
-from faregate.errors import JournalUnreadable, Misconfigured
-from faregate.journals.row import Fingerprint
 from faregate.core.claims import Claimant
+from faregate.core.credentials import hash_credential
+from faregate.errors import ConfigurationError, JournalUnreadable
+from faregate.journals.row import Fingerprint
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -48,11 +48,11 @@ class Name(NamedTuple):
 
 
 class Keyring:
-    """The keys of a journal, newest first, 32 random bytes each. Raises `Misconfigured`."""
+    """The keys of a journal, newest first, 32 random bytes each. Raises `ConfigurationError`."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < KEY_BYTES for key in keys):
-            raise Misconfigured(f"A stored journal needs keys of {KEY_BYTES} random bytes each.")
+            raise ConfigurationError(f"A stored journal needs keys of {KEY_BYTES} random bytes each.")
         self._keys = {made.id: made for made in map(_made_of, keys)}
         self._newest = next(iter(self._keys.values()))
         self.key_ids = frozenset(made.id.hex() for made in self._keys.values())

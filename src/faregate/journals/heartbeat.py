@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from time import monotonic
 
-from faregate.errors import FaregateError, Misconfigured
+from faregate.errors import ConfigurationError, FaregateError
 from faregate.logs import log
 
 IDLE_SECONDS = 60.0
@@ -106,11 +106,11 @@ def _run(reference: "weakref.ref[Heartbeat]", every: float) -> None:
 
 
 def _check_threads() -> None:
-    """Raises `Misconfigured` on uWSGI without threads, where no lease would be renewed."""
+    """Raises `ConfigurationError` on uWSGI without threads, where no lease would be renewed."""
     uwsgi = sys.modules.get("uwsgi")
     options = getattr(uwsgi, "opt", None)
     if isinstance(options, dict) and "enable-threads" not in options and "threads" not in options:
-        raise Misconfigured("uWSGI runs no threads, which the journal needs: set enable-threads = true.")
+        raise ConfigurationError("uWSGI runs no threads, which the journal needs: set enable-threads = true.")
 
 
 _heartbeats: "weakref.WeakSet[Heartbeat]" = weakref.WeakSet()

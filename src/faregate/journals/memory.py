@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 
+from faregate.core.claims import Again, Claim, Claimant, Fresh, Holding, Lease, PendingPayment
 from faregate.core.credentials import hash_credential
-from faregate.errors import JournalError, JournalFull
-from faregate.journals.row import Fingerprint, Holder, Row, State, size_of
-from faregate.journals.policy import DEFAULT_TERMS, Terms
 from faregate.core.models import Outcome
-from faregate.core.claims import Again, Claim, Claimant, Entry, Fresh, Holding, Ticket
+from faregate.errors import JournalError, JournalFull
+from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
+from faregate.journals.row import Fingerprint, Holder, Row, State, size_of
 
 
 class MemoryJournal:
@@ -31,12 +31,12 @@ class MemoryJournal:
         self,
         *,
         namespace: str = "",
-        terms: Terms = DEFAULT_TERMS,
+        policy: JournalPolicy = DEFAULT_POLICY,
         max_rows: int = 100_000,
         max_bytes: int = 256 * 1024 * 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._terms = terms
+        self._policy = policy
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._clock = clock
@@ -68,17 +68,17 @@ class MemoryJournal:
             row = self._rows.get(key)
             if row is not None:
                 claim = row.claimed_again(
-                    fingerprint, claimant.replay, now, self._terms, self._holder(), math.inf
+                    fingerprint, claimant.replay, now, self._policy, self._holder(), math.inf
                 )
                 if isinstance(claim, Fresh | Again):
                     self._note_expiry(row)
                 return claim
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
-            row = Row.claimed(key, "", fingerprint, proof, self._holder(), now, self._terms)
+            row = Row.claimed(key, "", fingerprint, proof, self._holder(), now, self._policy)
             self._rows[key] = row
             self._note_expiry(row)
-            return Fresh(Ticket(key, row.fence))
+            return Fresh(Lease(key, row.fence))
 
     def _fingerprint(self, claimant: Claimant) -> Fingerprint:
         """Credentials are hashed, so that none is kept."""
@@ -96,25 +96,25 @@ class MemoryJournal:
     def has_unknown_keys(self) -> bool:
         return False
 
-    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
+    def start(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
-            now, row = self._clock(), self._rows.get(ticket.key)
-            if not self._is_free(transaction_id, ticket.key):
+            now, row = self._clock(), self._rows.get(lease.key)
+            if not self._is_free(transaction_id, lease.key):
                 return False
             started = row is not None and row.start(
-                ticket, transaction_id, revision_id, seconds, now, self._terms
+                lease, transaction_id, revision_id, seconds, now, self._policy
             )
             self._learned(row, transaction_id, revision_id, waits=False)
             return started
 
-    def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
+    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         with self._lock:
-            now, row = self._clock(), self._rows.get(ticket.key)
-            if not self._is_free(transaction_id, ticket.key):
-                self._drop(ticket, row)
+            now, row = self._clock(), self._rows.get(lease.key)
+            if not self._is_free(transaction_id, lease.key):
+                self._drop(lease, row)
                 return
             if row is not None:
-                row.wait(ticket, transaction_id, revision_id, now, self._terms)
+                row.wait(lease, transaction_id, revision_id, now, self._policy)
             self._learned(row, transaction_id, revision_id, waits=True)
 
     def _learned(self, row: Row | None, transaction_id: str, revision_id: str, *, waits: bool) -> None:
@@ -126,69 +126,69 @@ class MemoryJournal:
         if row.expires_at is None:
             self._owed[row.key] = row
 
-    def decide(self, ticket: Ticket, outcome: Outcome) -> bool:
+    def decide(self, lease: Lease, outcome: Outcome) -> bool:
         with self._lock:
-            row = self._rows.get(ticket.key)
-            if row is None or not row.decide(ticket, outcome, self._clock(), self._terms):
+            row = self._rows.get(lease.key)
+            if row is None or not row.decide(lease, outcome, self._clock(), self._policy):
                 return False
             self._bytes += size_of(outcome)
             return True
 
-    def hold(self, ticket: Ticket) -> bool:
+    def hold(self, lease: Lease) -> bool:
         with self._lock:
-            row = self._rows.get(ticket.key)
+            row = self._rows.get(lease.key)
             if row is None:
                 return True
-            row.hold(ticket, self._clock(), self._terms)
+            row.hold(lease, self._clock(), self._policy)
             return row.state is not State.STUCK
 
-    def stick(self, ticket: Ticket, reason: str) -> None:
+    def stick(self, lease: Lease, reason: str) -> None:
         with self._lock:
-            row = self._rows.get(ticket.key)
+            row = self._rows.get(lease.key)
             if row is not None:
-                row.stick(ticket, reason, self._clock())
+                row.stick(lease, reason, self._clock())
 
-    def postpone(self, ticket: Ticket) -> None:
+    def postpone(self, lease: Lease) -> None:
         with self._lock:
-            row = self._rows.get(ticket.key)
+            row = self._rows.get(lease.key)
             if row is not None:
-                row.postpone(ticket, self._clock(), self._terms)
+                row.postpone(lease, self._clock(), self._policy)
 
-    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> bool:
+    def release(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
         with self._lock:
-            now, row = self._clock(), self._rows.get(ticket.key)
+            now, row = self._clock(), self._rows.get(lease.key)
             if row is None:
                 return True
-            if row.release(ticket, payment_response, receipt, delivered, now, self._terms):
+            if row.release(lease, payment_response, receipt, delivered, now, self._policy):
                 self._note_expiry(row)
                 return True
-            return not row.is_delivered_by_another(ticket)
+            return not row.is_delivered_by_another(lease)
 
-    def close(self, ticket: Ticket, paid: bool) -> None:
+    def close(self, lease: Lease, paid: bool) -> None:
         with self._lock:
-            row = self._rows.get(ticket.key)
+            row = self._rows.get(lease.key)
             if row is None:
                 return
             size = size_of(row.outcome)
-            if row.close(ticket, paid, self._clock(), self._terms):
+            if row.close(lease, paid, self._clock(), self._policy):
                 self._bytes -= size
                 self._note_expiry(row)
 
-    def drop(self, ticket: Ticket) -> bool:
+    def drop(self, lease: Lease) -> bool:
         with self._lock:
-            return self._drop(ticket, self._rows.get(ticket.key))
+            return self._drop(lease, self._rows.get(lease.key))
 
-    def _drop(self, ticket: Ticket, row: Row | None) -> bool:
+    def _drop(self, lease: Lease, row: Row | None) -> bool:
         if row is None:
             return False
-        if row.may_be_forgotten(ticket):
+        if row.may_be_forgotten(lease):
             self._forget(row)
             return True
-        return row.drop(ticket, self._clock(), self._terms) and row.state is State.CLAIMED
+        return row.drop(lease, self._clock(), self._policy) and row.state is State.CLAIMED
 
     # What is owed
 
-    def due(self) -> Entry | None:
+    def due(self) -> PendingPayment | None:
         with self._lock:
             now = self._clock()
             self._forget_expired(now)
@@ -206,16 +206,16 @@ class MemoryJournal:
             row = self._owed.get(self._transactions.get(transaction_id, b""))
             return None if row is None else row.holding()
 
-    def take(self, transaction_id: str) -> Entry | None:
+    def take(self, transaction_id: str) -> PendingPayment | None:
         """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
         with self._lock:
             now, row = self._clock(), self._owed.get(self._transactions.get(transaction_id, b""))
             return None if row is None or row.lease_until > now else self._taken(row, now)
 
-    def _taken(self, row: Row, now: float) -> Entry:
+    def _taken(self, row: Row, now: float) -> PendingPayment:
         """To the end of the line, so that a sweep finds the next due row at the front."""
         self._owed[row.key] = self._owed.pop(row.key)
-        row.take(self._holder(), now + self._terms.completion_lease, now)
+        row.take(self._holder(), now + self._policy.completion_lease, now)
         return row.entry("")
 
     def _is_free(self, transaction_id: str, key: bytes) -> bool:

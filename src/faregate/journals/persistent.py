@@ -8,23 +8,23 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 
+from faregate.core.claims import Again, Claim, Claimant, Fresh, Holding, Lease, Owed, PendingPayment, Replay
+from faregate.core.interfaces import Journal
+from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
-from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.quota import Room
-from faregate.journals.row import Holder, Row, State, size_of
 from faregate.journals.encryption import Keyring, Name
-from faregate.journals.store import Due, KeyUsage, Record, Shelf, TransactionTaken
-from faregate.journals.policy import DEFAULT_TERMS, Terms
+from faregate.journals.heartbeat import Heartbeat
+from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
+from faregate.journals.quota import Quota
+from faregate.journals.row import Holder, Row, State, size_of
+from faregate.journals.store import Due, KeyUsage, Record, RowStore, TransactionTaken
 from faregate.journals.threaded import Run, ThreadedJournal, in_a_thread
-from faregate.core.models import Outcome
-from faregate.core.interfaces import Journal
-from faregate.core.claims import Again, Claim, Claimant, Entry, Fresh, Holding, Owed, Replay, Ticket
 
 ATTEMPTS = 64
 
 
-class StoredJournal:
+class PersistentJournal:
     """Rows on a shelf, sealed. Safe to share between threads and processes; its calls block.
 
     `keys` are 32 random bytes each, newest first. `namespace` keeps the proofs of one environment and
@@ -35,25 +35,25 @@ class StoredJournal:
 
     def __init__(
         self,
-        shelf: Shelf,
+        store: RowStore,
         *,
         keys: Sequence[bytes],
         seller: str = "",
-        terms: Terms = DEFAULT_TERMS,
+        policy: JournalPolicy = DEFAULT_POLICY,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] = time.time,
         run: Run = in_a_thread,
     ) -> None:
-        self._shelf = shelf
+        self._store = store
         self._keyring = Keyring(keys)
         self._codec = Codec(self._keyring)
         self._seller = seller
-        self._terms = terms
-        self._room = Room(shelf, max_rows, max_bytes)
+        self._policy = policy
+        self._quota = Quota(store, max_rows, max_bytes)
         self._clock = clock
         self._run = run
-        self._heartbeat = Heartbeat(self._renew, terms.renew_every)
+        self._heartbeat = Heartbeat(self._renew, policy.renew_every)
         self._unreadable = ""
 
     def awaiting(self) -> Journal:
@@ -62,11 +62,11 @@ class StoredJournal:
 
     def disconnect(self) -> None:
         """Close what is open; the next call opens it anew."""
-        self._shelf.disconnect()
+        self._store.disconnect()
 
     def _renew(self, owner: str) -> None:
         now = self._clock()
-        self._shelf.renew(owner, now + self._terms.owner_lease, now)
+        self._store.renew(owner, now + self._policy.owner_lease, now)
 
     def _holder(self) -> Holder:
         return Holder(self._heartbeat.owner, self._seller, _never_used())
@@ -77,11 +77,11 @@ class StoredJournal:
         names = self._keyring.names(proof, claimant)
         for _ in range(ATTEMPTS):
             now = self._clock()
-            record = self._shelf.find(list(names))
+            record = self._store.find(list(names))
             if record is None:
                 claim = self._claimed_first(proof, names, now)
             elif record["expires_at"] is not None and record["expires_at"] <= now:
-                self._shelf.delete(record["key"], record["stamp"])
+                self._store.delete(record["key"], record["stamp"])
                 claim = None
             else:
                 claim = self._claimed_again(record, names[record["key"]], claimant.replay, now)
@@ -90,19 +90,19 @@ class StoredJournal:
         raise _crowded()
 
     def _claimed_first(self, proof: str, names: dict[bytes, Name], now: float) -> Claim | None:
-        self._room.check(now)
+        self._quota.check(now)
         name = next(iter(names.values()))
-        row = Row.claimed(name.key, name.key_id, name.fingerprint, proof, self._holder(), now, self._terms)
-        if not self._shelf.insert(self._codec.pack(row, _never_used()), list(names), now):
+        row = Row.claimed(name.key, name.key_id, name.fingerprint, proof, self._holder(), now, self._policy)
+        if not self._store.insert(self._codec.pack(row, _never_used()), list(names), now):
             return None
-        self._room.add(1, 0)
-        self._heartbeat.hold(row.key, self._terms.claim_lease)
-        return Fresh(Ticket(row.key, row.fence))
+        self._quota.add(1, 0)
+        self._heartbeat.hold(row.key, self._policy.claim_lease)
+        return Fresh(Lease(row.key, row.fence))
 
     def _claimed_again(self, record: Record, name: Name, replay: Replay, now: float) -> Claim | None:
         row = self._codec.open(record)
         owner_until = self._owner_until(record, now)
-        claim = row.claimed_again(name.fingerprint, replay, now, self._terms, self._holder(), owner_until)
+        claim = row.claimed_again(name.fingerprint, replay, now, self._policy, self._holder(), owner_until)
         if isinstance(claim, Fresh | Owed | Again) and not self._replace(record, row):
             return None
         if isinstance(claim, Fresh | Owed):
@@ -111,19 +111,19 @@ class StoredJournal:
 
     def _owner_until(self, record: Record, now: float) -> float:
         """Whether the owner of a lease lives is asked only when it matters: it has been silent for long."""
-        if record["lease_until"] <= now or record["touched_at"] + self._terms.owner_lease > now:
+        if record["lease_until"] <= now or record["touched_at"] + self._policy.owner_lease > now:
             return 0.0
         if record["owner"] == self._heartbeat.owner:
             return record["lease_until"]
-        return self._shelf.owner_until(record["owner"])
+        return self._store.owner_until(record["owner"])
 
     def has_unknown_keys(self) -> bool:
         """Whether rows are named under keys that this journal was not given."""
-        return not self._shelf.key_ids() <= self._keyring.key_ids
+        return not self._store.key_ids() <= self._keyring.key_ids
 
     # What is owed
 
-    def due(self) -> Entry | None:
+    def due(self) -> PendingPayment | None:
         """Take the next row that is due. When none is left, expired rows are removed.
 
         Rows that cannot be opened are put off, so that they hold up no other; told when none is left.
@@ -135,25 +135,25 @@ class StoredJournal:
                 transaction = record["transaction_id"] or "a claim without a transaction"
                 self._unreadable = f"{transaction}: {error}"
                 self._put_off(record)
-        self._room.purge(self._clock())
+        self._quota.purge(self._clock())
         if self._unreadable:
             told, self._unreadable = self._unreadable, ""
             raise JournalUnreadable(told)
         return None
 
     def _take_due(self) -> Record | None:
-        now, terms = self._clock(), self._terms
-        due = Due(now, now - terms.owner_lease, self._seller, now - terms.adoption_delay)
+        now, policy = self._clock(), self._policy
+        due = Due(now, now - policy.owner_lease, self._seller, now - policy.adoption_delay)
         changes = {
             "owner": self._heartbeat.owner,
             "touched_at": now,
             "fence": _never_used(),
-            "lease_until": now + terms.completion_lease,
+            "lease_until": now + policy.completion_lease,
             "stamp": _never_used(),
         }
-        record = self._shelf.take_due(due, changes)
+        record = self._store.take_due(due, changes)
         if record is not None:
-            self._heartbeat.hold(record["key"], terms.completion_lease)
+            self._heartbeat.hold(record["key"], policy.completion_lease)
         return record
 
     def _put_off(self, record: Record) -> None:
@@ -162,32 +162,32 @@ class StoredJournal:
         changes = {
             "owner": "",
             "lease_until": now,
-            "due_at": now + self._terms.longest_pause,
+            "due_at": now + self._policy.longest_pause,
             "stamp": _never_used(),
         }
-        self._shelf.replace(record["key"], record["stamp"], changes, False)
+        self._store.replace(record["key"], record["stamp"], changes, False)
         self._heartbeat.drop(record["key"])
 
     def holdings(self, limit: int) -> list[Holding]:
         """Rows that owe something, from the oldest on."""
-        return [self._holding(record) for record in self._shelf.owed(limit)]
+        return [self._holding(record) for record in self._store.owed(limit)]
 
     def holding(self, transaction_id: str) -> Holding | None:
-        record = self._shelf.find_transaction(transaction_id)
+        record = self._store.find_transaction(transaction_id)
         return None if record is None or record["expires_at"] is not None else self._holding(record)
 
-    def take(self, transaction_id: str) -> Entry | None:
+    def take(self, transaction_id: str) -> PendingPayment | None:
         """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
-        record, now = self._shelf.find_transaction(transaction_id), self._clock()
+        record, now = self._store.find_transaction(transaction_id), self._clock()
         if record is None or record["expires_at"] is not None:
             return None
         row = self._codec.open(record)
-        if row.is_leased(now, self._terms, self._owner_until(record, now)):
+        if row.is_leased(now, self._policy, self._owner_until(record, now)):
             return None
-        row.take(self._holder(), now + self._terms.completion_lease, now)
+        row.take(self._holder(), now + self._policy.completion_lease, now)
         if not self._replace(record, row):
             return None
-        self._heartbeat.hold(row.key, self._terms.completion_lease)
+        self._heartbeat.hold(row.key, self._policy.completion_lease)
         return row.entry(self._seller)
 
     def _holding(self, record: Record) -> Holding:
@@ -208,96 +208,96 @@ class StoredJournal:
 
     def usage_of_keys(self) -> list[tuple[KeyUsage, bool]]:
         """What each key is still needed for, and whether this journal was given it."""
-        return [(one, one.key_id in self._keyring.key_ids) for one in self._shelf.usage_of_keys()]
+        return [(one, one.key_id in self._keyring.key_ids) for one in self._store.usage_of_keys()]
 
     def namespaces(self) -> dict[str, int]:
         """How many rows each namespace of this store owes something for, this one among them."""
-        return self._shelf.namespaces()
+        return self._store.namespaces()
 
     def move(self, namespace: str) -> int:
         """Move all rows of another namespace into this one; how many."""
-        return self._shelf.move(namespace)
+        return self._store.move(namespace)
 
     # Writes under a ticket
 
-    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> bool:
-        now, terms = self._clock(), self._terms
+    def start(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
+        now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            started = row.start(ticket, transaction_id, revision_id, seconds, now, terms)
+            started = row.start(lease, transaction_id, revision_id, seconds, now, policy)
             return started or row.learn(transaction_id, revision_id, waits=False)
 
         try:
-            row, changed = self._change(ticket, change, durable=True)
+            row, changed = self._change(lease, change, durable=True)
         except TransactionTaken:
             return False
         _check_known(row, transaction_id)
         started = changed and row is not None and row.state is State.RUNNING
         if started:
-            self._heartbeat.hold(ticket.key, seconds + terms.completion_lease)
+            self._heartbeat.hold(lease.key, seconds + policy.completion_lease)
         return started
 
-    def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> None:
-        now, terms = self._clock(), self._terms
+    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
+        now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            waits = row.wait(ticket, transaction_id, revision_id, now, terms)
+            waits = row.wait(lease, transaction_id, revision_id, now, policy)
             return waits or row.learn(transaction_id, revision_id, waits=True)
 
-        self._heartbeat.drop(ticket.key)
+        self._heartbeat.drop(lease.key)
         try:
-            row, _ = self._change(ticket, change, durable=True)
+            row, _ = self._change(lease, change, durable=True)
         except TransactionTaken:
-            self.drop(ticket)
+            self.drop(lease)
         else:
             _check_known(row, transaction_id)
 
-    def decide(self, ticket: Ticket, outcome: Outcome) -> bool:
-        now, terms = self._clock(), self._terms
-        _, decided = self._change(ticket, lambda row: row.decide(ticket, outcome, now, terms), durable=True)
+    def decide(self, lease: Lease, outcome: Outcome) -> bool:
+        now, policy = self._clock(), self._policy
+        _, decided = self._change(lease, lambda row: row.decide(lease, outcome, now, policy), durable=True)
         if decided:
-            self._room.add(0, size_of(outcome))
-            self._heartbeat.hold(ticket.key, terms.completion_lease)
+            self._quota.add(0, size_of(outcome))
+            self._heartbeat.hold(lease.key, policy.completion_lease)
         return decided
 
-    def hold(self, ticket: Ticket) -> bool:
-        now, terms = self._clock(), self._terms
-        row, _ = self._end(ticket, lambda row: row.hold(ticket, now, terms))
+    def hold(self, lease: Lease) -> bool:
+        now, policy = self._clock(), self._policy
+        row, _ = self._end(lease, lambda row: row.hold(lease, now, policy))
         return row is None or row.state is not State.STUCK
 
-    def stick(self, ticket: Ticket, reason: str) -> None:
+    def stick(self, lease: Lease, reason: str) -> None:
         now = self._clock()
-        self._end(ticket, lambda row: row.stick(ticket, reason, now))
+        self._end(lease, lambda row: row.stick(lease, reason, now))
 
-    def postpone(self, ticket: Ticket) -> None:
-        now, terms = self._clock(), self._terms
-        self._end(ticket, lambda row: row.postpone(ticket, now, terms))
+    def postpone(self, lease: Lease) -> None:
+        now, policy = self._clock(), self._policy
+        self._end(lease, lambda row: row.postpone(lease, now, policy))
 
-    def release(self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool) -> bool:
-        now, terms = self._clock(), self._terms
+    def release(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
+        now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            return row.release(ticket, payment_response, receipt, delivered, now, terms)
+            return row.release(lease, payment_response, receipt, delivered, now, policy)
 
-        row, changed = self._end(ticket, change)
-        return changed or row is None or not row.is_delivered_by_another(ticket)
+        row, changed = self._end(lease, change)
+        return changed or row is None or not row.is_delivered_by_another(lease)
 
-    def close(self, ticket: Ticket, paid: bool) -> None:
-        now, terms = self._clock(), self._terms
-        self._end(ticket, lambda row: row.close(ticket, paid, now, terms))
+    def close(self, lease: Lease, paid: bool) -> None:
+        now, policy = self._clock(), self._policy
+        self._end(lease, lambda row: row.close(lease, paid, now, policy))
 
-    def drop(self, ticket: Ticket) -> bool:
-        self._heartbeat.drop(ticket.key)
+    def drop(self, lease: Lease) -> bool:
+        self._heartbeat.drop(lease.key)
         for _ in range(ATTEMPTS):
-            record, now = self._shelf.find([ticket.key]), self._clock()
+            record, now = self._store.find([lease.key]), self._clock()
             if record is None:
                 return False
             row = self._codec.open(record)
             unknown = row.state is State.CLAIMED
-            if row.may_be_forgotten(ticket):
-                done = self._shelf.delete(record["key"], record["stamp"])
-                self._room.free(int(done))
-            elif row.drop(ticket, now, self._terms):
+            if row.may_be_forgotten(lease):
+                done = self._store.delete(record["key"], record["stamp"])
+                self._quota.free(int(done))
+            elif row.drop(lease, now, self._policy):
                 done = self._replace(record, row)
             else:
                 return False
@@ -305,17 +305,17 @@ class StoredJournal:
                 return unknown
         raise _crowded()
 
-    def _end(self, ticket: Ticket, change: Callable[[Row], bool]) -> tuple[Row | None, bool]:
+    def _end(self, lease: Lease, change: Callable[[Row], bool]) -> tuple[Row | None, bool]:
         """A change that gives the lease back. If it fails, the lease ends by itself."""
-        self._heartbeat.drop(ticket.key)
-        return self._change(ticket, change)
+        self._heartbeat.drop(lease.key)
+        return self._change(lease, change)
 
     def _change(
-        self, ticket: Ticket, change: Callable[[Row], bool], *, durable: bool = False
+        self, lease: Lease, change: Callable[[Row], bool], *, durable: bool = False
     ) -> tuple[Row | None, bool]:
         """The row as it stands then, if there is one, and whether `change` changed it."""
         for _ in range(ATTEMPTS):
-            record = self._shelf.find([ticket.key])
+            record = self._store.find([lease.key])
             if record is None:
                 return None, False
             row = self._codec.open(record)
@@ -328,7 +328,7 @@ class StoredJournal:
     def _replace(self, record: Record, row: Row, durable: bool = False) -> bool:
         after = self._codec.pack(row, _never_used(), record)
         changes = {name: value for name, value in after.items() if value != record.get(name)}
-        return self._shelf.replace(record["key"], record["stamp"], changes, durable)
+        return self._store.replace(record["key"], record["stamp"], changes, durable)
 
 
 def _check_known(row: Row | None, transaction_id: str) -> None:

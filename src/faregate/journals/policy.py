@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class JournalPolicy:
     """The times of a journal.
 
     `completion_lease` bounds the telling of an outcome; it is added to the time the work may take.
@@ -32,12 +32,12 @@ class Terms:
     horizon: float = 259_200.0
 
     @classmethod
-    def for_calls_of(cls, timeout: float) -> "Terms":
+    def for_calls_of(cls, timeout: float) -> "JournalPolicy":
         """Leases that outlast the calls made under them: two to access, three to complete."""
         return cls(claim_lease=2 * timeout + 10, completion_lease=3 * timeout + 90)
 
 
-DEFAULT_TERMS = Terms()
+DEFAULT_POLICY = JournalPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +49,4 @@ class JournalContext:
 
     namespace: str
     seller: str
-    terms: Terms
+    policy: JournalPolicy

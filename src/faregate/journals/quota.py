@@ -1,7 +1,7 @@
 """How full a shelf is: measured now and then, and reckoned on in between."""
 
 from faregate.errors import JournalFull
-from faregate.journals.store import Shelf
+from faregate.journals.store import RowStore
 
 MEASURE_SECONDS = 10.0
 FULL_SECONDS = 1.0
@@ -12,11 +12,11 @@ PURGES = 10
 """How often in a row a sweep does so; what is left is the next sweep's."""
 
 
-class Room:
+class Quota:
     """A bound that several processes keep to, each within what the others add in `MEASURE_SECONDS`."""
 
-    def __init__(self, shelf: Shelf, max_rows: int, max_bytes: int) -> None:
-        self._shelf = shelf
+    def __init__(self, store: RowStore, max_rows: int, max_bytes: int) -> None:
+        self._store = store
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._rows = self._bytes = 0
@@ -35,7 +35,7 @@ class Room:
     def purge(self, now: float) -> None:
         """Remove expired rows, the results in them among them."""
         for _ in range(PURGES):
-            removed = self._shelf.purge(now, PURGE)
+            removed = self._store.purge(now, PURGE)
             if removed:
                 self.free(removed)
             if removed < PURGE:
@@ -48,7 +48,7 @@ class Room:
         if not self._measured_at <= now < self._measured_at + MEASURE_SECONDS:
             self._measure(now)
         if self._is_full():
-            self._shelf.purge(now, PURGE)
+            self._store.purge(now, PURGE)
             self._measure(now)
         if self._is_full():
             self._full_at = now
@@ -58,7 +58,7 @@ class Room:
         return JournalFull(f"the journal is full ({self._rows} rows, {self._bytes} bytes of results)")
 
     def _measure(self, now: float) -> None:
-        self._rows, self._bytes = self._shelf.measure()
+        self._rows, self._bytes = self._store.measure()
         self._measured_at = now
 
     def _is_full(self) -> bool:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
-from faregate.errors import Misconfigured
-from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import JournalContext, Terms
 from faregate.core.interfaces import Journal
+from faregate.errors import ConfigurationError
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.policy import JournalContext, JournalPolicy
 
 MEMORY = "memory:"
 SQLITE = "sqlite:"
@@ -21,34 +21,36 @@ class Options(TypedDict):
     keys: Sequence[bytes]
     namespace: str
     seller: str
-    terms: Terms
+    policy: JournalPolicy
 
 
 def named_journal(name: str, keys: Sequence[bytes], context: JournalContext) -> Journal:
-    """The journal called so; nothing is opened yet. Raises `Misconfigured`."""
+    """The journal called so; nothing is opened yet. Raises `ConfigurationError`."""
     check(name)
     if name == MEMORY:
-        return MemoryJournal(namespace=context.namespace, terms=context.terms)
+        return MemoryJournal(namespace=context.namespace, policy=context.policy)
     scheme = name.partition(":")[0]
     extra = "sqlite" if scheme == "sqlite" else "redis" if f"{scheme}:" in REDIS else "postgres"
     make = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}[extra]
     try:
-        options = Options(keys=keys, namespace=context.namespace, seller=context.seller, terms=context.terms)
+        options = Options(
+            keys=keys, namespace=context.namespace, seller=context.seller, policy=context.policy
+        )
         return make(name, options)
     except ModuleNotFoundError as error:
         needs = f"FAREGATE_JOURNAL={scheme}: needs packages of its own: pip install 'faregate[{extra}]'"
-        raise Misconfigured(needs) from error
+        raise ConfigurationError(needs) from error
 
 
 def check(name: str) -> None:
-    """Whether a journal could be called so. Raises `Misconfigured`."""
+    """Whether a journal could be called so. Raises `ConfigurationError`."""
     scheme, _, rest = name.partition(":")
     known = f"{scheme}:" in (MEMORY, SQLITE, *REDIS, *POSTGRES)
     well_formed = _sqlite_path(rest) if scheme == "sqlite" else rest.startswith("//") or name == MEMORY
     if known and well_formed:
         return
     told = f"{name!r}" if not {"@", "?"} & set(name) else f"'{scheme}:...'"
-    raise Misconfigured(
+    raise ConfigurationError(
         f"FAREGATE_JOURNAL is {told}, and no journal is called so. Set it to {NAMES}, "
         "or give the paywall a journal object of your own."
     )

@@ -16,25 +16,25 @@ A journal asks its row, and stores what the row became if the row says that it c
 from dataclasses import dataclass, field
 from enum import Enum
 
-from faregate.core.credentials import EXACT, GUESSABLE, STABLE
-from faregate.journals.policy import Terms
-from faregate.core.models import Failed, Outcome, Succeeded
 from faregate.core.claims import (
     Again,
     Claim,
-    Entry,
     Fresh,
     Holding,
     InProgress,
+    Lease,
     OtherClient,
     Owed,
+    PendingPayment,
     Replay,
     ReplayUnsafe,
     Spent,
-    Ticket,
     UsedElsewhere,
     Void,
 )
+from faregate.core.credentials import EXACT, GUESSABLE, STABLE
+from faregate.core.models import Failed, Outcome, Succeeded
+from faregate.journals.policy import JournalPolicy
 
 BEYOND_HORIZON = "not settled within the horizon"
 
@@ -127,12 +127,12 @@ class Row:
         proof: str,
         holder: Holder,
         now: float,
-        terms: Terms,
+        policy: JournalPolicy,
     ) -> "Row":
         row = cls(
-            key, key_id, fingerprint.request, proof, holder.fence, now, 0.0, now + 2 * terms.claim_lease
+            key, key_id, fingerprint.request, proof, holder.fence, now, 0.0, now + 2 * policy.claim_lease
         )
-        row._bind_to(fingerprint, holder, now + terms.claim_lease, now)
+        row._bind_to(fingerprint, holder, now + policy.claim_lease, now)
         return row
 
     # A claim on a row that is there
@@ -142,7 +142,7 @@ class Row:
         fingerprint: Fingerprint,
         replay: Replay,
         now: float,
-        terms: Terms,
+        policy: JournalPolicy,
         holder: Holder,
         owner_until: float,
     ) -> Claim:
@@ -164,22 +164,22 @@ class Row:
             case _ if replay is not Replay.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
                 return ReplayUnsafe(self.transaction_id)
             case State.SETTLED:
-                return self._delivered_again(replay, now, terms)
-            case _ if self.is_leased(now, terms, owner_until):
+                return self._delivered_again(replay, now, policy)
+            case _ if self.is_leased(now, policy, owner_until):
                 return InProgress()
             case State.CLAIMED | State.OPEN:
-                return self._taken_up(fingerprint, now, terms, holder)
+                return self._taken_up(fingerprint, now, policy, holder)
             case _:
-                self.take(holder, now + terms.completion_lease, now)
+                self.take(holder, now + policy.completion_lease, now)
                 return Owed(self.entry(holder.seller))
 
-    def _taken_up(self, fingerprint: Fingerprint, now: float, terms: Terms, holder: Holder) -> Claim:
+    def _taken_up(self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder) -> Claim:
         """Nothing was done for it yet, so it is bound to whoever comes now."""
         if self.state is State.CLAIMED:
-            self.expires_at = now + 2 * terms.claim_lease
-        ticket = self.take(holder, now + terms.claim_lease, now)
+            self.expires_at = now + 2 * policy.claim_lease
+        lease = self.take(holder, now + policy.claim_lease, now)
         self._bind_to(fingerprint, holder, self.lease_until, now)
-        return Fresh(ticket, self.transaction_id, self.revision_id)
+        return Fresh(lease, self.transaction_id, self.revision_id)
 
     def _bind_to(self, fingerprint: Fingerprint, holder: Holder, until: float, now: float) -> None:
         self.client = " ".join(sorted(fingerprint.client))
@@ -201,13 +201,13 @@ class Row:
     def _has_secret_credentials(self) -> bool:
         return any(one[0] != GUESSABLE for one in self.client.split())
 
-    def _delivered_again(self, replay: Replay, now: float, terms: Terms) -> Claim:
+    def _delivered_again(self, replay: Replay, now: float, policy: JournalPolicy) -> Claim:
         if not isinstance(self.outcome, Succeeded):
             return Spent(self.transaction_id)
         if not self.delivered:
             self.delivered = True
-            self.expires_at = now + terms.redelivery_window
-        elif replay is Replay.NEVER or self.redelivered >= terms.redeliveries:
+            self.expires_at = now + policy.redelivery_window
+        elif replay is Replay.NEVER or self.redelivered >= policy.redeliveries:
             return Spent(self.transaction_id)
         elif replay is Replay.SAME_CLIENT and not self._has_secret_credentials:
             return ReplayUnsafe(self.transaction_id)
@@ -215,26 +215,26 @@ class Row:
             self.redelivered += 1
         return Again(self.outcome.result, self.payment_response, self.transaction_id)
 
-    def is_leased(self, now: float, terms: Terms, owner_until: float) -> bool:
-        return self.lease_until > now and max(self.touched_at + terms.owner_lease, owner_until) > now
+    def is_leased(self, now: float, policy: JournalPolicy, owner_until: float) -> bool:
+        return self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now
 
     def is_due(self, now: float) -> bool:
         owed = self.expires_at is None and self.state is not State.STUCK
         return owed and max(self.lease_until, self.due_at) <= now
 
-    def take(self, holder: Holder, until: float, now: float) -> Ticket:
+    def take(self, holder: Holder, until: float, now: float) -> Lease:
         """A new fence: whoever held the row before can write no more."""
         self.fence = holder.fence
         self.owner = holder.owner
         self.generation += 1
         self.lease_until, self.touched_at = until, now
-        return Ticket(self.key, self.fence)
+        return Lease(self.key, self.fence)
 
-    def entry(self, seller: str) -> Entry:
+    def entry(self, seller: str) -> PendingPayment:
         """For somebody who sells as `seller`."""
         waiting = self.state is State.WAITING or (self.state is State.STUCK and self.outcome is None)
-        return Entry(
-            Ticket(self.key, self.fence),
+        return PendingPayment(
+            Lease(self.key, self.fence),
             self.proof,
             self.transaction_id,
             self.revision_id,
@@ -257,25 +257,33 @@ class Row:
 
     # Writes under a ticket; each says whether the row changed
 
-    def may_start(self, ticket: Ticket, transaction_id: str) -> bool:
+    def may_start(self, lease: Lease, transaction_id: str) -> bool:
         fits = self.transaction_id in ("", transaction_id)
-        return fits and self._is_held(ticket, State.CLAIMED, State.OPEN)
+        return fits and self._is_held(lease, State.CLAIMED, State.OPEN)
 
     def start(
-        self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float, now: float, terms: Terms
+        self,
+        lease: Lease,
+        transaction_id: str,
+        revision_id: str,
+        seconds: float,
+        now: float,
+        policy: JournalPolicy,
     ) -> bool:
-        if not self.may_start(ticket, transaction_id):
+        if not self.may_start(lease, transaction_id):
             return False
         self._bind(State.RUNNING, transaction_id, revision_id)
-        self.lease_until, self.touched_at = now + seconds + terms.completion_lease, now
+        self.lease_until, self.touched_at = now + seconds + policy.completion_lease, now
         return True
 
-    def wait(self, ticket: Ticket, transaction_id: str, revision_id: str, now: float, terms: Terms) -> bool:
-        is_known = self.transaction_id == transaction_id and self._is_held(ticket, State.WAITING)
-        if not (is_known or self.may_start(ticket, transaction_id)):
+    def wait(
+        self, lease: Lease, transaction_id: str, revision_id: str, now: float, policy: JournalPolicy
+    ) -> bool:
+        is_known = self.transaction_id == transaction_id and self._is_held(lease, State.WAITING)
+        if not (is_known or self.may_start(lease, transaction_id)):
             return False
         self._bind(State.WAITING, transaction_id, revision_id)
-        self._give_back(now, terms)
+        self._give_back(now, policy)
         return True
 
     def learn(self, transaction_id: str, revision_id: str, waits: bool) -> bool:
@@ -285,86 +293,92 @@ class Row:
         self._bind(State.WAITING if waits else State.OPEN, transaction_id, revision_id)
         return True
 
-    def decide(self, ticket: Ticket, outcome: Outcome, now: float, terms: Terms) -> bool:
+    def decide(self, lease: Lease, outcome: Outcome, now: float, policy: JournalPolicy) -> bool:
         failed = isinstance(outcome, Failed)
-        if not self._is_held(ticket, State.RUNNING, *((State.OPEN,) if failed else ())):
+        if not self._is_held(lease, State.RUNNING, *((State.OPEN,) if failed else ())):
             return False
         self.state = State.FAILED if failed else State.OK
         self.outcome = outcome
-        self.lease_until, self.touched_at = now + terms.completion_lease, now
+        self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
 
-    def hold(self, ticket: Ticket, now: float, terms: Terms) -> bool:
-        if not self._is_held(ticket, *UNSETTLED):
+    def hold(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
+        if not self._is_held(lease, *UNSETTLED):
             return False
-        if self.state is not State.STUCK and now >= self.since + terms.horizon:
-            return self.stick(ticket, BEYOND_HORIZON, now)
-        self._give_back(now, terms)
+        if self.state is not State.STUCK and now >= self.since + policy.horizon:
+            return self.stick(lease, BEYOND_HORIZON, now)
+        self._give_back(now, policy)
         return True
 
-    def stick(self, ticket: Ticket, reason: str, now: float) -> bool:
-        if not self._is_held(ticket, *UNSETTLED):
+    def stick(self, lease: Lease, reason: str, now: float) -> bool:
+        if not self._is_held(lease, *UNSETTLED):
             return False
         self.state = State.STUCK
         self.reason = reason
         self._end_lease(now)
         return True
 
-    def postpone(self, ticket: Ticket, now: float, terms: Terms) -> bool:
-        if self.fence != ticket.fence or self.expires_at is not None:
+    def postpone(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
+        if self.fence != lease.fence or self.expires_at is not None:
             return False
         self._end_lease(now)
-        self.due_at = now + terms.adoption_delay
+        self.due_at = now + policy.adoption_delay
         return True
 
     def release(
-        self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool, now: float, terms: Terms
+        self,
+        lease: Lease,
+        payment_response: str,
+        receipt: str,
+        delivered: bool,
+        now: float,
+        policy: JournalPolicy,
     ) -> bool:
         """Write a proof of payment, whoever has it. Who delivers has the row, whatever its fence was."""
         if self.state is State.SETTLED and delivered and not self.delivered:
-            self.fence = ticket.fence
-            self.delivered, self.expires_at = True, now + terms.redelivery_window
+            self.fence = lease.fence
+            self.delivered, self.expires_at = True, now + policy.redelivery_window
             return True
         if self.state not in (State.OK, State.STUCK) or not isinstance(self.outcome, Succeeded):
             return False
         self._end(State.SETTLED)
-        self.fence = ticket.fence
+        self.fence = lease.fence
         self.payment_response = payment_response
         self.receipt = receipt
         self.delivered = delivered
-        self.expires_at = now + (terms.redelivery_window if delivered else terms.undelivered_retention)
+        self.expires_at = now + (policy.redelivery_window if delivered else policy.undelivered_retention)
         return True
 
-    def is_delivered_by_another(self, ticket: Ticket) -> bool:
-        return self.state is State.SETTLED and self.delivered and self.fence != ticket.fence
+    def is_delivered_by_another(self, lease: Lease) -> bool:
+        return self.state is State.SETTLED and self.delivered and self.fence != lease.fence
 
-    def close(self, ticket: Ticket, paid: bool, now: float, terms: Terms) -> bool:
-        if not self._is_held(ticket, *UNSETTLED):
+    def close(self, lease: Lease, paid: bool, now: float, policy: JournalPolicy) -> bool:
+        if not self._is_held(lease, *UNSETTLED):
             return False
         self._end(State.PAID if paid else State.CLOSED)
         self.outcome = None
-        self.expires_at = now + (terms.paid_retention if paid else terms.failed_retention)
+        self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
         return True
 
-    def may_be_forgotten(self, ticket: Ticket) -> bool:
+    def may_be_forgotten(self, lease: Lease) -> bool:
         """Nobody else ever had this claim, so nobody else can have learned of a transaction."""
-        return self._is_held(ticket, State.CLAIMED) and self.generation == 1
+        return self._is_held(lease, State.CLAIMED) and self.generation == 1
 
-    def drop(self, ticket: Ticket, now: float, terms: Terms) -> bool:
+    def drop(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         """Give up a claim that may not be forgotten: its payer may come at once, the sweep later."""
         undecided = (State.STUCK,) if self.outcome is None else ()
-        if not self._is_held(ticket, State.CLAIMED, State.OPEN, State.WAITING, *undecided):
+        if not self._is_held(lease, State.CLAIMED, State.OPEN, State.WAITING, *undecided):
             return False
         self._end_lease(now)
         if self.state not in (State.CLAIMED, State.OPEN):
             self.state = State.OPEN
             self.reason = ""
             # Not again for a row that is open: a payer who keeps asking must not keep the sweep away.
-            self.due_at = now + terms.claim_lease
+            self.due_at = now + policy.claim_lease
         return True
 
-    def _is_held(self, ticket: Ticket, *states: State) -> bool:
-        return self.fence == ticket.fence and self.state in states
+    def _is_held(self, lease: Lease, *states: State) -> bool:
+        return self.fence == lease.fence and self.state in states
 
     def _bind(self, state: State, transaction_id: str, revision_id: str) -> None:
         self.state = state
@@ -382,9 +396,9 @@ class Row:
         self.lease_until = now
         self.owner = ""
 
-    def _give_back(self, now: float, terms: Terms) -> None:
+    def _give_back(self, now: float, policy: JournalPolicy) -> None:
         """The payer may come at once; the sweep waits longer each time."""
-        pause = min(terms.first_pause * 2 ** min(self.holds_so_far, 16), terms.longest_pause)
+        pause = min(policy.first_pause * 2 ** min(self.holds_so_far, 16), policy.longest_pause)
         self._end_lease(now)
         self.due_at = now + pause * self._spread()
         self.holds_so_far += 1

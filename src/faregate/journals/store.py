@@ -1,6 +1,6 @@
 """Where a stored journal keeps its rows. A shelf decides nothing: it finds, and writes on a condition.
 
-To write a shelf for another store, fulfil `Shelf` and give it to `faregate.journals.persistent.StoredJournal`.
+To write a shelf for another store, fulfil `Shelf` and give it to `persistent.PersistentJournal`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class TransactionTaken(Exception):
     """Another row of this namespace has the transaction; nothing was written."""
 
 
-class Shelf(Protocol):
+class RowStore(Protocol):
     """The rows of one namespace. Each write is atomic, and outlives its process when it returns.
 
     A write whose answer was lost may be asked for again: a row that bears the new stamp already was

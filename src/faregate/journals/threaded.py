@@ -7,10 +7,10 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import anyio
 from anyio.lowlevel import RunVar
 
-from faregate.errors import JournalError
-from faregate.core.models import Outcome
+from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.interfaces import Journal
-from faregate.core.claims import Claim, Claimant, Entry, Ticket
+from faregate.core.models import Outcome
+from faregate.errors import JournalError
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -35,7 +35,10 @@ def for_loops(journal: Journal) -> Journal:
 
 
 class ThreadedJournal:
-    """Each call of a blocking journal, made by `run`; what it gives is awaited (`faregate.core.interfaces.Journal`)."""
+    """Each call of a blocking journal, made by `run`.
+
+    What it gives is awaited (`core.interfaces.Journal`).
+    """
 
     def __init__(self, journal: Journal, run: Run) -> None:
         self._journal = journal
@@ -47,36 +50,34 @@ class ThreadedJournal:
     def has_unknown_keys(self) -> Awaitable[bool]:
         return self._run(self._journal.has_unknown_keys)
 
-    def start(self, ticket: Ticket, transaction_id: str, revision_id: str, seconds: float) -> Awaitable[bool]:
-        return self._run(partial(self._journal.start, ticket, transaction_id, revision_id, seconds))
+    def start(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> Awaitable[bool]:
+        return self._run(partial(self._journal.start, lease, transaction_id, revision_id, seconds))
 
-    def wait(self, ticket: Ticket, transaction_id: str, revision_id: str) -> Awaitable[None]:
-        return self._run(partial(self._journal.wait, ticket, transaction_id, revision_id))
+    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> Awaitable[None]:
+        return self._run(partial(self._journal.wait, lease, transaction_id, revision_id))
 
-    def decide(self, ticket: Ticket, outcome: Outcome) -> Awaitable[bool]:
-        return self._run(partial(self._journal.decide, ticket, outcome))
+    def decide(self, lease: Lease, outcome: Outcome) -> Awaitable[bool]:
+        return self._run(partial(self._journal.decide, lease, outcome))
 
-    def hold(self, ticket: Ticket) -> Awaitable[bool]:
-        return self._run(partial(self._journal.hold, ticket))
+    def hold(self, lease: Lease) -> Awaitable[bool]:
+        return self._run(partial(self._journal.hold, lease))
 
-    def stick(self, ticket: Ticket, reason: str) -> Awaitable[None]:
-        return self._run(partial(self._journal.stick, ticket, reason))
+    def stick(self, lease: Lease, reason: str) -> Awaitable[None]:
+        return self._run(partial(self._journal.stick, lease, reason))
 
-    def postpone(self, ticket: Ticket) -> Awaitable[None]:
-        return self._run(partial(self._journal.postpone, ticket))
+    def postpone(self, lease: Lease) -> Awaitable[None]:
+        return self._run(partial(self._journal.postpone, lease))
 
-    def release(
-        self, ticket: Ticket, payment_response: str, receipt: str, delivered: bool
-    ) -> Awaitable[bool]:
-        return self._run(partial(self._journal.release, ticket, payment_response, receipt, delivered))
+    def release(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> Awaitable[bool]:
+        return self._run(partial(self._journal.release, lease, payment_response, receipt, delivered))
 
-    def close(self, ticket: Ticket, paid: bool) -> Awaitable[None]:
-        return self._run(partial(self._journal.close, ticket, paid))
+    def close(self, lease: Lease, paid: bool) -> Awaitable[None]:
+        return self._run(partial(self._journal.close, lease, paid))
 
-    def drop(self, ticket: Ticket) -> Awaitable[bool]:
-        return self._run(partial(self._journal.drop, ticket))
+    def drop(self, lease: Lease) -> Awaitable[bool]:
+        return self._run(partial(self._journal.drop, lease))
 
-    def due(self) -> Awaitable[Entry | None]:
+    def due(self) -> Awaitable[PendingPayment | None]:
         return self._run(self._journal.due)
 
 

@@ -3,16 +3,16 @@
 import re
 from typing import Any, NoReturn
 
-from faregate.errors import Misconfigured
-from faregate.merchant.types import Environment
 from faregate.core.models import Header, Headers
+from faregate.errors import ConfigurationError
+from faregate.merchant.types import Environment
 
 _KEY = re.compile(r"svc_(test|live)_[!-~]{1,500}", re.ASCII)
 _HOW = "Give the private API key of your seller account: it starts with svc_test_ or svc_live_"
 
 
 class ApiKey:
-    """One key; its prefix selects the environment. Raises `Misconfigured`, never echoing the value."""
+    """One key; its prefix selects the environment. Raises `ConfigurationError`, never echoing the value."""
 
     __slots__ = ("_key", "environment")
 
@@ -27,7 +27,7 @@ class ApiKey:
         # A traceback with locals would show the argument of this frame.
         key = ""
         if fault is not None:
-            raise Misconfigured(fault)
+            raise ConfigurationError(fault)
 
     def reveal(self) -> str:
         """The value of the `Authorization` header. Do not keep it in a variable."""
@@ -56,7 +56,7 @@ def _fault(key: object) -> str | None:
     return f"This is no API key of the service. {_HOW}, and is not empty after that."
 
 
-class SealedHeaders(tuple[Header, ...]):
+class RedactedHeaders(tuple[Header, ...]):
     """Header pairs whose repr gives the names only, so that no traceback shows the key."""
 
     __slots__ = ()
@@ -70,11 +70,11 @@ class SealedHeaders(tuple[Header, ...]):
     __str__ = __repr__
 
 
-def sealed(constant: Headers, more: Headers) -> SealedHeaders:
+def sealed(constant: Headers, more: Headers) -> RedactedHeaders:
     """Both, checked: a value with line breaks or beyond ASCII is a `ValueError` that does not repeat it."""
     for name, value in more:
         # Twice as fast as a pattern on a proof of 1 kB: printable ASCII is exactly space to tilde.
         if not (value and value.isascii() and value.isprintable() and value == value.strip()):
             value = ""
             raise ValueError(f"{name}: a header value is visible ASCII without line breaks")
-    return SealedHeaders((*constant, *more))
+    return RedactedHeaders((*constant, *more))

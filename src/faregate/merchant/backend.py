@@ -10,11 +10,23 @@ from typing import Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
-from faregate.core.results import Access, Completion, Guessability, Standing
-from faregate.merchant.revisions import Catalog
-from faregate.errors import Misconfigured
+from faregate.core.claims import PendingPayment
+from faregate.core.interfaces import Journal, MaybeAwaitable
+from faregate.core.models import (
+    Failed,
+    HandlerResult,
+    Offer,
+    Outcome,
+    PaidRequest,
+    Response,
+    Rules,
+    WireRequest,
+)
+from faregate.core.results import Access, Completion, Guessability, TransactionState
+from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.merchant import wire
+from faregate.merchant.interpret import read_access, read_completion, read_standing
 from faregate.merchant.requests import (
     AccessRequest,
     AccessResource,
@@ -23,22 +35,19 @@ from faregate.merchant.requests import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
+from faregate.merchant.revisions import Catalog
 from faregate.merchant.types import SettlementAsset
-from faregate.merchant.interpret import read_access, read_completion, read_standing
 from faregate.merchant.wire import Call
-from faregate.core.models import Failed, Offer, Outcome, Response, Rules, Sale, WireRequest, Work
-from faregate.core.interfaces import Answer, Journal
-from faregate.core.claims import Entry
-from faregate.observers import Voice
+from faregate.observers import EventDispatcher
 
 T = TypeVar("T")
 
 
 class Send(Protocol):
-    def __call__(self, call: Call[T], /) -> Answer[T]: ...
+    def __call__(self, call: Call[T], /) -> MaybeAwaitable[T]: ...
 
 
-class SellerWorld:
+class MerchantBackend:
     """What the seller's side can do, asked for one thing at a time (`faregate.core.interfaces.World`)."""
 
     def __init__(
@@ -47,8 +56,8 @@ class SellerWorld:
         journal: Journal,
         catalog: Catalog,
         now: Callable[[], float],
-        pause: Callable[[float], Answer[None]],
-        voice: Voice,
+        pause: Callable[[float], MaybeAwaitable[None]],
+        voice: EventDispatcher,
     ) -> None:
         self._send = send
         self._catalog = catalog
@@ -58,13 +67,13 @@ class SellerWorld:
         self.tell = voice.tell
         self.last_resort = voice.last_resort
 
-    def rules(self, offer: Offer) -> Answer[Rules]:
+    def rules(self, offer: Offer) -> MaybeAwaitable[Rules]:
         return self._catalog.known(offer) or self._send(self._catalog.asking(offer))
 
     def known_rules(self, offer: Offer) -> Rules | None:
         return self._catalog.last_read(offer)
 
-    def refresh_rules(self, offer: Offer, rejected: Rules) -> Answer[Rules | None]:
+    def refresh_rules(self, offer: Offer, rejected: Rules) -> MaybeAwaitable[Rules | None]:
         refreshed = self._catalog.refreshed(offer, rejected)
         if refreshed is not None or not self._catalog.may_ask():
             return refreshed
@@ -76,21 +85,23 @@ class SellerWorld:
     def record_guessability(self, unguessable: bool) -> None:
         self._catalog.record_guessability(unguessable)
 
-    def access(self, sale: Sale, rules: Rules, proof: str | None) -> Answer[Access]:
+    def access(self, sale: PaidRequest, rules: Rules, proof: str | None) -> MaybeAwaitable[Access]:
         request = _access_call(sale.offer, sale.resource_url, rules)
         return self._send(Call(wire.with_proof(request, proof), read_access))
 
-    def complete(self, entry: Entry, outcome: Outcome) -> Answer[Completion]:
+    def complete(self, entry: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
         transaction_id = entry.transaction_id
         body = _complete_request(entry.revision_id, outcome)
         request = wire.complete_transaction(transaction_id, body, entry.proof).request
         return self._send(Call(request, lambda reply: read_completion(reply, transaction_id)))
 
-    def standing(self, transaction_id: str) -> Answer[Standing]:
+    def standing(self, transaction_id: str) -> MaybeAwaitable[TransactionState]:
         request = wire.get_transaction(transaction_id).request
         return self._send(Call(request, lambda reply: read_standing(reply, transaction_id)))
 
-    def close_execution(self, execution_id: str, rules: Rules, work: Work | None) -> Answer[None]:
+    def close_execution(
+        self, execution_id: str, rules: Rules, work: HandlerResult | None
+    ) -> MaybeAwaitable[None]:
         facts = ResourceExecutionMetadata() if work is None else _facts(work.response, work.duration_ms)
         body = ResourceExecutionCompleteRequest(revision_id=rules.revision_id, resource_execution=facts)
         call = wire.complete_resource_execution(execution_id, body)
@@ -113,11 +124,11 @@ def _access_call(offer: Offer, resource_url: str, rules: Rules) -> WireRequest:
 
 
 def access_resource(offer: Offer, url: str) -> AccessResource:
-    """The resource as the service is told of it. Raises `Misconfigured`."""
+    """The resource as the service is told of it. Raises `ConfigurationError`."""
     try:
         return AccessResource(url=url, mime_type=offer.mime_type, description=offer.description)
     except ValidationError as error:
-        raise Misconfigured(_first_fault(error)) from None
+        raise ConfigurationError(_first_fault(error)) from None
 
 
 def _first_fault(error: ValidationError) -> str:

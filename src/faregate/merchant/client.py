@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Generator
 from datetime import datetime
 from typing import Generic, Self, TypedDict, TypeVar, Unpack
 
-from faregate.errors import BadAnswer, Misconfigured
+from faregate.core.models import Headers, WireRequest
+from faregate.errors import BadAnswer, ConfigurationError
 from faregate.merchant import wire
 from faregate.merchant.answers import (
     AccessDecision,
@@ -21,6 +22,7 @@ from faregate.merchant.answers import (
     Transaction,
     TransactionDetail,
 )
+from faregate.merchant.api_key import ApiKey, RedactedHeaders, sealed
 from faregate.merchant.contracts import ContractsDocument
 from faregate.merchant.requests import (
     AccessRequest,
@@ -31,12 +33,10 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
-from faregate.merchant.api_key import ApiKey, SealedHeaders, sealed
 from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, awaiting, blocking
-from faregate.merchant.transports.url import Address
+from faregate.merchant.transports.url import BaseURL
 from faregate.merchant.types import Environment, ListOrder
 from faregate.merchant.wire import Call, Completed
-from faregate.core.models import Headers, WireRequest
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -73,9 +73,9 @@ class _Client(Generic[C, X]):
             # Tracebacks with locals show the arguments of a frame.
             api_key = ""
         if not (math.isfinite(timeout) and timeout > 0):
-            raise Misconfigured("timeout is the number of seconds a whole call may take, more than 0.")
+            raise ConfigurationError("timeout is the number of seconds a whole call may take, more than 0.")
         self.environment: Environment = key.environment
-        self._address = Address(base_url, key.environment)
+        self._address = BaseURL(base_url, key.environment)
         self._headers = _constant(key)
         self._timeout = timeout
         self._transport = self._choose(transport)
@@ -99,8 +99,8 @@ class _Client(Generic[C, X]):
         return f"<{type(self).__name__} {known.get('environment')} {known.get('_address')}>"
 
 
-def _constant(key: ApiKey) -> SealedHeaders:
-    return SealedHeaders(
+def _constant(key: ApiKey) -> RedactedHeaders:
+    return RedactedHeaders(
         (
             ("Authorization", key.reveal()),
             ("Accept", "application/json"),

@@ -17,6 +17,7 @@ from dataclasses import replace
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any, cast
 
+from faregate.core.models import Response, Rules, header_values
 from faregate.core.results import (
     Access,
     AccessPending,
@@ -28,7 +29,7 @@ from faregate.core.results import (
     Proven,
     RevisionRejected,
     Settling,
-    Standing,
+    TransactionState,
     Trouble,
     Unpaid,
     Unproven,
@@ -37,7 +38,6 @@ from faregate.errors import BadAnswer
 from faregate.merchant.answers import ErrorBody
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, error_of, parse, parse_object
-from faregate.core.models import Response, Rules, header_values
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")
@@ -168,7 +168,7 @@ def _code(reply: Response) -> str:
 # A transaction
 
 
-def read_standing(reply: Response, transaction_id: str) -> Standing:
+def read_standing(reply: Response, transaction_id: str) -> TransactionState:
     """The meaning of a reply to get-transaction. Raises `ApiError` or `BadAnswer`."""
     if reply.status != 200:
         raise error_of(reply)
@@ -177,17 +177,17 @@ def read_standing(reply: Response, transaction_id: str) -> Standing:
         raise BadAnswer("HTTP 200: the reply is about another transaction")
     match detail.get("status"):
         case "succeeded" if _has_receipt(detail):
-            return Standing.SUCCEEDED
+            return TransactionState.SUCCEEDED
         case "failed" if not _looks_paid(detail):
-            return Standing.FAILED
+            return TransactionState.FAILED
         case "authorized":
-            return Standing.AUTHORIZED
+            return TransactionState.AUTHORIZED
         case "settling" | "reconciling":
-            return Standing.PENDING
+            return TransactionState.PENDING
         case "succeeded" | "failed":
-            return Standing.CONTRADICTORY
+            return TransactionState.CONTRADICTORY
         case _:
-            return Standing.UNNAMED
+            return TransactionState.UNNAMED
 
 
 def _looks_paid(found: dict[str, Any]) -> bool:

@@ -7,11 +7,11 @@ are too old are better than none: they serve on while the service cannot be aske
 
 from collections.abc import Callable
 
+from faregate.core.models import Offer, Response, Rules
 from faregate.core.results import Guessability
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.merchant.interpret import read_revisions
 from faregate.merchant.wire import Call, list_contracts
-from faregate.core.models import Offer, Response, Rules
 
 FRESH_SECONDS = 300.0
 MISSING_SECONDS = 5.0
@@ -37,7 +37,7 @@ class Catalog:
         self._judged_at = self._judging_at = float("-inf")
 
     def known(self, offer: Offer) -> Rules | None:
-        """The rules, or None for whoever is to ask for them. Raises `Misconfigured`."""
+        """The rules, or None for whoever is to ask for them. Raises `ConfigurationError`."""
         now = self._clock()
         if offer.sells in self._rules:
             # When they are old one request asks anew; the others go on with what is known.
@@ -49,11 +49,11 @@ class Catalog:
         return None
 
     def last_read(self, offer: Offer) -> Rules | None:
-        """The rules, however old. Raises `Misconfigured`."""
+        """The rules, however old. Raises `ConfigurationError`."""
         return self._matching(offer) if offer.sells in self._rules else None
 
     def refreshed(self, offer: Offer, rejected: Rules) -> Rules | None:
-        """The rules if they were read since `rejected` was, or just now. Raises `Misconfigured`."""
+        """The rules if they were read since `rejected` was, or just now. Raises `ConfigurationError`."""
         found = self._rules.get(offer.sells)
         is_newer = found is not None and found.revision_id != rejected.revision_id
         if is_newer or self._clock() - self._read_at < REFRESH_SECONDS:
@@ -101,15 +101,15 @@ class Catalog:
     def _matching(self, offer: Offer) -> Rules:
         rules = self._rules[offer.sells]
         if offer.asset not in (None, rules.asset):
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"{offer.sells!r} is offered for {offer.asset}, but its revision settles in {rules.asset}. "
                 f"Say asset={rules.asset!r}, or leave the asset out."
             )
         return rules
 
-    def _unknown(self, offer: Offer) -> Misconfigured:
+    def _unknown(self, offer: Offer) -> ConfigurationError:
         known = ", ".join(sorted(name for name in self._rules if not name.startswith("acr_"))) or "none"
-        return Misconfigured(
+        return ConfigurationError(
             f"Nothing is sold as {offer.sells!r} in this environment. Use an integration key or the id of "
             f"an active revision from your seller account (integration keys here: {known})."
         )

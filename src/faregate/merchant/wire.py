@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from faregate.core.models import Response, WireRequest
 from faregate.errors import BadAnswer, PaymentPending, PaymentRequired, api_error
 from faregate.merchant.answers import (
     AccessDecision,
@@ -36,7 +37,6 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
-from faregate.core.models import Response, WireRequest
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

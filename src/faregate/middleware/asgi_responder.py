@@ -6,13 +6,8 @@ from typing import Any, cast
 
 import anyio
 
-from faregate.errors import Misconfigured, WorkInterrupted
-from faregate.middleware.checkout import Gate, PaymentStop
-from faregate.middleware.handlers import Handler
-from faregate.middleware.buffer import Held
 from faregate.core.models import Offer, Response
-from faregate.payment import Payment
-from faregate.middleware.request_body import comparable_length
+from faregate.errors import ConfigurationError, WorkInterrupted
 from faregate.middleware.asgi_scope import (
     Message,
     Receive,
@@ -25,12 +20,17 @@ from faregate.middleware.asgi_scope import (
     take_snapshot,
     text_of,
 )
+from faregate.middleware.buffer import Held
+from faregate.middleware.checkout import Checkout, SkipHandler
+from faregate.middleware.handlers import Handler
+from faregate.middleware.request_body import comparable_length
+from faregate.payment import Payment
 
 # Ways of sending past us; a paid handler must not be offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
 
 
-class Curtain:
+class PaywallResponder:
     """Stands between an application and its server; `gate` decides.
 
     `asked` is the scope as the server gave it, `scope` the one for the application. `shared` objects belong
@@ -39,7 +39,7 @@ class Curtain:
 
     def __init__(
         self,
-        gate: Gate,
+        checkout: Checkout,
         asked: Scope,
         scope: Scope,
         receive: Receive,
@@ -47,9 +47,9 @@ class Curtain:
         *,
         find_handler: Callable[[], Handler | None] = lambda: None,
         shared: Mapping[str, object] | None = None,
-        outer: "Curtain | None" = None,
+        outer: "PaywallResponder | None" = None,
     ) -> None:
-        self.gate = gate
+        self.checkout = checkout
         self._asked = asked
         self._scope = scope
         self._method: str = asked["method"]
@@ -73,17 +73,17 @@ class Curtain:
     # The handler's side
 
     async def open(self, sold: Offer, scope: Mapping[str, Any]) -> Payment:
-        """For the handler that sells: see `Gate.open`. `scope` is the one that it was given."""
+        """For the handler that sells: see `Checkout.open`. `scope` is the one that it was given."""
         if self._outer is not None:
-            self._outer.gate.is_sold_inside = True
-        if self.gate.payment is None and self.gate.limit is not None:
+            self._outer.checkout.is_sold_inside = True
+        if self.checkout.payment is None and self.checkout.limit is not None:
             await self._read_ahead()
-        payment = await self.gate.aopen(sold)
+        payment = await self.checkout.aopen(sold)
         if self._closed is None:
             self._closed = anyio.Event()
             self._withhold_extensions()
             snapshot = take_snapshot(self._asked, scope, self._shared)
-            self.gate.restore_unless_released(snapshot.restore)
+            self.checkout.restore_unless_released(snapshot.restore)
         return payment
 
     async def receive(self) -> Message:
@@ -92,7 +92,7 @@ class Curtain:
             if self._read_before:
                 return self._read_before.popleft()
             message = await self._next_message()
-        is_work_running = self.gate.transaction_id is not None and not self._sent
+        is_work_running = self.checkout.transaction_id is not None and not self._sent
         if message["type"] != "http.request" and is_work_running and self._body_read and self._closed:
             if self._told:
                 await self._closed.wait()
@@ -118,87 +118,87 @@ class Curtain:
 
     def _note_body(self, message: Message) -> None:
         self._body_read = not message.get("more_body", False)
-        if self._is_comparable and self.gate.limit is not None:  # only a payment is compared
+        if self._is_comparable and self.checkout.limit is not None:  # only a payment is compared
             self._body.append(bytes(message.get("body", b"")))
 
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
-        if not self._is_comparable or self.gate.has_body or self.gate.verdict is not None:
+        if not self._is_comparable or self.checkout.has_body or self.checkout.verdict is not None:
             return
         while not (self._body_read or self._payer_left):
             async with self._lock():
                 if not (self._body_read or self._payer_left):
                     self._read_before.append(await self._next_message())
         body = b"".join(self._body) if self._body_read else None
-        self.gate.take_body(body, content_type_of(self._scope))
+        self.checkout.take_body(body, content_type_of(self._scope))
         self._body.clear()
 
     async def send(self, message: Message) -> None:
         """The handler's messages: held when paid for, dropped when stopped, passed on otherwise."""
-        if self.gate.verdict is not None or self.gate.finished:
+        if self.checkout.verdict is not None or self.checkout.finished:
             return
-        if self.gate.payment is None:
+        if self.checkout.payment is None:
             await self._pass(message)
         elif message["type"] == "http.response.start":
             headers = text_of(message.get("headers", ()))
-            self._held.begin(message["status"], headers, self.gate.result_bytes)
+            self._held.begin(message["status"], headers, self.checkout.result_bytes)
         elif message["type"] == "http.response.body":
             await self._hold(message)
         elif message["type"] != "http.response.debug":
-            raise Misconfigured(f"A paid handler cannot send {message['type']}.")
+            raise ConfigurationError(f"A paid handler cannot send {message['type']}.")
 
     async def _pass(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._withhold_unpaid(message["status"])
-        if self.gate.lets_pass():
+        if self.checkout.lets_pass():
             self._share_session()
             await self._deliver(message)
 
     def _withhold_unpaid(self, status: int) -> None:
         """A result of a handler that sells, whose gate was not opened: something answered in its place."""
         is_result = 200 <= status < 300 or status == 304
-        if not is_result or self._method == "OPTIONS" or self.gate.is_sold_inside:
+        if not is_result or self._method == "OPTIONS" or self.checkout.is_sold_inside:
             return
-        self.gate.check_unopened()
+        self.checkout.check_unopened()
         handler = self._find_handler()
         if handler is not None and handler.mistake:
-            self.gate.withhold(Misconfigured(handler.mistake))
+            self.checkout.withhold(ConfigurationError(handler.mistake))
         elif handler is not None and handler.offers:
-            self.gate.withhold(Misconfigured(_answered_by_another(handler.offers[0])))
+            self.checkout.withhold(ConfigurationError(_answered_by_another(handler.offers[0])))
 
     async def _hold(self, message: Message) -> None:
         self._held.take(message.get("body", b""))
         if message.get("more_body", False):
             return
         work = self._held.whole()
-        answer = await self.gate.aconclude(work)
+        answer = await self.checkout.aconclude(work)
         await self._emit(answer)
         if not answer.released:
             # The payer did not get what the handler made: its background tasks must not run.
-            raise PaymentStop(answer.status)
+            raise SkipHandler(answer.status)
 
     # The middleware's side
 
     async def end(self) -> None:
         """The application returned."""
-        if self.gate.finished:
+        if self.checkout.finished:
             await self._make_sure()
-        elif self.gate.verdict is not None:
-            await self._emit(self.gate.verdict)
-        elif self.gate.payment is not None:
+        elif self.checkout.verdict is not None:
+            await self._emit(self.checkout.verdict)
+        elif self.checkout.payment is not None:
             await self.fail(RuntimeError("the handler returned without a complete response"))
 
     async def fail(self, error: Exception) -> None:
         """The application raised; raised on, unless the payer's answer is decided."""
-        gate = self.gate
-        if gate.finished:
+        checkout = self.checkout
+        if checkout.finished:
             await self._make_sure()
-        elif gate.verdict is not None:
-            await self._emit(gate.verdict)
-        elif gate.payment is not None:
-            await self._emit(await gate.aabandon(self._held.too_large or error))
+        elif checkout.verdict is not None:
+            await self._emit(checkout.verdict)
+        elif checkout.payment is not None:
+            await self._emit(await checkout.aabandon(self._held.too_large or error))
             return
-        if not _is_a_stop(error) and (gate.verdict is None or error is gate.mistake):
+        if not _is_a_stop(error) and (checkout.verdict is None or error is checkout.mistake):
             raise error
 
     def leave(self) -> None:
@@ -207,17 +207,17 @@ class Curtain:
 
     def close(self) -> None:
         """The request is over."""
-        self.gate.close()
+        self.checkout.close()
         if self._closed is not None:
             self._closed.set()
 
     async def _make_sure(self) -> None:
         """If the application was cut off while its payment was taken, the answer is still owed."""
         if not self._sent:
-            await self._emit(await self.gate.owed())
+            await self._emit(await self.checkout.owed())
 
     async def _emit(self, response: Response) -> None:
-        self.gate.finished = self._sent = True
+        self.checkout.finished = self._sent = True
         if response.released:
             self._share_session()
         for message in messages_of(response, self._method):
@@ -250,6 +250,6 @@ def _is_a_stop(error: BaseException | None) -> bool:
     """Ours, or nothing but ours in what the application made of it: a group, or an error of its own."""
     if isinstance(error, ExceptionGroup):
         return all(map(_is_a_stop, cast("ExceptionGroup[Exception]", error).exceptions))
-    return isinstance(error, (PaymentStop, WorkInterrupted)) or (
+    return isinstance(error, (SkipHandler, WorkInterrupted)) or (
         error is not None and _is_a_stop(error.__cause__)
     )

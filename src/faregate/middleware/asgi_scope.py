@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from faregate.core.credentials import is_credential_header
-from faregate.middleware.buffer import sendable
 from faregate.core.models import Headers, Request, Response
 from faregate.core.proof import speaks_of_payment
+from faregate.middleware.buffer import sendable
 from faregate.middleware.snapshot import Snapshot
 
 Scope = MutableMapping[str, Any]

@@ -2,8 +2,8 @@
 
 import re
 
-from faregate.errors import ResultTooLarge
 from faregate.core.models import Header, Headers, Response
+from faregate.errors import ResultTooLarge
 
 # What servers send. The rest they refuse, and that must be known before anybody pays for it.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

@@ -15,20 +15,20 @@ import anyio
 import anyio.lowlevel
 
 from faregate.core import responses
-from faregate.middleware.shielding import to_the_end
 from faregate.core.driver import Turn, adrive, drive, raised, resumed, started
-from faregate.errors import Misconfigured, SoldTwice, WorkTimedOut
 from faregate.core.flow import serve
+from faregate.core.models import HandlerResult, Offer, PaidRequest, Response
+from faregate.core.steps import Flow, RunHandler
+from faregate.errors import ConfigurationError, SoldTwice, WorkTimedOut
 from faregate.middleware.path_rules import ANYWHERE, Place
-from faregate.core.models import Offer, Response, Sale, Work
+from faregate.middleware.request_body import digest_body
+from faregate.middleware.shielding import to_the_end
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.middleware.request_body import digest_body
-from faregate.core.steps import Flow, RunWork
 from faregate.unused_offers import watch_offers
 
 
-class PaymentStop(Exception):
+class SkipHandler(Exception):
     """Raised in the handler's place: what the payer gets is decided already."""
 
     def __init__(self, status: int) -> None:
@@ -36,7 +36,7 @@ class PaymentStop(Exception):
         self.status = status
 
 
-class Gate:
+class Checkout:
     """The state of one request.
 
     `payment` is there once the handler may work; `verdict` once the payer's answer is decided without
@@ -46,12 +46,12 @@ class Gate:
     """
 
     def __init__(
-        self, paywall: Paywall, method: str, sale_of: Callable[[Offer], Sale], place: Place = ANYWHERE
+        self, paywall: Paywall, method: str, sale_of: Callable[[Offer], PaidRequest], place: Place = ANYWHERE
     ) -> None:
         self._paywall = paywall
         self._method = method
         self._sale_of = sale_of
-        self._sale: Sale | None = None
+        self._sale: PaidRequest | None = None
         self._flow: Flow[Response] | None = None
         self._answer: Response | None = None
         self._concluded: anyio.Event | None = None
@@ -64,7 +64,7 @@ class Gate:
         self.place = place
         self.payment: Payment | None = None
         self.verdict: Response | None = None
-        self.mistake: Misconfigured | None = None
+        self.mistake: ConfigurationError | None = None
         self.begun = False
         self.is_sold_inside = False
         self._body_digest: str | None = None
@@ -103,7 +103,7 @@ class Gate:
             self._body_digest = digest_body(body, content_type)
 
     def open(self, sold: Offer) -> Payment:
-        """Ask whether this request may be served. Raises `PaymentStop` when it may not."""
+        """Ask whether this request may be served. Raises `SkipHandler` when it may not."""
         if not self._is_new(sold):
             return self._granted()
         with self._mistakes():
@@ -130,17 +130,17 @@ class Gate:
         """Nothing is for sale here, and nothing is free."""
         self.refuse(403, "not_for_sale", "This resource is not for sale.")
 
-    def withhold(self, mistake: Misconfigured) -> None:
+    def withhold(self, mistake: ConfigurationError) -> None:
         """Let nothing leave, because the seller's mistake would give it away. Raises `mistake`."""
         with self._mistakes():
             raise mistake
 
     def check_unopened(self) -> None:
-        """Withhold a result of a request that made an offer and opened none. Raises `Misconfigured`."""
+        """Withhold a result of a request that made an offer and opened none. Raises `ConfigurationError`."""
         if self._made and not self.is_sold_inside:
             sells = self._made[0].sells
             self.withhold(
-                Misconfigured(
+                ConfigurationError(
                     f"The offer {sells!r} was made while a request was served, and sells nothing there. "
                     "Make it where the handler is defined, as its decorator or as "
                     f"Depends(paid({sells!r})): not inside the handler or a function that it depends on."
@@ -162,13 +162,13 @@ class Gate:
     def _is_new(self, sold: Offer) -> bool:
         if self._over:
             # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
-            raise Misconfigured(f"A handler sells {sold.sells!r} when its request is over already.")
+            raise ConfigurationError(f"A handler sells {sold.sells!r} when its request is over already.")
         if self.payment is not None and self._sale is not None and self._sale.offer == sold:
             return False
         if self._sale is not None or self.begun:
             mistake = "One request reached two offers. Put one offer on the handler or its group."
             self._sold_twice = SoldTwice(mistake)
-            raise Misconfigured(mistake)
+            raise ConfigurationError(mistake)
         if not self.place.is_path:
             self._refuse_path()
         if self.verdict is not None:
@@ -183,7 +183,7 @@ class Gate:
     def _mistakes(self) -> Generator[None]:
         try:
             yield
-        except Misconfigured as mistake:
+        except ConfigurationError as mistake:
             # Whoever catches this in between must not go on as if it were paid.
             self.verdict, self.mistake = responses.trouble(502), mistake
             raise
@@ -195,8 +195,8 @@ class Gate:
         self._sale, self._flow = sale, serve(sale)
         return self._flow
 
-    def _reached(self, step: Response | RunWork) -> None:
-        if isinstance(step, RunWork):
+    def _reached(self, step: Response | RunHandler) -> None:
+        if isinstance(step, RunHandler):
             self.payment = Payment(step.transaction_id)
             self._work_began = monotonic()
             elapsed = self._work_began - self._request_began
@@ -206,7 +206,7 @@ class Gate:
 
     def _granted(self) -> Payment:
         if self.payment is None or self.verdict is not None:
-            raise PaymentStop(500 if self.verdict is None else self.verdict.status)
+            raise SkipHandler(500 if self.verdict is None else self.verdict.status)
         return self.payment
 
     def restore_unless_released(self, restore: Callable[[], None]) -> None:
@@ -261,9 +261,9 @@ class Gate:
         if self._flow is not None and not self.finished:
             self._flow.close()
 
-    def _work(self, response: Response) -> Work:
+    def _work(self, response: Response) -> HandlerResult:
         values = {} if self.payment is None else self.payment.values
-        return Work(response, values, int((monotonic() - self._work_began) * 1000))
+        return HandlerResult(response, values, int((monotonic() - self._work_began) * 1000))
 
     def _ending(self, turn: Turn) -> Turn:
         self.finished = True
@@ -287,8 +287,8 @@ class Gate:
             if self._concluded is not None:
                 self._concluded.set()
 
-    def _answered(self, answer: Response | RunWork) -> Response:
-        if isinstance(answer, RunWork):
+    def _answered(self, answer: Response | RunHandler) -> Response:
+        if isinstance(answer, RunHandler):
             raise RuntimeError("the flow asked for the work twice")
         self._answer = answer
         if answer.released:

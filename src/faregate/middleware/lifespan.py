@@ -15,12 +15,12 @@ from typing import Any
 
 import anyio
 
-from faregate.middleware.shielding import all_ended, is_cancelled_from_outside
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.paywall import Paywall
 from faregate.middleware.asgi_scope import Message, Receive, Scope, Send
+from faregate.middleware.shielding import all_ended, is_cancelled_from_outside
 from faregate.operations.sweeper import keep_asweeping
+from faregate.paywall import Paywall
 
 
 class Phase(Enum):
@@ -140,8 +140,8 @@ class Lifespan:
 
 
 def check(sweep_every: float | None, drain_seconds: float) -> None:
-    """Raises `Misconfigured`."""
+    """Raises `ConfigurationError`."""
     if sweep_every is not None and not 0 < sweep_every < math.inf:
-        raise Misconfigured("sweep_every must be a number of seconds above 0, or None not to sweep.")
+        raise ConfigurationError("sweep_every must be a number of seconds above 0, or None not to sweep.")
     if not 0 <= drain_seconds < math.inf:
-        raise Misconfigured("drain_seconds must be a number of seconds, and 0 or more.")
+        raise ConfigurationError("drain_seconds must be a number of seconds, and 0 or more.")

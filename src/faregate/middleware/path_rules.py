@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from faregate.errors import Misconfigured
 from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
 from faregate.paywall import make_offer
 
 # What decoders leave of bytes that are not UTF-8. Bottle leaves nothing: to it `/%FFreports` is `/reports`.
@@ -37,8 +37,8 @@ ANYWHERE = Place()
 _NO_PATH = Place(is_path=False)
 
 
-class Grounds:
-    """The paid and the refused prefixes of one application. Raises `Misconfigured`."""
+class PathRules:
+    """The paid and the refused prefixes of one application. Raises `ConfigurationError`."""
 
     def __init__(self, offers: Mapping[str, str | Offer] | None = None, refuse: Sequence[str] = ()) -> None:
         declared = dict(offers or {})
@@ -47,7 +47,9 @@ class Grounds:
             for path, sold in declared.items()
         }
         if len(self.offers) < len(declared):
-            raise Misconfigured("Two paid prefixes are the same path, spelt differently. Keep one of them.")
+            raise ConfigurationError(
+                "Two paid prefixes are the same path, spelt differently. Keep one of them."
+            )
         self.refused = tuple(_prefix(path) for path in refuse)
         self._bare = not self.offers and not self.refused
 
@@ -65,9 +67,9 @@ class Grounds:
 
 def _prefix(path: str) -> str:
     if not path.startswith("/"):
-        raise Misconfigured(f"A paid prefix starts with a slash: {path!r} does not.")
+        raise ConfigurationError(f"A paid prefix starts with a slash: {path!r} does not.")
     if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
-        raise Misconfigured(
+        raise ConfigurationError(
             f"A paid prefix is a plain, decoded path and no pattern: {path!r} would match nothing."
         )
     return _canonical(path)

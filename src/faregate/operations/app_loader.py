@@ -7,7 +7,7 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from faregate.errors import FaregateError, Misconfigured
+from faregate.errors import ConfigurationError, FaregateError
 
 
 class WrongCall(Exception):
@@ -18,7 +18,7 @@ def load(target: str, directory: str = "", *, factory: bool = False) -> Any:
     """The application that `target` names, such as `shop:app` or `shop.main:shop.app`.
 
     `directory` is put on the path first; empty, the current one. With `factory` the attribute is called
-    for the application. Raises `WrongCall` for what is not there, and `Misconfigured` for what raises.
+    for the application. Raises `WrongCall` for what is not there, and `ConfigurationError` for what raises.
     """
     module, _, attribute = target.partition(":")
     if not module or not attribute:
@@ -53,11 +53,11 @@ def _imported(module: str) -> Any:
             raise WrongCall(
                 f"There is no module {error.name!r} here. Run this where it is, or say --app-dir."
             ) from None
-        raise Misconfigured(_told(f"{module} could not be imported", error)) from error
+        raise ConfigurationError(_told(f"{module} could not be imported", error)) from error
     except FaregateError:
         raise
     except Exception as error:
-        raise Misconfigured(_told(f"{module} could not be imported", error)) from error
+        raise ConfigurationError(_told(f"{module} could not be imported", error)) from error
 
 
 def _attribute(module: Any, attribute: str, name: str) -> Any:
@@ -78,7 +78,7 @@ def _made(factory: Any, target: str) -> Any:
     except FaregateError:
         raise
     except Exception as error:
-        raise Misconfigured(_told(f"{target} made no application", error)) from error
+        raise ConfigurationError(_told(f"{target} made no application", error)) from error
 
 
 def _told(what: str, error: Exception) -> str:

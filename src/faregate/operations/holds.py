@@ -7,17 +7,17 @@ what is stuck.
 import time
 from typing import Protocol, runtime_checkable
 
+from faregate.core.claims import Holding, Lease, PendingPayment
 from faregate.core.driver import drive, started
-from faregate.errors import FaregateError, Misconfigured
-from faregate.events import Event, Failed, Held, Settled, Stuck
-from faregate.operations.hold_table import STUCK, span
-from faregate.journals.memory import MemoryJournal
+from faregate.core.interfaces import MaybeAwaitable
 from faregate.core.models import Response
-from faregate.paywall import Paywall
-from faregate.core.interfaces import Answer
-from faregate.core.claims import Entry, Holding, Ticket
 from faregate.core.recovery import redeem
+from faregate.errors import ConfigurationError, FaregateError
+from faregate.events import Event, Failed, Held, Settled, Stuck
+from faregate.journals.memory import MemoryJournal
+from faregate.operations.hold_table import STUCK, span
 from faregate.operations.sweep import overheard
+from faregate.paywall import Paywall
 
 
 class NotHeld(FaregateError):
@@ -25,32 +25,32 @@ class NotHeld(FaregateError):
 
 
 @runtime_checkable
-class Desk(Protocol):
+class HoldStore(Protocol):
     """A journal that people can look into."""
 
     def holdings(self, limit: int) -> list[Holding]: ...
 
     def holding(self, transaction_id: str) -> Holding | None: ...
 
-    def take(self, transaction_id: str) -> Entry | None: ...
+    def take(self, transaction_id: str) -> PendingPayment | None: ...
 
-    def close(self, ticket: Ticket, paid: bool) -> Answer[None]: ...
+    def close(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]: ...
 
 
-def desk_of(paywall: Paywall) -> Desk:
-    """Raises `Misconfigured` for a journal that another process keeps to itself."""
+def desk_of(paywall: Paywall) -> HoldStore:
+    """Raises `ConfigurationError` for a journal that another process keeps to itself."""
     journal = paywall.journal
     if isinstance(journal, MemoryJournal):
-        raise Misconfigured(
+        raise ConfigurationError(
             "The memory journal is in the seller's own process, and nobody else can look into it: "
             "set FAREGATE_JOURNAL to the journal that the workers share."
         )
-    if not isinstance(journal, Desk):
-        raise Misconfigured("This journal cannot be looked into: it has no holdings, holding and take.")
+    if not isinstance(journal, HoldStore):
+        raise ConfigurationError("This journal cannot be looked into: it has no holdings, holding and take.")
     return journal
 
 
-def known(desk: Desk, transaction_id: str) -> Holding:
+def known(desk: HoldStore, transaction_id: str) -> Holding:
     """Raises `NotHeld` if nothing is owed for it."""
     one = desk.holding(transaction_id)
     if one is None:
@@ -58,7 +58,7 @@ def known(desk: Desk, transaction_id: str) -> Holding:
     return one
 
 
-def known_as_stuck(desk: Desk, transaction_id: str) -> Holding:
+def known_as_stuck(desk: HoldStore, transaction_id: str) -> Holding:
     """Raises `NotHeld` if somebody else may still bring it to its end."""
     one = known(desk, transaction_id)
     if one.state != STUCK:
@@ -109,14 +109,14 @@ def _left_by(event: Event | None, status: int, state: str) -> str:
             return "Kept as it was."
 
 
-def give_up(desk: Desk, transaction_id: str, paid: bool) -> None:
+def give_up(desk: HoldStore, transaction_id: str, paid: bool) -> None:
     """For a stuck one: the journal remembers it as `paid`, or as not charged. Raises `NotHeld`."""
-    desk.close(_taken(desk, transaction_id).ticket, paid)
+    desk.close(_taken(desk, transaction_id).lease, paid)
     if desk.holding(transaction_id) is not None:
         raise NotHeld(f"{transaction_id} is kept: somebody else wrote it at the same moment.")
 
 
-def _taken(desk: Desk, transaction_id: str) -> Entry:
+def _taken(desk: HoldStore, transaction_id: str) -> PendingPayment:
     """With a new ticket: whoever has had the row before can write it no more."""
     entry = desk.take(transaction_id)
     if entry is None:

@@ -6,16 +6,16 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from faregate.operations.holds import Desk, desk_of, give_up, known, known_as_stuck, release
-from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
-from faregate.operations.journal_command import find_problems
-from faregate.operations.app_loader import WrongCall
-from faregate.paywall import Paywall
 from faregate.core.claims import Holding
+from faregate.operations.app_loader import WrongCall
+from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
+from faregate.operations.holds import HoldStore, desk_of, give_up, known, known_as_stuck, release
+from faregate.operations.journal_command import find_problems
+from faregate.paywall import Paywall
 
 AT_MOST = 1000
 
-Tell = Callable[[str], object]
+EmitEvent = Callable[[str], object]
 
 
 def add_holds(parser: ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def run_holds(arguments: Namespace) -> int:
         paywall.close()
 
 
-def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Tell) -> int:
+def hold_as_asked(paywall: Paywall, asked: Namespace, tell: EmitEvent) -> int:
     """What the command does, for whoever has a paywall already. Raises `FaregateError` and `WrongCall`."""
     desk = desk_of(paywall)
     match asked.action:
@@ -92,7 +92,7 @@ def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Tell) -> int:
             return _drop(desk, asked, tell)
 
 
-def _list(paywall: Paywall, desk: Desk, asked: Namespace, tell: Tell) -> int:
+def _list(paywall: Paywall, desk: HoldStore, asked: Namespace, tell: EmitEvent) -> int:
     now = time.time()
     found = desk.holdings(AT_MOST)
     owed = Owed.of(found, now)
@@ -116,13 +116,13 @@ def _summary(owed: Owed) -> str:
     return f"{numbers}, {len(owed.running)} being served now."
 
 
-def _show(desk: Desk, asked: Namespace, tell: Tell) -> int:
+def _show(desk: HoldStore, asked: Namespace, tell: EmitEvent) -> int:
     one = known(desk, asked.id)
     tell(json.dumps(as_object(one), indent=2) if asked.json else as_page(one, time.time()))
     return 0
 
 
-def _drop(desk: Desk, asked: Namespace, tell: Tell) -> int:
+def _drop(desk: HoldStore, asked: Namespace, tell: EmitEvent) -> int:
     one = known_as_stuck(desk, asked.id)
     if not asked.yes and not _somebody_is_here():
         raise WrongCall("Nobody is here to be asked whether this is meant: say --yes.")

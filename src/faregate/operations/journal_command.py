@@ -8,14 +8,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
 
-from faregate.errors import Misconfigured
-from faregate.operations.hold_table import format_moment, format_table
+from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.store import KeyUsage
+from faregate.operations.hold_table import format_moment, format_table
 from faregate.paywall import Paywall
 from faregate.settings import make_namespace
 
-Tell = Callable[[str], object]
+EmitEvent = Callable[[str], object]
 _HEAD = ("KEY", "GIVEN HERE", "ROWS", "OWED", "LAST EXPIRES", "")
 
 
@@ -67,7 +67,7 @@ def run_journal(arguments: Namespace) -> int:
         paywall.close()
 
 
-def administer(paywall: Paywall, asked: Namespace, tell: Tell) -> int:
+def administer(paywall: Paywall, asked: Namespace, tell: EmitEvent) -> int:
     """Do what the command does, for whoever has a paywall already. Raises `FaregateError`."""
     journal = _administrable(paywall)
     match asked.action:
@@ -107,12 +107,12 @@ def find_problems(paywall: Paywall) -> Iterator[str]:
 def _administrable(paywall: Paywall) -> AdministrableJournal:
     journal = paywall.journal
     if isinstance(journal, MemoryJournal):
-        raise Misconfigured(
+        raise ConfigurationError(
             "The memory journal has no keys and is in the seller's own process: set FAREGATE_JOURNAL to the "
             "journal that the workers share."
         )
     if not isinstance(journal, AdministrableJournal):
-        raise Misconfigured(
+        raise ConfigurationError(
             "This journal cannot be administered: it has no usage_of_keys, namespaces and move."
         )
     return journal
@@ -147,5 +147,5 @@ def _move(paywall: Paywall, journal: AdministrableJournal, address: str) -> int:
     settings = paywall.settings
     old = make_namespace(settings.api_key.environment, address)
     if old == settings.namespace:
-        raise Misconfigured(f"{address} is the address of now: FAREGATE_BASE_URL names it.")
+        raise ConfigurationError(f"{address} is the address of now: FAREGATE_BASE_URL names it.")
     return journal.move(old)

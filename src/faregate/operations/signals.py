@@ -10,7 +10,7 @@ from typing import Any
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Ending:
+class ShutdownSignal:
     """`is_asked` once the process was told to end. Told a second time, it ends as any other does.
 
     Python hears a signal between two calls, and in the main thread alone: in another this hears nothing.
@@ -20,7 +20,7 @@ class Ending:
         self.is_asked = False
         self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> "Ending":
+    def __enter__(self) -> "ShutdownSignal":
         self._ear, self._mouth = socket.socketpair()
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:

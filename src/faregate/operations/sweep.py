@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from faregate.core.claims import PendingPayment
 from faregate.core.driver import adrive, drive, started
+from faregate.core.interfaces import Backend, Journal, MaybeAwaitable
+from faregate.core.recovery import BATCH, sweep
 from faregate.events import Event, Failed, Held, Settled, Stuck
 from faregate.paywall import Paywall
-from faregate.core.interfaces import Answer, Journal, World
-from faregate.core.claims import Entry
-from faregate.core.recovery import BATCH, sweep
 
 IsOver = Callable[[], bool]
 """Whether whoever walks was asked to stop."""
 
 
 @dataclass(slots=True)
-class Tally:
+class SweepReport:
     """What a walk came to. `stuck` has the transactions that became so, each with its reason."""
 
     looked_at: int = 0
@@ -54,16 +54,16 @@ class Tally:
         return json.dumps({**found, "held": self.held, "stuck": self.stuck})
 
 
-def walk(paywall: Paywall, limit: int = BATCH, is_over: IsOver = lambda: False) -> Tally:
+def walk(paywall: Paywall, limit: int = BATCH, is_over: IsOver = lambda: False) -> SweepReport:
     """Look at so many owed rows at most. Blocking. Raises `JournalError`."""
-    tally, flow = Tally(), sweep(limit)
+    tally, flow = SweepReport(), sweep(limit)
     tally.looked_at = cast(int, drive(flow, _counted(paywall.world, tally, is_over), started(flow)))
     return tally
 
 
-async def awalk(paywall: Paywall, limit: int = BATCH, is_over: IsOver = lambda: False) -> Tally:
+async def awalk(paywall: Paywall, limit: int = BATCH, is_over: IsOver = lambda: False) -> SweepReport:
     """`walk`, awaiting."""
-    tally, flow = Tally(), sweep(limit)
+    tally, flow = SweepReport(), sweep(limit)
     world = _counted(paywall.async_world, tally, is_over)
     tally.looked_at = cast(int, await adrive(flow, world, started(flow)))
     return tally
@@ -74,18 +74,18 @@ def spread(seconds: float) -> float:
     return seconds * (0.75 + secrets.randbelow(501) / 1000)
 
 
-def overheard(world: World, hear: Callable[[Event], object]) -> World:
+def overheard(world: Backend, hear: Callable[[Event], object]) -> Backend:
     """The same world; its events are heard on their way to the seller's listener."""
-    return cast(World, _Overheard(world, world.journal, hear))
+    return cast(Backend, _Overheard(world, world.journal, hear))
 
 
-def _counted(world: World, tally: Tally, is_over: IsOver) -> World:
+def _counted(world: Backend, tally: SweepReport, is_over: IsOver) -> Backend:
     journal = cast(Journal, _Ending(world.journal, is_over))
-    return cast(World, _Overheard(world, journal, tally.hear))
+    return cast(Backend, _Overheard(world, journal, tally.hear))
 
 
 class _Overheard:
-    def __init__(self, world: World, journal: Journal, hear: Callable[[Event], object]) -> None:
+    def __init__(self, world: Backend, journal: Journal, hear: Callable[[Event], object]) -> None:
         self._world = world
         self._hear = hear
         self.journal = journal
@@ -93,7 +93,7 @@ class _Overheard:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)
 
-    def tell(self, event: Event) -> Answer[None]:
+    def tell(self, event: Event) -> MaybeAwaitable[None]:
         self._hear(event)
         return self._world.tell(event)
 
@@ -108,5 +108,5 @@ class _Ending:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    def due(self) -> Answer[Entry | None]:
+    def due(self) -> MaybeAwaitable[PendingPayment | None]:
         return None if self._is_over() else self._journal.due()

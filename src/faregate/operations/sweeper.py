@@ -9,14 +9,14 @@ from contextlib import suppress
 
 import anyio
 
-from faregate.operations.signals import Ending
-from faregate.errors import JournalError, Misconfigured
-from faregate.operations.journal_command import find_problems
+from faregate.core.recovery import BATCH
+from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.logs import log
+from faregate.operations.journal_command import find_problems
+from faregate.operations.signals import ShutdownSignal
+from faregate.operations.sweep import SweepReport, awalk, spread, walk
 from faregate.paywall import Paywall
-from faregate.core.recovery import BATCH
-from faregate.operations.sweep import Tally, awalk, spread, walk
 
 EVERY = 30.0
 
@@ -58,7 +58,7 @@ def run_sweep(arguments: Namespace) -> int:
     """`faregate sweep`: the journal that the environment names."""
     paywall = Paywall()
     if isinstance(paywall.journal, MemoryJournal):
-        raise Misconfigured(
+        raise ConfigurationError(
             "The memory journal is in the seller's own process, and only that can sweep it: "
             "set FAREGATE_JOURNAL to the journal that the workers share."
         )
@@ -76,7 +76,7 @@ def sweep_as_asked(paywall: Paywall, asked: Namespace, tell: Callable[[str], obj
         if asked.watch:
             keep_sweeping(paywall, asked.every, tell, limit=asked.limit, for_machines=asked.json)
         else:
-            with Ending() as ending:
+            with ShutdownSignal() as ending:
                 tell(_said(walk(paywall, asked.limit, lambda: ending.is_asked), asked.json))
     except KeyboardInterrupt:
         pass  # asked twice: what was interrupted now is the next sweep's
@@ -101,7 +101,7 @@ def keep_sweeping(
 
     What is wrong with the journal is told, and may pass.
     """
-    with Ending() as ending:
+    with ShutdownSignal() as ending:
         while not ending.is_asked:
             full = False
             try:
@@ -115,7 +115,7 @@ def keep_sweeping(
                 ending.rest(spread(every))
 
 
-def _said(tally: Tally, for_machines: bool) -> str:
+def _said(tally: SweepReport, for_machines: bool) -> str:
     return tally.as_json() if for_machines else tally.as_text()
 
 

@@ -11,9 +11,9 @@ from http.client import responses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from faregate.errors import Misconfigured
-from faregate.operations.app_loader import WrongCall
 from faregate.core.models import Header, Response
+from faregate.errors import ConfigurationError
+from faregate.operations.app_loader import WrongCall
 from faregate.pay.extra import need_extra
 from faregate.pay.http import Purchase, Shop
 from faregate.pay.output import Step
@@ -38,11 +38,11 @@ class SystemClock:
 def run_pay(arguments: Namespace) -> int:
     """The exit code (docs/pay.md). Raises `FaregateError`, `WrongCall` and `ImportError`."""
     need_extra()
-    from faregate.pay.purchase import Errand, Exit
-    from faregate.pay.payment_file import Keeper
     from faregate.pay.keys import payer_key
-    from faregate.pay.wallet import Purse
+    from faregate.pay.payment_file import Keeper
+    from faregate.pay.purchase import Errand, Exit
     from faregate.pay.talk import Talk
+    from faregate.pay.wallet import Purse
 
     purchase = _purchase(arguments)
     key = payer_key(arguments.payer, arguments.key_file, os.environ)
@@ -103,18 +103,20 @@ def _check_output(path: str | None) -> None:
         try:
             Path(path).open("ab").close()
         except OSError as error:
-            raise Misconfigured(f"the result could not be written, so nothing was asked: {error}") from None
+            raise ConfigurationError(
+                f"the result could not be written, so nothing was asked: {error}"
+            ) from None
 
 
 def _hand_out(answer: Response, arguments: Namespace, keeper: "Keeper") -> None:
-    """Raises `Misconfigured` if nobody takes it; what was paid for can be fetched again."""
+    """Raises `ConfigurationError` if nobody takes it; what was paid for can be fetched again."""
     content = (_head(answer) if arguments.include else b"") + answer.body
     try:
         _write(content, arguments.output)
     except OSError as error:
         path = keeper.keep_open()
         again = "" if path is None else f". Nothing is lost: come back with --proof {path}"
-        raise Misconfigured(f"the result could not be written: {error}{again}") from None
+        raise ConfigurationError(f"the result could not be written: {error}{again}") from None
 
 
 def _write(content: bytes, path: str | None) -> None:

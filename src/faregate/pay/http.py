@@ -5,10 +5,10 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import httpx
 
-from faregate.errors import FaregateError
-from faregate.operations.app_loader import WrongCall
-from faregate.merchant.wire import PROOF
 from faregate.core.models import Headers, Response
+from faregate.errors import FaregateError
+from faregate.merchant.wire import PROOF
+from faregate.operations.app_loader import WrongCall
 
 _FORBIDDEN = frozenset((PROOF.lower(), "x-payment"))
 

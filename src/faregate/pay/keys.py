@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faregate.emulator.payers import TEST_PAYERS
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall
 
 KEY_VARIABLE = "FAREGATE_PAYER_KEY"
@@ -26,7 +26,7 @@ class PayerKey:
 def payer_key(name: str | None, key_file: str | None, environ: Mapping[str, str]) -> PayerKey:
     """The key to pay with: the named test payer, else the file, else the environment, else `good`.
 
-    Raises `WrongCall` for a payer that there is not, and `Misconfigured` for what is no key.
+    Raises `WrongCall` for a payer that there is not, and `ConfigurationError` for what is no key.
     """
     if name is not None:
         return test_payer(name)
@@ -48,14 +48,14 @@ def _read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="ascii")
     except OSError as error:
-        raise Misconfigured(f"the key file cannot be read: {error}") from None
+        raise ConfigurationError(f"the key file cannot be read: {error}") from None
     except UnicodeDecodeError:
-        raise Misconfigured(f"{path} holds no private key: 64 hex digits, with or without 0x") from None
+        raise ConfigurationError(f"{path} holds no private key: 64 hex digits, with or without 0x") from None
 
 
 def _checked(text: str, where: str) -> str:
-    """The key, or `Misconfigured`, which does not repeat it."""
+    """The key, or `ConfigurationError`, which does not repeat it."""
     key = text.strip()
     if not _PRIVATE_KEY.fullmatch(key) or int(key, 16) == 0:
-        raise Misconfigured(f"{where} holds no private key: 64 hex digits, with or without 0x")
+        raise ConfigurationError(f"{where} holds no private key: 64 hex digits, with or without 0x")
     return key if key.startswith("0x") else f"0x{key}"

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall
 from faregate.pay.http import Purchase
 
@@ -35,13 +35,13 @@ class Keeper:
         return self._proof
 
     def keep(self, proof: str) -> None:
-        """Before it is sent. Raises `Misconfigured` if it cannot be written."""
+        """Before it is sent. Raises `ConfigurationError` if it cannot be written."""
         self._proof = proof
         if self.path is not None:
             try:
                 descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except OSError as error:
-                raise Misconfigured(f"the payment cannot be kept, so it was not sent: {error}") from None
+                raise ConfigurationError(f"the payment cannot be kept, so it was not sent: {error}") from None
             self._write(descriptor, proof)
 
     def keep_open(self) -> str | None:
@@ -68,7 +68,7 @@ def _read(path: str) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"the payment kept in {path} cannot be read: {error}") from None
+        raise ConfigurationError(f"the payment kept in {path} cannot be read: {error}") from None
     if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("proof"), str):
-        raise Misconfigured(f"{path} keeps no payment")
+        raise ConfigurationError(f"{path} keeps no payment")
     return cast("dict[str, Any]", found)

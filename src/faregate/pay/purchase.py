@@ -13,11 +13,11 @@ from typing import Protocol
 
 from faregate.core.models import Response
 from faregate.pay.answers import Meaning, meaning, pause, told
-from faregate.pay.payment_file import Keeper
-from faregate.pay.wallet import Purse
 from faregate.pay.output import Ended, Resumed, Waiting
-from faregate.pay.talk import Talk
+from faregate.pay.payment_file import Keeper
 from faregate.pay.requirements import Unsigned
+from faregate.pay.talk import Talk
+from faregate.pay.wallet import Purse
 
 
 class Exit(IntEnum):

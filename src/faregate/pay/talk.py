@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from faregate.core.models import Response
 from faregate.pay.answers import told
-from faregate.pay.official import PaymentRequired, decode_payment_response_header
 from faregate.pay.http import Shop, Unanswered
+from faregate.pay.official import PaymentRequired, decode_payment_response_header
 from faregate.pay.output import Answered, Asked, NoAnswer, Paid, Step
 from faregate.pay.requirements import Unsigned, as_step, read_required
 

@@ -20,11 +20,11 @@ def run_probe(arguments: Namespace) -> int:
 
 def _run(arguments: Namespace) -> int:
     need_extra()
+    from faregate.probe.config import Setting
     from faregate.probe.cost import cost
+    from faregate.probe.fixtures import Visit
     from faregate.probe.report import as_json, as_table
     from faregate.probe.runner import run_checks
-    from faregate.probe.config import Setting
-    from faregate.probe.fixtures import Visit
 
     setting = Setting.of(arguments, os.environ)
     with closing(setting.line):

@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import NoAnswer
-from faregate.merchant.client import MerchantClient
 from faregate.merchant.api_key import ApiKey
+from faregate.merchant.client import MerchantClient
 from faregate.merchant.transports import Transport, blocking
-from faregate.merchant.transports.url import Address
+from faregate.merchant.transports.url import BaseURL
 from faregate.merchant.types import Environment
 from faregate.merchant.wire import PROOF, ROOT, Call
-from faregate.core.models import Headers, Response, WireRequest
 
 _UNDECIDED = frozenset((429, 502, 503, 504))
 Body = Mapping[str, Any] | bytes | None
@@ -24,7 +24,7 @@ class Line:
         self, key: ApiKey, base_url: str, *, timeout: float, transport: Transport | None = None
     ) -> None:
         self._transport = blocking(transport)
-        self._address = Address(base_url, key.environment)
+        self._address = BaseURL(base_url, key.environment)
         self._base_url = base_url
         self._timeout = timeout
         self._client = self._with(key)

@@ -9,15 +9,15 @@ from faregate.emulator.builtin import READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.emulator.catalog import build_catalog
 from faregate.emulator.world import World
 from faregate.emulator.worldkeys import world_name
-from faregate.operations.app_loader import WrongCall
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.merchant.types import Environment
+from faregate.operations.app_loader import WrongCall
 from faregate.pay.keys import payer_key, test_payer
 from faregate.pay.wallet import Purse
-from faregate.probe.session import Bench
 from faregate.probe.client import Line
 from faregate.probe.discovery import Market, Wanted, look_around
+from faregate.probe.session import Bench
 
 READER_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _LATE_PAYER = "reads"
@@ -36,7 +36,7 @@ class Setting:
 
     @classmethod
     def of(cls, arguments: Namespace, environ: Mapping[str, str], transport: Transport | None = None) -> Self:
-        """From the command's arguments and the environment. Raises `WrongCall` and `Misconfigured`."""
+        """From the command's arguments and the environment. Raises `WrongCall` and `ConfigurationError`."""
         key = _api_key(environ, allow_live=arguments.allow_live)
         base_url = arguments.base_url or environ.get("FAREGATE_BASE_URL") or ""
         if not base_url:

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from faregate.core.models import Response
 from faregate.errors import BadAnswer
-from faregate.operations.app_loader import WrongCall
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.contracts import ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
-from faregate.core.models import Response
+from faregate.operations.app_loader import WrongCall
 from faregate.pay.official import PaymentRequired
-from faregate.pay.wallet import Purse
 from faregate.pay.requirements import Unsigned, read_required
+from faregate.pay.wallet import Purse
 from faregate.probe.client import Line
 from faregate.probe.verdicts import shown
 

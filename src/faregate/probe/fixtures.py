@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
+from faregate.core.models import Response
 from faregate.errors import BadAnswer, FaregateError
 from faregate.merchant.answers import TransactionDetail
 from faregate.merchant.contracts import ContractRevision
 from faregate.merchant.wire import parse
-from faregate.core.models import Response
-from faregate.probe.session import METADATA, Bench, Bought
 from faregate.probe.discovery import access_body
+from faregate.probe.session import METADATA, Bench, Bought
 from faregate.probe.verdicts import CannotSee, said, shown
 
 PENDING = ("settling", "reconciling")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from faregate.errors import FaregateError
 from faregate.probe.checks import access, again, complete, free, keys, reads, refusals
-from faregate.probe.verdicts import CannotSee, Check, Finding, Seen
 from faregate.probe.fixtures import Visit
+from faregate.probe.verdicts import CannotSee, Check, Finding, Seen
 
 CHECKS: tuple[Check[Visit], ...] = (
     *keys.CHECKS,

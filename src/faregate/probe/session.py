@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from faregate.core.models import Response
 from faregate.emulator.identifiers import shaped_id
 from faregate.errors import BadAnswer, ServiceError
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.wire import parse
-from faregate.core.models import Response
 from faregate.pay.wallet import Purse
 from faregate.probe.client import Body, Line
 from faregate.probe.discovery import Market, Ware, access_body

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, cast
 
+from faregate.core.models import Response
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import ErrorBody
 from faregate.merchant.wire import parse
-from faregate.core.models import Response
 
 Verdict = Literal["holds", "differs", "not seen"]
 Source = Literal["contract", "decision"]

@@ -11,14 +11,14 @@ from typing import Literal
 from faregate.core.models import Offer
 from faregate.paywall import Paywall
 
-Standing = Literal["paid", "free", "refused"]
+TransactionState = Literal["paid", "free", "refused"]
 
 WEBSOCKET = ("WEBSOCKET",)
 """In place of methods. Nothing can be sold over one: below a paid path it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class RouteInfo:
     """One route. `path` is the framework's own pattern; no `methods` means any.
 
     `host` is there if the route answers on one host only. `paywall` gives the one in front of this
@@ -29,7 +29,7 @@ class Listed:
     methods: tuple[str, ...]
     handler: str
     offer: Offer | None = None
-    standing: Standing = "free"
+    standing: TransactionState = "free"
     host: str = ""
     paywall: Callable[[], Paywall] | None = field(default=None, compare=False, repr=False)
 
@@ -47,13 +47,13 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class RouteTable:
     """All routes in the application's own order; the prefixes below which no route is; other faults.
 
     `mistakes` are those that would give something away: an application that makes one does not start.
     """
 
-    routes: tuple[Listed, ...]
+    routes: tuple[RouteInfo, ...]
     unmatched: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()

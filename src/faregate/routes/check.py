@@ -8,18 +8,18 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
-from faregate.core.results import Free, Unpaid
-from faregate.core.driver import drive, started
-from faregate.errors import FaregateError, ServiceError
-from faregate.core.instructions import are_unguessable
-from faregate.routes import Inventory
-from faregate.routes.rights import find_missing_rights
-from faregate.operations.journal_command import find_problems
-from faregate.merchant.wire import INSTRUCTIONS
-from faregate.core.models import Offer, Request, Response, Rules, Sale, Work
-from faregate.paywall import Paywall
 from faregate.core.claims import Claimant, Fresh
-from faregate.core.steps import CallAccess, CloseExecution, FindRules, Flow
+from faregate.core.driver import drive, started
+from faregate.core.instructions import are_unguessable
+from faregate.core.models import HandlerResult, Offer, PaidRequest, Request, Response, Rules
+from faregate.core.results import Free, Unpaid
+from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
+from faregate.errors import FaregateError, ServiceError
+from faregate.merchant.wire import INSTRUCTIONS
+from faregate.operations.journal_command import find_problems
+from faregate.paywall import Paywall
+from faregate.routes import RouteTable
+from faregate.routes.rights import find_missing_rights
 
 _CHECKED_URL: Final = "https://faregate-check.invalid/"
 UNGUESSABLE: Final = (
@@ -33,7 +33,7 @@ GUESSABLE: Final = (
 UNKNOWN: Final = "Whether payment instructions can be guessed is not known: no offer was answered 402."
 
 
-def check(paywall: Paywall | None, inventory: Inventory) -> list[str]:
+def check(paywall: Paywall | None, inventory: RouteTable) -> list[str]:
     """What would keep this inventory from being sold, as sentences; asks journal and service. Blocking.
 
     A route's own paywall is asked for its offer, else the one that is given.
@@ -46,7 +46,7 @@ def check(paywall: Paywall | None, inventory: Inventory) -> list[str]:
     return faults
 
 
-def describe_instructions(paywall: Paywall | None, inventory: Inventory) -> list[str]:
+def describe_instructions(paywall: Paywall | None, inventory: RouteTable) -> list[str]:
     """Say for each paywall whether the service's instructions can be guessed, in one line. Blocking.
 
     Asks the service for the instructions of one offer twice, and pays nothing. Never raises for what the
@@ -69,19 +69,19 @@ def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
 
 def _ask_for_instructions(offer: Offer) -> Flow[list[str]]:
     """The instructions of two 402s for this offer, as far as there are any; a free execution is closed."""
-    rules = yield from FindRules(offer)
-    sale = Sale(offer, Request("GET", "/", ()), _CHECKED_URL, 1, 1)
+    rules = yield from ResolveOffer(offer)
+    sale = PaidRequest(offer, Request("GET", "/", ()), _CHECKED_URL, 1, 1)
     found = list[str]()
     for _ in range(2):
         access = yield from CallAccess(sale, rules, None)
         if isinstance(access, Unpaid):
             found.append(access.response.first(INSTRUCTIONS) or "")
         elif isinstance(access, Free) and access.execution_id is not None:
-            yield from CloseExecution(access.execution_id, rules, Work(Response(200), {}))
+            yield from CloseExecution(access.execution_id, rules, HandlerResult(Response(200), {}))
     return found
 
 
-def _by_paywall(paywall: Paywall | None, inventory: Inventory) -> dict[Paywall, dict[Offer, None]]:
+def _by_paywall(paywall: Paywall | None, inventory: RouteTable) -> dict[Paywall, dict[Offer, None]]:
     asked: dict[Paywall, dict[Offer, None]] = {} if paywall is None else {paywall: {}}
     for route in inventory.routes:
         own = paywall if route.paywall is None else route.paywall()
@@ -96,7 +96,7 @@ def _unwritable(paywall: Paywall) -> Iterator[str]:
     try:
         claim = journal.claim(f"faregate check {secrets.token_hex(16)}", Claimant("CHECK /"))
         if isinstance(claim, Fresh):
-            journal.drop(claim.ticket)
+            journal.drop(claim.lease)
     except Exception as error:
         yield f"The journal cannot be written: {error}"
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from faregate.middleware.path_rules import Grounds, Place
-from faregate.routes import WEBSOCKET, Inventory, Listed
 from faregate.core.models import Offer
+from faregate.middleware.path_rules import PathRules, Place
 from faregate.paywall import Paywall
+from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 
 # A part of a framework's path pattern that is no plain text: `{id}`, `<int:id>`, `:id`.
 _PARAMETER = re.compile(r"[{<]|^:")
@@ -19,24 +19,24 @@ _GREEDY = re.compile(r":path\b|\bpath:|[(\[*\\^$|]")
 
 
 def take_stock(
-    routes: Iterable[Listed],
-    grounds: Grounds | None = None,
+    routes: Iterable[RouteInfo],
+    grounds: PathRules | None = None,
     more: Sequence[str] = (),
     *,
     root: str = "",
     faults: Sequence[str] = (),
     mistakes: Sequence[str] = (),
     paywall: Callable[[], Paywall] | None = None,
-) -> Inventory:
+) -> RouteTable:
     """The inventory of `routes`, seen on the `grounds` of one paywall that stands in front of them.
 
     `root` is where the application behind that paywall is mounted. `more` are unmatched prefixes that are
     known already, as are `faults` and `mistakes`.
     """
-    grounds = grounds or Grounds()
+    grounds = grounds or PathRules()
     routes = tuple(routes)
     seen = tuple(row for route in routes for row in _rows(route, grounds, root, paywall))
-    return Inventory(
+    return RouteTable(
         tuple(row for row, _ in seen),
         (*more, *_lone(routes, grounds, root)),
         (*faults, *(fault for _, fault in seen if fault)),
@@ -45,8 +45,8 @@ def take_stock(
 
 
 def _rows(
-    route: Listed, grounds: Grounds, root: str, paywall: Callable[[], Paywall] | None
-) -> Iterator[tuple[Listed, str]]:
+    route: RouteInfo, grounds: PathRules, root: str, paywall: Callable[[], Paywall] | None
+) -> Iterator[tuple[RouteInfo, str]]:
     """A route as it stands; before it, the prefixes a parameter of it leads to, where they differ."""
     own = _standing(route, grounds.place(route.path, root), paywall)
     for prefix in sorted((*grounds.offers, *grounds.refused), key=len, reverse=True):
@@ -58,7 +58,7 @@ def _rows(
     yield own
 
 
-def _standing(route: Listed, place: Place, paywall: Callable[[], Paywall] | None) -> tuple[Listed, str]:
+def _standing(route: RouteInfo, place: Place, paywall: Callable[[], Paywall] | None) -> tuple[RouteInfo, str]:
     """A route on its ground, and what is wrong with that."""
     fault = ""
     standing, sold, own = route.standing, route.offer, route.paywall or paywall
@@ -73,16 +73,16 @@ def _standing(route: Listed, place: Place, paywall: Callable[[], Paywall] | None
     return replace(route, offer=sold, standing=standing, paywall=own), fault
 
 
-def _two_offers(route: Listed, ground: Offer) -> str:
+def _two_offers(route: RouteInfo, ground: Offer) -> str:
     return (
         f"{route.verbs} {route.place} sells {route.sells!r}, and its path is sold as {ground.sells!r}: "
         "nobody can buy it. Put one offer on the handler or on its path."
     )
 
 
-def _lone(routes: Sequence[Listed], grounds: Grounds, root: str) -> Iterator[str]:
+def _lone(routes: Sequence[RouteInfo], grounds: PathRules, root: str) -> Iterator[str]:
     for prefix in dict.fromkeys((*grounds.offers, *grounds.refused)):
-        stands = Grounds(refuse=[prefix])
+        stands = PathRules(refuse=[prefix])
         if not any(
             stands.place(route.path, root).closed or _narrowed(route.path, prefix, root) for route in routes
         ):

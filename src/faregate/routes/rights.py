@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, cast
 
+from faregate.core.models import Offer, Rules
 from faregate.errors import Forbidden, ServiceError
 from faregate.merchant import wire
+from faregate.merchant.backend import access_resource
 from faregate.merchant.requests import (
     AccessRequest,
     FailedCompleteRequest,
@@ -15,9 +17,7 @@ from faregate.merchant.requests import (
 )
 from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
-from faregate.core.models import Offer, Rules
 from faregate.paywall import Paywall
-from faregate.merchant.backend import access_resource
 
 
 def find_missing_rights(paywall: Paywall, offer: Offer, rules: Rules, url: str) -> Iterator[str]:

@@ -11,10 +11,12 @@ from starlette.endpoints import HTTPEndpoint
 from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
+from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
+from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 from faregate.routes.wrappers import (
     ANYTHING,
     Around,
-    Front,
+    PaywallLayer,
     behind,
     entries_of,
     find_answering,
@@ -26,8 +28,6 @@ from faregate.routes.wrappers import (
     opaque,
     unguarded,
 )
-from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
-from faregate.routes import WEBSOCKET, Inventory, Listed
 
 Expand = Callable[[Any], Iterable[tuple[type[BaseRoute], Any]]]
 """The routes of a router: what kind each is, and an object that says what it says."""
@@ -36,18 +36,18 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class MountPoint:
     """Where in the whole application one is, and behind which middleware."""
 
     root: str = ""
     host: str = ""
     around: Around = ()
 
-    def below(self, route: Any) -> "Spot":
+    def below(self, route: Any) -> "MountPoint":
         host = getattr(route, "host", "")
         return replace(self, host=host) if host else replace(self, root=self.root + route.path)
 
-    def behind(self, *around: Around) -> "Spot":
+    def behind(self, *around: Around) -> "MountPoint":
         return replace(self, around=[*self.around, *chain(*around)])
 
 
@@ -57,14 +57,17 @@ def plain(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
         yield type(route), route
 
 
-def inventory_of(app: Any, expand: Expand = plain) -> Inventory:
-    """What a Starlette application or router sells, and what would give it away. Raises `Misconfigured`."""
-    inventory = _stock(app, Spot(), expand)
+def inventory_of(app: Any, expand: Expand = plain) -> RouteTable:
+    """What a Starlette application or router sells, and what would give it away.
+
+    Raises `ConfigurationError`.
+    """
+    inventory = _stock(app, MountPoint(), expand)
     faults = (*inventory.faults, *unguarded(inventory))
     return replace(inventory, faults=faults, mistakes=tuple(dict.fromkeys(inventory.mistakes)))
 
 
-def _stock(app: Any, spot: Spot, expand: Expand) -> Inventory:
+def _stock(app: Any, spot: MountPoint, expand: Expand) -> RouteTable:
     """An application with everything that is wrapped around it."""
     wrapped = layers(app)
     core = wrapped[-1]
@@ -78,7 +81,7 @@ def _stock(app: Any, spot: Spot, expand: Expand) -> Inventory:
     return behind(fronts, replace(found, mistakes=mistakes), spot.root)
 
 
-def _fronts(wrapped: Iterable[Any]) -> list[Front]:
+def _fronts(wrapped: Iterable[Any]) -> list[PaywallLayer]:
     return [front for layer in wrapped if (front := front_of(layer)) is not None]
 
 
@@ -86,9 +89,9 @@ def _router(core: Any) -> Any:
     return getattr(core, "router", core)
 
 
-def _together(inventories: Iterable[Inventory]) -> Inventory:
+def _together(inventories: Iterable[RouteTable]) -> RouteTable:
     parts = list(inventories)
-    return Inventory(
+    return RouteTable(
         tuple(route for part in parts for route in part.routes),
         tuple(name for part in parts for name in part.unmatched),
         tuple(fault for part in parts for fault in part.faults),
@@ -96,13 +99,13 @@ def _together(inventories: Iterable[Inventory]) -> Inventory:
     )
 
 
-def _shelved(kind: type[BaseRoute], route: Any, spot: Spot, expand: Expand) -> Inventory:
+def _shelved(kind: type[BaseRoute], route: Any, spot: MountPoint, expand: Expand) -> RouteTable:
     if issubclass(kind, Mount | Host):
         return _stock(route.app, spot.below(route), expand)
     if not issubclass(kind, Route | WebSocketRoute):
         return opaque(route, spot.root + getattr(route, "path", ANYTHING), spot.host)
     path, faults, mistakes = spot.root + route.path, list[str](), dict[str, None]()
-    rows = list[Listed]()
+    rows = list[RouteInfo]()
     for methods, handler in _sold_by(kind, route):
         rows.append(_row(path, methods, handler, route, spot, faults))
         if handler.mistake:
@@ -110,16 +113,16 @@ def _shelved(kind: type[BaseRoute], route: Any, spot: Spot, expand: Expand) -> I
     app = getattr(route, "app", None)
     mistakes.update(dict.fromkeys(find_answering(spot.behind(layers_around(app)).around)))
     fronts = _fronts(layers(app))
-    return behind(fronts, Inventory(tuple(rows), (), tuple(faults), tuple(mistakes)), spot.root)
+    return behind(fronts, RouteTable(tuple(rows), (), tuple(faults), tuple(mistakes)), spot.root)
 
 
 def _row(
-    path: str, methods: tuple[str, ...], handler: Handler, route: Any, spot: Spot, faults: list[str]
-) -> Listed:
+    path: str, methods: tuple[str, ...], handler: Handler, route: Any, spot: MountPoint, faults: list[str]
+) -> RouteInfo:
     offers = handler.offers
     offer = offers[0] if offers else None
     closed = bool(offers) and (methods == WEBSOCKET or len(offers) > 1)
-    row = Listed(
+    row = RouteInfo(
         path,
         methods,
         name_handler(route.endpoint),
@@ -159,8 +162,8 @@ def _methods(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names) - ({"HEAD"} if "GET" in names else set())))
 
 
-def _leaf(app: Any, spot: Spot) -> Inventory:
+def _leaf(app: Any, spot: MountPoint) -> RouteTable:
     """A mounted application without routes of its own, such as `StaticFiles`."""
     [row] = opaque(app, spot.root + ANYTHING, spot.host).routes
     methods = ("GET",) if isinstance(app, StaticFiles) else ()
-    return Inventory((replace(row, methods=methods),))
+    return RouteTable((replace(row, methods=methods),))

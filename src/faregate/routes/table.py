@@ -3,10 +3,10 @@
 import json
 from collections.abc import Sequence
 
-from faregate.routes import Inventory
+from faregate.routes import RouteTable
 
 
-def as_table(inventory: Inventory) -> str:
+def as_table(inventory: RouteTable) -> str:
     """For people: the routes, their numbers, and what is wrong."""
     head = ("STANDING", "METHODS", "PATH", "SELLS", "HANDLER")
     rows = [
@@ -19,7 +19,7 @@ def as_table(inventory: Inventory) -> str:
     return "\n".join((*lines, "", _counts(inventory), *complaints))
 
 
-def as_json(inventory: Inventory) -> str:
+def as_json(inventory: RouteTable) -> str:
     """For machines: `{"routes": [...], "unmatched": [...], "faults": [...]}`."""
     routes = [
         {
@@ -41,6 +41,6 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def _counts(inventory: Inventory) -> str:
+def _counts(inventory: RouteTable) -> str:
     standings = [route.standing for route in inventory.routes]
     return ", ".join(f"{standings.count(standing)} {standing}" for standing in ("paid", "free", "refused"))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from faregate.middleware.path_rules import Grounds
 from faregate.middleware.handlers import name_handler
-from faregate.routes import Inventory, Listed
-from faregate.routes.resolve import take_stock
+from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
+from faregate.routes import RouteInfo, RouteTable
+from faregate.routes.resolve import take_stock
 
 ANYTHING = "/*"
 _MOST_LAYERS = 100
@@ -21,13 +21,13 @@ _MOST_LAYERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class PaywallLayer:
     """One paywall middleware. `paywall` makes or gives its paywall: listing routes needs no settings."""
 
-    grounds: Grounds
+    grounds: PathRules
     paywall: Callable[[], Paywall]
 
-    def behind(self, inventory: Inventory, root: str = "") -> Inventory:
+    def behind(self, inventory: RouteTable, root: str = "") -> RouteTable:
         """What is behind this front, as payers find it; `root` is where that is mounted."""
         return take_stock(
             inventory.routes,
@@ -51,19 +51,22 @@ def layers(app: Any) -> list[Any]:
     return found
 
 
-def front_of(layer: Any) -> Front | None:
-    """The paywall that a layer is, if it is one. Raises the `Misconfigured` it was made with."""
+def front_of(layer: Any) -> PaywallLayer | None:
+    """The paywall that a layer is, if it is one. Raises the `ConfigurationError` it was made with."""
     mistake = getattr(layer, "mistake", None)
     if isinstance(mistake, Exception):
         raise mistake
     grounds, paywall = getattr(layer, "grounds", None), getattr(layer, "paywall", None)
-    if not isinstance(grounds, Grounds) or not isinstance(paywall, Paywall):
+    if not isinstance(grounds, PathRules) or not isinstance(paywall, Paywall):
         return None
-    return Front(grounds, partial(_given, paywall))
+    return PaywallLayer(grounds, partial(_given, paywall))
 
 
-def inner_fronts(core: Any) -> list[Front]:
-    """The paywalls that an application or a router puts around its own routes. Raises `Misconfigured`."""
+def inner_fronts(core: Any) -> list[PaywallLayer]:
+    """The paywalls that an application or a router puts around its own routes.
+
+    Raises `ConfigurationError`.
+    """
     entries = getattr(core, "user_middleware", ())
     made = [front_to_be(entry.args, entry.kwargs) for entry in entries if is_paywall(entry.cls)]
     stack = getattr(getattr(core, "router", core), "middleware_stack", None)
@@ -75,17 +78,19 @@ def is_paywall(kind: Any) -> bool:
     return getattr(kind, "faregate_middleware", False) is True
 
 
-def front_to_be(arguments: Sequence[Any], options: Mapping[str, Any]) -> Front:
-    """The paywall that a middleware of these arguments will be. Raises `Misconfigured`."""
+def front_to_be(arguments: Sequence[Any], options: Mapping[str, Any]) -> PaywallLayer:
+    """The paywall that a middleware of these arguments will be. Raises `ConfigurationError`."""
     rest = dict(options)
-    grounds = Grounds(rest.pop("offers", None), rest.pop("refuse", ()))
+    grounds = PathRules(rest.pop("offers", None), rest.pop("refuse", ()))
     for name in ("sweep_every", "drain_seconds", "allow_outside"):
         rest.pop(name, None)
     paywall = arguments[0] if arguments else rest.pop("paywall", None)
-    return Front(grounds, cache(partial(Paywall, **rest)) if paywall is None else partial(_given, paywall))
+    return PaywallLayer(
+        grounds, cache(partial(Paywall, **rest)) if paywall is None else partial(_given, paywall)
+    )
 
 
-def behind(fronts: Sequence[Front], inventory: Inventory, root: str = "") -> Inventory:
+def behind(fronts: Sequence[PaywallLayer], inventory: RouteTable, root: str = "") -> RouteTable:
     """What is behind several fronts, the outermost first."""
     for front in reversed(fronts):
         inventory = front.behind(inventory, root)
@@ -136,7 +141,7 @@ def layers_around(app: Any) -> Around:
 
 def _get_options(layer: Any) -> Mapping[str, Any]:
     grounds = getattr(layer, "grounds", None)
-    if not isinstance(grounds, Grounds):
+    if not isinstance(grounds, PathRules):
         called = getattr(layer, "dispatch_func", None)
         return {} if called is None or getattr(called, "__self__", None) is layer else {"dispatch": called}
     allowed = getattr(layer, "allow_outside", ())
@@ -147,16 +152,16 @@ def _seems_to_answer(name: str) -> bool:
     return _ANSWERS.search(name) is not None and _ONLY_SAYS.search(name) is None
 
 
-def unguarded(inventory: Inventory) -> Iterator[str]:
+def unguarded(inventory: RouteTable) -> Iterator[str]:
     """What is for sale without a paywall in front: such a handler is an error, never free."""
     for route in inventory.routes:
         if route.offer is not None and route.paywall is None:
             yield f"{route.verbs} {route.place} sells {route.sells!r}, and no PaywallMiddleware is in front."
 
 
-def opaque(app: Any, path: str = ANYTHING, host: str = "") -> Inventory:
+def opaque(app: Any, path: str = ANYTHING, host: str = "") -> RouteTable:
     """An application whose routes nobody can list."""
-    return Inventory((Listed(path, (), name_handler(app), host=host),))
+    return RouteTable((RouteInfo(path, (), name_handler(app), host=host),))
 
 
 def _given(paywall: Paywall) -> Paywall:

@@ -4,8 +4,8 @@ pytest has them as fixtures (`faregate.pytest_plugin`); this is for those who ma
 """
 
 from faregate.testing.answers import Answer
-from faregate.testing.payers import AsyncPayer, Payer
 from faregate.testing.emulator import plugged
+from faregate.testing.payers import AsyncPayer, Payer
 from faregate.testing.session import Till
 
 __all__ = ["Answer", "AsyncPayer", "Payer", "Till", "plugged"]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from faregate.emulator.diary import decoded
 from faregate.core.models import Headers, Response, header_values
+from faregate.emulator.diary import decoded
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.identifiers import SeededIds
 from faregate.emulator.world import Key, World
 from faregate.emulator.worldkeys import keys_of
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,14 @@ class Wishes:
 
     @classmethod
     def of(cls, *said: Mapping[str, Any]) -> Self:
-        """Later ones win. `Misconfigured` for a name that there is not."""
+        """Later ones win. `ConfigurationError` for a name that there is not."""
         known = [field.name for field in fields(cls)]
         merged = {name: value for part in said for name, value in part.items()}
         for name in merged:
             if name not in known:
-                raise Misconfigured(f"pytest.mark.faregate knows no {name!r}; it knows {', '.join(known)}")
+                raise ConfigurationError(
+                    f"pytest.mark.faregate knows no {name!r}; it knows {', '.join(known)}"
+                )
         return cls(**merged)
 
     def emulator(self, world: World, name: str) -> Emulator:
@@ -47,7 +49,9 @@ class Wishes:
         if isinstance(self.clock, datetime):
             return WorldClock(system_clock, frozen_at=self.clock)
         if self.clock not in ("real", "frozen"):
-            raise Misconfigured(f'the clock of a test is "real", "frozen" or a datetime, not {self.clock!r}')
+            raise ConfigurationError(
+                f'the clock of a test is "real", "frozen" or a datetime, not {self.clock!r}'
+            )
         clock = WorldClock(system_clock)
         if self.clock == "frozen":
             clock.freeze()

@@ -5,12 +5,12 @@ from collections.abc import Coroutine
 from typing import Any, Generic, Self, TypeVar
 
 from faregate.emulator.wallet import Wallet
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.testing import stories
 from faregate.testing.answers import Answer, Errand
 from faregate.testing.clients import read, send
-from faregate.testing.stories import Sending, Sign, Story
 from faregate.testing.session import Till
+from faregate.testing.stories import Sending, Sign, Story
 
 R = TypeVar("R")
 
@@ -35,7 +35,7 @@ class AnyPayer(ABC, Generic[R]):
         return self._till.answers
 
     def named(self, name: str) -> Self:
-        """A test payer, such as `slow`; `Misconfigured` if there is none of this name."""
+        """A test payer, such as `slow`; `ConfigurationError` if there is none of this name."""
         return type(self)(self._till, Wallet.test(name, clock=self._till.clock))
 
     __call__ = named
@@ -72,7 +72,7 @@ class AnyPayer(ABC, Generic[R]):
     def again(self, answer: Answer) -> R:
         """The same request with the same payment, as a payer does whose answer was lost or late."""
         if answer.proof is None:
-            raise Misconfigured(f"nothing was paid for {answer!r}: there is no payment to send again")
+            raise ConfigurationError(f"nothing was paid for {answer!r}: there is no payment to send again")
         return self._tell(stories.resend(answer))
 
     def anew(self, answer: Answer) -> R:

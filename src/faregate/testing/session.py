@@ -3,9 +3,9 @@
 import itertools
 from typing import Any
 
+from faregate.core.models import Response, header_values
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.emulator import Emulator
-from faregate.core.models import Response, header_values
 from faregate.testing.answers import Answer
 from faregate.testing.stories import Sending
 

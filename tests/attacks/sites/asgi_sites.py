@@ -26,8 +26,8 @@ from starlette.routing import Mount, Route
 import faregate.fastapi
 import faregate.starlette
 from faregate import asgi
-from faregate.asgi import open_gate
-from faregate.middleware.checkout import PaymentStop
+from faregate.asgi import require_payment
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import Paywall, offer
 from tests.attacks.content import EVERYWHERE, Content
 from tests.attacks.servers import serving_on_granian, serving_on_hypercorn
@@ -165,8 +165,8 @@ def plain_site(paywall: Paywall, content: Content) -> Any:
         request = Request(scope, receive, send)
         if request.url.path == "/sold":
             try:
-                await open_gate(scope, sells)
-            except PaymentStop:
+                await require_payment(scope, sells)
+            except SkipHandler:
                 return
             response = write(request, content)
         else:
@@ -186,8 +186,8 @@ def quart_site(paywall: Paywall, content: Content) -> Any:
     @app.get("/sold")
     async def sold() -> Any:
         try:
-            await open_gate(quart.request.scope, sells)
-        except PaymentStop as stop:
+            await require_payment(quart.request.scope, sells)
+        except SkipHandler as stop:
             return quart.Response(status=stop.status)
         content.runs += 1
         quart.session["content"] = content.mark("session")
@@ -220,8 +220,8 @@ def litestar_app(content: Content, middleware: list[Any]) -> Any:
 
     async def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
         try:
-            await open_gate(connection.scope, sells)
-        except PaymentStop as stop:
+            await require_payment(connection.scope, sells)
+        except SkipHandler as stop:
             raise LitestarException(status_code=stop.status) from None
 
     @litestar.get("/sold", guards=[guard])

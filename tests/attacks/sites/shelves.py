@@ -19,8 +19,8 @@ from starlette.routing import Mount, Route
 
 import faregate.fastapi
 import faregate.starlette
-from faregate.asgi import open_gate
-from faregate.middleware.checkout import PaymentStop
+from faregate.asgi import require_payment
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
 from tests.attacks.content import Content
 
@@ -70,8 +70,8 @@ def quart_shelf(content: Content) -> Any:
     @app.get("/priced")
     async def priced() -> Any:
         try:
-            await open_gate(quart.request.scope, SELLS)
-        except PaymentStop as stop:
+            await require_payment(quart.request.scope, SELLS)
+        except SkipHandler as stop:
             return quart.Response(status=stop.status)
         return content.mark("body")
 
@@ -81,8 +81,8 @@ def quart_shelf(content: Content) -> Any:
 def litestar_shelf(content: Content) -> Any:
     async def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
         try:
-            await open_gate(connection.scope, SELLS)
-        except PaymentStop as stop:
+            await require_payment(connection.scope, SELLS)
+        except SkipHandler as stop:
             raise LitestarException(status_code=stop.status) from None
 
     @litestar.get([f"/{shelf}/{{rest:path}}" for shelf in ("sold", "closed", "open")], sync_to_thread=False)
@@ -101,7 +101,7 @@ def plain_shelf(content: Content) -> Any:
         if scope["type"] != "http":
             raise ValueError("only http")
         if scope["path"] == "/priced":
-            await open_gate(scope, SELLS)
+            await require_payment(scope, SELLS)
             text = content.mark("body")
         else:
             path: str = scope["path"]  # read as Quart does

@@ -26,7 +26,7 @@ from django.urls import path  # noqa: E402
 from faregate.django import paid  # noqa: E402
 from faregate.flask import Faregate  # noqa: E402
 from faregate.paywall import Paywall, offer  # noqa: E402
-from faregate.wsgi import Environ, PaywallMiddleware, open_gate  # noqa: E402
+from faregate.wsgi import Environ, PaywallMiddleware, require_payment  # noqa: E402
 from tests.attacks.content import Content  # noqa: E402
 from tests.attacks.site import Site  # noqa: E402
 from tests.doors.test_django import PAYWALL, project  # noqa: E402
@@ -182,7 +182,7 @@ def plain_site(paywall: Paywall, content: Content) -> Any:
         if environ["PATH_INFO"] == "/start":
             session["known"] = ["before"]
         if environ["PATH_INFO"] == "/sold":
-            open_gate(environ, sold)
+            require_payment(environ, sold)
             content.runs += 1
             session["content"] = content.mark("session")
             session.setdefault("known", []).append(content.mark("nested"))

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs
 
 import anyio
 
-from faregate.asgi import PaywallMiddleware, open_gate
-from faregate.middleware.checkout import PaymentStop
+from faregate.asgi import PaywallMiddleware, require_payment
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
 from tests.contract import work
 
@@ -25,8 +25,8 @@ async def shop(scope: Any, receive: Any, send: Any) -> None:
     route = ITEM if path.startswith(work.ITEM.path) else ROUTES.get(path)
     if route is not None:
         try:
-            payment = await open_gate(scope, route[1])
-        except PaymentStop:
+            payment = await require_payment(scope, route[1])
+        except SkipHandler:
             return
         await handler(route[0], payment, scope, receive, send)
     elif path.startswith((work.GROUND, work.CLOSED)):

@@ -7,9 +7,9 @@ from typing import Any
 
 import bottle
 
-from faregate.middleware.checkout import PaymentStop
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
-from faregate.wsgi import PaywallMiddleware, open_gate
+from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import work
 from tests.contract.work import Answer, Sold
 
@@ -21,8 +21,8 @@ def paid(sells: str, **limits: Any) -> Callable[[Callable[..., Any]], Callable[.
         @wraps(handler)
         def guarded(*args: Any, **kwargs: Any) -> Any:
             try:
-                bottle.request.environ["payment"] = open_gate(bottle.request.environ, sold)
-            except PaymentStop as stop:
+                bottle.request.environ["payment"] = require_payment(bottle.request.environ, sold)
+            except SkipHandler as stop:
                 raise bottle.HTTPResponse(status=stop.status) from None
             return handler(*args, **kwargs)
 

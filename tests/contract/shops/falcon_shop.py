@@ -6,9 +6,9 @@ from typing import Any
 
 import falcon
 
-from faregate.middleware.checkout import PaymentStop
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
-from faregate.wsgi import PaywallMiddleware, open_gate
+from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import work
 from tests.contract.work import Answer, Sold
 
@@ -38,8 +38,8 @@ class Resource:
         payment = None
         if self.offer is not None:
             try:
-                payment = open_gate(req.env, self.offer)
-            except PaymentStop as stop:
+                payment = require_payment(req.env, self.offer)
+            except SkipHandler as stop:
                 raise falcon.HTTPError(HTTPStatus(stop.status)) from None
         what = req.get_param("what", default="")
         answer = work.work(self.place, what, payment, req.bounded_stream.read())

@@ -10,8 +10,8 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
 from litestar.response import File, Redirect, Response, Stream
 
-from faregate.asgi import PaywallMiddleware, open_gate
-from faregate.middleware.checkout import PaymentStop
+from faregate.asgi import PaywallMiddleware, require_payment
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
 from tests.contract import work
 from tests.contract.work import Answer, Sold
@@ -24,8 +24,8 @@ def paid(sells: str, **limits: Any) -> Any:
 
     async def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
         try:
-            connection.state.payment = await open_gate(connection.scope, sold)
-        except PaymentStop as stop:
+            connection.state.payment = await require_payment(connection.scope, sold)
+        except SkipHandler as stop:
             raise HTTPException(status_code=stop.status) from None
 
     return guard

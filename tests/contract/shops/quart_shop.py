@@ -7,8 +7,8 @@ from typing import Any
 
 from quart import Blueprint, Quart, Response, abort, redirect, request, send_file
 
-from faregate.asgi import PaywallMiddleware, open_gate
-from faregate.middleware.checkout import PaymentStop
+from faregate.asgi import PaywallMiddleware, require_payment
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
 from tests.contract import work
 from tests.contract.work import Answer, Sold
@@ -21,8 +21,8 @@ def paid(sells: str, **limits: Any) -> Callable[[Callable[..., Any]], Callable[.
         @wraps(handler)
         async def guarded(**parameters: str) -> Any:
             try:
-                payment = await open_gate(request.scope, sold)
-            except PaymentStop as stop:
+                payment = await require_payment(request.scope, sold)
+            except SkipHandler as stop:
                 abort(Response(status=stop.status))
             return await handler(payment, **parameters)
 

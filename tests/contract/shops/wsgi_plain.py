@@ -8,9 +8,9 @@ from urllib.parse import parse_qs
 
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from faregate.middleware.checkout import PaymentStop
+from faregate.middleware.checkout import SkipHandler
 from faregate.paywall import offer
-from faregate.wsgi import PaywallMiddleware, open_gate
+from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import work
 from tests.contract.work import Answer
 
@@ -40,8 +40,8 @@ def shop(environ: Any, start_response: Any, routes: Any = ROUTES) -> Iterable[by
     route = ITEM if path.startswith(work.ITEM.path) else routes.get(path)
     if route is not None:
         try:
-            payment = open_gate(environ, route[1])
-        except PaymentStop as stop:
+            payment = require_payment(environ, route[1])
+        except SkipHandler as stop:
             start_response(f"{stop.status} Stopped", [])
             return []
         return handler(route[0], payment, environ, start_response)

@@ -8,33 +8,33 @@ import time
 from django.apps import apps as project
 
 from faregate.django.journal.transactions import migrate_command
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.journals.clock import ServerClock
-from faregate.journals.persistent import StoredJournal
+from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalContext
 
 __all__ = ["make_journal"]
 
 
-def make_journal(context: JournalContext, *, using: str = "default") -> StoredJournal:
-    """Make the journal in the database `using`. Opens nothing. Raises `Misconfigured`.
+def make_journal(context: JournalContext, *, using: str = "default") -> PersistentJournal:
+    """Make the journal in the database `using`. Opens nothing. Raises `ConfigurationError`.
 
     It is sealed with keys made of `SECRET_KEY`; what was sealed with older ones is read with
     `SECRET_KEY_FALLBACKS`.
     """
     if not project.is_installed("faregate.django.journal"):
-        raise Misconfigured(
+        raise ConfigurationError(
             'The journal is an app of its own: put "faregate.django.journal" into INSTALLED_APPS, '
             f"then run {migrate_command(using)}."
         )
-    from faregate.django.journal.store import DjangoShelf, in_djangos_thread, secret_keys
+    from faregate.django.journal.store import DjangoStore, in_djangos_thread, secret_keys
 
-    shelf = DjangoShelf(context.namespace, using)
-    return StoredJournal(
-        shelf,
+    store = DjangoStore(context.namespace, using)
+    return PersistentJournal(
+        store,
         keys=secret_keys(),
         seller=context.seller,
-        terms=context.terms,
-        clock=ServerClock(shelf.server_time) if shelf.has_server_time else time.time,
+        policy=context.policy,
+        clock=ServerClock(store.server_time) if store.has_server_time else time.time,
         run=in_djangos_thread,
     )

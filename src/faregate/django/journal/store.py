@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import IntegrityError, connections
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
+from faregate.django.journal.models import JournalRow, LeaseOwner
 from faregate.django.journal.transactions import (
     Broken,
     impossible,
@@ -21,8 +22,7 @@ from faregate.django.journal.transactions import (
     repeated_if_undone,
     writing,
 )
-from faregate.django.journal.models import JournalRow, LeaseOwner
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
@@ -59,14 +59,16 @@ async def in_djangos_thread(call: Callable[[], T]) -> T:
     return await sync_to_async(call, thread_sensitive=True)()
 
 
-class DjangoShelf:
+class DjangoStore:
     """Each write is a transaction of its own, on the database `using`."""
 
     def __init__(self, namespace: str, using: str) -> None:
         if len(namespace) > 255:
-            raise Misconfigured("The service's address is too long for the journal: 250 characters at most.")
+            raise ConfigurationError(
+                "The service's address is too long for the journal: 250 characters at most."
+            )
         if using not in connections:
-            raise Misconfigured(f"DATABASES has no {using!r}, which the journal was told to use.")
+            raise ConfigurationError(f"DATABASES has no {using!r}, which the journal was told to use.")
         self._namespace = namespace
         self._using = using
 

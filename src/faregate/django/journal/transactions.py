@@ -54,11 +54,11 @@ def repeated_if_undone(method: Callable[Concatenate[S, P], T]) -> Callable[Conca
     """Again when the database rolled it back."""
 
     @wraps(method)
-    def tried(shelf: S, /, *args: P.args, **named: P.kwargs) -> T:
+    def tried(store: S, /, *args: P.args, **named: P.kwargs) -> T:
         for _ in range(ATTEMPTS - 1):
             with suppress(Undone):
-                return method(shelf, *args, **named)
-        return method(shelf, *args, **named)
+                return method(store, *args, **named)
+        return method(store, *args, **named)
 
     return tried
 
@@ -68,11 +68,11 @@ def repeated(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, 
     again = repeated_if_undone(method)
 
     @wraps(method)
-    def tried(shelf: S, /, *args: P.args, **named: P.kwargs) -> T:
+    def tried(store: S, /, *args: P.args, **named: P.kwargs) -> T:
         try:
-            return again(shelf, *args, **named)
+            return again(store, *args, **named)
         except Broken:
-            return again(shelf, *args, **named)
+            return again(store, *args, **named)
 
     return tried
 

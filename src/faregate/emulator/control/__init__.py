@@ -21,7 +21,7 @@ from faregate.emulator.control.state import routes_of_state
 from faregate.emulator.control.told import error_as_json, failure_as_json, misconfigured_as_json
 from faregate.emulator.control.worlds import routes_of_worlds
 from faregate.emulator.worlds import Worlds
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 __all__ = ["control_plane"]
 
@@ -43,7 +43,7 @@ def control_plane(worlds: Worlds) -> App:
         routes=[*routes_of_index(routes), *routes, *routes_of_page()],
         exception_handlers={
             HTTPException: error_as_json,
-            Misconfigured: misconfigured_as_json,
+            ConfigurationError: misconfigured_as_json,
             Exception: failure_as_json,
         },
     )

@@ -13,7 +13,7 @@ from faregate.emulator.invariants import Finding, charged_while_open, left_open
 from faregate.emulator.matching import Match
 from faregate.emulator.routes import Operation
 from faregate.emulator.witness import NoSuchCall
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 LONGEST_WAIT: Final = 60
 
@@ -62,7 +62,7 @@ async def list_calls(request: Request) -> Response:
             )
     except NoSuchCall as error:
         raise Told(408, "no_such_call", str(error)) from None
-    except Misconfigured as error:
+    except ConfigurationError as error:
         raise Told(422, "invalid_request", str(error)) from None
     return told({"calls": [_shown(call) for call in found]})
 

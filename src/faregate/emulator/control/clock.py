@@ -40,7 +40,7 @@ class Change(BaseModel):
         return self
 
     def make(self, clock: WorldClock) -> None:
-        """`Misconfigured` if the clock cannot do this."""
+        """`ConfigurationError` if the clock cannot do this."""
         if self.advance is not None:
             clock.advance(self.advance)
         elif self.run is not None:

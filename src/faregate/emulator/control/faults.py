@@ -11,7 +11,7 @@ from faregate.emulator.control.told import Told, body_of, told, world_of
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault, Rule
 from faregate.emulator.goods import Part
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 
 class Mode(Part):
@@ -50,7 +50,7 @@ async def add_fault(request: Request) -> Response:
         return told(_rule(emulator.faults.add(body)), 201)
     try:
         emulator.mode(body.mode)
-    except Misconfigured as error:
+    except ConfigurationError as error:
         raise Told(422, "invalid_request", str(error)) from None
     return told(about(emulator), 201)
 

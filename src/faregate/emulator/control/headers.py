@@ -4,10 +4,10 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from faregate.emulator.payments import Payment
-from faregate.emulator.proofs import BadProof, read_payment
 from faregate.core.instructions import parse_json
 from faregate.core.models import Headers, header_values
+from faregate.emulator.payments import Payment
+from faregate.emulator.proofs import BadProof, read_payment
 
 Json = dict[str, Any]
 _LONGEST: Final = 16 * 1024

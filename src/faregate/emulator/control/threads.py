@@ -8,11 +8,11 @@ from collections import deque
 from itertools import dropwhile, islice
 from typing import Any, Final
 
+from faregate.core.models import header_values
 from faregate.emulator.control import picture
 from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.facts import Facts
 from faregate.merchant.types import Environment
-from faregate.core.models import header_values
 
 SHOWN: Final = 300
 """Calls that a page begins with."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator.access import PROOF_HEADER
 from faregate.emulator.delivery import UNSAID, Delivery, Ending
 from faregate.emulator.facts import Facts, facts_of
@@ -15,7 +16,6 @@ from faregate.emulator.instructions import payment_required
 from faregate.emulator.replies import Refusal
 from faregate.emulator.service import Service
 from faregate.emulator.state import TransactionRecord
-from faregate.core.models import Response, WireRequest
 
 _ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "cut": "cut"}
 

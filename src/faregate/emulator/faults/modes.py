@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from faregate.emulator.faults.fault import Fault
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 CLEAN: Final = "clean"
 MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
@@ -31,7 +31,7 @@ MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
 
 
 def faults_of(mode: str) -> tuple[Fault, ...]:
-    """What goes wrong in this mode; `Misconfigured` names those there are."""
+    """What goes wrong in this mode; `ConfigurationError` names those there are."""
     if mode not in MODES:
-        raise Misconfigured(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
+        raise ConfigurationError(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
     return MODES[mode]

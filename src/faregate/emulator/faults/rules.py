@@ -12,7 +12,7 @@ from faregate.emulator.facts import Facts
 from faregate.emulator.faults.fault import Fault
 from faregate.emulator.faults.modes import MODES, faults_of
 from faregate.emulator.goods import Part
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 
@@ -86,7 +86,7 @@ class Faults:
             self.rules = ()
 
     def play(self, mode: str) -> None:
-        """Exactly the faults of this mode from now on; `Misconfigured` if there is no such mode."""
+        """Exactly the faults of this mode from now on; `ConfigurationError` if there is no such mode."""
         faults = faults_of(mode)
         with self._lock:
             self.rules = ()
@@ -125,13 +125,13 @@ class Faults:
             return FaultsState(added=self._added, rules=rules).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As they were when `state` was taken; `Misconfigured` if that is no such state."""
+        """As they were when `state` was taken; `ConfigurationError` if that is no such state."""
         try:
             found = FaultsState.model_validate(dict(state))
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(step) for step in fault["loc"])
-            raise Misconfigured(f"this is no state of faults: {place}: {fault['msg']}") from None
+            raise ConfigurationError(f"this is no state of faults: {place}: {fault['msg']}") from None
         with self._lock:
             self._added = found.added
             self.rules = tuple(Rule(one.id, one.fault, one.seen, one.struck) for one in found.rules)

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
+from faregate.core.models import Response, WireRequest
 from faregate.emulator.facts import Facts
 from faregate.emulator.receipts import detail
 from faregate.emulator.replies import Refusal, answer_value
 from faregate.emulator.service import Service
 from faregate.emulator.state import TransactionRecord
-from faregate.core.models import Response, WireRequest
 
 LISTS: Final = ("transactions", "payers", "resources")
 _TICK: Final = timedelta(microseconds=1)

@@ -9,22 +9,22 @@ except ModuleNotFoundError as error:
         "The PostgreSQL journal needs psycopg: pip install 'faregate[postgres]'", name=error.name
     ) from error
 
-from faregate.journals.postgres.pool import Pool
-from faregate.journals.postgres.store import PostgresShelf
 from faregate.journals.clock import ServerClock
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import DEFAULT_TERMS, Terms
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
+from faregate.journals.postgres.pool import Pool
+from faregate.journals.postgres.store import PostgresStore
 
 __all__ = ["PostgresJournal"]
 
 
-class PostgresJournal(StoredJournal):
-    """A `StoredJournal` in the database at `url` (`postgresql://user@host/database`), as libpq reads it.
+class PostgresJournal(PersistentJournal):
+    """A `PersistentJournal` in the database at `url` (`postgresql://user@host/database`), as libpq reads it.
 
     Its tables are made when they are first needed, in the first schema of the user's search path. It keeps
     up to `connections` open per process; `patience` is how many seconds a call waits for one of them, for
     an answer, or for other writers. It goes by the server's clock, which all who share it agree on, unless
-    it is given a `clock`. Opens nothing until it is used. Raises `Misconfigured`.
+    it is given a `clock`. Opens nothing until it is used. Raises `ConfigurationError`.
     """
 
     def __init__(
@@ -34,20 +34,20 @@ class PostgresJournal(StoredJournal):
         keys: Sequence[bytes],
         namespace: str = "",
         seller: str = "",
-        terms: Terms = DEFAULT_TERMS,
+        policy: JournalPolicy = DEFAULT_POLICY,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] | None = None,
         patience: float = 5.0,
         connections: int = 4,
     ) -> None:
-        shelf = PostgresShelf(Pool(url, patience, connections), namespace)
+        store = PostgresStore(Pool(url, patience, connections), namespace)
         super().__init__(
-            shelf,
+            store,
             keys=keys,
             seller=seller,
-            terms=terms,
+            policy=policy,
             max_rows=max_rows,
             max_bytes=max_bytes,
-            clock=clock or ServerClock(shelf.server_time),
+            clock=clock or ServerClock(store.server_time),
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 
-from faregate.errors import JournalError, JournalUnreadable, Misconfigured
+from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 
 _OTHER_SERVER = {"25006", "57P01", "57P02"}
 """It is read-only or going down: another one may have its name by now."""
@@ -35,7 +35,7 @@ class Late(psycopg.OperationalError):
 
 
 def place_of(parameters: Mapping[str, object]) -> str:
-    """How a database is called in what we say. Raises `Misconfigured`."""
+    """How a database is called in what we say. Raises `ConfigurationError`."""
     host, port = str(parameters.get("host", "")), str(parameters.get("port", ""))
     name = str(parameters.get("dbname", ""))
     if "@" in host + name or port.strip("0123456789,"):
@@ -43,9 +43,9 @@ def place_of(parameters: Mapping[str, object]) -> str:
     return f"PostgreSQL {host or 'of this machine'}{port and ':'}{port}{name and '/'}{name}"
 
 
-def not_a_url() -> Misconfigured:
+def not_a_url() -> ConfigurationError:
     """What could not be read may be a part of the password, so it is not repeated."""
-    return Misconfigured(
+    return ConfigurationError(
         "The journal's address cannot be read. It is postgresql://user:password@host:5432/database, and "
         "what is special in an address (@ : / ? # % and spaces) is percent-encoded in user and password."
     )

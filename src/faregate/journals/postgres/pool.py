@@ -15,9 +15,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from faregate.errors import Misconfigured
-from faregate.journals.postgres import schema
-from faregate.journals.postgres import errors
+from faregate.errors import ConfigurationError
+from faregate.journals.postgres import errors, schema
 from faregate.journals.postgres.connection import Connection, connected, read_committed, warn_of
 
 T = TypeVar("T")
@@ -27,7 +26,7 @@ Ask = Callable[[Connection, bool], T]
 class Pool:
     """Opens nothing until it is used. `patience` is how many seconds it waits for anything.
 
-    Raises `Misconfigured`.
+    Raises `ConfigurationError`.
     """
 
     def __init__(self, url: str, patience: float, connections: int) -> None:
@@ -37,7 +36,7 @@ class Pool:
             raise errors.not_a_url() from None
         self.place = errors.place_of(self._parameters)
         if connections < 1:
-            raise Misconfigured("A PostgreSQL journal needs at least one connection.")
+            raise ConfigurationError("A PostgreSQL journal needs at least one connection.")
         self._patience = patience
         # The server gives up on a lock first, and says so.
         self.lock_patience = f"{750 * patience:.0f}ms"

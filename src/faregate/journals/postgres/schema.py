@@ -6,7 +6,7 @@ A change of the schema gets a new `VERSION`, and a step from each older one.
 from contextlib import suppress
 
 import psycopg
-from psycopg import errors
+from psycopg import errors as psycopg_errors
 from psycopg.rows import TupleRow
 
 from faregate.journals.postgres import errors
@@ -113,7 +113,7 @@ def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
         raise errors.another_programs(place)
     try:
         [[version]] = connection.execute(_VERSION).fetchall()
-    except (errors.UndefinedColumn, ValueError):
+    except (psycopg_errors.UndefinedColumn, ValueError):
         raise errors.another_programs(place) from None
     if version != VERSION:
         raise errors.other_version(place, version, VERSION)
@@ -122,7 +122,7 @@ def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
 
 def make(connection: psycopg.Connection[TupleRow], place: str, patience: str) -> None:
     """All of it or nothing. Another process may be quicker; then what it made must be ours as well."""
-    with suppress(errors.DuplicateTable, errors.UniqueViolation), connection.transaction():
+    with suppress(psycopg_errors.DuplicateTable, psycopg_errors.UniqueViolation), connection.transaction():
         connection.execute(_LIMITED, [patience])
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         for statement in TABLES:

@@ -77,7 +77,7 @@ OWNER_RETENTION = 3600.0
 """An owner that died is forgotten after so many seconds."""
 
 
-class PostgresShelf:
+class PostgresStore:
     """A write that need not outlive a power cut is on the disk within a second."""
 
     def __init__(self, pool: Pool, namespace: str) -> None:

@@ -4,12 +4,12 @@ with `appendfsync always` a power cut loses nothing; a fail-over to a replica ma
 from collections.abc import Callable, Sequence
 
 from faregate.journals.clock import ServerClock
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import DEFAULT_TERMS, Terms
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 
 try:
-    from faregate.journals.redis.client import RedisServer
-    from faregate.journals.redis.store import RedisShelf
+    from faregate.journals.redis.client import ScriptClient
+    from faregate.journals.redis.store import RedisStore
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "A Redis journal needs redis: pip install 'faregate[redis]'", name=error.name
@@ -18,12 +18,12 @@ except ModuleNotFoundError as error:
 __all__ = ["RedisJournal"]
 
 
-class RedisJournal(StoredJournal):
-    """A `StoredJournal` in the Redis server at `url` (redis://, rediss:// or unix://).
+class RedisJournal(PersistentJournal):
+    """A `PersistentJournal` in the Redis server at `url` (redis://, rediss:// or unix://).
 
     `patience` is how many seconds a call waits for the server. Its time is `clock`, unless another is given.
-    Opens nothing until it is used. Raises `Misconfigured`: now for what is no URL, and when it connects to
-    a server that may forget rows to make room, is part of a cluster, or is a Sentinel.
+    Opens nothing until it is used. Raises `ConfigurationError`: now for what is no URL, and when it connects
+    to a server that may forget rows to make room, is part of a cluster, or is a Sentinel.
     """
 
     def __init__(
@@ -33,18 +33,18 @@ class RedisJournal(StoredJournal):
         keys: Sequence[bytes],
         namespace: str = "",
         seller: str = "",
-        terms: Terms = DEFAULT_TERMS,
+        policy: JournalPolicy = DEFAULT_POLICY,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] | None = None,
         patience: float = 5.0,
     ) -> None:
-        server = RedisServer(url, namespace, patience)
+        server = ScriptClient(url, namespace, patience)
         super().__init__(
-            RedisShelf(server),
+            RedisStore(server),
             keys=keys,
             seller=seller,
-            terms=terms,
+            policy=policy,
             max_rows=max_rows,
             max_bytes=max_bytes,
             clock=clock or ServerClock(server.time),

@@ -10,29 +10,29 @@ from typing import Any, TypeVar, cast
 from redis.exceptions import NoScriptError, RedisError
 
 from faregate.journals.redis import errors
-from faregate.journals.redis.url import place_of
 from faregate.journals.redis.connections import Connections, Word
-from faregate.journals.redis.server_checks import Guard
+from faregate.journals.redis.server_checks import ServerCheck
+from faregate.journals.redis.url import place_of
 
 T = TypeVar("T")
 NAMESPACES = "faregate:namespaces"
 """The names of all namespaces in this server."""
 
 
-class RedisServer:
+class ScriptClient:
     """Half of `patience` is for each of two tries."""
 
     def __init__(self, url: str, namespace: str, patience: float) -> None:
         self._place = place_of(url)
-        self._connections = Connections(url, patience / 2, Guard(self._place).look)
+        self._connections = Connections(url, patience / 2, ServerCheck(self._place).look)
         self._call = self._connections.call
         self._namespace = namespace
         self._prefix = _prefix(namespace)
         self._schema = f"{self._prefix}schema"
         self._mark = ""
-        self._again = partial(RedisServer, url, patience=patience)
+        self._again = partial(ScriptClient, url, patience=patience)
 
-    def of(self, namespace: str) -> "RedisServer":
+    def of(self, namespace: str) -> "ScriptClient":
         """The same server, as another namespace sees it."""
         return self._again(namespace)
 

@@ -38,7 +38,7 @@ Ask = Callable[..., Any]
 
 class Connections:
     """`look_at` sees each new connection before it is used, and may raise. `timeout` is for connecting, and
-    for each answer. Raises `Misconfigured` for a URL that is none.
+    for each answer. Raises `ConfigurationError` for a URL that is none.
     """
 
     def __init__(self, url: str, timeout: float, look_at: Callable[[Ask], None] = lambda _: None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 from redis.exceptions import ClusterCrossSlotError, ClusterDownError, MovedError, ResponseError
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 from faregate.journals.redis.connections import Ask
 from faregate.logs import log
 
@@ -16,7 +16,7 @@ _UNKNOWN = "whether it forgets payments to make room could not be checked"
 _WINDOWS = {"everysec": "about the last second", "no": "some of the last minute"}
 
 
-class Guard:
+class ServerCheck:
     """Looks at every server that a connection is made to: after a fail-over it is another one."""
 
     def __init__(self, place: str) -> None:
@@ -25,19 +25,20 @@ class Guard:
         self._history = ""
 
     def look(self, ask: Ask) -> None:
-        """Raises `Misconfigured` for a server that may forget rows, or move them away; warns of other losses,
-        once.
+        """Check a server that a connection was made to, and warn once of what it may lose.
+
+        Raises `ConfigurationError` for one that may forget rows, or move them away.
         """
         facts = {**_info(ask), **_config(ask)}
         if facts.get("redis_mode") == "sentinel":
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"The Redis at {self._place} is a Sentinel, which keeps nothing: name the primary that it "
                 "watches."
             )
         _refuse_cluster(ask, self._place)
         policy = facts.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
-            raise Misconfigured(
+            raise ConfigurationError(
                 f"The Redis at {self._place} may forget payments to make room: its maxmemory-policy is "
                 f"{policy}. Set maxmemory-policy noeviction, or name another server for the journal."
             )
@@ -59,7 +60,7 @@ def _refuse_cluster(ask: Ask, place: str) -> None:
     try:
         ask("EXISTS", "faregate:{one}", "faregate:{other}")
     except (ClusterCrossSlotError, ClusterDownError, MovedError):
-        raise Misconfigured(
+        raise ConfigurationError(
             f"The Redis at {place} is part of a cluster, which moves keys from node to node while they are "
             "in use. Name a server for the journal that is in none, or a PostgreSQL database."
         ) from None

@@ -6,10 +6,9 @@ from itertools import chain, count
 from typing import Any, cast, get_args
 
 from faregate.errors import JournalUnreadable
-from faregate.journals.redis import scripts
-from faregate.journals.redis import errors
+from faregate.journals.redis import errors, scripts
+from faregate.journals.redis.client import ScriptClient
 from faregate.journals.redis.connections import Word
-from faregate.journals.redis.client import RedisServer
 from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 PURGE = 8
@@ -27,10 +26,10 @@ APART = 64 * 1024
 _PLAIN = tuple(name for name in COLUMNS if name not in ("key", *SEALED))
 
 
-class RedisShelf:
+class RedisStore:
     """Whether a write outlives a power cut is the server's to say: all are alike here."""
 
-    def __init__(self, server: RedisServer) -> None:
+    def __init__(self, server: ScriptClient) -> None:
         self._server = server
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
@@ -111,14 +110,14 @@ class RedisShelf:
 
     def move(self, namespace: str) -> int:
         """Each row by itself, written here before it is forgotten there: a move can be repeated."""
-        there = RedisShelf(self._server.of(namespace))
+        there = RedisStore(self._server.of(namespace))
         try:
             names = [key for index in ("owed", "expiring") for key, _, _ in _rows(there._server, index)]
             return sum(self._take_over(there, bytes.fromhex(name.decode())) for name in names)
         finally:
             there.disconnect()
 
-    def _take_over(self, there: "RedisShelf", key: bytes) -> bool:
+    def _take_over(self, there: "RedisStore", key: bytes) -> bool:
         record = there.find([key])
         try:
             if record is None or not self.insert(record, [key], 0.0):
@@ -131,7 +130,7 @@ class RedisShelf:
         self._server.disconnect()
 
 
-def _rows(server: RedisServer, index: str) -> Iterator[list[bytes]]:
+def _rows(server: ScriptClient, index: str) -> Iterator[list[bytes]]:
     """The name, key id and expiry of all rows of an index, read in pages."""
     for first in count(0, ROWS):
         rows = server.run(scripts.ROWS, index, first, ROWS)[1]

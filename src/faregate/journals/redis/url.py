@@ -5,7 +5,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from redis import connection
 
-from faregate.errors import Misconfigured
+from faregate.errors import ConfigurationError
 
 _USER = {"db", "username", "password", "client_name"}
 _TLS = {
@@ -22,12 +22,12 @@ _OPTIONS = {"redis": _USER, "rediss": _USER | _TLS, "unix": _USER}
 
 
 def parsed(url: str) -> dict[str, Any]:
-    """What the library's connections are made of. Raises `Misconfigured`."""
+    """What the library's connections are made of. Raises `ConfigurationError`."""
     try:
         _check(urlsplit(url))
         return cast(dict[str, Any], cast(Any, connection).parse_url(url))
     except ValueError:  # which may repeat a part of the password
-        raise Misconfigured(
+        raise ConfigurationError(
             "The journal's Redis URL is not one: redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS "
             f"(behind a ? it may say {', '.join(sorted(_TLS))}), or unix://USER:PASSWORD@/PATH?db=NUMBER, "
             "with what is special in a password written as %XX."
@@ -47,7 +47,7 @@ def _check(url: SplitResult) -> None:
 
 
 def place_of(url: str) -> str:
-    """The URL without what is secret, for people. Raises `Misconfigured`."""
+    """The URL without what is secret, for people. Raises `ConfigurationError`."""
     known = parsed(url)
     if "path" in known:
         return f"unix://{known['path']}?db={known.get('db', 0)}"

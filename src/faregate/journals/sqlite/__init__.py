@@ -4,19 +4,19 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.sqlite.database import SqliteFile
-from faregate.journals.sqlite.store import SqliteShelf
-from faregate.journals.persistent import StoredJournal
-from faregate.journals.policy import DEFAULT_TERMS, Terms
+from faregate.journals.sqlite.store import SqliteStore
 
 __all__ = ["SqliteJournal"]
 
 
-class SqliteJournal(StoredJournal):
-    """A `StoredJournal` in the file at `path`, which is made when it is first needed, for its owner alone.
+class SqliteJournal(PersistentJournal):
+    """A journal in the file at `path`, which is made when it is first needed, for its owner alone.
 
     The folder must exist, on a disk of this machine. `patience` is how many seconds a call waits for other
-    writers. Opens nothing until it is used. Raises `Misconfigured`.
+    writers. Opens nothing until it is used. Raises `ConfigurationError`.
     """
 
     def __init__(
@@ -26,17 +26,17 @@ class SqliteJournal(StoredJournal):
         keys: Sequence[bytes],
         namespace: str = "",
         seller: str = "",
-        terms: Terms = DEFAULT_TERMS,
+        policy: JournalPolicy = DEFAULT_POLICY,
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] = time.time,
         patience: float = 5.0,
     ) -> None:
         super().__init__(
-            SqliteShelf(SqliteFile(path, patience), namespace),
+            SqliteStore(SqliteFile(path, patience), namespace),
             keys=keys,
             seller=seller,
-            terms=terms,
+            policy=policy,
             max_rows=max_rows,
             max_bytes=max_bytes,
             clock=clock,

@@ -11,21 +11,21 @@ import weakref
 
 from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.opening import empty_log, opened
-from faregate.journals.sqlite.retry import patiently
 from faregate.journals.sqlite.path import Place
-from faregate.journals.sqlite.queue import Caller, Turns
+from faregate.journals.sqlite.queue import Caller, FairLock
+from faregate.journals.sqlite.retry import patiently
 
 
-class Link:
+class SharedConnection:
     """Opens nothing until it is used. `patience` is how many seconds a call waits for others."""
 
     def __init__(self, place: Place, patience: float) -> None:
         self.path = place.path
-        self.turns = Turns(patience)
+        self.turns = FairLock(patience)
         self._place = place
         self._patience = patience
         self._connection: sqlite3.Connection | None = None
-        self._closing: weakref.finalize[..., Link] | None = None
+        self._closing: weakref.finalize[..., SharedConnection] | None = None
         self._pid = 0
         self._syncs = True
         self._in_doubt = False
@@ -96,7 +96,7 @@ class Link:
             self.turns.leave(caller)
         elif in_child:
             # Whoever waited or had the turn does not exist here.
-            self.turns = Turns(self._patience)
+            self.turns = FairLock(self._patience)
             self._forking = {}
             if self._closing is not None:
                 # A connection that came along is refused when it is needed.

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from faregate.journals.sqlite import errors
+from faregate.journals.sqlite.connection import SharedConnection
 from faregate.journals.sqlite.group_commit import Group
-from faregate.journals.sqlite.connection import Link
 from faregate.journals.sqlite.path import Place
 from faregate.journals.sqlite.queue import Caller
 
@@ -22,13 +22,13 @@ T = TypeVar("T")
 class SqliteFile:
     """Opens nothing until it is used. `patience` is how many seconds a call waits for others.
 
-    Raises `Misconfigured`.
+    Raises `ConfigurationError`.
     """
 
     def __init__(self, path: str | os.PathLike[str], patience: float) -> None:
         place = Place(path)
         self.path = place.path
-        self._reader, self._writer = Link(place, patience), Link(place, patience)
+        self._reader, self._writer = SharedConnection(place, patience), SharedConnection(place, patience)
         self._group = Group(self._writer)
         _files.add(self)
 

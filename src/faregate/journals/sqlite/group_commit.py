@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from faregate.journals.sqlite import errors
-from faregate.journals.sqlite.connection import Link
+from faregate.journals.sqlite.connection import SharedConnection
 from faregate.journals.sqlite.queue import Caller
 
 Act = Callable[[sqlite3.Connection], Any]
@@ -33,7 +33,7 @@ class Write(Caller):
 class Group:
     """The writers of one file in this process."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: SharedConnection) -> None:
         self._link = link
 
     def write(self, act: Act, durable: bool) -> Any:

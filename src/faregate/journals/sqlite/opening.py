@@ -4,8 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from faregate.errors import JournalError
-from faregate.journals.sqlite import schema
-from faregate.journals.sqlite import errors
+from faregate.journals.sqlite import errors, schema
 from faregate.journals.sqlite.retry import patiently
 
 

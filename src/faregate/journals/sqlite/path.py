@@ -4,19 +4,19 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from faregate.errors import JournalError, Misconfigured
+from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors
 
 
 class Place:
-    """Raises `Misconfigured` if there is no folder for it, or one in its place."""
+    """Raises `ConfigurationError` if there is no folder for it, or one in its place."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         if not self.path.parent.is_dir():
-            raise Misconfigured(f"The journal's folder does not exist: make {self.path.parent} first.")
+            raise ConfigurationError(f"The journal's folder does not exist: make {self.path.parent} first.")
         if self.path.is_dir():
-            raise Misconfigured(f"The journal {self.path} is a folder: name a file in it.")
+            raise ConfigurationError(f"The journal {self.path} is a folder: name a file in it.")
         self._known: tuple[int, int] | None = None
 
     def check(self) -> None:

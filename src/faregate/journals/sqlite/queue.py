@@ -34,7 +34,7 @@ class Caller:
 C = TypeVar("C", bound=Caller)
 
 
-class Turns:
+class FairLock:
     """Callers in a line. Nothing that is done behind the `_door` waits for anything."""
 
     def __init__(self, patience: float) -> None:

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from faregate.errors import JournalError
-from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
 PURGE = 8
@@ -57,7 +57,7 @@ _RENEW = "INSERT INTO owner VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET until =
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
 
 
-class SqliteShelf:
+class SqliteStore:
     """A write that need not outlive a power cut goes to the disk with the next one that must."""
 
     def __init__(self, file: SqliteFile, namespace: str) -> None:

@@ -7,8 +7,8 @@ HTTP). It follows no redirect, repeats nothing, keeps no cookie, asks no proxy a
 
 from typing import Protocol
 
-from faregate.errors import BadAnswer, Misconfigured, NoAnswer, ServiceError
 from faregate.core.models import Headers, Response, header_values
+from faregate.errors import BadAnswer, ConfigurationError, NoAnswer, ServiceError
 
 MAX_REPLY_BYTES = 1024 * 1024
 KEEP_ALIVE_SECONDS = 3.0
@@ -42,7 +42,7 @@ class AsyncTransport(Protocol):
         ...
 
 
-class CannotRunHere(Misconfigured):
+class CannotRunHere(ConfigurationError):
     """This transport does not work under this event loop or in this process; another would."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpcore
 
+from faregate.core.models import Headers, Response
 from faregate.errors import ServiceError
 from faregate.merchant.transports.base import (
     KEEP_ALIVE_SECONDS,
@@ -24,7 +25,6 @@ from faregate.merchant.transports.base import (
 )
 from faregate.merchant.transports.deadlines import AsyncDeadlineBackend, DeadlineBackend, timeouts
 from faregate.merchant.transports.pools import PerLoop, PerProcess, PoolStack
-from faregate.core.models import Headers, Response
 
 _FAILURES = (
     httpcore.TimeoutException,

@@ -11,9 +11,9 @@ from typing import Any, cast
 import anyio
 import httpx
 
-from faregate.errors import Misconfigured, ServiceError
-from faregate.merchant.transports.base import MAX_REPLY_BYTES, bad_answer, no_answer, whole
 from faregate.core.models import Headers, Response
+from faregate.errors import ConfigurationError, ServiceError
+from faregate.merchant.transports.base import MAX_REPLY_BYTES, bad_answer, no_answer, whole
 
 MAX_CALLS = 50
 """Calls of one kind at once (`limits`): the two kinds together are what httpx's own pool lets through."""
@@ -21,7 +21,7 @@ MAX_CALLS = 50
 _FAILURES = (httpx.HTTPError, TimeoutError)
 
 
-class MountedTransport:
+class HttpxTransport:
     """Blocking over a `httpx.BaseTransport`, awaiting over a `httpx.AsyncBaseTransport`, or both."""
 
     def __init__(self, mount: httpx.BaseTransport | httpx.AsyncBaseTransport) -> None:
@@ -29,7 +29,7 @@ class MountedTransport:
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         if not isinstance(self._mount, httpx.BaseTransport):
-            raise Misconfigured("This httpx transport is async: it serves an AsyncMerchantClient only.")
+            raise ConfigurationError("This httpx transport is async: it serves an AsyncMerchantClient only.")
         try:
             reply = _exchange(self._mount, _request(method, url, headers, body, seconds), seconds)
         except _FAILURES as error:
@@ -42,7 +42,7 @@ class MountedTransport:
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> Response:
         if not isinstance(self._mount, httpx.AsyncBaseTransport):
-            raise Misconfigured("This httpx transport is blocking: it serves a MerchantClient only.")
+            raise ConfigurationError("This httpx transport is blocking: it serves a MerchantClient only.")
         try:
             with anyio.fail_after(seconds):
                 reply = await _aexchange(self._mount, _request(method, url, headers, body, seconds))

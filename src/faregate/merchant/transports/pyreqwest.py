@@ -17,6 +17,7 @@ from pyreqwest.exceptions import DecodeError, DetailedPyreqwestError, PyreqwestE
 from pyreqwest.http import HeaderMap
 from pyreqwest.request import BaseRequestBuilder
 
+from faregate.core.models import Headers, Response
 from faregate.errors import ServiceError
 from faregate.merchant.transports.base import (
     IDLE_CONNECTIONS,
@@ -28,7 +29,6 @@ from faregate.merchant.transports.base import (
     whole,
 )
 from faregate.merchant.transports.pools import PerLoop, PerProcess, on_trio
-from faregate.core.models import Headers, Response
 
 CONNECT_SECONDS = 5.0
 """How long connecting may take, TLS included. Divided among a host's addresses of one family: without

@@ -5,10 +5,10 @@ import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from faregate.errors import Misconfigured
+from faregate.core.models import Headers, Response
+from faregate.errors import ConfigurationError
 from faregate.merchant.transports.base import AsyncTransport, CannotRunHere, Transport
 from faregate.merchant.transports.limits import BothColours, LimitedTransport
-from faregate.core.models import Headers, Response
 
 if TYPE_CHECKING:
     import httpx
@@ -19,13 +19,13 @@ AsyncChoice: TypeAlias = "Name | AsyncTransport | httpx.AsyncBaseTransport | Non
 
 
 def blocking(choice: Choice) -> Transport:
-    """The transport of a `MerchantClient`. Raises `Misconfigured`."""
+    """The transport of a `MerchantClient`. Raises `ConfigurationError`."""
     ours: Transport = _ours(choice)
     return ours
 
 
 def awaiting(choice: AsyncChoice) -> AsyncTransport:
-    """The transport of an `AsyncMerchantClient`. Raises `Misconfigured`."""
+    """The transport of an `AsyncMerchantClient`. Raises `ConfigurationError`."""
     ours: AsyncTransport = _ours(choice)
     return ours
 
@@ -38,17 +38,19 @@ def _ours(choice: Any) -> Any:
     if choice == "pyreqwest":
         return _pyreqwest()
     if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
-        from faregate.merchant.transports.httpx import MAX_CALLS, MountedTransport
+        from faregate.merchant.transports.httpx import MAX_CALLS, HttpxTransport
 
-        return LimitedTransport(MountedTransport(choice), MAX_CALLS)
+        return LimitedTransport(HttpxTransport(choice), MAX_CALLS)
     if hasattr(choice, "send") or hasattr(choice, "asend"):
         return choice
-    raise Misconfigured("transport is 'httpx', 'pyreqwest', an httpx transport, or an object that can send.")
+    raise ConfigurationError(
+        "transport is 'httpx', 'pyreqwest', an httpx transport, or an object that can send."
+    )
 
 
 def _fastest() -> BothColours:
     if find_spec("pyreqwest") and _may_load_pyreqwest():
-        return Automatic(_pyreqwest(), _httpcore())
+        return DefaultTransport(_pyreqwest(), _httpcore())
     return _httpcore()
 
 
@@ -72,11 +74,13 @@ def _pyreqwest() -> BothColours:
     try:
         from faregate.merchant.transports.pyreqwest import PyreqwestTransport
     except ModuleNotFoundError:
-        raise Misconfigured("transport='pyreqwest' needs its package: pip install 'faregate[fast]'") from None
+        raise ConfigurationError(
+            "transport='pyreqwest' needs its package: pip install 'faregate[fast]'"
+        ) from None
     return LimitedTransport(PyreqwestTransport())
 
 
-class Automatic:
+class DefaultTransport:
     """The fast transport; the plain one where the fast one cannot run (trio, some forked children)."""
 
     def __init__(self, fast: BothColours, plain: BothColours) -> None:

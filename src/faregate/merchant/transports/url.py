@@ -4,7 +4,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from faregate.errors import BadAnswer, Misconfigured
+from faregate.errors import BadAnswer, ConfigurationError
 from faregate.merchant.types import Environment
 from faregate.merchant.wire import ROOT
 
@@ -14,8 +14,8 @@ _PATH = re.compile(r"/(?!/)[!-\"$-\[\]-~]*", re.ASCII)
 _HOW = "base_url is the http(s) address of the service, such as https://api.example.com,"
 
 
-class Address:
-    """A checked `base_url`. Raises `Misconfigured`, which does not repeat it: it may hold a password."""
+class BaseURL:
+    """A checked `base_url`. Raises `ConfigurationError`, which does not repeat it: it may hold a password."""
 
     __slots__ = ("_base", "_origin", "_own_root")
 
@@ -26,7 +26,7 @@ class Address:
         self._base = self._origin + prefix
         self._own_root = f"{prefix}{ROOT}/" if prefix else None
         if environment == "live" and parts.scheme == "http" and not _is_here(parts.hostname or ""):
-            raise Misconfigured("A live key is sent over https only: give an https base_url.")
+            raise ConfigurationError("A live key is sent over https only: give an https base_url.")
 
     def url(self, path: str) -> str:
         """The full URL of a path with query, unchanged, on this host. Raises `BadAnswer` for another host.
@@ -46,16 +46,16 @@ class Address:
 
 def _parts(base_url: object) -> SplitResult:
     if not isinstance(base_url, str) or not _BASE.fullmatch(base_url):
-        raise Misconfigured(f"{_HOW} in plain ASCII.")
+        raise ConfigurationError(f"{_HOW} in plain ASCII.")
     if any(char in base_url for char in "?#@\\"):
-        raise Misconfigured(f"{_HOW} without user, password, query or fragment.")
+        raise ConfigurationError(f"{_HOW} without user, password, query or fragment.")
     parts = urlsplit(base_url)
     try:
         named = bool(parts.hostname) and parts.port != 0
     except ValueError:
         named = False
     if not named:
-        raise Misconfigured(f"{_HOW} with a host and, if any, a port from 1 to 65535.")
+        raise ConfigurationError(f"{_HOW} with a host and, if any, a port from 1 to 65535.")
     return parts
 
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 from faregate.core.instructions import are_unguessable
-from faregate.merchant.wire import INSTRUCTIONS
 from faregate.core.models import Response
+from faregate.merchant.wire import INSTRUCTIONS
 from faregate.pay.requirements import Unsigned, read_required
-from faregate.probe.session import unknown_id
 from faregate.probe.discovery import access_body
-from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
 from faregate.probe.fixtures import Visit
+from faregate.probe.session import unknown_id
+from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
 
 
 def _unpaid(visit: Visit) -> Seen:

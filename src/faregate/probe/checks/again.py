@@ -3,9 +3,9 @@
 import base64
 import json
 
+from faregate.probe.fixtures import PENDING, Visit
 from faregate.probe.session import transaction_id
 from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
-from faregate.probe.fixtures import PENDING, Visit
 
 
 def _while_open(visit: Visit) -> Seen:

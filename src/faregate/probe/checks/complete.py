@@ -1,13 +1,13 @@
 """Completions that are taken: how they end, what is told again, and what a change of mind gets."""
 
+from faregate.core.models import Response
 from faregate.core.results import NotPaid, Proven
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import CompletionResult
 from faregate.merchant.interpret import read_completion
 from faregate.merchant.wire import parse
-from faregate.core.models import Response
-from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, said, shown
 from faregate.probe.fixtures import PENDING, Visit
+from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, said, shown
 
 
 def _succeeded(visit: Visit) -> Seen:

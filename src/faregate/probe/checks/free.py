@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from faregate.merchant.types import ID_TAIL
 from faregate.core.models import Response
+from faregate.merchant.types import ID_TAIL
+from faregate.probe.fixtures import Visit
 from faregate.probe.session import METADATA, unknown_id
 from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, said, shown
-from faregate.probe.fixtures import Visit
 
 _EXECUTION = re.compile(f"rex_{ID_TAIL}", re.ASCII)
 _TOLD = "resource_execution_id"

@@ -2,8 +2,8 @@
 
 from faregate.merchant.api_key import ApiKey
 from faregate.probe.discovery import access_body
-from faregate.probe.verdicts import CannotSee, Check, Seen, refused, shown
 from faregate.probe.fixtures import Visit
+from faregate.probe.verdicts import CannotSee, Check, Seen, refused, shown
 
 _NO_READER = "no key was given that may only read: set FAREGATE_READ_ONLY_KEY"
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from faregate.core.models import Response
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import Page, Transaction
 from faregate.merchant.contracts import ContractsDocument
 from faregate.merchant.wire import ROOT, parse
-from faregate.core.models import Response
+from faregate.probe.fixtures import Visit
 from faregate.probe.session import unknown_id
 from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
-from faregate.probe.fixtures import Visit
 
 STATUSES = ("authorized", "settling", "reconciling", "failed", "succeeded")
 _KEYS = ("x-svc-resource-integration-key", "x-svc-revision-key")

@@ -3,9 +3,9 @@ but for those that leave a value out."""
 
 from collections.abc import Mapping
 
+from faregate.probe.fixtures import Visit
 from faregate.probe.session import Bought, unknown_id
 from faregate.probe.verdicts import CannotSee, Check, Seen, refused
-from faregate.probe.fixtures import Visit
 
 _TOO_LONG = {"response_content_type": "text/" + "x" * 300}
 

@@ -7,9 +7,9 @@ application that has no routes nothing is known.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faregate.routes.wrappers import front_of, inner_fronts, layers
-from faregate.middleware.handlers import Handler, inspect_handler, pick_method
 from faregate.core.models import Offer
+from faregate.middleware.handlers import Handler, inspect_handler, pick_method
+from faregate.routes.wrappers import front_of, inner_fronts, layers
 
 _FULL = 2
 """The value of Starlette's `Match.FULL`."""
