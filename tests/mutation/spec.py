@@ -568,9 +568,9 @@ BREAKS: Final = (
     Break(
         "Errors",
         "error body",
-        _PROOFS,
-        'raise BadProof(f"{name} is missing or not {what}")',
-        'raise BadProof(f"{name} is missing or not {what}: {found}")',
+        _REPLIES,
+        "return answer(body, status=self.status, headers=self.headers)",
+        'return answer_value({**body.model_dump(), "status": self.status}, status=self.status, headers=self.headers)',
     ),
     Break("Errors", "400", _CALLS, 'MAX_BODY} bytes", 400)', 'MAX_BODY} bytes")'),
     Break("Errors", "401", _KEYS, 'Refusal(401, "unauthenticated"', 'Refusal(401, "unauthorized"'),
