@@ -667,7 +667,7 @@ BREAKS: Final = (
         'DecimalValue = Annotated[\n    str,\n    StringConstraints(strict=True, pattern=r"^(?:0|[1-9][0-9]{0,18})',
     ),
     Break("Limits", "x-svc-position", _GOODS, "Field(max_length=100)", "Field(max_length=101)"),
-    Break("Limits", "atomic amounts", _TYPES, "len(text) <= 30", "len(text) <= 31"),
+    Break("Limits", "atomic amounts", _TYPES, "len(text) <= 30", "len(text) <= 29"),
     Break("Limits", "body size", _CALLS, "MAX_BODY: Final = 64 * 1024", "MAX_BODY: Final = 64 * 1024 - 1"),
     # Versioning
     Break("Versioning", "1. ", _WIRE, 'ROOT = "/merchant/v1"', 'ROOT = "/merchant/v2"'),
