@@ -10,7 +10,7 @@ from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Key, World
 from faregate.emulator.payments import Payment, Settled, Terms, Verified
 
-from .shop import ROOT, Shop, assert_error
+from .shop import ROOT, Shop, assert_error, decoded, encoded
 
 TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
 
@@ -95,13 +95,17 @@ def test_a_fault_of_the_emulator_is_500_and_tells_nothing(
 
 def test_every_message_is_free_of_what_was_sent(shop: Shop) -> None:
     body = shop.access_body(settlement_asset="<script>", note="<script>")
+    payment = decoded(shop.proof())
     for response in (
         shop.post("/access", body),
         shop.get("/transactions?status=<script>"),
         shop.get("/payers?page=<script>"),
         shop.get("/transactions/<script>"),
         shop.access(proof="<script>"),
+        shop.access(proof=encoded(payment | {"payload": {**payment["payload"], "signature": "<script>"}})),
+        shop.access(proof=encoded(payment | {"x402Version": "<script>"})),
     ):
+        assert response.status_code >= 400
         assert "script" not in response.text
 
 

@@ -24,7 +24,7 @@ class Stand:
             api_key=TEST_KEY,
             base_url=str(shop.http.base_url),
             public_url="https://s.example",
-            timeout=0.25,
+            timeout=1.0,
             environ={},
         )
         selling.init_app(app, self._paywall)

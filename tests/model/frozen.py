@@ -99,7 +99,8 @@ def standing_of(frozen: Frozen, transaction_id: str, proof: str) -> TransactionS
 
 
 def was_taken_under_lease(before: Frozen, after: Frozen) -> bool:
-    fences = {row[AT["key"]]: row[AT["fence"]] for row in after}
+    """Whoever releases a result has its row from then on, whoever had it before."""
+    fences = {row[AT["key"]]: row[AT["fence"]] for row in after if row[AT["state"]] is not State.SETTLED}
     return any(
         row[AT["lease_until"]] > NOW and fences.get(row[AT["key"]], row[AT["fence"]]) != row[AT["fence"]]
         for row in before

@@ -1,6 +1,7 @@
-"""Break each rule of `rules.py` in a copy of the project and see its tests fail.
+"""Break each rule of `rules.py` and of `spec.py` in a copy of the project and see its tests fail.
 
     python tests/mutation/run.py [part of a name]...
+    python tests/mutation/run.py spec-    # those of docs/spec-coverage.md, one for each row
 
 Exits 0 only if every mutant was caught. The working tree is never touched.
 """
@@ -17,10 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.mutation.rules import MUTANTS, Mutant  # noqa: E402
+from tests.mutation.spec import spec_mutants  # noqa: E402
 
 
 def main(wanted: list[str]) -> int:
-    chosen = [mutant for mutant in MUTANTS if any(part in mutant.name for part in wanted)]
+    mutants = (*MUTANTS, *spec_mutants())
+    chosen = [mutant for mutant in mutants if any(part in mutant.name for part in wanted)]
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)

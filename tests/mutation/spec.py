@@ -568,9 +568,9 @@ BREAKS: Final = (
     Break(
         "Errors",
         "error body",
-        _PROOFS,
-        'raise BadProof(f"{name} is missing or not {what}")',
-        'raise BadProof(f"{name} is missing or not {what}: {found}")',
+        _REPLIES,
+        "return answer(body, status=self.status, headers=self.headers)",
+        'return answer_value({**body.model_dump(), "status": self.status}, status=self.status, headers=self.headers)',
     ),
     Break("Errors", "400", _CALLS, 'MAX_BODY} bytes", 400)', 'MAX_BODY} bytes")'),
     Break("Errors", "401", _KEYS, 'Refusal(401, "unauthenticated"', 'Refusal(401, "unauthorized"'),
@@ -667,7 +667,7 @@ BREAKS: Final = (
         'DecimalValue = Annotated[\n    str,\n    StringConstraints(strict=True, pattern=r"^(?:0|[1-9][0-9]{0,18})',
     ),
     Break("Limits", "x-svc-position", _GOODS, "Field(max_length=100)", "Field(max_length=101)"),
-    Break("Limits", "atomic amounts", _TYPES, "len(text) <= 30", "len(text) <= 31"),
+    Break("Limits", "atomic amounts", _TYPES, "len(text) <= 30", "len(text) <= 29"),
     Break("Limits", "body size", _CALLS, "MAX_BODY: Final = 64 * 1024", "MAX_BODY: Final = 64 * 1024 - 1"),
     # Versioning
     Break("Versioning", "1. ", _WIRE, 'ROOT = "/merchant/v1"', 'ROOT = "/merchant/v2"'),
