@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "adapters" / "your-own.md"
 
 
 def the_door() -> Any:
-    _, _, rest = PAGE.read_text().partition("<!-- a door from nothing -->\n```python\n")
+    _, _, rest = PAGE.read_text().partition("<!-- an adapter from nothing -->\n```python\n")
     code, fence, _ = rest.partition("\n```\n")
     assert fence
     return run(code)
