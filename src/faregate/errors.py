@@ -1,4 +1,4 @@
-"""Every exception of faregate, one tree.
+"""The exceptions of faregate.
 
 `FaregateError` is the root. Below it: `ConfigurationError` (the seller's to mend, says how), `ServiceError`
 (the merchant service said no, said nothing, or said nonsense), `JournalError` (the seller's memory

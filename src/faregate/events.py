@@ -1,4 +1,4 @@
-"""What a paywall tells whoever listens (`Paywall(on_event=...)`). Never a proof, a key or content.
+"""The events that `Paywall(on_event=...)` is called with. None carries a proof, a key or content.
 
 A sale that goes well tells `Authorized`, `Worked`, `Settled` and `Released`. A listener is told, and is
 not asked: what it raises is logged and changes nothing.

@@ -1,4 +1,4 @@
-"""Who is told what happens: the seller's listener and log, and what must survive a journal that is down.
+"""Dispatch events to the seller's listener, and write transaction ids to the fallback file.
 
 Nothing here raises into a flow, whatever a listener, a log filter or a log handler does.
 """

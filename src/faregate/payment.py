@@ -1,4 +1,4 @@
-"""What a paid handler is given."""
+"""The `Payment` that a paid handler receives."""
 
 from collections.abc import Mapping
 

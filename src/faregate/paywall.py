@@ -1,4 +1,4 @@
-"""What an adapter is given: settings, client, journal and offers, ready to drive a flow."""
+"""The `Paywall`: settings, client, journal and offers, for all adapters."""
 
 import math
 import os

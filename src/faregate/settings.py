@@ -1,4 +1,4 @@
-"""Where a paywall's settings come from, and what is wrong with them. Arguments win over environment.
+"""Read and check the settings of a paywall. Arguments win over environment variables.
 
 FAREGATE_API_KEY     the seller's private key; its prefix selects test or live
 FAREGATE_BASE_URL    the service's address, or `emulator:` for one inside this process

@@ -1,4 +1,4 @@
-"""Offers that are made while a request is served: they sell nothing unless that request opens its gate.
+"""Notice offers that are made while a request is served: nobody would be asked to pay for them.
 
 `Depends(lambda: paid("report"))` makes an offer for each request, and nobody is asked to pay for it.
 """

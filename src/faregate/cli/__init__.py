@@ -1,4 +1,4 @@
-"""`faregate`, the command. Each subcommand is a table row; its module is imported when it is called for."""
+"""The `faregate` command. The module of a subcommand is imported when it is called."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`faregate routes` and `faregate check`: what an application sells, and whether it can be sold."""
+"""`faregate routes` and `faregate check`: list what an application sells, and check that it can be sold."""
 
 import json
 import sys

@@ -1,0 +1,1 @@
+"""The payment flow, pure: no I/O, framework, clock or randomness."""

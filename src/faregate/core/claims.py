@@ -1,7 +1,7 @@
-"""What the journal remembers and answers: one row per proof (DESIGN section 5).
+"""The results of claiming a proof in the journal, and what a row says of its payment.
 
-A row is written before the thing it speaks of is done. A `Ticket` carries the fencing number under
-which its holder may write; who lost the lease holds an old number, and every write it tries is refused.
+A row is written before the step that it describes. A `Lease` carries a fencing token: whoever lost the row to
+another process holds an older token, and each of its writes is refused.
 """
 
 from dataclasses import dataclass, field

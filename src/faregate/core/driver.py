@@ -1,4 +1,4 @@
-"""Two loops that answer a flow's steps: one blocks, one awaits. Each step knows whom to ask.
+"""Drive a flow: one loop blocks, one awaits. Each step performs itself on a backend.
 
 Both stop at `RunHandler`, the one step that is the adapter's to answer: the caller lets the handler run
 and drives on with `resumed(flow, work)` or `raised(flow, error)`.

@@ -1,4 +1,4 @@
-"""The story of one paid request, told once. It touches nothing: it asks (`faregate.core.steps`).
+"""The flow of one paid request, as a generator of steps (`faregate.core.steps`). Pure.
 
 Rules
 1. The work runs only after access gave a transaction for this proof and the journal wrote its id;

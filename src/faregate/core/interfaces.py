@@ -1,7 +1,7 @@
-"""The world as a flow's driver needs it. One protocol for both colours.
+"""The protocols that a flow needs: a backend, and a journal. Sync and async.
 
-A blocking world answers; an awaiting one answers or gives an awaitable of the answer. A part that
-never waits (the memory journal) need not pretend that it does.
+A sync backend returns values; an async one returns values or awaitables, so that a part that never waits
+(the memory journal) serves both.
 """
 
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""The values the house speaks in: frozen, without I/O. Headers are pairs, money is int."""
+"""Values of the core: requests, responses, offers, outcomes. Frozen; headers are pairs, money is int."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

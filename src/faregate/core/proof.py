@@ -1,4 +1,4 @@
-"""How a proof is found in a payer's headers. Pure; never looks inside the proof.
+"""Find the payment proof in a request's headers. Pure; the proof itself is never parsed.
 
 A proof must be unmistakable: one header, one value, one protocol version. Anything else is refused
 before it is hashed, stored or sent.

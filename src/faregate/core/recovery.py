@@ -1,7 +1,7 @@
-"""What was begun and not ended: brought nearer to its end by a payer who comes back, or by the sweep.
+"""Recover unfinished payments, for a payer who comes back or for the sweep.
 
-The rules stand at the top of `core.flow`. A `Response` is what the payer gets; None means the payment failed
-for certain.
+The rules are at the top of `faregate.core.flow`. A `Response` is what the payer gets; None means that the
+payment failed for certain.
 """
 
 from faregate.core import responses

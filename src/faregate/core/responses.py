@@ -1,4 +1,4 @@
-"""What a payer is told: which headers travel, which never do, and the bodies the paywall makes. Pure.
+"""Build every response that a payer gets: which headers pass, and our own bodies. Pure.
 
 Rules
 - A result leaves with the service's `PAYMENT-RESPONSE` and no other payment header.

@@ -1,4 +1,4 @@
-"""What the service's replies mean to the flow: one small type per meaning.
+"""The results of access and complete, parsed from the service's replies.
 
 `faregate.merchant.interpret` reads replies as these; `faregate.core.flow` decides by them.
 """

@@ -1,7 +1,7 @@
-"""How an outcome reaches the service, and what may leave afterwards. The second half of the story.
+"""Report an outcome to the service, and decide what may leave afterwards.
 
-The rules stand at the top of `faregate.core.flow`. Here, a `Response` is what the payer gets; None means
-the payment failed for certain, and only then may the payer be asked to pay anew.
+The rules are at the top of `faregate.core.flow`. A `Response` is what the payer gets; None means that the
+payment failed for certain, and only then may the payer be asked to pay again.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
-"""What a flow may ask of the world: typed values, one per question.
+"""The steps of a flow: frozen values, each performed by one method of the backend.
 
-`answer = yield from step` gives the type the step is declared with. A step does nothing by itself:
-a driver (`faregate.core.driver`) has it ask the world it was given.
+`answer = yield from step` gives the type that the step is declared with. A step does nothing by itself: a
+driver (`faregate.core.driver`) performs it on a backend.
 """
 
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""Reported values against a revision's rules (spec: Contract revision, Limits). Pure, no floats."""
+"""Check reported values against a revision's rules (spec: Contract revision, Limits). Pure, no floats."""
 
 import re
 from collections.abc import Mapping

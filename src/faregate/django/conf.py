@@ -1,4 +1,4 @@
-"""`settings.FAREGATE`, read when it is first needed, and again after a test has changed it."""
+"""Read `settings.FAREGATE` when it is first needed, and again after a test changed it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

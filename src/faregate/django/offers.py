@@ -1,4 +1,4 @@
-"""What a resolved view sells, as far as it can be seen without running it."""
+"""Find what a resolved view sells, without running it."""
 
 from collections.abc import Iterator, Sequence
 from types import FunctionType

@@ -1,4 +1,4 @@
-"""A Django request at its gate: what it says, and where its gate and payment are kept."""
+"""Convert a Django request, and find its checkout and payment."""
 
 from io import BytesIO
 from typing import Any

@@ -1,4 +1,4 @@
-"""`flask faregate`: what the app sells, whether it can, and what is owed to those who paid."""
+"""`flask faregate`: the commands, for the app that Flask loaded."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Generator

@@ -1,4 +1,4 @@
-"""What stands around the paywall of an app and answers in its stead."""
+"""Check what stands around the paywall of an app and would answer in its place."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The time of the store that several machines share: their own clocks need not agree.
+"""Use the time of the store that machines share: their own clocks need not agree.
 
 The server is asked now and then; in between, its time is reckoned on with a clock of this machine that
 never jumps. Half of what an asking takes is unknown: its answer may be that much off.

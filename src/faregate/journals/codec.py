@@ -1,4 +1,4 @@
-"""Rows as records and back. What a payer sent or is owed is sealed; what rules and sweeps need is not."""
+"""Convert rows to stored records and back. Proofs, results and receipts are encrypted."""
 
 import json
 from collections.abc import Callable

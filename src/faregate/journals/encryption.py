@@ -1,8 +1,8 @@
-"""What is stored can be read and looked up by whoever has the keys, and by nobody else.
+"""Encrypt and look up what a journal stores: AEAD for values, keyed hashes for names.
 
-The first key seals; all open, so that keys can be changed: put the new one in front, and take the old
-one out when no row needs it any more. Each row is sealed under a key of its own, each field under its
-name: a value that is moved to another row or field does not open.
+The first key encrypts; all of them decrypt. To change a key, put the new one in front, and take the old one
+out when no row needs it. Each row is encrypted under a key of its own, each field under its name: a value
+that is moved to another row or field does not decrypt.
 """
 
 import hmac

@@ -1,7 +1,7 @@
-"""A journal that outlives its process and is shared by several: the rules, over any `Shelf`.
+"""A journal that outlives its process and is shared by several: the rules of a row over any `RowStore`.
 
-It reads a record, lets the row decide (`faregate.journals.row`), and writes on the condition that nobody
-wrote in between; else it reads anew, and the row decides again. So processes need no common lock.
+It reads a record, lets the row decide (`faregate.journals.row`), and writes on the condition that nobody else
+wrote meanwhile (optimistic concurrency); otherwise it reads again, and the row decides again.
 """
 
 import secrets

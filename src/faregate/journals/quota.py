@@ -1,4 +1,4 @@
-"""How full a shelf is: measured now and then, and reckoned on in between."""
+"""Limit the rows and bytes of a store: measured now and then, and counted in between."""
 
 from faregate.errors import JournalFull
 from faregate.journals.store import RowStore

@@ -1,4 +1,4 @@
-"""Journals by name, as `FAREGATE_JOURNAL` names them. Each is imported when it is named, and no other."""
+"""Make a journal from `FAREGATE_JOURNAL`. Only the named one is imported."""
 
 from collections.abc import Sequence
 from typing import TypedDict

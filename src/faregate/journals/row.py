@@ -1,4 +1,4 @@
-"""One row, and what may be done to it. Every journal obeys these rules; each stores rows its own way.
+"""One row and its transitions. Every journal obeys these rules; each stores rows its own way.
 
 Rules
 1. A row moves from CLAIMED over OPEN, WAITING or RUNNING to OK or FAILED, and ends as SETTLED, CLOSED or

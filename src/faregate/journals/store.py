@@ -1,6 +1,6 @@
-"""Where a stored journal keeps its rows. A shelf decides nothing: it finds, and writes on a condition.
+"""The protocol of a row store. A store decides nothing: it finds rows, and writes them on a condition.
 
-To write a shelf for another store, fulfil `Shelf` and give it to `persistent.PersistentJournal`.
+To add a store, implement `RowStore` and pass it to `faregate.journals.persistent.PersistentJournal`.
 """
 
 from collections.abc import Mapping, Sequence

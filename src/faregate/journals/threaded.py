@@ -1,4 +1,4 @@
-"""A journal that waits for a disk or another machine, in an event loop that must not wait."""
+"""Run a blocking journal in threads, for event loops."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

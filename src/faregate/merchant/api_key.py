@@ -1,4 +1,4 @@
-"""The seller's private key: sent to the service, shown to nobody (spec: Authentication)."""
+"""The seller's API key: sent to the service, never shown (spec: Authentication)."""
 
 import re
 from typing import Any, NoReturn

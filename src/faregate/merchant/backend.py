@@ -1,6 +1,6 @@
-"""The world a flow lives in: the service behind a client, the journal, the log. One for both colours.
+"""Perform the steps of a flow: the service through a client, the journal, the log. Sync and async.
 
-Each method gives a call to `send`; a blocking `send` gives the answer, an awaiting one its awaitable.
+Each method passes a call to `send`, which returns the answer, or an awaitable of it.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The messages of one ASGI request, held back until its gate says what may leave."""
+"""Buffer the messages of one ASGI response until its checkout says what may leave."""
 
 from collections import deque
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What an ASGI scope and its messages say, as the values the flow speaks in. Pure."""
+"""Convert ASGI scopes and messages to core values and back. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any

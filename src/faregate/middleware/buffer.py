@@ -1,4 +1,4 @@
-"""A handler's response while it is held back, and a whole response as servers send it. Pure."""
+"""Buffer a handler's response, and complete a response for the server. Pure."""
 
 import re
 

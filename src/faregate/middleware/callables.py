@@ -1,4 +1,4 @@
-"""Look through decorators: what a callable calls, however it was wrapped. Pure."""
+"""Look through decorators: find what a callable calls. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

@@ -1,8 +1,8 @@
-"""One request at the gate, in either colour: what a front door drives. It decides nothing.
+"""The checkout of one request, sync and async: what every adapter drives. It decides nothing.
 
-A door makes a gate for each request. A paid handler opens it (`open`): the flow is driven up to the
-work. The door gives it the handler's whole response (`conclude`) or its error (`abandon`): the flow is
-driven to its end, and what it returns is all that may leave.
+An adapter makes one checkout per request. A paid handler opens it (`open`), which drives the flow up to the
+work. The adapter passes the handler's response to `conclude`, or its error to `abandon`, which drive the flow
+to its end. What they return is all that may leave.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What a handler sells, found through the decorators and wrappers that stand around it. Pure.
+"""Find what a handler sells, through decorators and wrappers. Pure.
 
 An adapter's decorator marks the function it returns with the offer, `faregate_offer`, and the function it
 was given with `faregate_sold`: who runs the latter was given the handler without its price.

@@ -1,4 +1,4 @@
-"""Which paths are declared as a whole: sold as one offer, or closed to whatever has none. Pure.
+"""Match paths against sold and refused prefixes. Pure.
 
 A prefix is the coarser tool, for apps whose handlers cannot be touched. It is read more widely than
 any router does: in doubt a path is on paid ground.

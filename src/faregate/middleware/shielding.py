@@ -1,4 +1,4 @@
-"""Work that nobody who waits for it can stop, and waiting for all of it."""
+"""Run work that survives the cancellation of its request, and wait for all of it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator

@@ -1,4 +1,4 @@
-"""What a WSGI environ says, as the values the flow speaks in. Django's `request.META` is one too. Pure."""
+"""Convert a WSGI environ to core values; Django's `request.META` is one too. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

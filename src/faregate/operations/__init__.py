@@ -1,0 +1,1 @@
+"""Sweeps and holds: finish or inspect unfinished payments, from code and from commands."""

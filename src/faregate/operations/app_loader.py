@@ -1,4 +1,4 @@
-"""Imports an application as servers do: `module:attribute`, from the current directory."""
+"""Import an application by `module:attribute`, from the current directory."""
 
 import importlib
 import inspect

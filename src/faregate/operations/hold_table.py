@@ -1,4 +1,4 @@
-"""What a journal owes, written down for people and for machines. Nothing that is sealed is in it."""
+"""Format unfinished payments as tables and JSON. Nothing encrypted is shown."""
 
 import json
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""What people can do about a payment that is left open. Nothing here hands a result out.
+"""Inspect, retry or discard an unfinished payment. Nothing here hands a result out.
 
-`release` asks the service once more, and only its proof lets a payer have what was paid for. `give_up` ends
-what is stuck.
+`release` asks the service once more: only its proof lets a payer have the result. `give_up` ends what is
+stuck.
 """
 
 import time

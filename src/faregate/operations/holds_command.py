@@ -1,4 +1,4 @@
-"""`faregate holds`: what a journal owes, shown by this machine's clock, and what people do about it."""
+"""`faregate holds`: list unfinished payments, and retry or discard them."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C, heard by a command that ends when it has finished what it is at."""
+"""Let a command finish its current step on SIGTERM or Ctrl-C."""
 
 import select
 import signal

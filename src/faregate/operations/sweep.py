@@ -1,4 +1,4 @@
-"""One walk over the journal, in either colour: it can be ended between two rows, and is counted."""
+"""One sweep over the journal, sync and async: it can be stopped between two rows, and is counted."""
 
 import json
 import secrets

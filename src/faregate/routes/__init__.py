@@ -1,7 +1,7 @@
-"""What an application sells: every route as paid, free or refused.
+"""List what an application sells: every route as paid, free or refused.
 
-A framework's module walks its own routes into `Listed` rows. `taking` says how they stand behind their
-paywall, `asking` what would keep them from being sold, `telling` shows them to people and machines.
+The module of a framework lists its routes as `RouteInfo`. `resolve` applies the path rules of the paywall in
+front of them, `check` finds what would keep them from being sold, `table` formats them.
 """
 
 from collections.abc import Callable

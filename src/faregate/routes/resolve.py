@@ -1,4 +1,4 @@
-"""How routes stand on the ground of the paywall in front of them.
+"""Apply path rules to listed routes: which are paid, free or refused.
 
 A row's standing is never better than what a request gets: what cannot be served is refused.
 """

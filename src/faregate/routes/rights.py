@@ -1,4 +1,4 @@
-"""Whether an API key may make the calls that selling needs. Blocking; sells nothing."""
+"""Check that an API key may make the calls that selling needs. Sells nothing."""
 
 import secrets
 from collections.abc import Iterator

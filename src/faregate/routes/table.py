@@ -1,4 +1,4 @@
-"""An inventory, for people and for machines."""
+"""Format a route table for people and as JSON."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean for a seller, and what to do. No password is ever part of it."""
+"""Map PostgreSQL errors to messages for sellers. No password is part of them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What Redis's errors mean for a seller, and what to do. Passwords are in none of them."""
+"""Map Redis errors to messages for sellers. No password is part of them."""
 
 from redis.exceptions import (
     AuthenticationError,

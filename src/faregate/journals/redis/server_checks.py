@@ -1,4 +1,4 @@
-"""Whether a Redis server may be trusted with what is owed: looked at whenever a connection is made."""
+"""Check that a Redis server can be trusted with a journal, whenever a connection is made."""
 
 import logging
 from collections.abc import Generator

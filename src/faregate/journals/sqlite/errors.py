@@ -1,4 +1,4 @@
-"""What SQLite's errors mean for a seller, and what to do."""
+"""Map SQLite errors to messages for sellers."""
 
 import sqlite3
 from pathlib import Path

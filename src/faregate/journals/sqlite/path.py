@@ -1,4 +1,4 @@
-"""Where the file is. One that was taken away is not made anew: what it knew is still owed."""
+"""Check the path of the file. A file that was removed is not created again: what it held is still owed."""
 
 import os
 from contextlib import suppress

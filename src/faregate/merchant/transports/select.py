@@ -1,4 +1,4 @@
-"""Which transport a client speaks through: the one it was given, else the fastest that runs here."""
+"""Select the transport of a client: the given one, else the fastest that runs here."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Where the service is, and that nothing is ever sent anywhere else."""
+"""Parse the base URL of the service. Nothing is sent anywhere else."""
 
 import re
 from ipaddress import ip_address
