@@ -113,7 +113,7 @@ def test_one_of_them(seller: Seller, holds: Run) -> None:
     assert (code, json.loads(said)["state"]) == (0, "stuck")
 
 
-@pytest.mark.parametrize("action", [("show",), ("release",), ("drop", "--yes")])
+@pytest.mark.parametrize("action", [("show",), ("retry",), ("discard", "--yes")])
 def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str, ...]) -> None:
     settled = seller.held()
     assert seller.paywall().sweep() == 1
@@ -126,7 +126,7 @@ def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str,
 
 
 @pytest.mark.parametrize(
-    "wrong", [(), ("mend",), ("show",), ("drop", "x", "--paid", "--unpaid"), ("list", "--all", "--stuck")]
+    "wrong", [(), ("mend",), ("show",), ("discard", "x", "--paid", "--unpaid"), ("list", "--all", "--stuck")]
 )
 def test_a_wrong_call_is_told_so(holds: Run, wrong: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as end:
@@ -146,7 +146,7 @@ def test_nobody_can_look_into_the_memory_of_another(holds: Run, monkeypatch: pyt
 
 def test_what_the_service_proves_now_is_settled_and_waits_for_its_payer(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
-    code, said = holds("release", sale.id)
+    code, said = holds("retry", sale.id)
     assert (code, said) == (0, "Settled: its payer gets the result with the same payment.\n")
     assert served(sale) == (200, CONTENT.encode())
     assert (sale.plain.runs, seller.statuses()) == (1, {sale.id: "succeeded"})
@@ -155,13 +155,13 @@ def test_what_the_service_proves_now_is_settled_and_waits_for_its_payer(seller: 
 def test_a_held_one_is_asked_for_before_its_time(seller: Seller, holds: Run) -> None:
     sale = seller.held(ago=0)
     assert seller.paywall().sweep() == 0
-    assert holds("release", sale.id)[0] == 0
+    assert holds("retry", sale.id)[0] == 0
 
 
 def test_what_still_settles_is_kept(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
     seller.service.fails("transaction", with_body(status="settling", receipt=None))
-    assert holds("release", sale.id) == (1, "Kept: the payment is still settling.\n")
+    assert holds("retry", sale.id) == (1, "Kept: the payment is still settling.\n")
     assert seller.state(sale) == "stuck"
 
 
@@ -169,7 +169,7 @@ def test_what_is_refused_again_is_kept(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
     seller.service.fails("transaction", UNKNOWN)
     seller.service.fails("complete", UNKNOWN)
-    code, said = holds("release", sale.id)
+    code, said = holds("retry", sale.id)
     assert (code, said.splitlines()[0]) == (1, f"Kept: {REFUSED}.")
     assert seller.state(sale) == "stuck"
 
@@ -178,19 +178,19 @@ def test_nothing_is_released_on_a_receipt_alone(seller: Seller, holds: Run) -> N
     """The service says that it was paid, and will not prove it."""
     sale = seller.stuck()
     seller.service.fails("complete", answers(409, {"code": "conflict", "message": "Done already."}))
-    code, said = holds("release", sale.id)
+    code, said = holds("retry", sale.id)
     assert (code, said.splitlines()[0]) == (1, "Kept: completion was refused: 409 conflict.")
     assert seller.statuses() == {sale.id: "succeeded"}
     seller.service.fails("complete", answers(409, {"code": "conflict", "message": "Done already."}))
     assert served(sale)[0] == 409
     assert seller.state(sale) == "stuck"
-    assert holds("release", sale.id)[0] == 0
+    assert holds("retry", sale.id)[0] == 0
 
 
 def test_a_service_that_does_not_answer_changes_nothing(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
     seller.service.fails("transaction", answers(500, {"code": "internal_error", "message": "Sorry."}))
-    code, said = holds("release", sale.id)
+    code, said = holds("retry", sale.id)
     assert (code, said.startswith("Kept: ")) == (1, True)
     assert seller.state(sale) == "stuck"
 
@@ -198,13 +198,13 @@ def test_a_service_that_does_not_answer_changes_nothing(seller: Seller, holds: R
 def test_a_payment_that_failed_is_closed(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
     seller.service.fails("transaction", with_body(status="failed", receipt=None, **dict.fromkeys(SETTLEMENT)))
-    assert holds("release", sale.id) == (0, "Closed: nothing was charged (payment_failed).\n")
+    assert holds("retry", sale.id) == (0, "Closed: nothing was charged (payment_failed).\n")
     assert served(sale)[0] == 402
 
 
 def test_a_payment_that_is_open_after_all_is_its_payers_to_use(seller: Seller, holds: Run) -> None:
     sale = seller.waiting()
-    assert holds("release", sale.id)[1].startswith("Kept: the payment is open after all")
+    assert holds("retry", sale.id)[1].startswith("Kept: the payment is open after all")
     assert served(sale) == (200, CONTENT.encode())
     assert seller.statuses() == {sale.id: "succeeded"}
 
@@ -212,7 +212,7 @@ def test_a_payment_that_is_open_after_all_is_its_payers_to_use(seller: Seller, h
 def test_a_payment_that_settled_without_us_is_closed_as_paid(seller: Seller, holds: Run) -> None:
     sale = seller.waiting()
     seller.settles(sale)
-    assert holds("release", sale.id) == (0, "Closed: it was paid, and there is no result to hand out.\n")
+    assert holds("retry", sale.id) == (0, "Closed: it was paid, and there is no result to hand out.\n")
     assert served(sale)[0] == 409
     assert sale.plain.runs == 0
 
@@ -222,8 +222,8 @@ def test_one_that_somebody_works_on_is_left_to_them(seller: Seller, holds: Run) 
     journal: Any = seller.paywall().journal
     assert journal.take(sale.id) is not None
     assert holds("show", sale.id)[0] == 0
-    assert holds("release", sale.id)[0] == 1
-    assert holds("release", sale.id)[1].startswith(
+    assert holds("retry", sale.id)[0] == 1
+    assert holds("retry", sale.id)[1].startswith(
         f"faregate: {sale.id} is being worked on; it is free again in "
     )
 
@@ -238,7 +238,7 @@ def test_what_the_journal_could_not_write_is_not_called_final(
 
     with monkeypatch.context() as patch:
         patch.setattr(SqliteJournal, "release", full)
-        code, said = holds("release", sale.id)
+        code, said = holds("retry", sale.id)
     assert (code, said.splitlines()[0]) == (
         1,
         "It has ended at the service, but the journal could not write so: do this again later.",
@@ -250,11 +250,11 @@ def test_what_the_journal_could_not_write_is_not_called_final(
 
 def test_a_stuck_one_is_given_up_and_its_payer_not_asked_again(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
-    code, said = holds("drop", sale.id, "--yes")
+    code, said = holds("discard", sale.id, "--yes")
     assert code == 0
     assert re.search(r"Its result \(\d\d B\) and its proof are lost for ever\.", said)
     assert "409 proof_already_used, and is not asked to pay again" in said
-    assert said.endswith("Given up.\n")
+    assert said.endswith("Discarded.\n")
     assert holds("list") == (0, "Nothing is owed.\n")
     assert served(sale)[0] == 409
     assert seller.paywall(ago=-DAY).sweep() == 0
@@ -262,21 +262,21 @@ def test_a_stuck_one_is_given_up_and_its_payer_not_asked_again(seller: Seller, h
 
 def test_one_that_was_not_charged_may_be_paid_anew(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
-    code, said = holds("drop", sale.id, "--unpaid", "--yes")
+    code, said = holds("discard", sale.id, "--unpaid", "--yes")
     assert (code, "they have paid twice" in said) == (0, True)
     assert served(sale)[0] == 402
 
 
 def test_what_the_sweep_still_works_on_is_not_given_up(seller: Seller, holds: Run) -> None:
     sale = seller.held()
-    code, said = holds("drop", sale.id, "--yes")
+    code, said = holds("discard", sale.id, "--yes")
     assert (code, said.startswith(f"faregate: {sale.id} is not stuck (ok)")) == (1, True)
     assert seller.state(sale) == "ok"
 
 
 def test_without_a_terminal_it_must_be_said_that_it_is_meant(seller: Seller) -> None:
     sale = seller.stuck()
-    asked = seller.run("holds", "drop", sale.id)
+    asked = seller.run("holds", "discard", sale.id)
     said, complaint = asked.communicate(input="y\n", timeout=30)
     assert (asked.returncode, said, "say --yes" in complaint) == (2, "", True)
     assert seller.state(sale) == "stuck"
@@ -286,7 +286,7 @@ def test_without_a_terminal_it_must_be_said_that_it_is_meant(seller: Seller) -> 
 def test_on_a_terminal_one_is_asked(seller: Seller, answer: str, code: int, state: str | None) -> None:
     sale = seller.stuck()
     terminal, inside = pty.openpty()
-    command = [sys.executable, "-m", "faregate", "holds", "drop", sale.id]
+    command = [sys.executable, "-m", "faregate", "holds", "discard", sale.id]
     asked = subprocess.Popen(
         command, env=os.environ | seller.environ, stdin=inside, stdout=subprocess.PIPE, text=True
     )
@@ -347,11 +347,11 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
         0,
         '{"looked_at": 1, "settled": 1, "failed": 0, "held": 0, "stuck": {}}\n',
     )
-    code, _, complaint = run("holds", "drop", stuck.id)
+    code, _, complaint = run("holds", "discard", stuck.id)
     assert (code, "say --yes" in complaint) == (2, True)
     code, _, complaint = run("holds", "show", held.id)
     assert (code, "Nothing is owed for" in complaint, "Traceback" in complaint) == (1, True, False)
-    assert run("holds", "release", stuck.id)[:2] == (
+    assert run("holds", "retry", stuck.id)[:2] == (
         0,
         "Settled: its payer gets the result with the same payment.\n",
     )

@@ -30,12 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 AFTERWARDS = 30.0
 """Seconds that payers have to finish what they began, when nobody is killed any more."""
 START_SECONDS = 60.0
-EmitEvent = Callable[[str], None]
+Print = Callable[[str], None]
 
 
-def run_on(
-    kind: str, seconds: float, seed: int, payers: int, tell: EmitEvent = lambda _: None
-) -> dict[str, Any]:
+def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Print = lambda _: None) -> dict[str, Any]:
     """What came of it. Raises `RuntimeError` if the seller does not start."""
     folder = Path(tempfile.mkdtemp(prefix="faregate-kills-"))
     try:
@@ -65,7 +63,7 @@ def run_on(
         shutil.rmtree(folder)
 
 
-async def _play(crowd: Payers, killer: Killer, tell: EmitEvent) -> None:
+async def _play(crowd: Payers, killer: Killer, tell: Print) -> None:
     async def show() -> None:
         while True:
             await asyncio.sleep(1.0)

@@ -1,6 +1,6 @@
 """Inspect, retry or discard an unfinished payment. Nothing here hands a result out.
 
-`release` asks the service once more: only its proof lets a payer have the result. `give_up` ends what is
+`retry` asks the service once more: only its proof lets a payer have the result. `discard` ends what is
 stuck.
 """
 
@@ -69,7 +69,7 @@ def known_as_stuck(desk: HoldStore, transaction_id: str) -> Holding:
     return one
 
 
-def release(paywall: Paywall, transaction_id: str) -> tuple[str, bool]:
+def retry(paywall: Paywall, transaction_id: str) -> tuple[str, bool]:
     """What the service says now, and whether the matter is closed. Raises `NotHeld`, `JournalError`."""
     desk = desk_of(paywall)
     known(desk, transaction_id)
@@ -109,7 +109,7 @@ def _left_by(event: Event | None, status: int, state: str) -> str:
             return "Kept as it was."
 
 
-def give_up(desk: HoldStore, transaction_id: str, paid: bool) -> None:
+def discard(desk: HoldStore, transaction_id: str, paid: bool) -> None:
     """For a stuck one: the journal remembers it as `paid`, or as not charged. Raises `NotHeld`."""
     desk.close(_taken(desk, transaction_id).lease, paid)
     if desk.holding(transaction_id) is not None:

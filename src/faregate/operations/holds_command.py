@@ -9,13 +9,13 @@ from collections.abc import Callable
 from faregate.core.claims import Holding
 from faregate.operations.app_loader import WrongCall
 from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
-from faregate.operations.holds import HoldStore, desk_of, give_up, known, known_as_stuck, release
+from faregate.operations.holds import HoldStore, desk_of, discard, known, known_as_stuck, retry
 from faregate.operations.journal_command import find_problems
 from faregate.paywall import Paywall
 
 AT_MOST = 1000
 
-EmitEvent = Callable[[str], object]
+Print = Callable[[str], object]
 
 
 def add_holds(parser: ArgumentParser) -> None:
@@ -23,24 +23,24 @@ def add_holds(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_list(actions.add_parser("list", help="what is stuck or held", description="Stuck ones come first."))
     show = actions.add_parser("show", help="one of them", description="Never its proof, never its result.")
-    release = actions.add_parser(
-        "release",
+    retry = actions.add_parser(
+        "retry",
         help="ask the service once more, now",
         description="Asks the service once more how the payment stands, and completes it if it can be. "
         "A result is never released without the service's proof of payment: not on a receipt, and not on "
         "your word. Once it is settled, its payer gets the result with the same payment. "
         "Ends with 0 only when the matter is closed.",
     )
-    drop = actions.add_parser(
-        "drop",
-        help="give a stuck one up",
-        description="Gives a stuck one up: its result and its proof are lost for ever. The sweep still "
+    discard = actions.add_parser(
+        "discard",
+        help="discard a stuck one",
+        description="Discards a stuck one: its result and its proof are lost for ever. The sweep still "
         "works on those that are not stuck, so they are refused.",
     )
-    for parser in (show, release, drop):
+    for parser in (show, retry, discard):
         parser.add_argument("id", metavar="ID", help="a transaction: txn_...")
     show.add_argument("--json", action="store_true", help="print JSON instead of text")
-    _add_drop(drop)
+    _add_discard(discard)
 
 
 def _add_list(parser: ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def _add_list(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def _add_drop(parser: ArgumentParser) -> None:
+def _add_discard(parser: ArgumentParser) -> None:
     known = parser.add_mutually_exclusive_group()
     known.add_argument(
         "--paid",
@@ -76,7 +76,7 @@ def run_holds(arguments: Namespace) -> int:
         paywall.close()
 
 
-def hold_as_asked(paywall: Paywall, asked: Namespace, tell: EmitEvent) -> int:
+def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Print) -> int:
     """What the command does, for whoever has a paywall already. Raises `FaregateError` and `WrongCall`."""
     desk = desk_of(paywall)
     match asked.action:
@@ -84,15 +84,15 @@ def hold_as_asked(paywall: Paywall, asked: Namespace, tell: EmitEvent) -> int:
             return _list(paywall, desk, asked, tell)
         case "show":
             return _show(desk, asked, tell)
-        case "release":
-            said, is_final = release(paywall, asked.id)
+        case "retry":
+            said, is_final = retry(paywall, asked.id)
             tell(said)
             return 0 if is_final else 1
         case _:
-            return _drop(desk, asked, tell)
+            return _discard(desk, asked, tell)
 
 
-def _list(paywall: Paywall, desk: HoldStore, asked: Namespace, tell: EmitEvent) -> int:
+def _list(paywall: Paywall, desk: HoldStore, asked: Namespace, tell: Print) -> int:
     now = time.time()
     found = desk.holdings(AT_MOST)
     owed = Owed.of(found, now)
@@ -116,13 +116,13 @@ def _summary(owed: Owed) -> str:
     return f"{numbers}, {len(owed.running)} being served now."
 
 
-def _show(desk: HoldStore, asked: Namespace, tell: EmitEvent) -> int:
+def _show(desk: HoldStore, asked: Namespace, tell: Print) -> int:
     one = known(desk, asked.id)
     tell(json.dumps(as_object(one), indent=2) if asked.json else as_page(one, time.time()))
     return 0
 
 
-def _drop(desk: HoldStore, asked: Namespace, tell: EmitEvent) -> int:
+def _discard(desk: HoldStore, asked: Namespace, tell: Print) -> int:
     one = known_as_stuck(desk, asked.id)
     if not asked.yes and not _somebody_is_here():
         raise WrongCall("Nobody is here to be asked whether this is meant: say --yes.")
@@ -130,8 +130,8 @@ def _drop(desk: HoldStore, asked: Namespace, tell: EmitEvent) -> int:
     if not asked.yes and not _is_meant():
         tell("Kept.")
         return 1
-    give_up(desk, asked.id, asked.paid)
-    tell("Given up.")
+    discard(desk, asked.id, asked.paid)
+    tell("Discarded.")
     return 0
 
 

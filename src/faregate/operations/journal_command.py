@@ -15,7 +15,7 @@ from faregate.operations.hold_table import format_moment, format_table
 from faregate.paywall import Paywall
 from faregate.settings import make_namespace
 
-EmitEvent = Callable[[str], object]
+Print = Callable[[str], object]
 _HEAD = ("KEY", "GIVEN HERE", "ROWS", "OWED", "LAST EXPIRES", "")
 
 
@@ -67,7 +67,7 @@ def run_journal(arguments: Namespace) -> int:
         paywall.close()
 
 
-def administer(paywall: Paywall, asked: Namespace, tell: EmitEvent) -> int:
+def administer(paywall: Paywall, asked: Namespace, tell: Print) -> int:
     """Do what the command does, for whoever has a paywall already. Raises `FaregateError`."""
     journal = _administrable(paywall)
     match asked.action:
