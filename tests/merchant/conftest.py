@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from typing import Any, Literal
 
 import anyio
 import anyio.from_thread
 import pytest
+from packaging.version import Version
 
 from faregate.core.models import Response, WireRequest
 from faregate.errors import FaregateError
@@ -31,6 +33,11 @@ blocking = MerchantClient("{KEY}", url, transport=name)
 awaiting = AsyncMerchantClient("{KEY}", url, transport=name)
 """
 """How a script begins that shows what only a process can. Its arguments: the address, and a transport."""
+
+cancels_connects = pytest.mark.filterwarnings(
+    *(["ignore:unclosed:ResourceWarning"] if Version(version("anyio")) < Version("4.16") else [])
+)
+"""Cancelled while it connects, anyio before 4.16 leaves its socket to the garbage collector."""
 
 
 def get(path: str = "/merchant/v1/access") -> Call[Response]:

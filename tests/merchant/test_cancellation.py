@@ -16,7 +16,7 @@ from faregate.errors import NoAnswer
 from faregate.merchant.client import AsyncMerchantClient
 from faregate.merchant.transports.deadlines import AsyncDeadlineBackend
 
-from .conftest import KEY, SPEAKERS, Name, Speaker, get
+from .conftest import KEY, SPEAKERS, Name, Speaker, cancels_connects, get
 from .services import Seen, Service, eventually, ok, says, service
 
 ASYNC_SPEAKERS = [speaker for speaker in SPEAKERS if speaker.backend is not None]
@@ -144,6 +144,7 @@ def test_a_shielded_call_is_answered(speaker: Speaker) -> None:
         assert run(speaker, merchant, body) == 200
 
 
+@cancels_connects
 def test_a_call_cancelled_at_any_step_leaves_the_client_usable(speaker: Speaker) -> None:
     """A connection that was cancelled between two states must not be met by the next call."""
 

@@ -38,7 +38,7 @@ from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.merchant.wire import Call
 from tests.core.play import sale
 
-from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, crowd, get
+from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, cancels_connects, crowd, get
 from .samples import ACCESS, FAILED, REX, SUCCEEDED, TXN
 from .services import Holding, eventually, ok, says, service
 
@@ -255,6 +255,7 @@ def test_a_call_that_gave_up_leaves_its_place() -> None:
 ASYNC = [speaker for speaker in SPEAKERS if speaker.backend is not None]
 
 
+@cancels_connects
 @pytest.mark.parametrize("speaker", ASYNC, ids=repr)
 def test_no_slot_is_lost_to_cancellation(speaker: Speaker) -> None:
     """Calls cancelled wherever they are: in the queue, when they are handed a slot, under way."""
