@@ -57,12 +57,20 @@ class MariadbHouse(House):
             f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1';\n"
         )
         how = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
-        subprocess.run([*as_somebody_else("mysql"), _INSTALLER, *how, f"--datadir={self.data}"], check=True,
-                       capture_output=True, cwd=self.folder)  # fmt: skip
+        # Each has a tmpdir of its own: a server that starts removes temporary tables of the others there.
+        places = [f"--datadir={self.data}", f"--tmpdir={self.folder}"]
+        command = [*as_somebody_else("mysql"), _INSTALLER, *how, *places]
+        made = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        assert made.returncode == 0, f"{made.stdout}\n{made.stderr}"
 
     def command(self) -> list[str]:
         assert _PROGRAM is not None
-        files = {"datadir": self.data, "socket": self.socket, "pid-file": self.folder / "pid"}
+        files = {
+            "datadir": self.data,
+            "tmpdir": self.folder,
+            "socket": self.socket,
+            "pid-file": self.folder / "pid",
+        }
         settings = {**self.settings, **files, "init-file": self.folder / "init.sql", "port": self.port}
         words = [f"--{name}={value}" for name, value in settings.items()]
         return [*as_somebody_else("mysql"), _PROGRAM, "--no-defaults", *words]

@@ -45,12 +45,12 @@ class Clock:
 
 
 def memory(place: Path, clock: Clock, **options: Any) -> MemoryJournal:
-    return MemoryJournal(clock=clock, **{"terms": STEADY, **options})
+    return MemoryJournal(clock=clock, **{"policy": STEADY, **options})
 
 
 def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
     namespace = "test https://service.example"
-    options = {"keys": [KEY], "namespace": namespace, "patience": 20, "terms": STEADY, **options}
+    options = {"keys": [KEY], "namespace": namespace, "patience": 20, "policy": STEADY, **options}
     return SqliteJournal(place / "journal.db", clock=clock, **options)
 
 
@@ -64,7 +64,7 @@ def django(
     from faregate.django.journal.store import DjangoStore, in_djangos_thread, secret_keys
 
     namespace = f"{namespace} {place}"
-    options = {"keys": secret_keys(), "run": in_djangos_thread, "terms": STEADY, **options}
+    options = {"keys": secret_keys(), "run": in_djangos_thread, "policy": STEADY, **options}
     using = databases.add(server) if server else "default"
     return PersistentJournal(DjangoStore(namespace, using), clock=clock, **options)
 
@@ -87,7 +87,7 @@ def _own(place: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "keys": [KEY],
         "patience": 20,
-        "terms": STEADY,
+        "policy": STEADY,
         **options,
         "namespace": f"{options.get('namespace', 'test')} {place}",
     }

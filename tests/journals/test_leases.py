@@ -38,7 +38,7 @@ def open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Ge
     made: list[PersistentJournal] = []
 
     def open_one(**options: Any) -> PersistentJournal:
-        options = {"keys": [KEY], "terms": TERMS, **options}
+        options = {"keys": [KEY], "policy": TERMS, **options}
         made.append(STORED[request.param](tmp_path, clock, **options))
         return made[-1]
 

@@ -258,7 +258,7 @@ started = threading.Event()
 def ask(connection, again):
     started.set()
     connection.execute("SELECT pg_sleep(0.3)")
-asker = threading.Thread(target=journal._shelf._pool.run, args=(ask,))
+asker = threading.Thread(target=journal._store._pool.run, args=(ask,))
 journal.claim("before", HERE)
 asker.start()
 started.wait()

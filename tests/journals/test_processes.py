@@ -59,7 +59,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 KILLED = {
-    "claimed": "t = journal.claim('proof', HERE).ticket",
+    "claimed": "t = journal.claim('proof', HERE).lease",
     "running": "journal.start(t, TXN, ACR, WORK_SECONDS)",
     "ok": "journal.decide(t, GOOD)",
     "settled": "journal.release(t, 'cGFpZA==', RECEIPT, True)",
@@ -91,11 +91,11 @@ def test_who_is_killed_in_the_middle_of_a_write_has_written_nothing(tmp_path: Pa
         "sqlite",
         tmp_path,
         """
-journal.start(journal.claim("proof", HERE).ticket, TXN, ACR, WORK_SECONDS)
+journal.start(journal.claim("proof", HERE).lease, TXN, ACR, WORK_SECONDS)
 def forget_all_and_die(connection):
     connection.execute("DELETE FROM journal")
     os.kill(os.getpid(), signal.SIGKILL)
-journal._shelf._file.write(forget_all_and_die)
+journal._store._file.write(forget_all_and_die)
 """,
     )
     assert said(killed, -signal.SIGKILL) is None
@@ -187,7 +187,7 @@ FORKED_WHILE_WRITING = """
 def write(connection):
     (place / "writing").touch()
     time.sleep(0.3)
-writer = threading.Thread(target=journal._shelf._file.write, args=[write])
+writer = threading.Thread(target=journal._store._file.write, args=[write])
 journal.claim("before", HERE)
 writer.start()
 wait_for("writing")
@@ -204,8 +204,8 @@ def test_a_fork_waits_for_the_write_of_another_thread(tmp_path: Path) -> None:
 
 FORKED_UNSEEN = """
 from faregate.errors import JournalError
-from faregate.journals.sqlite.connection import Link
-Link.before_fork = lambda link: None
+from faregate.journals.sqlite.connection import SharedConnection
+SharedConnection.before_fork = lambda link: None
 journal.claim("before", HERE)
 if (child := os.fork()) == 0:
     try:
@@ -223,7 +223,7 @@ def test_a_fork_that_python_did_not_see_is_refused_in_the_child(tmp_path: Path) 
 
 
 QUEUED = """
-file = journal._shelf._file
+file = journal._store._file
 began, let_go = threading.Event(), threading.Event()
 def slow(connection):
     began.set()
@@ -283,7 +283,7 @@ def test_who_is_killed_while_it_writes_for_many_has_written_for_none(tmp_path: P
 
 SIGNALS = """
 import random
-file = journal._shelf._file
+file = journal._store._file
 file.write(lambda connection: connection.execute("CREATE TABLE notes (note INTEGER UNIQUE)"))
 told, stop, hits, chance = [], threading.Event(), 0, random.Random(1)
 def write(number):

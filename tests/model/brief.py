@@ -37,7 +37,7 @@ def in_brief(question: Any, how: Iterable[str]) -> str:
 def _asked(question: Any) -> str:
     said = [
         brief(getattr(question, name))
-        for name in ("ticket", "entry", "outcome", "delivered")
+        for name in ("lease", "entry", "outcome", "delivered")
         if hasattr(question, name)
     ]
     return " ".join((type(question).__name__, *said))
