@@ -4,9 +4,9 @@ import httpx
 import pytest
 
 from faregate.emulator import Fault, Settlement
+from tests.attacks.chain import read_calldata, rebuild_proof
 from tests.e2e.market import Market
 from tests.e2e.payers import PATIENCE, proof_for
-from tests.emulator.test_rebuilt_proofs import calldata_of, rebuilt
 
 
 def paid(shop: Market) -> tuple[str, httpx.Response]:
@@ -18,7 +18,7 @@ def paid(shop: Market) -> tuple[str, httpx.Response]:
 
 def stolen(shop: Market, proof: str) -> str:
     asked = httpx.get(f"{shop.seller}/report", timeout=PATIENCE)
-    return rebuilt(calldata_of(proof), asked.headers["payment-required"])
+    return rebuild_proof(read_calldata(proof), asked.headers["payment-required"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 from eth_account import Account
-from eth_utils.address import to_checksum_address
 from x402 import x402ClientSync
 from x402.http.utils import (
     decode_payment_required_header,
@@ -19,55 +18,20 @@ from x402.http.utils import (
     encode_payment_signature_header,
 )
 from x402.mechanisms.evm.exact import ExactEvmScheme
-from x402.schemas import PaymentPayload, PaymentRequired
+from x402.schemas import PaymentPayload
 
 from faregate.core.instructions import are_unguessable
 from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
 from faregate.emulator.edge import system_clock
+from tests.attacks.chain import read_calldata, rebuild_proof
 
 from .shop import Purchase, Shop, assert_error, decoded
-
-WORDS = ("from", "to", "value", "validAfter", "validBefore", "nonce")
 
 
 @pytest.fixture
 def clock() -> ManualClock:
     """Stands still at the real present, by which the official client signs."""
     return ManualClock(system_clock())
-
-
-def calldata_of(proof: str) -> bytes:
-    """The call that settles this payment, as it stands on the chain (EIP-3009, with the whole signature)."""
-    inner = decoded(proof)["payload"]
-    words = [inner["authorization"][name] for name in WORDS]
-    numbers = [int(word, 16) if word.startswith("0x") else int(word) for word in words]
-    signature = bytes.fromhex(inner["signature"][2:])
-    return b"".join(number.to_bytes(32, "big") for number in numbers) + signature
-
-
-def rebuilt(calldata: bytes, instructions: str) -> str:
-    """The header that the official client would have sent, from what is public."""
-    number = {name: int.from_bytes(calldata[32 * n : 32 * n + 32], "big") for n, name in enumerate(WORDS)}
-    authorization = {
-        "from": checksum(number["from"]),
-        "to": checksum(number["to"]),
-        **{name: str(number[name]) for name in ("value", "validAfter", "validBefore")},
-        "nonce": f"0x{number['nonce']:064x}",
-    }
-    required = decode_payment_required_header(instructions)
-    assert isinstance(required, PaymentRequired)
-    payload = PaymentPayload(
-        x402_version=2,
-        payload={"authorization": authorization, "signature": "0x" + calldata[192:].hex()},
-        accepted=required.accepts[0],
-        resource=required.resource,
-        extensions=required.extensions or None,
-    )
-    return encode_payment_signature_header(payload)
-
-
-def checksum(number: int) -> str:
-    return str(to_checksum_address(number.to_bytes(20, "big")))
 
 
 def bought(shop: Shop, resource: str = "text_summary") -> Purchase:
@@ -123,7 +87,7 @@ FINAL: dict[str, State] = {"succeeded": succeed, "failed": fail, "expired": let_
 
 def steal(shop: Shop, purchase: Purchase) -> tuple[str, httpx.Response]:
     """The rebuilt header, and what access says to it."""
-    header = rebuilt(calldata_of(purchase.proof), shop.instructions())
+    header = rebuild_proof(read_calldata(purchase.proof), shop.instructions())
     return header, shop.access(proof=header)
 
 
@@ -133,7 +97,7 @@ def test_the_official_client_sends_what_is_rebuilt_here(shop: Shop) -> None:
     client = x402ClientSync().register("eip155:*", ExactEvmScheme(Account.create()))
     required = decode_payment_required_header(instructions)
     proof = encode_payment_signature_header(client.create_payment_payload(required))
-    assert rebuilt(calldata_of(proof), instructions) == proof
+    assert rebuild_proof(read_calldata(proof), instructions) == proof
 
 
 @pytest.mark.parametrize("state", [*OPEN, *FINAL])
@@ -185,7 +149,7 @@ def test_nobody_completes_with_a_rebuilt_header(shop: Shop, state: str) -> None:
     arrange = FINAL[state] if state in FINAL else OPEN[state][0]
     arrange(shop, purchase)
     before = shop.transaction(purchase)
-    header = rebuilt(calldata_of(purchase.proof), shop.instructions())
+    header = rebuild_proof(read_calldata(purchase.proof), shop.instructions())
 
     assert_error(shop.complete(purchase, proof=header), 422, "invalid_request")
 
