@@ -1,5 +1,6 @@
 """Three mounts over one state: Starlette, an httpx transport in both colours, a server."""
 
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from typing import TypeVar
 import anyio
 import httpx
 import pytest
+import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -225,3 +227,19 @@ def test_the_eight_calls_of_the_client_are_understood() -> None:
     )
     closed = ask(wire.complete_resource_execution(free.resource_execution_id or "", closing))
     assert closed.resource_execution_id == free.resource_execution_id
+
+
+def test_a_server_that_is_stopped_at_once_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvicorn leaves its sockets open if it is to end before it started, and uvloop hangs on them."""
+    stopped_early: list[bool] = []
+    startup = uvicorn.Server.startup
+
+    async def slow_startup(self: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
+        await anyio.sleep(0.1)
+        await startup(self, sockets)
+        stopped_early.append(self.should_exit)
+
+    monkeypatch.setattr(uvicorn.Server, "startup", slow_startup)
+    with serve(Emulator()):
+        pass
+    assert stopped_early == [False]

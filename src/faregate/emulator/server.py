@@ -70,6 +70,9 @@ def serve(
         try:
             yield url_of(listener)
         finally:
+            # uvicorn does not close what it opened if it is to end before it has started; uvloop then hangs.
+            while not server.started and thread.is_alive():
+                thread.join(0.01)
             server.should_exit = True
             thread.join()
 
