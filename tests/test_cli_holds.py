@@ -271,6 +271,7 @@ def test_what_the_sweep_still_works_on_is_not_given_up(seller: Seller, holds: Ru
     sale = seller.held()
     code, said = holds("discard", sale.id, "--yes")
     assert (code, said.startswith(f"faregate: {sale.id} is not stuck (ok)")) == (1, True)
+    assert f"use holds retry {sale.id}" in said
     assert seller.state(sale) == "ok"
 
 

@@ -64,7 +64,7 @@ def known_as_stuck(desk: HoldStore, transaction_id: str) -> Holding:
     if one.state != STUCK:
         raise NotHeld(
             f"{transaction_id} is not stuck ({one.state}): the sweep still works on it. "
-            "To have it looked at now, use release."
+            f"To have it looked at now, use holds retry {transaction_id}."
         )
     return one
 
