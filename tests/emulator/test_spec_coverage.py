@@ -1,11 +1,11 @@
-"""`docs/spec-coverage.md` names tests: each of them exists, and no row is without one."""
+"""`docs/contributing/spec-coverage.md` names tests: each of them exists, and no row is without one."""
 
 import ast
 import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "spec-coverage.md"
+PAGE = HERE.parents[1] / "docs" / "contributing" / "spec-coverage.md"
 NAMED = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 SECTIONS = {
     "What the service does",

@@ -1,7 +1,7 @@
 """Break each rule of `rules.py` and of `spec.py` in a copy of the project and see its tests fail.
 
     python tests/mutation/run.py [part of a name]...
-    python tests/mutation/run.py spec-    # those of docs/spec-coverage.md, one for each row
+    python tests/mutation/run.py spec-    # those of docs/contributing/spec-coverage.md, one for each row
 
 Exits 0 only if every mutant was caught. The working tree is never touched.
 """

@@ -1,4 +1,4 @@
-"""One way to break the rule of each row of `docs/spec-coverage.md`: a test that the row names must fail.
+"""One way to break the rule of each row of `docs/contributing/spec-coverage.md`: a test that the row names must fail.
 
 A row is found by its heading and the beginning of its first cell.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.mutation.rules import Mutant
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "spec-coverage.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "contributing" / "spec-coverage.md"
 _NAMED: Final = re.compile(r"`(test_\w+\.py::test_\w+)`")
 
 

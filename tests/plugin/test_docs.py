@@ -1,4 +1,4 @@
-"""Every block of `docs/testing-your-shop.md` is a file of a user's project, and its tests pass there."""
+"""Every block of `docs/testing-your-app.md` is a file of a user's project, and its tests pass there."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.plugin.suites import run
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing-your-shop.md"
+PAGE = Path(__file__).parents[2] / "docs" / "testing-your-app.md"
 _BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(?:python|ini)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES: dict[str, str] = dict(_BLOCK.findall(PAGE.read_text()))
 
