@@ -137,7 +137,7 @@ def test_a_flask_app_is_listed_by_its_own_module(folder: Path) -> None:
         "app = Flask('shop')\n"
         "paywall = Faregate(app)\n"
         "@app.get('/report')\n"
-        "@paywall.require('daily_report')\n"
+        "@paywall.paid('daily_report')\n"
         "def report():\n"
         "    return 'Sunny.'\n"
     )

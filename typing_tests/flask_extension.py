@@ -16,7 +16,7 @@ blueprint = Blueprint("weather", __name__)
 
 
 @app.get("/summary/<name>")
-@paywall.require("text_summary", asset="USDC", max_work_seconds=10)
+@paywall.paid("text_summary", asset="USDC", max_work_seconds=10)
 def summary(name: str, *, short: bool = False) -> Response:
     assert_type(payment, Payment)
     assert_type(payment.transaction_id, str | None)
@@ -24,19 +24,19 @@ def summary(name: str, *, short: bool = False) -> Response:
     return Response(name)
 
 
-@paywall.require("text_summary")
+@paywall.paid("text_summary")
 async def later(number: int) -> str:
     return str(number)
 
 
 class Report(MethodView):
-    @paywall.require("daily_report")
+    @paywall.paid("daily_report")
     def get(self, day: int) -> str:
         return str(day)
 
 
 class Reports(MethodView):
-    decorators = [paywall.require("daily_report")]  # noqa: RUF012
+    decorators = [paywall.paid("daily_report")]  # noqa: RUF012
 
 
 @paywall.exempt
@@ -49,8 +49,8 @@ called: Callable[[int], object] = later
 assert_type(Report().get(1), str)
 assert_type(about(), str)
 
-paywall.require_all(blueprint, "daily_report", description="Today's weather")
-paywall.require_all(app, "daily_report")
+paywall.paid_all(blueprint, "daily_report", description="Today's weather")
+paywall.paid_all(app, "daily_report")
 paywall.init_app(app)
 paywall.init_app(app, Paywall())
 paywall.init_app(app, paywall=Paywall())

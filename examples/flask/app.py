@@ -16,7 +16,7 @@ paywall = Faregate()
 reports = Blueprint("reports", __name__, url_prefix="/reports")
 text = Blueprint("text", __name__)
 
-paywall.require_all(reports, "daily_report", description="The weather of one day")
+paywall.paid_all(reports, "daily_report", description="The weather of one day")
 
 
 @reports.get("/")
@@ -35,7 +35,7 @@ def report(day: str) -> dict[str, str]:
 
 
 @text.post("/summary")
-@paywall.require("token_meter")
+@paywall.paid("token_meter")
 def summary() -> dict[str, str]:
     """Paid, and reports what it measured."""
     words = request.get_data(as_text=True).split()

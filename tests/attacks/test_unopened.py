@@ -84,7 +84,7 @@ def ask_django(content: Content, make: Make) -> Iterator[bytes]:
 APPS = {"flask": ask_flask, "wsgi": ask_wsgi, "asgi": ask_asgi, "django": ask_django}
 WAYS: dict[str, Make] = {
     "offer": lambda: offer("daily_report"),
-    "Faregate.require": lambda: Faregate().require("daily_report")(lambda: None),
+    "Faregate.paid": lambda: Faregate().paid("daily_report")(lambda: None),
     "paid of Django": lambda: paid("daily_report")(lambda request: None),
 }
 

@@ -80,7 +80,7 @@ class Shop:
         return [transaction.status or "" for transaction in self.service.iter_transactions()]
 
     def sells(self, view: Any, path: str = "/paid", **options: Any) -> None:
-        self.app.add_url_rule(path, view_func=paywall.require("daily_report")(view), **options)
+        self.app.add_url_rule(path, view_func=paywall.paid("daily_report")(view), **options)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_two_apps_in_one_process_have_settings_of_their_own() -> None:
     def create_app(**config: Any) -> Flask:
         app = Flask("shop")
         app.config.from_mapping(FAREGATE_BASE_URL="emulator:", **config)
-        app.add_url_rule("/paid", view_func=extension.require("daily_report")(lambda: payment.values))
+        app.add_url_rule("/paid", view_func=extension.paid("daily_report")(lambda: payment.values))
         app.test_client_class = PayingClient
         extension.init_app(app)
         return app
@@ -177,7 +177,7 @@ def test_a_listener_of_the_config_is_told() -> None:
     told: list[Event] = []
     app = Flask("shop")
     app.config.update(FAREGATE_BASE_URL="emulator:", FAREGATE_ON_EVENT=told.append)
-    app.add_url_rule("/paid", view_func=paywall.require("daily_report")(content()))
+    app.add_url_rule("/paid", view_func=paywall.paid("daily_report")(content()))
     Faregate(app)
     app.test_client_class = PayingClient
     client: Any = app.test_client()
@@ -202,7 +202,7 @@ def test_the_view_finds_its_payment(shop: Shop) -> None:
     given: list[Any] = []
 
     @shop.app.get("/meter")
-    @paywall.require("token_meter")
+    @paywall.paid("token_meter")
     def meter() -> dict[str, Any]:
         payment.report(input_tokens=3)
         given.append(isinstance(payment, Payment))
@@ -219,9 +219,9 @@ def test_the_view_does_not_run_unpaid(shop: Shop, whole: bool) -> None:
         shop.runs.append(request.method)
         return ""
 
-    sold: Any = view if whole else paywall.require("daily_report")(view)
+    sold: Any = view if whole else paywall.paid("daily_report")(view)
     if whole:
-        paywall.require_all(shop.app, "daily_report")
+        paywall.paid_all(shop.app, "daily_report")
     shop.app.add_url_rule("/paid", view_func=sold, methods=["GET", "POST", "OPTIONS"])
     for method in ("GET", "HEAD", "POST", "OPTIONS", "PUT"):
         shop.ask("/paid", method=method)
@@ -248,7 +248,7 @@ def test_a_copied_request_context_has_the_payment(shop: Shop) -> None:
             pool.submit(measure).result()
         return str(payment.values)
 
-    shop.app.add_url_rule("/paid", view_func=paywall.require("text_summary")(view))
+    shop.app.add_url_rule("/paid", view_func=paywall.paid("text_summary")(view))
     assert shop.buy("/paid").text == "{'input-tokens': '1'}"
 
 
@@ -263,11 +263,11 @@ def test_an_async_view_is_sold(shop: Shop) -> None:
 
 
 class ByMethod(MethodView):
-    @paywall.require("daily_report")
+    @paywall.paid("daily_report")
     def get(self) -> bytes:
         return CONTENT
 
-    @paywall.require("text_summary")
+    @paywall.paid("text_summary")
     async def post(self) -> bytes:
         return CONTENT
 
@@ -276,7 +276,7 @@ class ByMethod(MethodView):
 
 
 class ByDecorators(MethodView):
-    decorators = [paywall.require("daily_report")]  # noqa: RUF012
+    decorators = [paywall.paid("daily_report")]  # noqa: RUF012
 
     def get(self) -> bytes:
         return CONTENT
@@ -286,7 +286,7 @@ class ByDecorators(MethodView):
 
 
 class Plain(View):
-    decorators = [paywall.require("daily_report")]  # noqa: RUF012
+    decorators = [paywall.paid("daily_report")]  # noqa: RUF012
     methods = ["GET", "POST"]  # noqa: RUF012
 
     def dispatch_request(self) -> bytes:
@@ -306,12 +306,12 @@ def test_class_based_views_are_sold(shop: Shop, view: type[View]) -> None:
 
 @pytest.mark.parametrize("sold", [ByMethod, Blueprint("x", "x")])
 def test_what_cannot_be_wrapped_says_what_to_do(sold: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"decorators = .*require_all"):
-        paywall.require("daily_report")(sold)
+    with pytest.raises(ConfigurationError, match=r"decorators = .*paid_all"):
+        paywall.paid("daily_report")(sold)
 
 
 def test_a_price_above_the_route_is_an_error_and_not_free(shop: Shop) -> None:
-    @paywall.require("daily_report")
+    @paywall.paid("daily_report")
     @shop.app.get("/paid")
     def paid() -> bytes:
         shop.runs.append("paid")
@@ -325,7 +325,7 @@ def test_a_price_above_the_route_is_an_error_and_not_free(shop: Shop) -> None:
 
 def test_without_the_extension_a_view_is_a_clear_error_and_not_free() -> None:
     app = Flask("shop")
-    app.add_url_rule("/paid", view_func=paywall.require("daily_report")(content()))
+    app.add_url_rule("/paid", view_func=paywall.paid("daily_report")(content()))
     answer = app.test_client().get("/paid")
     assert (answer.status_code, CONTENT in answer.data) == (500, False)
     app.testing = True
@@ -335,8 +335,8 @@ def test_without_the_extension_a_view_is_a_clear_error_and_not_free() -> None:
 
 def test_two_offers_on_one_view_are_a_mistake(shop: Shop) -> None:
     with pytest.raises(ConfigurationError, match="'text_summary' and as 'daily_report'"):
-        paywall.require("daily_report")(paywall.require("text_summary")(content()))
-    shop.sells(paywall.require("daily_report")(content()))
+        paywall.paid("daily_report")(paywall.paid("text_summary")(content()))
+    shop.sells(paywall.paid("daily_report")(content()))
     assert is_sold(shop, "/paid")
 
 
@@ -355,7 +355,7 @@ def weather() -> tuple[Blueprint, Blueprint]:
 
 def test_a_blueprint_is_sold_with_those_nested_in_it(shop: Shop) -> None:
     outer, _ = weather()
-    paywall.require_all(outer, "daily_report")
+    paywall.paid_all(outer, "daily_report")
     outer.add_url_rule("/later", view_func=content(), endpoint="later")
     shop.app.register_blueprint(outer)
     shop.app.register_blueprint(outer, name="again", url_prefix="/again")
@@ -371,7 +371,7 @@ def test_a_blueprint_is_sold_with_those_nested_in_it(shop: Shop) -> None:
 
 def test_an_inner_blueprint_is_sold_alone(shop: Shop) -> None:
     outer, inner = weather()
-    paywall.require_all(inner, "daily_report")
+    paywall.paid_all(inner, "daily_report")
     shop.app.register_blueprint(outer)
     assert is_sold(shop, "/inner/view")
     assert shop.ask("/view").data == CONTENT
@@ -380,7 +380,7 @@ def test_an_inner_blueprint_is_sold_alone(shop: Shop) -> None:
 def test_a_whole_app_is_sold_but_not_what_it_does_not_have(shop: Shop) -> None:
     shop.app.add_url_rule("/view", view_func=content())
     shop.app.add_url_rule("/open", view_func=paywall.exempt(lambda: "open"), endpoint="open")
-    paywall.require_all(shop.app, "daily_report")
+    paywall.paid_all(shop.app, "daily_report")
     assert is_sold(shop, "/view")
     assert (shop.ask("/open").text, shop.ask("/nothing").status_code) == ("open", 404)
 
@@ -388,7 +388,7 @@ def test_a_whole_app_is_sold_but_not_what_it_does_not_have(shop: Shop) -> None:
 def test_what_runs_before_the_blueprint_runs_before_its_price(shop: Shop) -> None:
     """An app's own `before_request` may refuse for nothing; the view is not run unpaid."""
     blueprint = Blueprint("weather", "weather")
-    paywall.require_all(blueprint, "daily_report")
+    paywall.paid_all(blueprint, "daily_report")
 
     @shop.app.before_request
     def members_only() -> Any:
@@ -409,9 +409,9 @@ def test_what_runs_before_the_blueprint_runs_before_its_price(shop: Shop) -> Non
 
 def test_a_view_of_a_sold_blueprint_may_name_the_same_offer(shop: Shop) -> None:
     blueprint = Blueprint("weather", "weather")
-    paywall.require_all(blueprint, "daily_report")
-    blueprint.add_url_rule("/same", view_func=paywall.require("daily_report")(content()), endpoint="same")
-    blueprint.add_url_rule("/other", view_func=paywall.require("text_summary")(content()), endpoint="other")
+    paywall.paid_all(blueprint, "daily_report")
+    blueprint.add_url_rule("/same", view_func=paywall.paid("daily_report")(content()), endpoint="same")
+    blueprint.add_url_rule("/other", view_func=paywall.paid("text_summary")(content()), endpoint="other")
     shop.app.register_blueprint(blueprint)
     assert is_sold(shop, "/same")
     answer = shop.buy("/other")
@@ -428,7 +428,7 @@ def test_a_method_of_a_class_may_be_exempt(shop: Shop) -> None:
             return CONTENT
 
     blueprint = Blueprint("weather", "weather")
-    paywall.require_all(blueprint, "daily_report")
+    paywall.paid_all(blueprint, "daily_report")
     blueprint.add_url_rule("/mixed", view_func=Mixed.as_view("mixed"))
     shop.app.register_blueprint(blueprint)
     assert shop.ask("/mixed").text == "open"
@@ -438,9 +438,9 @@ def test_a_method_of_a_class_may_be_exempt(shop: Shop) -> None:
 
 def test_sold_and_exempt_is_a_mistake() -> None:
     with pytest.raises(ConfigurationError, match="both"):
-        paywall.exempt(paywall.require("daily_report")(lambda: ""))
+        paywall.exempt(paywall.paid("daily_report")(lambda: ""))
     with pytest.raises(ConfigurationError, match="both"):
-        paywall.require("daily_report")(paywall.exempt(lambda: ""))
+        paywall.paid("daily_report")(paywall.exempt(lambda: ""))
     with pytest.raises(ConfigurationError, match="methods"):
         paywall.exempt(ByMethod)
 
@@ -487,9 +487,7 @@ def test_an_after_request_that_breaks_on_the_stop_changes_nothing(shop: Shop) ->
 def test_an_error_handler_that_answers_200_releases_nothing(shop: Shop) -> None:
     shop.app.register_error_handler(Exception, lambda error: CONTENT + str(error).encode())
     shop.sells(content())
-    shop.app.add_url_rule(
-        "/unknown", view_func=paywall.require("no_such_thing")(content()), endpoint="unknown"
-    )
+    shop.app.add_url_rule("/unknown", view_func=paywall.paid("no_such_thing")(content()), endpoint="unknown")
     assert is_sold(shop, "/paid")
     answer = shop.ask("/unknown")
     assert (answer.status_code, CONTENT in answer.data) == (502, False)
@@ -642,7 +640,7 @@ def test_what_is_closed_is_closed_although_nothing_was_released(shop: Shop) -> N
         response.call_on_close(lambda: shop.runs.append("closed"))
         return response
 
-    shop.app.add_url_rule("/late", view_func=paywall.require("slow_settlement")(view))
+    shop.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(view))
     answer = shop.buy("/late")
     assert (answer.status_code, CONTENT in answer.data, shop.runs) == (202, False, ["closed"])
 
@@ -668,7 +666,7 @@ def test_a_large_body_is_read_once_by_the_view(shop: Shop) -> None:
     sent = bytes(range(256)) * 4096 * 20
 
     @shop.app.post("/echo")
-    @paywall.require("daily_report", max_result_bytes=len(sent))
+    @paywall.paid("daily_report", max_result_bytes=len(sent))
     def echo() -> bytes:
         assert request.content_length == len(sent)
         return request.get_data()
@@ -706,8 +704,8 @@ def test_a_browser_may_pay_and_read(shop: Shop, whole: bool) -> None:
     CORS(shop.app, origins=[ORIGIN["Origin"]], supports_credentials=True, expose_headers=["X-Own"])
     blueprint = Blueprint("weather", "weather")
     if whole:
-        paywall.require_all(blueprint, "daily_report")
-    view = content() if whole else paywall.require("daily_report")(content())
+        paywall.paid_all(blueprint, "daily_report")
+    view = content() if whole else paywall.paid("daily_report")(content())
     blueprint.add_url_rule("/paid", endpoint="paid", view_func=view)
     shop.app.register_blueprint(blueprint)
     preflight = shop.ask("/paid", method="OPTIONS", headers=PREFLIGHT)
@@ -754,7 +752,7 @@ def listed(shop: Shop) -> dict[str, tuple[str, str]]:
 
 def test_every_route_is_listed(shop: Shop) -> None:
     outer, _ = weather()
-    paywall.require_all(outer, "daily_report")
+    paywall.paid_all(outer, "daily_report")
     shop.app.register_blueprint(outer, url_prefix="/weather")
     shop.app.add_url_rule("/by/<int:id>", view_func=ByMethod.as_view("by_method"))
     shop.app.add_url_rule("/all", view_func=ByDecorators.as_view("by_decorators"))
@@ -787,13 +785,13 @@ def test_what_is_declared_for_nothing_fails_the_command() -> None:
 
 def test_mistakes_are_listed_as_refused(shop: Shop) -> None:
     two = Blueprint("two", "two")
-    two.add_url_rule("/two", view_func=paywall.require("daily_report")(content()))
-    paywall.require_all(two, "text_summary")
+    two.add_url_rule("/two", view_func=paywall.paid("daily_report")(content()))
+    paywall.paid_all(two, "text_summary")
     shop.app.register_blueprint(two)
     misplaced = shop.app.get("/misplaced")(lambda: CONTENT)
-    paywall.require("daily_report")(misplaced)
+    paywall.paid("daily_report")(misplaced)
     empty = Blueprint("empty", "empty")
-    paywall.require_all(empty, "daily_report")
+    paywall.paid_all(empty, "daily_report")
     shop.app.register_blueprint(empty)
     code, table = run(shop, "routes")
     assert code == 1
@@ -806,7 +804,7 @@ def test_check_asks_the_service_for_every_key(shop: Shop) -> None:
     shop.sells(content())
     well = f"All is well: 1 offer at http://service.example\n{UNGUESSABLE}\n"
     assert run(shop, "check") == (0, well)
-    shop.app.add_url_rule("/x", endpoint="x", view_func=paywall.require("no_such_thing")(content()))
+    shop.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
     code, said = run(shop, "check")
     assert (code, "Nothing is sold as 'no_such_thing'" in said) == (1, True)
 
@@ -858,7 +856,7 @@ def test_a_journal_in_memory_cannot_be_administered(shop: Shop) -> None:
 
 
 def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.app.add_url_rule("/late", view_func=paywall.require("slow_settlement")(content()))
+    shop.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(content()))
     journal = shop.app.extensions["faregate"].paywall.journal
     assert shop.buy("/late").status_code == 202
     assert run(shop, "sweep") == (0, "Looked at 0 sales.\n")  # it was held a moment ago
@@ -887,7 +885,7 @@ def test_the_client_pays_when_it_is_told_to(shop: Shop) -> None:
 
 
 def test_the_client_pays_once(shop: Shop) -> None:
-    shop.app.add_url_rule("/never", view_func=paywall.require("failing_settlement")(content()))
+    shop.app.add_url_rule("/never", view_func=paywall.paid("failing_settlement")(content()))
     client: Any = shop.app.test_client()
     assert client.get("/never", pay=True).status_code == 202
     assert len(shop.statuses) == 1

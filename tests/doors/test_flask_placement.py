@@ -98,10 +98,10 @@ OTHERS: dict[str, Decorator] = {
     "respectful cache": respecting,
 }
 
-BYPASSED = "put @app.route above @paywall.require"
-CACHED = "put @cache.cached below @paywall.require"
+BYPASSED = "put @app.route above @paywall.paid"
+CACHED = "put @cache.cached below @paywall.paid"
 ANSWERED = "was answered by something above its price"
-LOGIN = "Put @login_required above @paywall.require"
+LOGIN = "Put @login_required above @paywall.paid"
 
 
 def expected(order: tuple[str, ...]) -> str:
@@ -132,7 +132,7 @@ def test_every_order_of_decorators_is_sold_or_refused(
     known: dict[str, Decorator] = {
         **OTHERS,
         ROUTE: shop.app.get("/sold"),
-        PRICE: paywall.require("daily_report"),
+        PRICE: paywall.paid("daily_report"),
         "cache": Cache(shop.app).cached(timeout=60),
     }
 
@@ -197,7 +197,7 @@ def test_decorators_of_a_class_are_sold_or_refused(
     shop: Shop, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Flask applies a class's `decorators` in their order: the last is the outermost."""
-    known: dict[str, Any] = {"price": paywall.require("daily_report"), "login": login_required}
+    known: dict[str, Any] = {"price": paywall.paid("daily_report"), "login": login_required}
     kind: Any = page(shop.runs)
     kind.decorators = [known[name] for name in order]
     if order == ("login", "price"):
@@ -213,7 +213,7 @@ def test_decorators_of_a_class_are_sold_or_refused(
 def test_a_cache_on_a_class_or_a_method(shop: Shop, above: bool, caplog: pytest.LogCaptureFixture) -> None:
     cached: Any
     price: Any
-    cached, price = Cache(shop.app).cached(timeout=60), paywall.require("daily_report")
+    cached, price = Cache(shop.app).cached(timeout=60), paywall.paid("daily_report")
     decorators = [price, cached] if above else [cached, price]
     on_class: Any = page(shop.runs)
     on_class.decorators = decorators
@@ -232,13 +232,13 @@ def test_a_cache_on_a_class_or_a_method(shop: Shop, above: bool, caplog: pytest.
 
 
 def test_a_price_around_a_class_s_view(shop: Shop) -> None:
-    shop.app.add_url_rule("/sold", view_func=paywall.require("daily_report")(page(shop.runs).as_view("sold")))
+    shop.app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(page(shop.runs).as_view("sold")))
     assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
 
 
 def test_a_price_on_what_dispatches(shop: Shop) -> None:
     class Page(View):
-        @paywall.require("daily_report")
+        @paywall.paid("daily_report")
         def dispatch_request(self) -> bytes:
             return CONTENT
 
@@ -251,15 +251,15 @@ def test_a_price_on_what_dispatches(shop: Shop) -> None:
 
 def test_without_parentheses_it_fails_the_import() -> None:
     with pytest.raises(ConfigurationError, match="with parentheses"):
-        paywall.require(with_wraps)  # type: ignore[arg-type]
+        paywall.paid(with_wraps)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="with parentheses"):
-        paywall.require(lambda: CONTENT)  # type: ignore[arg-type]
+        paywall.paid(lambda: CONTENT)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("swapped", ["daily_report", None])
 def test_a_group_that_is_none_fails_the_import(swapped: Any) -> None:
-    with pytest.raises(ConfigurationError, match="require_all"):
-        paywall.require_all(swapped, "daily_report")
+    with pytest.raises(ConfigurationError, match="paid_all"):
+        paywall.paid_all(swapped, "daily_report")
 
 
 def test_what_is_no_app_fails_the_start() -> None:
@@ -268,18 +268,18 @@ def test_what_is_no_app_fails_the_start() -> None:
 
 
 def test_a_price_given_to_before_request_is_an_error(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    shop.app.before_request(paywall.require("daily_report"))  # type: ignore[type-var]
+    shop.app.before_request(paywall.paid("daily_report"))  # type: ignore[type-var]
     shop.app.add_url_rule("/sold", view_func=lambda: CONTENT)
     answer = look(shop)
     assert (answer.status_code, CONTENT in answer.data) == (500, False)
-    assert "require_all" in caplog.text
+    assert "paid_all" in caplog.text
 
 
 def test_a_price_on_a_function_before_the_request_sells_what_follows(shop: Shop) -> None:
     blueprint = Blueprint("sold", "sold")
 
     @blueprint.before_request
-    @paywall.require("daily_report")
+    @paywall.paid("daily_report")
     def before() -> None:
         return None
 
@@ -296,7 +296,7 @@ def test_a_function_that_is_sold_is_given_away_on_no_other_route(
     def view() -> bytes:
         return CONTENT
 
-    shop.app.add_url_rule("/sold", "sold", paywall.require("daily_report")(decorate(view)))
+    shop.app.add_url_rule("/sold", "sold", paywall.paid("daily_report")(decorate(view)))
     shop.app.add_url_rule("/free", "free", view)
     assert buy(shop).data == CONTENT
     assert (shop.ask("/free").status_code, BYPASSED in caplog.text) == (500, True)
@@ -309,7 +309,7 @@ def test_a_view_that_speaks_of_another_is_not_taken_for_its_wrapper(shop: Shop) 
         return "free"
 
     @shop.app.get("/sold")
-    @paywall.require("daily_report")
+    @paywall.paid("daily_report")
     def sold() -> bytes:
         return CONTENT + free().encode()
 
@@ -324,7 +324,7 @@ def test_a_view_that_speaks_of_another_is_not_taken_for_its_wrapper(shop: Shop) 
 
 def test_a_login_in_a_sold_blueprint_is_refused(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     blueprint = Blueprint("sold", "sold")
-    paywall.require_all(blueprint, "daily_report")
+    paywall.paid_all(blueprint, "daily_report")
     blueprint.add_url_rule("/sold", view_func=login_required(lambda: CONTENT), endpoint="view")
     shop.app.register_blueprint(blueprint)
     assert (look(shop, {}).status_code, look(shop).status_code) == (500, 500)
@@ -334,7 +334,7 @@ def test_a_login_in_a_sold_blueprint_is_refused(shop: Shop, caplog: pytest.LogCa
 
 def test_a_mounted_app_without_a_paywall_of_its_own_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
     inner = Flask("inner")
-    inner.add_url_rule("/sold", view_func=paywall.require("daily_report")(lambda: CONTENT))
+    inner.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
     for inside in (True, False):
         outer = Flask("outer")
         outer.config["FAREGATE_BASE_URL"] = "emulator:"
@@ -349,7 +349,7 @@ def test_a_mounted_app_without_a_paywall_of_its_own_is_an_error(caplog: pytest.L
 
 def test_the_extension_may_come_after_the_routes() -> None:
     app = Flask("shop")
-    app.add_url_rule("/sold", view_func=paywall.require("daily_report")(lambda: CONTENT))
+    app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
     shop = Shop(app)
     assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
 
@@ -372,7 +372,7 @@ def test_whoever_answers_before_a_sold_blueprint_may_refuse_and_not_give(
         return answers.get(request.args.get("answer", ""))
 
     blueprint = Blueprint("sold", "sold")
-    paywall.require_all(blueprint, "daily_report")
+    paywall.paid_all(blueprint, "daily_report")
     blueprint.add_url_rule("/sold", view_func=lambda: CONTENT)
     shop.app.register_blueprint(blueprint)
     statuses = [shop.ask(f"/sold?answer={name}").status_code for name in answers]
@@ -394,14 +394,14 @@ def test_what_a_function_after_the_request_makes_of_a_refusal_is_withheld() -> N
 
     shop = Shop(app)
     app.before_request(lambda: ("members only", 403))
-    app.add_url_rule("/sold", view_func=paywall.require("daily_report")(lambda: CONTENT))
+    app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
     answer = look(shop)
     assert (answer.status_code, CONTENT in answer.data) == (502, False)
 
 
 def test_an_error_page_that_says_it_is_well_does_not_cover_a_mistake(shop: Shop) -> None:
     shop.app.register_error_handler(Exception, lambda _error: (CONTENT, 200))
-    shop.app.add_url_rule("/sold", view_func=remembering(paywall.require("daily_report")(lambda: CONTENT)))
+    shop.app.add_url_rule("/sold", view_func=remembering(paywall.paid("daily_report")(lambda: CONTENT)))
     for _ in range(2):
         answer = look(shop)
         assert CONTENT not in answer.data
@@ -442,8 +442,8 @@ def test_what_a_view_says_about_caching_is_heard_where_it_may_be(
 
         return inner
 
-    shop.app.add_url_rule("/sold", "sold", above(paywall.require("daily_report")(view)))
-    shop.app.add_url_rule("/free", "free", above(paywall.require("free_notes")(lambda: view())))
+    shop.app.add_url_rule("/sold", "sold", above(paywall.paid("daily_report")(view)))
+    shop.app.add_url_rule("/free", "free", above(paywall.paid("free_notes")(lambda: view())))
     assert buy(shop).headers.get("Cache-Control") == paid
     assert shop.ask("/free").headers.get("Cache-Control") == free
     assert set(seen) == {"private, no-store"}
@@ -466,13 +466,13 @@ def test_what_is_refused_does_not_run() -> None:
         shop.runs.append("before")
 
     group = Blueprint("group", "group", url_prefix="/closed/group")
-    paywall.require_all(group, "daily_report")
+    paywall.paid_all(group, "daily_report")
     group.add_url_rule("/sold", view_func=lambda: CONTENT, endpoint="sold")
     group.add_url_rule("/exempt", view_func=paywall.exempt(lambda: view()), endpoint="exempt")
     app.register_blueprint(group)
     app.add_url_rule("/closed/<name>", "closed", view, methods=["GET", "POST"])
     app.add_url_rule("/closed/class", view_func=page(shop.runs).as_view("page"))
-    app.add_url_rule("/closed/sold", "sold", paywall.require("daily_report")(lambda: CONTENT))
+    app.add_url_rule("/closed/sold", "sold", paywall.paid("daily_report")(lambda: CONTENT))
     for path in ("/closed/x", "/closed/class", "/closed/group/exempt", "/closed/nothing/here"):
         for method in ("GET", "HEAD", "POST", "OPTIONS"):
             answer = shop.ask(path, method=method)
@@ -498,10 +498,10 @@ def test_whitenoise_outside_with_a_file_that_is_sold_is_an_error(
         app = Flask("shop")
         app.config.update(FAREGATE_OFFERS={"/reports": "daily_report"}, FAREGATE_REFUSE=["/drafts"])
         group = Blueprint("group", "group", url_prefix="/group")
-        paywall.require_all(group, "daily_report")
+        paywall.paid_all(group, "daily_report")
         group.add_url_rule("/<path:rest>", view_func=lambda rest: CONTENT, endpoint="all")
         app.register_blueprint(group)
-        app.add_url_rule("/sold", view_func=paywall.require("daily_report")(lambda: CONTENT))
+        app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
         app.add_url_rule("/free", endpoint="free", view_func=lambda: "free")
         if inside:
             app.wsgi_app = around(app)  # type: ignore[method-assign]

@@ -123,8 +123,8 @@ class Pages:
         app.add_url_rule("/start", view_func=self.start)
         app.add_url_rule("/me", view_func=self.me)
         app.add_url_rule("/open", view_func=lambda: self.view(), endpoint="open")
-        app.add_url_rule("/sold", view_func=paywall.require("daily_report")(lambda: self.view()))
-        app.add_url_rule("/free", "free", paywall.require("free_notes")(lambda: self.view()))
+        app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: self.view()))
+        app.add_url_rule("/free", "free", paywall.paid("free_notes")(lambda: self.view()))
         manager = LoginManager(app)
         manager.user_loader(lambda _name: Member())
         self.forget()
@@ -316,7 +316,7 @@ def test_closing_callbacks_run_whether_released_or_not(own: Pages) -> None:
     closed = list[str]()
 
     @own.app.get("/closing")
-    @paywall.require("daily_report")
+    @paywall.paid("daily_report")
     def closing() -> Response:
         response = Response(CONTENT)
         response.call_on_close(lambda: closed.append(own.shop.statuses[0]))

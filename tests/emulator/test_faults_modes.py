@@ -30,7 +30,7 @@ class Stand:
         selling.init_app(app, self._paywall)
 
         @app.get("/report")
-        @selling.require("daily_report")
+        @selling.paid("daily_report")
         def report() -> dict[str, str]:
             self.runs += 1
             return {"report": "Sunny."}

@@ -91,7 +91,7 @@ def flask_shop(paywall: Paywall) -> Any:
     app, extension = Flask(__name__), Faregate()
 
     @app.get("/report")
-    @extension.require("daily_report")
+    @extension.paid("daily_report")
     def report() -> dict[str, str]:
         return {"report": "Sunny."}
 

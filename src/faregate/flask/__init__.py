@@ -1,9 +1,9 @@
-"""The paywall for Flask: an extension, and `@paywall.require(...)` on a view.
+"""The paywall for Flask: an extension, and `@paywall.paid(...)` on a view.
 
 paywall = Faregate()
 
 @app.get("/summary")
-@paywall.require("text_summary")
+@paywall.paid("text_summary")
 def summary():
     payment.report({"input-tokens": 3})
     ...

@@ -43,9 +43,7 @@ def _payment() -> Payment:
     # In the environ and not in `g`: a thread with a copy of the request's context has a `g` of its own.
     found = request.environ.get(_PAYMENT)
     if not isinstance(found, Payment):
-        raise ConfigurationError(
-            "There is no payment here: the view is not sold with require or require_all."
-        )
+        raise ConfigurationError("There is no payment here: the view is not sold with paid or paid_all.")
     return found
 
 
@@ -75,8 +73,8 @@ def guarded(view: View, sold: Offer) -> View:
     """The view behind its price. Raises `ConfigurationError`."""
     if isclass(view) or not callable(view):
         raise ConfigurationError(
-            "@paywall.require goes on functions. For a class-based view put it on the methods, or say "
-            "decorators = [paywall.require(...)]; for a blueprint call paywall.require_all(blueprint, ...)."
+            "@paywall.paid goes on functions. For a class-based view put it on the methods, or say "
+            "decorators = [paywall.paid(...)]; for a blueprint call paywall.paid_all(blueprint, ...)."
         )
     if hasattr(view, EXEMPT):
         raise ConfigurationError("A view cannot be both sold and exempt. Keep one of the two.")

@@ -58,14 +58,14 @@ class Faregate:
         app.extensions[NAME] = door
         app.wsgi_app = door  # type: ignore[method-assign]
 
-    def require(self, sells: str, **limits: Unpack[Limits]) -> Callable[[View], View]:
+    def paid(self, sells: str, **limits: Unpack[Limits]) -> Callable[[View], View]:
         """Sell what a view answers; it finds its `Payment` in `faregate.flask.payment`.
 
         `sells` is an integration key or an `acr_` revision id. Goes on functions, plain or async, below
         `@app.route`; on the methods of a `MethodView`; in the `decorators` of any class-based view. Raises
         `ConfigurationError`, here or on the first call.
         """
-        _check(sells, str, "Say what is sold, with parentheses: @paywall.require('text_summary').")
+        _check(sells, str, "Say what is sold, with parentheses: @paywall.paid('text_summary').")
         sold = offer(sells, **limits)
 
         def decorate(view: Any = None) -> Any:  # None for a `before_request`, which is called with nothing
@@ -73,17 +73,17 @@ class Faregate:
 
         return decorate
 
-    def require_all(self, group: Blueprint | Flask, sells: str, **limits: Unpack[Limits]) -> None:
+    def paid_all(self, group: Blueprint | Flask, sells: str, **limits: Unpack[Limits]) -> None:
         """Sell every view of a blueprint, with those nested in it, or of an app; also views added later.
 
         It is a `before_request` of the group: those registered before it run before it, so put
         authentication first. A view inside may name the same offer again, not another.
         """
-        _check(group, (Blueprint, Flask), "Say what is sold: paywall.require_all(blueprint, 'text_summary').")
+        _check(group, (Blueprint, Flask), "Say what is sold: paywall.paid_all(blueprint, 'text_summary').")
         group.before_request(selling(offer(sells, **limits)))
 
     def exempt(self, view: View) -> View:
-        """Leave a view out of `require_all`: it is free."""
+        """Leave a view out of `paid_all`: it is free."""
         return exempted(view)
 
 

@@ -50,7 +50,7 @@ def is_of_a_view(status: int) -> bool:
 def describe_answer(endpoint: str) -> str:
     return (
         f"{endpoint!r} was answered by something above its price, such as a cache: nobody has paid. "
-        "What answers in place of a view belongs below @paywall.require, or must redirect or refuse."
+        "What answers in place of a view belongs below @paywall.paid, or must redirect or refuse."
     )
 
 

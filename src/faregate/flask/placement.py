@@ -67,12 +67,12 @@ def _inspect(view: View, method: str) -> Placement:
 
 _CACHE = (
     "Flask-Caching stands above the price of {name!r}, and would give what one payer paid for to everybody: "
-    "put @cache.cached below @paywall.require."
+    "put @cache.cached below @paywall.paid."
 )
 _LOGIN = (
     "A login stands below the price of {name!r}: a payer who is not logged in would pay for a redirect. "
-    "Put @login_required above @paywall.require, or authentication into a before_request that comes before "
-    "require_all."
+    "Put @login_required above @paywall.paid, or authentication into a before_request that comes before "
+    "paid_all."
 )
 
 
@@ -103,7 +103,7 @@ def mark_sold(view: View) -> None:
 def describe_bypass(endpoint: str) -> str:
     return (
         f"The price of {endpoint!r} is not on what the router runs: "
-        "put @app.route above @paywall.require. A function that is sold cannot be given away as well."
+        "put @app.route above @paywall.paid. A function that is sold cannot be given away as well."
     )
 
 

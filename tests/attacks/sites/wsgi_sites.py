@@ -50,7 +50,7 @@ def flask_site(paywall: Paywall, content: Content, *, stored: bool = False) -> f
     faregate.init_app(app, paywall)
 
     @app.get("/sold")
-    @faregate.require("daily_report")
+    @faregate.paid("daily_report")
     def sold() -> flask.Response:
         content.runs += 1
         flask.session["content"] = content.mark("session")

@@ -55,7 +55,7 @@ paywall = Faregate(app)
 
 
 def sell(sold: Sold, place: str, path: str, view: Any) -> None:
-    priced = paywall.require(sold.sells, **sold.limits)(view)
+    priced = paywall.paid(sold.sells, **sold.limits)(view)
     app.add_url_rule(path, sold.name, priced, methods=[*work.METHODS])
 
 
@@ -65,7 +65,7 @@ sell(work.ITEM, work.ITEM.path, "/items/<item>", awaiting(work.ITEM.path))
 
 inside = Blueprint("inside", __name__, url_prefix=work.MOUNT)
 inside.add_url_rule(work.INNER.path, "paid", endpoint(work.MOUNT), methods=[*work.METHODS])
-paywall.require_all(inside, work.INNER.sells)
+paywall.paid_all(inside, work.INNER.sells)
 app.register_blueprint(inside)
 
 for prefix in (work.GROUND, work.CLOSED):
