@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote
 from weakref import WeakSet
@@ -212,7 +213,7 @@ def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
 def _embedded() -> Any:
     try:
-        from faregate.emulator.embedded import embedded
+        embedded = import_module("faregate.emulator.embedded").embedded
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "FAREGATE_BASE_URL=emulator: needs the emulator's packages: pip install 'faregate[emulator]'"

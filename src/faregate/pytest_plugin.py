@@ -25,8 +25,8 @@ import pytest
 
 if TYPE_CHECKING:
     from faregate.emulator.emulator import Emulator
-    from faregate.emulator.world import World
     from faregate.paywall import Paywall
+    from faregate.service.config import World
     from faregate.testing import AsyncPayer, Payer, Till
     from faregate.testing.options import Wishes
     from faregate.testing.server import Server
@@ -74,7 +74,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.fixture
 def faregate_emulator_world(emulator_world: object) -> "World":
     """What the emulator of each test sells: the built-in world. Override it with your own."""
-    from faregate.emulator.world import World
+    from faregate.service.config import World
 
     return emulator_world if isinstance(emulator_world, World) else World.builtin()
 
@@ -98,7 +98,7 @@ def faregate_emulator(
 @pytest.fixture
 def faregate_emulator_key(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> str:
     """The API key of this test's world, over HTTP."""
-    from faregate.emulator.worldkeys import keys_of
+    from faregate.service.worldkeys import keys_of
 
     return keys_of(_test(request).stash[_name])[0].key
 
@@ -168,7 +168,7 @@ def _faregate_till(request: pytest.FixtureRequest, faregate_emulator: "Emulator"
 @pytest.fixture(scope="session")
 def emulator_world() -> "World":
     """The built-in world; overriding this one has the effect of overriding `faregate_emulator_world`."""
-    from faregate.emulator.world import World
+    from faregate.service.config import World
 
     return World.builtin()
 

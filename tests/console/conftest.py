@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, exp
 from faregate.emulator import Emulator
 from faregate.emulator.control import feed
 from faregate.emulator.server import serve
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 from tests.houses.shared import need
 
 from .browser import CHROMIUM_MISSING, chromium

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Settlement
 from faregate.emulator.faults import Fault
-from faregate.emulator.identifiers import SeededIds
 from faregate.emulator.server import serve
+from faregate.service.identifiers import SeededIds
 from tests.console.browser import chromium
 from tests.console.buying import Buying
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from faregate.emulator import World
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 from tests.houses.shared import need
 
 from .browser import CURL_MISSING

@@ -14,9 +14,9 @@ from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Settlement
 from faregate.emulator.control import feed, threads
 from faregate.emulator.faults import Fault
-from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
+from faregate.service.test_payers import TEST_PAYERS
 from tests.emulator.sellers import Seller
 
 from .buying import Buying

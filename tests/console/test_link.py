@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 
 from .buying import Buying, choose
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Settlement
 from faregate.emulator.control.threads import SHOWN
-from faregate.emulator.payers import TEST_PAYERS
+from faregate.service.test_payers import TEST_PAYERS
 
 from .buying import Buying, choose
 

@@ -5,7 +5,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from faregate.emulator import Emulator, Settlement
-from faregate.emulator.payers import TEST_PAYERS
+from faregate.service.test_payers import TEST_PAYERS
 
 from .buying import Buying, choose
 from .contrast import FAINTEST, contrasts

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from faregate.emulator import Emulator, Settlement
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 
 from .buying import Buying, choose
 

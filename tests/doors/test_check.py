@@ -6,13 +6,13 @@ import pytest
 
 from faregate.core.models import Offer
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key, World
-from faregate.emulator.routes import Operation
 from faregate.emulator.server import serve
-from faregate.emulator.world import CAPABILITIES, Capability
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
 from faregate.routes.check import check, describe_instructions
 from faregate.routes.resolve import take_stock
+from faregate.service.config import CAPABILITIES, Capability
+from faregate.service.routes import Operation
 
 GUESSABLE = Fault(kind="guessable-instructions", times=None)
 UNGUESSABLE = "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."

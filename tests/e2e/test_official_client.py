@@ -6,7 +6,7 @@ import pytest
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 
 from faregate.emulator import Revision, Settlement
-from faregate.emulator.tokens import TOKENS
+from faregate.x402.tokens import TOKENS
 from tests.e2e.market import Market
 from tests.e2e.payers import Payer, Refused
 

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock
-from faregate.emulator.payments import Payment, Refused, Settled, Terms, Verified
+from faregate.service.payments import Refused, Settled, Verified
+from faregate.x402.models import Payment, Terms
 
 from .shop import ROOT, Json, encoded
 

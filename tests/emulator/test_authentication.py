@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Key, World
-from faregate.emulator.world import CAPABILITIES, Capability
+from faregate.service.config import CAPABILITIES, Capability
 
 from .shop import ROOT, Shop, assert_error
 

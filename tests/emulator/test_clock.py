@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from faregate.emulator import Emulator, ManualClock, Settlement, Wallet, WorldClock
 from faregate.emulator.clock import END, FASTEST
-from faregate.emulator.timeline import Timeline
 from faregate.errors import ConfigurationError
+from faregate.service.clock import Timeline
 
 from .shop import Shop
 

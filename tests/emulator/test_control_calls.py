@@ -9,7 +9,7 @@ import pytest
 
 from faregate.emulator import Emulator, ManualClock, Settlement
 from faregate.emulator.server import serve
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 
 from .sellers import Seller, Trusting
 

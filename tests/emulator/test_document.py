@@ -22,8 +22,8 @@ from faregate.emulator import (
     World,
 )
 from faregate.emulator.faults import Fault
-from faregate.emulator.tokens import TOKENS
 from faregate.errors import ConfigurationError
+from faregate.x402.tokens import TOKENS
 
 from .sellers import Seller as Hands
 from .shop import Json

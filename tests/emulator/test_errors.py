@@ -8,7 +8,8 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Key, World
-from faregate.emulator.payments import Payment, Settled, Terms, Verified
+from faregate.service.payments import Settled, Verified
+from faregate.x402.models import Payment, Terms
 
 from .shop import ROOT, Shop, assert_error, decoded, encoded
 

@@ -20,8 +20,8 @@ from faregate.emulator import (
     transport,
 )
 from faregate.emulator.edge import random_id
-from faregate.emulator.identifiers import Ids, RewindableIds, derived_id, shaped_id
 from faregate.errors import ConfigurationError
+from faregate.service.identifiers import Ids, RewindableIds, derived_id, shaped_id
 
 from .shop import Json, Purchase, Shop, is_id
 

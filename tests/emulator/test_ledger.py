@@ -7,12 +7,13 @@ import pytest
 from eth_account.messages import encode_typed_data
 
 from faregate.emulator import ManualClock, SimulatedLedger, Wallet
-from faregate.emulator.instructions import payment_required
-from faregate.emulator.payments import Payment, Refused, Settled, Terms, Verified
-from faregate.emulator.proofs import read_payment
-from faregate.emulator.signatures import signable
-from faregate.emulator.tokens import TOKENS, Token
 from faregate.merchant.requests import AccessResource
+from faregate.service.payments import Refused, Settled, Verified
+from faregate.x402.eip712 import signable
+from faregate.x402.instructions import payment_required
+from faregate.x402.models import Payment, Terms
+from faregate.x402.proofs import read_payment
+from faregate.x402.tokens import TOKENS, Token
 
 SELLER = "0x" + "ab" * 20
 TERMS = Terms(TOKENS["test", "USDC"], 10_000, SELLER, 60)

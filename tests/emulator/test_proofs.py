@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.tokens import TOKENS
+from faregate.x402.tokens import TOKENS
 
 from .shop import Json, Shop, assert_error, decoded, encoded
 

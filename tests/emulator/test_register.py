@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faregate.emulator.register import BLOCKS, Register
-from faregate.emulator.state import STATUSES, Status
+from faregate.service.index import BLOCKS, Register
+from faregate.service.records import STATUSES, Status
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 SMALL_BLOCKS = (12, 4, 2)

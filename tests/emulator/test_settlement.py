@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from faregate.emulator import Emulator, Settlement
-from faregate.emulator.payments import Payment, Pending, Refused, Settled, Terms, Verified
+from faregate.service.payments import Pending, Refused, Settled, Verified
+from faregate.x402.models import Payment, Terms
 
 from .shop import Shop, assert_error
 

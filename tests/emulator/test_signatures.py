@@ -11,12 +11,13 @@ import pytest
 from eth_account import Account
 from packaging.requirements import Requirement
 
-from faregate.emulator import Wallet, curve, signatures
-from faregate.emulator.curve import CoincurveCurve, Curve, PythonCurve
-from faregate.emulator.payments import Payment
-from faregate.emulator.signatures import signable, signer_of
-from faregate.emulator.tokens import TOKENS, Token
+from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
+from faregate.x402 import curve, eip712
+from faregate.x402.curve import CoincurveCurve, Curve, PythonCurve
+from faregate.x402.eip712 import signable, signer_of
+from faregate.x402.models import Payment
+from faregate.x402.tokens import TOKENS, Token
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 FIELD = 2**256 - 2**32 - 977
@@ -27,7 +28,7 @@ EDGES = (0, 1, ORDER // 2, ORDER // 2 + 1, ORDER - 1, ORDER, FIELD - 1, FIELD, 2
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Curve:
     """Each way to sign in turn."""
     chosen: Curve = request.param()
-    monkeypatch.setattr(signatures, "CURVE", chosen)
+    monkeypatch.setattr(eip712, "CURVE", chosen)
     return chosen
 
 
@@ -131,7 +132,7 @@ WITHOUT = """
 import sys, pytest
 sys.modules["coincurve"] = None
 status = pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]])
-assert type(sys.modules["faregate.emulator.curve"].CURVE).__name__ == "PythonCurve"
+assert type(sys.modules["faregate.x402.curve"].CURVE).__name__ == "PythonCurve"
 sys.exit(status)
 """
 

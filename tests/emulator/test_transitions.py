@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from faregate.emulator import LIVE_KEY, Emulator, Resource, Settlement, World
-from faregate.emulator.payments import Pending, Settled
-from faregate.emulator.tokens import TOKENS
 from faregate.errors import ConfigurationError
+from faregate.service.payments import Pending, Settled
+from faregate.x402.tokens import TOKENS
 
 from .shop import Purchase, Shop, assert_error, decoded, encoded
 from .test_settlement import Facilitator

@@ -17,8 +17,8 @@ from faregate.emulator import (
     Value,
     World,
 )
-from faregate.emulator.world import CAPABILITIES
 from faregate.errors import ConfigurationError
+from faregate.service.config import CAPABILITIES
 
 from .shop import Shop
 

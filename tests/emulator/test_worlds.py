@@ -10,7 +10,7 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, ManualClock, SimulatedLedger, Wallet, Worlds
-from faregate.emulator.worlds import MAX_WORLDS
+from faregate.emulator.tenants import MAX_WORLDS
 from faregate.errors import ConfigurationError
 
 from .controls import Controls, refused, served
@@ -151,7 +151,7 @@ def test_the_main_world_stays(main: Controls) -> None:
 def test_there_are_not_more_than_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told with a smaller number: a thousand take seconds."""
     assert MAX_WORLDS == 1_000
-    monkeypatch.setattr("faregate.emulator.worlds.MAX_WORLDS", 40)
+    monkeypatch.setattr("faregate.emulator.tenants.MAX_WORLDS", 40)
     worlds = Worlds(Emulator(clock=ManualClock()))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(worlds.open, (f"w{number}" for number in range(40))))

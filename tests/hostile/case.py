@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from faregate.core.models import Headers
 from faregate.emulator import Emulator, ManualClock, Wallet
-from faregate.emulator.state import TransactionRecord
 from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.payment import Payment
 from faregate.paywall import Paywall
+from faregate.service.records import TransactionRecord
 from tests.hostile.calls import Call
 from tests.hostile.service import Fault, Service
 from tests.journals.kinds import Clock

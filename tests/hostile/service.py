@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Emulator
-from faregate.emulator.state import TransactionRecord
+from faregate.service.records import TransactionRecord
 from tests.hostile.forgery import forged
 from tests.hostile.line import HungUp, Line
 

@@ -11,10 +11,10 @@ from threading import Thread
 from typing import Any
 
 from faregate.core.models import Header, Response
-from faregate.emulator.instructions import payment_required, payment_response
-from faregate.emulator.payments import Terms
-from faregate.emulator.tokens import TOKENS, Token
 from faregate.merchant.requests import AccessResource
+from faregate.x402.instructions import payment_required, payment_response
+from faregate.x402.models import Terms
+from faregate.x402.tokens import TOKENS, Token
 
 PAY_TO = "0x1111111111111111111111111111111111111111"
 USDC = TOKENS["test", "USDC"]

@@ -12,9 +12,9 @@ import pytest
 
 from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
 from faregate.pay.arguments import add_pay
+from faregate.service.test_payers import TEST_PAYERS
 from tests.e2e.market import EXAMPLE, Market, loaded
 from tests.pay.seller import Seller, asks, sells
 from tests.servers import serving

@@ -10,11 +10,11 @@ import pytest
 
 from faregate.cli import main
 from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Wallet, World
-from faregate.emulator.payers import TEST_PAYERS
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
 from faregate.probe.arguments import add_probe
 from faregate.probe.runner import CHECKS
+from faregate.service.test_payers import TEST_PAYERS
 
 PRIVATE_KEY = "0x" + "5a" * 32
 

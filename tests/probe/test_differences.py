@@ -5,12 +5,12 @@ from argparse import ArgumentParser, Namespace
 import pytest
 
 from faregate.emulator import TEST_KEY
-from faregate.emulator.payers import TEST_PAYERS
 from faregate.probe.arguments import add_probe
 from faregate.probe.config import Setting
 from faregate.probe.fixtures import Visit
 from faregate.probe.runner import CHECKS, run_checks
 from faregate.probe.verdicts import Finding
+from faregate.service.test_payers import TEST_PAYERS
 from tests.probe.liars import (
     Liar,
     Lie,

@@ -9,22 +9,22 @@ except ModuleNotFoundError as _error:
 else:
     del _eth_keys
 
-from faregate.emulator.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.emulator.app import app
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.diary import RecordedCall
 from faregate.emulator.edge import ManualClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault
-from faregate.emulator.goods import Resource, Revision, Settlement, Value
-from faregate.emulator.identifiers import CountedIds, SeededIds
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.mounts import app
-from faregate.emulator.payers import TEST_PAYERS, TestPayer
+from faregate.emulator.tenants import Worlds
 from faregate.emulator.transport import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
-from faregate.emulator.world import Key, PayerSetup, Seller, World
-from faregate.emulator.worlds import Worlds
+from faregate.service.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.service.config import Key, PayerSetup, Seller, World
+from faregate.service.goods import Resource, Revision, Settlement, Value
+from faregate.service.identifiers import CountedIds, SeededIds
+from faregate.service.test_payers import TEST_PAYERS, TestPayer
 
 __all__ = [
     "LIVE_KEY",

@@ -4,13 +4,13 @@ import heapq
 from collections.abc import Mapping
 from datetime import datetime
 
-from faregate.emulator.books import Books
-from faregate.emulator.catalog import Listing, Published
 from faregate.emulator.document import broken
 from faregate.emulator.documentparts import TransactionState
-from faregate.emulator.payments import Payment
-from faregate.emulator.proofs import BadProof, read_payment
-from faregate.emulator.state import PENDING, PayerRecord, Sale, Settled, TransactionRecord
+from faregate.service.catalog import Listing, Published
+from faregate.service.records import PENDING, PayerRecord, Sale, Settled, TransactionRecord
+from faregate.service.state import Books
+from faregate.x402.models import Payment
+from faregate.x402.proofs import BadProof, read_payment
 
 
 def adopt(books: Books, state: TransactionState, payers: Mapping[str, PayerRecord], place: str) -> None:

@@ -5,15 +5,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from faregate.emulator import transitions
-from faregate.emulator.books import Books
-from faregate.emulator.catalog import Listing
-from faregate.emulator.goods import Revision, Settlement
+from faregate.emulator import settlement as transitions
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.rewinding import Rewinding
-from faregate.emulator.tokens import TOKENS
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
+from faregate.service.catalog import Listing
+from faregate.service.goods import Revision, Settlement
+from faregate.service.state import Books
+from faregate.x402.tokens import TOKENS
 
 
 class Arranging(Rewinding):

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import anyio
 
 from faregate.core.models import Headers, Response, WireRequest
-from faregate.emulator.calls import MAX_BODY
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
+from faregate.service.calls import MAX_BODY
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

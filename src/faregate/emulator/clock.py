@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from faregate.emulator.goods import Part
-from faregate.emulator.timeline import Clock
 from faregate.errors import ConfigurationError
+from faregate.service.clock import Clock
+from faregate.service.goods import Part
 
 FASTEST: Final = 86_400.0
 """A day in a second."""

@@ -10,9 +10,9 @@ from faregate.emulator.edge import system_clock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.greeting import as_json, as_text
 from faregate.emulator.statefile import StateFile
-from faregate.emulator.world import World
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 from faregate.errors import ConfigurationError
+from faregate.service.config import World
 
 
 def run_emulator(arguments: Namespace) -> int:

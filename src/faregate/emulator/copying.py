@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from faregate.emulator.books import Books
-from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import ClockState, WorldClock
 from faregate.emulator.faults.rules import Faults, FaultsState
-from faregate.emulator.goods import Settlement
-from faregate.emulator.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
 from faregate.emulator.ledger import Balance, SimulatedLedger, Use
-from faregate.emulator.payments import Payments
-from faregate.emulator.state import PayerRecord, Settled, Status, TransactionRecord
-from faregate.emulator.world import Seller
 from faregate.merchant.requests import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
 from faregate.merchant.types import Environment
+from faregate.service.catalog import Listing
+from faregate.service.config import Seller
+from faregate.service.goods import Settlement
+from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
+from faregate.service.payments import Payments
+from faregate.service.records import PayerRecord, Settled, Status, TransactionRecord
+from faregate.service.state import Books
 
 
 class TransactionCopy(NamedTuple):

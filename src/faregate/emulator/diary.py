@@ -11,8 +11,8 @@ from faregate.core.instructions import parse_json
 from faregate.core.models import Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.facts import Facts, facts_of
-from faregate.emulator.service import Service
 from faregate.merchant.types import Environment
+from faregate.service.app import Service
 
 REMEMBERED: Final = 10_000
 

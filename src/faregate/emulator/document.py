@@ -22,10 +22,10 @@ from faregate.emulator.documentparts import (
     Use,
 )
 from faregate.emulator.faults.rules import FaultsState
-from faregate.emulator.goods import Part, Settlement
-from faregate.emulator.world import Seller
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import EvmAddress
+from faregate.service.config import Seller
+from faregate.service.goods import Part, Settlement
 
 VERSION: Final = 1
 

@@ -14,8 +14,6 @@ from pydantic import (
 )
 
 from faregate.emulator.clock import END
-from faregate.emulator.goods import Appearance, Part, Revision, Settlement
-from faregate.emulator.state import Status
 from faregate.merchant.answers import ReceiptDocument
 from faregate.merchant.requests import AccessRequest, CompleteRequest, ResourceExecutionMetadata
 from faregate.merchant.types import (
@@ -31,6 +29,8 @@ from faregate.merchant.types import (
     TransactionHash,
     TransactionId,
 )
+from faregate.service.goods import Appearance, Part, Revision, Settlement
+from faregate.service.records import Status
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 Nonce = Annotated[str, Field(strict=True, pattern=r"^0x[0-9a-f]{64}\z")]

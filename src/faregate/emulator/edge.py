@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from faregate.emulator.clock import WorldClock
-from faregate.emulator.identifiers import shaped_id
+from faregate.service.identifiers import shaped_id
 
 FIRST_MORNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
 

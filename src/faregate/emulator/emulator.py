@@ -14,17 +14,17 @@ from faregate.emulator.edge import random_challenge, random_id, system_clock
 from faregate.emulator.faults import CLEAN, Faults
 from faregate.emulator.faults.acting import deliver_with
 from faregate.emulator.funding import funded_ledger
-from faregate.emulator.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.payments import Payments
 from faregate.emulator.restoring import refill
-from faregate.emulator.service import Service
-from faregate.emulator.settling import advance
 from faregate.emulator.signs import signed
-from faregate.emulator.timeline import Clock
-from faregate.emulator.world import World
-from faregate.emulator.worldkeys import named
 from faregate.errors import ConfigurationError
+from faregate.service.app import Service
+from faregate.service.clock import Clock
+from faregate.service.config import World
+from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
+from faregate.service.payments import Payments
+from faregate.service.settlement import advance
+from faregate.service.worldkeys import named
 
 T = TypeVar("T")
 

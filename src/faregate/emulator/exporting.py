@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from faregate.emulator.catalog import Listing
 from faregate.emulator.copying import BooksCopy, TransactionCopy, WorldCopy
 from faregate.emulator.document import VERSION, BooksState, LedgerState, StateDocument, TimelineState
 from faregate.emulator.documentparts import (
@@ -18,12 +17,13 @@ from faregate.emulator.documentparts import (
     TransactionState,
     Use,
 )
-from faregate.emulator.goods import Part
 from faregate.emulator.ledger import Balance as LedgerBalance
 from faregate.emulator.ledger import Use as LedgerUse
-from faregate.emulator.state import Settled
-from faregate.emulator.tokens import TOKENS, Token
 from faregate.merchant.types import Environment, SettlementAsset
+from faregate.service.catalog import Listing
+from faregate.service.goods import Part
+from faregate.service.records import Settled
+from faregate.x402.tokens import TOKENS, Token
 
 _NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
     token: name for name, token in TOKENS.items()

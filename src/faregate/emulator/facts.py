@@ -10,17 +10,17 @@ from eth_utils.address import to_checksum_address
 from pydantic import TypeAdapter
 
 from faregate.core.models import WireRequest
-from faregate.emulator.access import PROOF_HEADER
-from faregate.emulator.books import Books
-from faregate.emulator.calls import Call
-from faregate.emulator.keys import key_of
-from faregate.emulator.payments import Payment
-from faregate.emulator.proofs import BadProof, read_payment
-from faregate.emulator.replies import Refusal
-from faregate.emulator.routes import Operation, find_route
-from faregate.emulator.service import Service
 from faregate.merchant.requests import AccessRequest
 from faregate.merchant.types import Environment
+from faregate.service.app import Service
+from faregate.service.calls import Call
+from faregate.service.keys import key_of
+from faregate.service.operations.access import PROOF_HEADER
+from faregate.service.replies import Refusal
+from faregate.service.routes import Operation, find_route
+from faregate.service.state import Books
+from faregate.x402.models import Payment
+from faregate.x402.proofs import BadProof, read_payment
 
 _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 

@@ -3,10 +3,10 @@
 from typing import Final
 
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.payers import payers_of
-from faregate.emulator.tokens import TOKENS
-from faregate.emulator.world import World
 from faregate.merchant.types import Environment
+from faregate.service.config import World
+from faregate.service.test_payers import payers_of
+from faregate.x402.tokens import TOKENS
 
 BOTH: Final[tuple[Environment, ...]] = ("test", "live")
 

@@ -5,9 +5,9 @@ from argparse import Namespace
 from collections.abc import Iterable
 
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.goods import Resource
-from faregate.emulator.payers import TEST_PAYERS
-from faregate.emulator.tokens import price_label
+from faregate.service.goods import Resource
+from faregate.service.test_payers import TEST_PAYERS
+from faregate.x402.tokens import price_label
 
 
 def as_json(emulator: Emulator, url: str, arguments: Namespace) -> str:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from faregate.core.models import Headers
 from faregate.emulator.diary import Diary, RecordedCall
-from faregate.emulator.service import Service
-from faregate.emulator.state import FINAL, TransactionRecord
+from faregate.service.app import Service
+from faregate.service.records import FINAL, TransactionRecord
 
 
 class InvariantBroken(AssertionError):

@@ -5,10 +5,11 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
-from faregate.emulator.checks import fault_of
-from faregate.emulator.payments import Payment, Refused, Settled, Terms, Verified
-from faregate.emulator.signatures import signer_of
-from faregate.emulator.tokens import Token
+from faregate.service.payments import Refused, Settled, Verified
+from faregate.x402.eip712 import signer_of
+from faregate.x402.models import Payment, Terms
+from faregate.x402.tokens import Token
+from faregate.x402.verify import fault_of
 
 DEFAULT_BALANCE: Final = 1_000_000_000
 Balance = tuple[Token, str]

@@ -3,10 +3,10 @@
 from typing import Any, Final, TypedDict, get_args
 
 from faregate.emulator.diary import RecordedCall
-from faregate.emulator.payers import TEST_PAYERS
-from faregate.emulator.routes import Operation
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import Environment
+from faregate.service.routes import Operation
+from faregate.service.test_payers import TEST_PAYERS
 
 OPERATIONS: Final[tuple[str, ...]] = get_args(Operation)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from faregate.core.models import header_values
 from faregate.emulator.diary import REMEMBERED, Diary, RecordedCall
 from faregate.emulator.invariants import Finding, Received, paid_by
-from faregate.emulator.service import Service
 from faregate.merchant.answers import AccessDecision
+from faregate.service.app import Service
 
 
 def released_unpaid(service: Service, diary: Diary, answers: Iterable[Received]) -> Iterator[Finding]:

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from faregate.emulator.adopting import adopt, known
-from faregate.emulator.books import Books
-from faregate.emulator.catalog import Listing
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.document import BooksState, LedgerState, StateDocument, broken
 from faregate.emulator.documentparts import ResourceState, ResourceVersion
 from faregate.emulator.faults.rules import Faults
-from faregate.emulator.goods import Appearance
-from faregate.emulator.identifiers import Ids, RewindableIds
 from faregate.emulator.ledger import Balance, SimulatedLedger, Use
-from faregate.emulator.payments import Payments
-from faregate.emulator.state import ExecutionRecord, PayerRecord
-from faregate.emulator.tokens import TOKENS
 from faregate.merchant.types import Environment
+from faregate.service.catalog import Listing
+from faregate.service.goods import Appearance
+from faregate.service.identifiers import Ids, RewindableIds
+from faregate.service.payments import Payments
+from faregate.service.records import ExecutionRecord, PayerRecord
+from faregate.service.state import Books
+from faregate.x402.tokens import TOKENS
 
 
 def fill(books: Mapping[Environment, Books], document: StateDocument) -> None:

@@ -9,12 +9,12 @@ from faregate.emulator.copying import WorldCopy, copied
 from faregate.emulator.document import StateDocument, read_document
 from faregate.emulator.exporting import exported, surroundings
 from faregate.emulator.faults.rules import Faults
-from faregate.emulator.identifiers import Challenges, Ids, SeededChallenges
 from faregate.emulator.judging import Judging
-from faregate.emulator.payments import Payments
 from faregate.emulator.restoring import fill, surround
-from faregate.emulator.service import Service
 from faregate.emulator.snapshots import Snapshot, Snapshots
+from faregate.service.app import Service
+from faregate.service.identifiers import Challenges, Ids, SeededChallenges
+from faregate.service.payments import Payments
 
 
 class Rewinding(Judging):

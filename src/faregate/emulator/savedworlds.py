@@ -8,10 +8,10 @@ from pydantic import ValidationError
 
 from faregate.emulator.document import StateDocument, place_of
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.goods import Part
-from faregate.emulator.world import World
-from faregate.emulator.worlds import Setup, Worlds
+from faregate.emulator.tenants import Setup, Worlds
 from faregate.errors import ConfigurationError
+from faregate.service.config import World
+from faregate.service.goods import Part
 
 
 class WorldState(Part):

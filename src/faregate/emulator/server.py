@@ -6,12 +6,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Thread
 
+from faregate.emulator.app import app
 from faregate.emulator.asgi import CLOSING, Receive, Scope, Send
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.extra import extra_missing
-from faregate.emulator.mounts import app
 from faregate.emulator.statefile import StateFile
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 from faregate.errors import ConfigurationError
 
 try:

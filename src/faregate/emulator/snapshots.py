@@ -3,8 +3,8 @@
 from typing import Final, NamedTuple
 
 from faregate.emulator.diary import Mark
-from faregate.emulator.worldkeys import is_name
 from faregate.errors import ConfigurationError
+from faregate.service.worldkeys import is_name
 
 MAX_SNAPSHOTS: Final = 100
 

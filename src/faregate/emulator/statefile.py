@@ -20,7 +20,7 @@ from anyio.to_thread import run_sync
 
 from faregate.emulator.savedworlds import take_up, written
 from faregate.emulator.statelock import StateLock
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 from faregate.errors import ConfigurationError
 
 EVERY: Final = 0.5

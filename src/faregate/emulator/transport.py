@@ -8,7 +8,7 @@ import httpx
 from faregate.core.models import Headers, WireRequest
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 
 
 class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):

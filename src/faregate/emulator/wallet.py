@@ -6,14 +6,14 @@ import secrets
 from functools import cached_property
 from typing import Any, Self
 
-from faregate.emulator.curve import ORDER
 from faregate.emulator.edge import system_clock
-from faregate.emulator.payers import TEST_PAYERS
-from faregate.emulator.payments import X402_VERSION, Payment
-from faregate.emulator.signatures import address_of, sign, signable
-from faregate.emulator.timeline import Clock
-from faregate.emulator.tokens import TOKENS, Token
 from faregate.errors import ConfigurationError
+from faregate.service.clock import Clock
+from faregate.service.test_payers import TEST_PAYERS
+from faregate.x402.curve import ORDER
+from faregate.x402.eip712 import address_of, sign, signable
+from faregate.x402.models import X402_VERSION, Payment
+from faregate.x402.tokens import TOKENS, Token
 
 
 class Wallet:

@@ -12,7 +12,7 @@ import anyio
 from faregate.emulator.diary import Diary, RecordedCall
 from faregate.emulator.expectations import Expectation, check
 from faregate.emulator.matching import Match, Wanted, fits, wanted
-from faregate.emulator.service import Service
+from faregate.service.app import Service
 
 T = TypeVar("T")
 _LOOK_AGAIN: Final = 0.005

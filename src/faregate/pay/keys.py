@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faregate.emulator.payers import TEST_PAYERS
 from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall
+from faregate.service.test_payers import TEST_PAYERS
 
 KEY_VARIABLE = "FAREGATE_PAYER_KEY"
 DEFAULT_PAYER = "good"

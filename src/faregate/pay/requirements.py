@@ -1,9 +1,9 @@
 """What a seller asks for: read from `PAYMENT-REQUIRED`, and told in units of the asset."""
 
-from faregate.emulator.tokens import TOKENS, Token, price_label
 from faregate.errors import FaregateError
 from faregate.pay.official import PaymentRequired, PaymentRequirements, decode_payment_required_header
 from faregate.pay.output import Price, Required
+from faregate.x402.tokens import TOKENS, Token, price_label
 
 
 class Unsigned(FaregateError):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from faregate.emulator.tokens import CHAINS, DECIMALS, TOKENS
 from faregate.operations.app_loader import WrongCall
 from faregate.pay.keys import PayerKey
 from faregate.pay.official import (
@@ -25,6 +24,7 @@ from faregate.pay.official import (
 )
 from faregate.pay.output import Signed
 from faregate.pay.requirements import Unsigned, amount_of, is_atomic, token_of
+from faregate.x402.tokens import CHAINS, DECIMALS, TOKENS
 
 _TEST = f"eip155:{CHAINS['test']}"
 _LIVE = f"eip155:{CHAINS['live']}"

@@ -5,10 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from faregate.emulator.builtin import READ_ONLY_TEST_KEY, TEST_KEY
-from faregate.emulator.catalog import build_catalog
-from faregate.emulator.world import World
-from faregate.emulator.worldkeys import world_name
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.merchant.types import Environment
@@ -18,6 +14,10 @@ from faregate.pay.wallet import Purse
 from faregate.probe.client import Line
 from faregate.probe.discovery import Market, Wanted, look_around
 from faregate.probe.session import Bench
+from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.service.catalog import build_catalog
+from faregate.service.config import World
+from faregate.service.worldkeys import world_name
 
 READER_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _LATE_PAYER = "reads"

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from faregate.emulator.tokens import price_label
 from faregate.probe.discovery import Ware
+from faregate.x402.tokens import price_label
 
 
 def cost(taken: Sequence[Ware], at_most: Sequence[Ware], address: str, environment: str) -> str:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from faregate.core.models import Response
-from faregate.emulator.identifiers import shaped_id
 from faregate.errors import BadAnswer, ServiceError
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.api_key import ApiKey
@@ -17,6 +16,7 @@ from faregate.pay.wallet import Purse
 from faregate.probe.client import Body, Line
 from faregate.probe.discovery import Market, Ware, access_body
 from faregate.probe.verdicts import CannotSee, shown
+from faregate.service.identifiers import shaped_id
 
 METADATA = {
     "duration_ms": 1,

@@ -5,14 +5,14 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Self
 
-from faregate.emulator.builtin import TEST_KEY
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.edge import random_id, system_clock
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.identifiers import SeededIds
-from faregate.emulator.world import Key, World
-from faregate.emulator.worldkeys import keys_of
 from faregate.errors import ConfigurationError
+from faregate.service.builtin import TEST_KEY
+from faregate.service.config import Key, World
+from faregate.service.identifiers import SeededIds
+from faregate.service.worldkeys import keys_of
 
 
 @dataclass(frozen=True, slots=True)

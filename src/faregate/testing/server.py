@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.server import serve
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 
 _numbers = itertools.count(1)
 

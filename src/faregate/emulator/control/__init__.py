@@ -20,7 +20,7 @@ from faregate.emulator.control.settlements import routes_of_settlements
 from faregate.emulator.control.state import routes_of_state
 from faregate.emulator.control.told import error_as_json, failure_as_json, misconfigured_as_json
 from faregate.emulator.control.worlds import routes_of_worlds
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 from faregate.errors import ConfigurationError
 
 __all__ = ["control_plane"]

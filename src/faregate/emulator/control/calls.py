@@ -11,9 +11,9 @@ from faregate.emulator.control.told import Told, told, world_of
 from faregate.emulator.diary import RecordedCall
 from faregate.emulator.invariants import Finding, charged_while_open, left_open
 from faregate.emulator.matching import Match
-from faregate.emulator.routes import Operation
 from faregate.emulator.witness import NoSuchCall
 from faregate.errors import ConfigurationError
+from faregate.service.routes import Operation
 
 LONGEST_WAIT: Final = 60
 

@@ -10,8 +10,8 @@ from starlette.routing import Route
 from faregate.emulator.control.told import Told, body_of, told, world_of
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault, Rule
-from faregate.emulator.goods import Part
 from faregate.errors import ConfigurationError
+from faregate.service.goods import Part
 
 
 class Mode(Part):

@@ -24,7 +24,7 @@ from faregate.emulator.control.faults import about
 from faregate.emulator.control.told import environment_of, world_of, worlds_of
 from faregate.emulator.control.watching import Watch
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 
 LOOK_SECONDS: Final = 0.2
 BEAT_SECONDS: Final = 10.0

@@ -6,8 +6,8 @@ from typing import Any, Final, cast
 
 from faregate.core.instructions import parse_json
 from faregate.core.models import Headers, header_values
-from faregate.emulator.payments import Payment
-from faregate.emulator.proofs import BadProof, read_payment
+from faregate.x402.models import Payment
+from faregate.x402.proofs import BadProof, read_payment
 
 Json = dict[str, Any]
 _LONGEST: Final = 16 * 1024

@@ -7,9 +7,9 @@ from starlette.routing import Route
 
 from faregate.emulator.control.told import body_of, environment_of, told, world_of
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.payers import TEST_PAYERS, payers_of
-from faregate.emulator.tokens import CURRENCIES
 from faregate.merchant.types import AtomicAmount, Environment, SettlementAsset
+from faregate.service.test_payers import TEST_PAYERS, payers_of
+from faregate.x402.tokens import CURRENCIES
 
 WORLD = "/_emulator/worlds/{name}"
 Balances = dict[SettlementAsset, AtomicAmount]

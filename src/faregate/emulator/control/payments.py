@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.books import Books
 from faregate.emulator.control.told import Told, rule_broken, told, world_of
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.goods import Settlement
-from faregate.emulator.state import Status, TransactionRecord
 from faregate.merchant.types import AtomicAmount, Environment, Moment, SettlementAsset
+from faregate.service.goods import Settlement
+from faregate.service.records import Status, TransactionRecord
+from faregate.service.state import Books
 
 PATH = "/_emulator/worlds/{name}/transactions"
 

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
-from faregate.emulator.books import Books
-from faregate.emulator.catalog import Listing
 from faregate.emulator.control.headers import answered_of, asked_of, promise, proof_of
 from faregate.emulator.control.tally import Tally
 from faregate.emulator.diary import RecordedCall
 from faregate.emulator.facts import Facts
-from faregate.emulator.goods import Settlement
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.payers import TEST_PAYERS
-from faregate.emulator.state import STATUSES, PayerRecord, TransactionRecord
-from faregate.emulator.tokens import CURRENCIES, TOKENS
-from faregate.emulator.world import World
 from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest
+from faregate.service.catalog import Listing
+from faregate.service.config import World
+from faregate.service.goods import Settlement
+from faregate.service.records import STATUSES, PayerRecord, TransactionRecord
+from faregate.service.state import Books
+from faregate.service.test_payers import TEST_PAYERS
+from faregate.x402.tokens import CURRENCIES, TOKENS
 
 Json = dict[str, Any]
 _LONGEST_BODY: Final = 4096

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from faregate.emulator.books import Books
-from faregate.emulator.goods import Settlement
-from faregate.emulator.payers import TEST_PAYERS
-from faregate.emulator.transitions import EVERYTHING
+from faregate.emulator.settlement import EVERYTHING
+from faregate.service.goods import Settlement
+from faregate.service.state import Books
+from faregate.service.test_payers import TEST_PAYERS
 
 Json = dict[str, Any]
 _TEST: Final = {payer.address.lower(): payer for payer in TEST_PAYERS.values()}

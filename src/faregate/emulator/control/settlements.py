@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.control.told import body_of, world_of
-from faregate.emulator.goods import Settlement
+from faregate.service.goods import Settlement
 
 PATH = "/_emulator/worlds/{name}/settlements/{target}"
 _settlement: TypeAdapter[Settlement] = TypeAdapter(Settlement)

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from faregate.emulator.books import Books
 from faregate.emulator.control.picture import counts
 from faregate.emulator.control.tally import Tally
-from faregate.emulator.state import FINAL, TransactionRecord
+from faregate.service.records import FINAL, TransactionRecord
+from faregate.service.state import Books
 
 SHOWN: Final = 200
 """Transactions that a page has."""

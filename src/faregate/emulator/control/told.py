@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.worlds import Worlds
+from faregate.emulator.tenants import Worlds
 from faregate.merchant.types import Environment
 
 T = TypeVar("T")

@@ -7,15 +7,15 @@ calls; of the others it knows sums. A world that is older than the page is taken
 from datetime import datetime
 from typing import Any, Final
 
-from faregate.emulator.books import Books
 from faregate.emulator.control import picture
 from faregate.emulator.control.rules import rules
 from faregate.emulator.control.story import Story
 from faregate.emulator.control.threads import Threads
 from faregate.emulator.diary import Diary
-from faregate.emulator.service import Service
-from faregate.emulator.state import PayerRecord
 from faregate.merchant.types import Environment
+from faregate.service.app import Service
+from faregate.service.records import PayerRecord
+from faregate.service.state import Books
 
 PAYERS: Final = 40
 """Payers that a page has: those who paid last."""

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.control.told import Told, body_of, rule_broken, told, worlds_of
-from faregate.emulator.world import World
-from faregate.emulator.worldkeys import is_name, keys_of
-from faregate.emulator.worlds import MAIN, Worlds
+from faregate.emulator.tenants import MAIN, Worlds
+from faregate.service.config import World
+from faregate.service.worldkeys import is_name, keys_of
 
 
 class NewWorld(BaseModel):

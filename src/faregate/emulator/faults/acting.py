@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator.access import PROOF_HEADER
 from faregate.emulator.delivery import UNSAID, Delivery, Ending
 from faregate.emulator.facts import Facts, facts_of
 from faregate.emulator.faults.changes import MESSAGE, changed, doubled, garbage, guessable, refusal, without
@@ -12,10 +11,11 @@ from faregate.emulator.faults.fault import Fault
 from faregate.emulator.faults.kinds import Kind
 from faregate.emulator.faults.rules import Faults
 from faregate.emulator.faults.stale import is_read, stale
-from faregate.emulator.instructions import payment_required
-from faregate.emulator.replies import Refusal
-from faregate.emulator.service import Service
-from faregate.emulator.state import TransactionRecord
+from faregate.service.app import Service
+from faregate.service.operations.access import PROOF_HEADER
+from faregate.service.records import TransactionRecord
+from faregate.service.replies import Refusal
+from faregate.x402.instructions import payment_required
 
 _ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "cut": "cut"}
 

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from faregate.core.models import Headers, Response
 from faregate.emulator.facts import Facts
 from faregate.emulator.faults.fault import Fault
-from faregate.emulator.instructions import without_challenge
-from faregate.emulator.replies import Refusal
 from faregate.merchant.wire import INSTRUCTIONS
+from faregate.service.replies import Refusal
+from faregate.x402.instructions import without_challenge
 
 GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."
 MESSAGE: Final = "the emulator was told to answer like this"

@@ -8,11 +8,11 @@ from pydantic import StringConstraints as Text
 
 from faregate.emulator.facts import Facts
 from faregate.emulator.faults.kinds import DEFAULTS, LONGEST, NEEDS, PARAMETERS, TAKES, Kind, When
-from faregate.emulator.goods import Part
-from faregate.emulator.payers import TEST_PAYERS
-from faregate.emulator.routes import Operation
-from faregate.emulator.transitions import is_address
+from faregate.emulator.settlement import is_address
 from faregate.merchant.types import Environment
+from faregate.service.goods import Part
+from faregate.service.routes import Operation
+from faregate.service.test_payers import TEST_PAYERS
 
 _MATCHED: Final = ("operation", "key", "environment", "resource", "payer", "transaction")
 _OF_THE_SERVER: Final = ("connection", "content-length", "date", "transfer-encoding")

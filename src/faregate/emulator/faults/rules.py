@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError
 from faregate.emulator.facts import Facts
 from faregate.emulator.faults.fault import Fault
 from faregate.emulator.faults.modes import MODES, faults_of
-from faregate.emulator.goods import Part
 from faregate.errors import ConfigurationError
+from faregate.service.goods import Part
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 

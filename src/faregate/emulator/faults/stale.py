@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator.facts import Facts
-from faregate.emulator.receipts import detail
-from faregate.emulator.replies import Refusal, answer_value
-from faregate.emulator.service import Service
-from faregate.emulator.state import TransactionRecord
+from faregate.service.app import Service
+from faregate.service.receipts import detail
+from faregate.service.records import TransactionRecord
+from faregate.service.replies import Refusal, answer_value
 
 LISTS: Final = ("transactions", "payers", "resources")
 _TICK: Final = timedelta(microseconds=1)

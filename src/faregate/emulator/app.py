@@ -1,0 +1,69 @@
+"""The emulator as a whole ASGI app: the service's API, and beside it the control plane and the console."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from faregate.emulator.asgi import App, Receive, Scope, Send, api
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.extra import extra_missing
+from faregate.emulator.tenants import Worlds
+
+if TYPE_CHECKING:
+    from faregate.emulator.statefile import StateFile
+
+CONTROL: Final = "/_emulator"
+"""Where the control plane is; never below the API's own prefix."""
+
+
+def app(emulator: Emulator | Worlds, *, control: bool = True, state: "StateFile | None" = None) -> App:
+    """To be served or mounted under any path. Without `control` there is only the service's API.
+
+    `state` has begun; it is kept while the app's lifespan lasts.
+    """
+    worlds = Worlds(emulator) if isinstance(emulator, Emulator) else emulator
+    serve = api(worlds)
+    beside = _control(worlds) if control else serve
+
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            with _changing(scope, state):
+                await (beside if _is_control(scope) else serve)(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send, worlds, state)
+
+    return dispatch
+
+
+def _control(worlds: Worlds) -> App:
+    try:
+        from faregate.emulator.control import control_plane
+    except ModuleNotFoundError as error:
+        raise extra_missing(error) from None
+    return control_plane(worlds)
+
+
+def _is_control(scope: Scope) -> bool:
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path in ("", "/", CONTROL) or path.startswith(f"{CONTROL}/")
+
+
+def _changing(scope: Scope, state: "StateFile | None") -> AbstractContextManager[None]:
+    """Every call to the service may change something, a read too; of the control plane no GET does."""
+    if state is None or (_is_control(scope) and scope["method"] in ("GET", "HEAD")):
+        return nullcontext()
+    return state.changing()
+
+
+async def _lifespan(receive: Receive, send: Send, worlds: Worlds, state: "StateFile | None") -> None:
+    await receive()
+    async with anyio.create_task_group() as tasks:
+        if state is not None:
+            tasks.start_soon(state.keep, worlds)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        tasks.cancel_scope.cancel()
+    if state is not None:
+        state.end(worlds)
+    await send({"type": "lifespan.shutdown.complete"})

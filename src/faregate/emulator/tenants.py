@@ -1,0 +1,103 @@
+"""Many worlds behind one server: each key has its own, so that parallel tests share nothing but a port.
+
+Keys of the form `svc_test_world_<name>` (and `svc_live_world_<name>`, where live keys are let in) open the
+world of that name at their first use; `svc_test_world_<name>.readonly` is a key of the same world that may
+only read. All other keys belong to the main world.
+"""
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+from faregate.core.models import WireRequest, header_values
+from faregate.emulator.delivery import Delivery
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.signs import signed
+from faregate.errors import ConfigurationError
+from faregate.service.config import World
+from faregate.service.replies import Refusal
+from faregate.service.worldkeys import is_name, world_name
+
+MAIN: Final = "main"
+MAX_WORLDS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """In what a world differs from the main one: resources and payers, or a seed of its own for its ids."""
+
+    world: World | None = None
+    seed: str | None = None
+
+
+class Worlds:
+    """The main emulator and the others by name, which are `Emulator.like` it."""
+
+    def __init__(self, main: Emulator) -> None:
+        self.main = main
+        self._lock = Lock()
+        self._others: dict[str, tuple[Emulator, Setup]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """All that there are now, the main one first."""
+        with self._lock:
+            return [MAIN, *self._others]
+
+    def find(self, name: str) -> Emulator | None:
+        if name == MAIN:
+            return self.main
+        found = self._others.get(name)
+        return None if found is None else found[0]
+
+    def setup(self, name: str) -> Setup:
+        """How it was opened."""
+        found = self._others.get(name)
+        return Setup() if found is None else found[1]
+
+    def open(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> Emulator:
+        """The world of this name, made if it is new. `ConfigurationError` if it cannot be.
+
+        `world` and `seed` are for a new one; `ConfigurationError` if it is there already and had others.
+        """
+        setup = Setup(world, None if seed is None else str(seed))
+        if name == MAIN:
+            return self._as_it_is(name, self.main, Setup(), setup)
+        if not is_name(name):
+            raise ConfigurationError("the name of a world has 1 to 100 letters, digits, _ and -")
+        with self._lock:
+            if name in self._others:
+                return self._as_it_is(name, *self._others[name], setup)
+            if len(self._others) >= MAX_WORLDS:
+                raise ConfigurationError(f"there are {MAX_WORLDS} worlds already: drop what is done with")
+            made = self.main.like(name, world=world, seed=seed)
+            self._others[name] = made, setup
+            return made
+
+    def adopt(self, name: str, emulator: Emulator) -> None:
+        """Serves this emulator as the world of this name; its own keys must be those of the name."""
+        with self._lock:
+            self._others[name] = emulator, Setup()
+
+    def drop(self, name: str) -> bool:
+        """Forgets a world, with all that happened in it; the main one stays."""
+        with self._lock:
+            return self._others.pop(name, None) is not None
+
+    def deliver(self, request: WireRequest) -> Delivery:
+        """One call, answered by the world of its key. Never raises."""
+        try:
+            return self._of(request).deliver(request)
+        except ConfigurationError as error:
+            return Delivery(signed(Refusal(401, "unauthenticated", str(error)).response()))
+
+    @staticmethod
+    def _as_it_is(name: str, there: Emulator, had: Setup, asked: Setup) -> Emulator:
+        if asked not in (Setup(), had):
+            raise ConfigurationError(f"the world {name!r} is there already, set up otherwise: drop it first")
+        return there
+
+    def _of(self, request: WireRequest) -> Emulator:
+        values = header_values(request.headers, "authorization")
+        name = world_name(values[0].partition(" ")[2].strip(" ")) if len(values) == 1 else None
+        return self.main if name is None else self.open(name)

@@ -1,0 +1,80 @@
+"""The whole service as a state machine: `respond(request) -> response`. Pure: no I/O, clock or chance.
+
+Order of refusal: 404 and 405 for the address, 401, 403, then the operation's own rules. A fault of the
+emulator itself is 500 `internal_error` and is logged.
+"""
+
+import logging
+
+from faregate.core.models import Response, WireRequest
+from faregate.merchant.types import Environment
+from faregate.service.calls import Call
+from faregate.service.catalog import build_catalog
+from faregate.service.clock import Clock, Timeline
+from faregate.service.config import World
+from faregate.service.goods import BEGINNING
+from faregate.service.identifiers import Challenges, Ids, derived_id
+from faregate.service.keys import demand, key_of
+from faregate.service.payments import Payments
+from faregate.service.replies import Refusal
+from faregate.service.routes import find_route
+from faregate.service.settlement import advance
+from faregate.service.state import Books
+from faregate.service.test_payers import settlements_of
+
+_log = logging.getLogger("faregate.emulator")
+
+
+class Service:
+    """Two environments behind one door. Not thread-safe: `Emulator` puts a lock around it."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        clock: Clock,
+        ids: Ids,
+        challenge: Challenges,
+        payments: Payments,
+        expose_execution_id: bool,
+        allow_live: bool,
+    ) -> None:
+        self.keys = {key.key: key for key in world.keys}
+        self.allow_live = allow_live
+        timeline = Timeline(clock)
+        environments: tuple[Environment, ...] = ("test", "live")
+        self.books: dict[Environment, Books] = {
+            name: Books(
+                environment=name,
+                seller=world.seller,
+                seller_id=derived_id("org", BEGINNING, world.seller.name),
+                catalog=build_catalog(world, name),
+                timeline=timeline,
+                ids=ids,
+                challenge=challenge,
+                payments=payments,
+                expose_execution_id=expose_execution_id,
+                settlement=world.settlement,
+                payer_settlements=settlements_of(world, name),
+            )
+            for name in environments
+        }
+
+    def respond(self, request: WireRequest) -> Response:
+        """The service's answer. Never raises."""
+        path, _, query = request.path.partition("?")
+        try:
+            return self._answer(request, path, query)
+        except Refusal as refusal:
+            return refusal.response()
+        except Exception:
+            _log.exception("%s %s failed", request.method, path)
+            return Refusal(500, "internal_error", "the emulator failed; its log says why").response()
+
+    def _answer(self, request: WireRequest, path: str, query: str) -> Response:
+        route, identifier = find_route(request.method, path)
+        key = key_of(request.headers, self.keys, self.allow_live)
+        demand(key, route.capability)
+        books = self.books[key.environment]
+        advance(books, books.timeline.now())
+        return route.handle(books, Call(identifier, query, request.headers, request.body or b""))

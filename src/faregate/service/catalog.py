@@ -1,0 +1,147 @@
+"""One environment's side of the world: resources and revisions with their ids. Pure.
+
+Test and live have different resource, revision and price ids; the integration key and the revision
+key (`rvk_`) are the same in both.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from faregate.merchant.types import Environment
+from faregate.service.config import World
+from faregate.service.goods import Resource, Revision, Settlement
+from faregate.service.identifiers import derived_id
+from faregate.x402.tokens import TOKENS, Token, price_label
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A revision with its ids; never changed once made."""
+
+    id: str
+    key: str | None
+    number: int
+    price_id: str
+    price_label: str
+    token: Token
+    rules: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A resource as it stands in one environment. The last revision is the active one."""
+
+    id: str
+    plan: Resource
+    revisions: tuple[Published, ...]
+    require_payment: bool
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None = None
+    settlement: Settlement | None = None
+
+    @property
+    def active(self) -> Published:
+        return self.revisions[-1]
+
+    def archived(self, moment: datetime) -> bool:
+        return self.archived_at is not None and self.archived_at <= moment
+
+
+@dataclass(slots=True)
+class Catalog:
+    """The resources of one environment by integration key, in the order they were set up.
+
+    Every state that a resource was in is kept, so that a list can show any past moment.
+    """
+
+    environment: Environment
+    listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
+    _by_revision: dict[str, str] = field(default_factory=dict[str, str])
+    _versions: dict[str, list[Listing]] = field(default_factory=dict[str, list[Listing]])
+
+    def put(self, listing: Listing) -> None:
+        """Adds a resource, or replaces its present state by one that no list can tell from it."""
+        self.listings[listing.plan.key] = listing
+        self._versions.setdefault(listing.plan.key, [listing])[-1] = listing
+        self._by_revision.update({revision.id: listing.plan.key for revision in listing.revisions})
+
+    def edit(self, key: str, moment: datetime, change: Callable[[Listing], Listing]) -> None:
+        """The seller changes a setting of the resource `key`; `KeyError` if it is not here."""
+        changed = replace(change(self.listings[key]), updated_at=moment)
+        self._versions[key].append(changed)
+        self.put(changed)
+
+    def recall(self, versions: Sequence[Listing]) -> None:
+        """Puts back a resource with every state that it was in, oldest first."""
+        self._versions[versions[-1].plan.key] = list(versions)
+        self.put(versions[-1])
+
+    def versions(self, key: str) -> tuple[Listing, ...]:
+        """Every state of the resource `key`, each from its `updated_at` on; the last is the present one."""
+        return tuple(self._versions[key])
+
+    def version(self, key: str, moment: datetime) -> Listing | None:
+        """The resource `key` as it was at this moment; None if it did not exist yet."""
+        known = self._versions[key]
+        number = bisect_right(known, moment, key=lambda one: one.updated_at)
+        return known[number - 1] if number else None
+
+    def at(self, moment: datetime) -> Iterator[Listing]:
+        """Every resource that existed at this moment, as it was then."""
+        found = (self.version(key, moment) for key in self.listings)
+        return (listing for listing in found if listing is not None)
+
+    def publish(self, key: str, rules: Revision, moment: datetime) -> Published:
+        """A new active revision of the resource `key`."""
+        listing = self.listings[key]
+        made = _published(self.environment, listing.plan, len(listing.revisions) + 1, rules)
+        self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
+        return made
+
+    def selling(self, revision_id: str) -> Listing | None:
+        """The resource this revision belongs to, active or not."""
+        key = self._by_revision.get(revision_id)
+        return None if key is None else self.listings[key]
+
+    def active(self, moment: datetime) -> Iterator[Listing]:
+        return (listing for listing in self.listings.values() if not listing.archived(moment))
+
+
+def build_catalog(world: World, environment: Environment) -> Catalog:
+    """Everything of the world that exists in this environment."""
+    catalog = Catalog(environment)
+    for place, resource in enumerate(world.resources):
+        if environment in resource.environments:
+            catalog.put(_listing(environment, resource, timedelta(milliseconds=place)))
+    return catalog
+
+
+def _listing(environment: Environment, plan: Resource, offset: timedelta) -> Listing:
+    # The offset keeps the order of resources that name no date of their own.
+    created = plan.created_at.astimezone(UTC) + offset
+    return Listing(
+        id=derived_id("res", created, environment, plan.key),
+        plan=plan,
+        revisions=tuple(_published(environment, plan, n, rules) for n, rules in enumerate(plan.revisions, 1)),
+        require_payment=plan.require_payment,
+        created_at=created,
+        updated_at=created,
+        archived_at=created if plan.archived else None,
+        settlement=plan.settlement,
+    )
+
+
+def _published(environment: Environment, plan: Resource, number: int, rules: Revision) -> Published:
+    made, place = plan.created_at, (plan.key, str(number))
+    return Published(
+        id=derived_id("acr", made, environment, *place),
+        key=derived_id("rvk", made, *place) if plan.show_key else None,
+        number=number,
+        price_id=derived_id("prc", made, environment, *place),
+        price_label=rules.price_label or price_label(rules.amount, rules.asset),
+        token=TOKENS[environment, rules.asset],
+        rules=rules,
+    )

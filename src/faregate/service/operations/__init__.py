@@ -1,0 +1,1 @@
+"""The operations of the Merchant API, one module for each group of endpoints."""

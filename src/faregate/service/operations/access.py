@@ -1,0 +1,129 @@
+"""`POST /merchant/v1/access`: may the payer receive the resource? (spec: Endpoints; DESIGN section 5)
+
+Rules, in this order. The revision is known and has the named asset, else 422. The proof of an open
+transaction, for the same resource and URL, is the same transaction, whatever became of revision and
+resource meanwhile. The revision is the active one of an unarchived resource, else 422. A resource that
+asks for no payment is free. Then the proof: none or an unreadable one is 402; one with a used authorization
+is 402; a fresh one is verified.
+
+A proof is known by its bytes. Its authorization is public once it is settled, so whoever writes it in other
+bytes learns nothing about the transaction.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from faregate.core.models import Response
+from faregate.merchant.answers import AccessDecision
+from faregate.merchant.requests import AccessRequest
+from faregate.service.calls import Call
+from faregate.service.catalog import Listing, Published
+from faregate.service.payments import Refused
+from faregate.service.records import PENDING, Sale, TransactionRecord
+from faregate.service.replies import SOON, Refusal, answer_value, invalid
+from faregate.service.state import Books
+from faregate.x402.instructions import payment_required
+from faregate.x402.models import Payment
+from faregate.x402.proofs import BadProof, read_payment
+
+PROOF_HEADER: Final = "payment-signature"
+_USED: Final = "the authorization was already used"
+_request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
+
+
+def access(books: Books, call: Call) -> Response:
+    proof = call.only_header(PROOF_HEADER)
+    request = call.body_as(_request)
+    listing, revision = _find_named(books, request)
+    known = None if proof is None else books.user_of_proof(proof)
+    if known is not None and _is_same_purchase(known, listing, request):
+        if known.status in PENDING:
+            return _decision(AccessDecision(transaction_id=known.id), status=202)
+        if known.status == "authorized" and not _has_expired(known, books.timeline.now()):
+            return _decision(AccessDecision(transaction_id=known.id))
+    sale = _sale(books, request, listing, revision)
+    if not listing.require_payment:
+        return _free(books, sale)
+    if known is not None:
+        raise _unpaid(books, sale, _reason(known, books.timeline.now()))
+    return _fresh(books, sale, _read_unused(books, sale, proof))
+
+
+def _find_named(books: Books, request: AccessRequest) -> tuple[Listing, Published]:
+    """The resource and its revision, active or not, that the seller names; 422 if there is no such thing."""
+    listing = books.catalog.selling(request.revision_id)
+    if listing is None:
+        raise invalid("revision_id is not known in this environment")
+    revision = next(one for one in listing.revisions if one.id == request.revision_id)
+    if revision.token.symbol != request.settlement_asset:
+        raise invalid(f"the revision is settled in {revision.token.symbol}")
+    return listing, revision
+
+
+def _is_same_purchase(known: TransactionRecord, listing: Listing, request: AccessRequest) -> bool:
+    """Whether the seller asks for what this transaction was authorized for."""
+    return known.sale.listing.id == listing.id and known.sale.request.resource.url == request.resource.url
+
+
+def _has_expired(known: TransactionRecord, now: datetime) -> bool:
+    return known.payment.valid_before <= now.timestamp()
+
+
+def _reason(known: TransactionRecord, now: datetime) -> str:
+    """Why this very proof buys nothing here any more."""
+    if known.status == "failed":
+        return f"{_USED}: its payment failed, and nothing was charged"
+    if known.status == "authorized" and _has_expired(known, now):
+        return f"{_USED}, and has expired: nothing was charged"
+    return _USED
+
+
+def _sale(books: Books, request: AccessRequest, listing: Listing, revision: Published) -> Sale:
+    """What is sold now, or 422."""
+    if listing.archived_at and listing.archived(books.timeline.now()):
+        raise invalid("the resource is archived")
+    if revision is not listing.active:
+        raise invalid("the revision is not the active one of its resource")
+    return Sale(request, listing, revision, books.terms(listing, revision))
+
+
+def _free(books: Books, sale: Sale) -> Response:
+    execution = books.begin_execution(sale)
+    shown = execution.id if books.expose_execution_id else None
+    return _decision(AccessDecision(transaction_id=None, resource_execution_id=shown))
+
+
+def _read_unused(books: Books, sale: Sale, proof: str | None) -> Payment:
+    """The payment in this proof, if nobody has used its authorization; 402 otherwise."""
+    if proof is None:
+        raise _unpaid(books, sale, "PAYMENT-SIGNATURE header is required")
+    try:
+        payment = read_payment(proof)
+    except BadProof as error:
+        raise _unpaid(books, sale, str(error)) from None
+    if books.user_of(sale, payment) is not None:
+        raise _unpaid(books, sale, _USED)
+    return payment
+
+
+def _fresh(books: Books, sale: Sale, payment: Payment) -> Response:
+    now = books.timeline.now()
+    committed = books.holds.of(sale.terms.token.address, payment.payer)
+    verdict = books.payments.verify(payment, sale.terms, now=now, committed=committed)
+    if isinstance(verdict, Refused):
+        raise _unpaid(books, sale, verdict.reason)
+    record = books.authorize(sale, payment, verdict.payer)
+    return _decision(AccessDecision(transaction_id=record.id))
+
+
+def _decision(decision: AccessDecision, status: int = 200) -> Response:
+    hidden = {"resource_execution_id"} if decision.resource_execution_id is None else None
+    headers = (SOON,) if status == 202 else ()
+    return answer_value(decision.model_dump(mode="json", exclude=hidden), status=status, headers=headers)
+
+
+def _unpaid(books: Books, sale: Sale, reason: str) -> Refusal:
+    instructions = payment_required(sale.terms, sale.request.resource, reason, books.challenge())
+    return Refusal(402, "payment_required", reason, (("PAYMENT-REQUIRED", instructions),))

@@ -1,0 +1,127 @@
+"""The list envelope and the lists of transactions, payers and resources (spec: List envelope). Pure."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+from urllib.parse import urlencode
+
+from pydantic import BaseModel
+
+from faregate.core.models import Response
+from faregate.merchant.answers import Page, Payer, Resource
+from faregate.merchant.types import ID_TAIL
+from faregate.merchant.wire import ROOT
+from faregate.service.calls import Call
+from faregate.service.catalog import Listing
+from faregate.service.index import Register
+from faregate.service.queries import ListQuery, flag, list_query, one_of
+from faregate.service.receipts import item
+from faregate.service.records import STATUSES, TransactionRecord
+from faregate.service.replies import answer_value, invalid
+from faregate.service.settlement import advance
+from faregate.service.state import Books
+
+T = TypeVar("T")
+_PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
+
+
+def list_transactions(books: Books, call: Call) -> Response:
+    query = list_query(call, books.timeline, ("status", "payer_id"))
+    # What fell due while this call was on its way belongs into its snapshot.
+    advance(books, query.as_of)
+    register, status = _register(books, query), _status(query)
+    count = register.count(query.as_of, status)
+    return _page(
+        count,
+        lambda start, stop: register.between(start, stop, query.as_of, status),
+        query,
+        "/transactions",
+        lambda record: item(record, query.as_of),
+    )
+
+
+def _register(books: Books, query: ListQuery) -> Register[TransactionRecord]:
+    """All transactions, or those of one payer."""
+    payer_id = query.filters.get("payer_id")
+    if payer_id is None:
+        return books.register
+    if not _PAYER_ID.fullmatch(payer_id):
+        raise invalid("payer_id is not a payer id")
+    payer = books.payer(payer_id)
+    return Register[TransactionRecord]() if payer is None else payer.transactions
+
+
+def _status(query: ListQuery) -> str | None:
+    status = query.filters.get("status")
+    return None if status is None else one_of("status", status, STATUSES)
+
+
+def list_payers(books: Books, call: Call) -> Response:
+    query = list_query(call, books.timeline)
+    count = bisect_right(books.observed, query.as_of, key=lambda payer: payer.created_at)
+    return _page(
+        count,
+        lambda start, stop: books.observed[start:stop],
+        query,
+        "/payers",
+        lambda payer: Payer(
+            id=payer.id,
+            identifier=payer.identifier,
+            created_at=payer.created_at,
+            last_transaction_at=payer.last_transaction_at(query.as_of),
+        ),
+    )
+
+
+def list_resources(books: Books, call: Call) -> Response:
+    query = list_query(call, books.timeline, ("archived",))
+    archived = flag("archived", query.filters.get("archived", "false"))
+    made = books.catalog.at(query.as_of)
+    found = (listing for listing in made if listing.archived(query.as_of) == archived)
+    oldest_first = sorted(found, key=lambda listing: listing.created_at)
+    return _page(
+        len(oldest_first), lambda start, stop: oldest_first[start:stop], query, "/resources", _resource
+    )
+
+
+def _resource(listing: Listing) -> Resource:
+    return Resource(
+        id=listing.id,
+        name=listing.plan.name,
+        description=listing.plan.description,
+        image_url=listing.plan.image_url,
+        created_at=listing.created_at,
+        updated_at=listing.updated_at,
+    )
+
+
+def _page(
+    count: int,
+    between: Callable[[int, int], Sequence[T]],
+    query: ListQuery,
+    path: str,
+    show: Callable[[T], BaseModel],
+) -> Response:
+    """One page of a snapshot of `count` records; `between` gives those of two places, oldest first."""
+    start = min((query.page - 1) * query.page_size, count)
+    end = min(start + query.page_size, count)
+    records = between(count - end, count - start)[::-1] if query.newest_first else between(start, end)
+    envelope = Page[BaseModel](items=[], count=count, as_of=query.as_of, next=None)
+    shown = envelope.model_dump(mode="json")
+    shown["items"] = [show(one).model_dump(mode="json", exclude_none=True) for one in records]
+    if end < count:
+        shown["next"] = _address(path, query, shown["as_of"])
+    return answer_value(shown)
+
+
+def _address(path: str, query: ListQuery, as_of: str) -> str:
+    """Where the next page is: the same snapshot, filters, order and size."""
+    asked = {
+        "as_of": as_of,
+        **query.filters,
+        "order": "newest" if query.newest_first else "oldest",
+        "page": query.page + 1,
+        "page_size": query.page_size,
+    }
+    return f"{ROOT}{path}?{urlencode(asked)}"

@@ -1,0 +1,81 @@
+"""The reads that are not lists: one transaction, and the contracts document (spec: Endpoints). Pure."""
+
+from typing import Any
+
+from faregate.core.models import Response
+from faregate.merchant.contracts import (
+    Components,
+    ContractRevision,
+    ContractsDocument,
+    ContractValue,
+    DocumentInfo,
+    SecurityRequirement,
+    SecuritySchemes,
+)
+from faregate.service.calls import Call
+from faregate.service.catalog import Listing
+from faregate.service.goods import Value
+from faregate.service.operations.complete import known_transaction
+from faregate.service.queries import flag, only
+from faregate.service.receipts import detail
+from faregate.service.replies import answer_value
+from faregate.service.settlement import read
+from faregate.service.state import Books
+
+
+def get_transaction(books: Books, call: Call) -> Response:
+    """Counts as a read: a payment that settles after n reads may settle here."""
+    record = known_transaction(books, call.identifier)
+    read(books, record)
+    return answer_value(detail(record).model_dump(mode="json", exclude_none=True))
+
+
+def list_contracts(books: Books, call: Call) -> Response:
+    """The active revision of every resource that is not archived."""
+    given = only(call, ("include_integration_key",))
+    keys = flag("include_integration_key", given.get("include_integration_key", "false"))
+    active = [_contract(listing) for listing in books.catalog.active(books.timeline.now())]
+    document = ContractsDocument(
+        info=DocumentInfo(title=f"{books.seller.name} contracts", version="1.0.0"),
+        paths={},
+        components=Components(
+            security_schemes=SecuritySchemes(),
+            schemas={revision.revision_id: revision for revision in active},
+        ),
+        security=[SecurityRequirement(merchant_api_key=["contracts:read"])],
+    )
+    hidden = set[str]() if keys else {"integration_key", "revision_key"}
+    shown: dict[str, Any] = document.model_dump(mode="json", by_alias=True)
+    shown["components"]["schemas"] = {
+        revision.revision_id: revision.model_dump(mode="json", by_alias=True, exclude=hidden)
+        for revision in active
+    }
+    return answer_value(shown)
+
+
+def _contract(listing: Listing) -> ContractRevision:
+    plan, revision = listing.plan, listing.active
+    values = revision.rules.values
+    return ContractRevision(
+        title=f"{plan.name} completion values",
+        properties={value.name: _value(value, place) for place, value in enumerate(values)},
+        required=[value.name for value in values if value.required],
+        settlement_asset=revision.token.symbol,
+        revision_id=revision.id,
+        revision_number=revision.number,
+        revision_name=revision.rules.name or f"Revision {revision.number}",
+        resource_id=listing.id,
+        resource_name=plan.name,
+        resource_description=plan.description,
+        integration_key=plan.key if plan.show_key else None,
+        revision_key=revision.key,
+    )
+
+
+def _value(value: Value, position: int) -> ContractValue:
+    return ContractValue(
+        description=value.description,
+        label=value.label or value.name,
+        unit=value.unit,
+        position=position,
+    )

@@ -1,0 +1,98 @@
+"""Receipts and results: how a transaction looks to the seller (spec: Receipt, Completion result). Pure."""
+
+from datetime import datetime
+
+from faregate.merchant.answers import (
+    CompletionResult,
+    ReceiptDocument,
+    ReceiptPayment,
+    ReceiptPrice,
+    ReceiptResource,
+    ReceiptSeller,
+    Transaction,
+    TransactionDetail,
+)
+from faregate.service.records import Settled, TransactionRecord
+from faregate.service.state import Books
+from faregate.x402.instructions import payment_response
+from faregate.x402.models import SCHEME
+from faregate.x402.tokens import CURRENCIES
+
+
+def settled(books: Books, record: TransactionRecord, transaction_hash: str, at: datetime) -> Settled:
+    """The payment ended well: its receipt and payment response, made once."""
+    response = payment_response(record.sale.terms, record.payer.identifier, transaction_hash)
+    return Settled(at, transaction_hash, response, _receipt(books, record, transaction_hash, at))
+
+
+def completion(record: TransactionRecord) -> CompletionResult:
+    """All five fields; the last three are null until the payment succeeded."""
+    done = record.settled
+    return CompletionResult(
+        transaction_id=record.id,
+        status=record.status,
+        payment_response=done.payment_response if done else None,
+        receipt=done.receipt if done else None,
+        transaction_hash=done.transaction_hash if done else None,
+    )
+
+
+def item(record: TransactionRecord, moment: datetime) -> Transaction:
+    """The transaction as it was at this moment; what had not happened is absent."""
+    status = record.status_at(moment)
+    done = record.settled if status == "succeeded" else None
+    return Transaction(
+        id=record.id,
+        payer=record.payer.identifier,
+        payment_request_id=record.payment_request_id,
+        status=status,
+        created_at=record.created_at,
+        authorized_at=record.created_at,
+        authorized_atomic=record.sale.terms.amount,
+        settled_at=done.at if done else None,
+        settled_atomic=record.sale.terms.amount if done else None,
+        transaction_hash=done.transaction_hash if done else None,
+    )
+
+
+def detail(record: TransactionRecord) -> TransactionDetail:
+    """The transaction now, with its receipt if it succeeded."""
+    now = item(record, record.history[-1][0])
+    receipt = record.settled.receipt if record.settled else None
+    return TransactionDetail(**dict(now), receipt=receipt)
+
+
+def _receipt(books: Books, record: TransactionRecord, transaction_hash: str, at: datetime) -> ReceiptDocument:
+    revision, listing = record.sale.revision, record.sale.listing
+    return ReceiptDocument(
+        id=books.ids("rct", at),
+        transaction_id=record.id,
+        environment=books.environment,
+        environment_key=books.environment,
+        issued_at=at.replace(microsecond=at.microsecond // 1000 * 1000),
+        schema_version=1,
+        payment=_payment(record, transaction_hash),
+        price=ReceiptPrice(
+            id=revision.price_id,
+            calculation_mode="fixed",
+            currency=CURRENCIES[revision.token.symbol],
+            label=revision.price_label,
+        ),
+        resource=ReceiptResource(id=listing.id, name=listing.plan.name, url=record.sale.request.resource.url),
+        seller=ReceiptSeller(id=books.seller_id, name=books.seller.name),
+    )
+
+
+def _payment(record: TransactionRecord, transaction_hash: str) -> ReceiptPayment:
+    terms = record.sale.terms
+    return ReceiptPayment(
+        asset=terms.token.symbol,
+        asset_id=terms.token.address,
+        authorized_atomic=terms.amount,
+        settled_atomic=terms.amount,
+        network=terms.token.network,
+        payer=record.payer.identifier,
+        recipient=terms.pay_to,
+        scheme=SCHEME,
+        transaction_hash=transaction_hash,
+    )

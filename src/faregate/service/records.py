@@ -1,0 +1,112 @@
+"""What the service remembers of one environment: payers, transactions, free executions. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal
+
+from faregate.merchant.answers import ReceiptDocument
+from faregate.merchant.requests import (
+    AccessRequest,
+    FailedCompleteRequest,
+    ResourceExecutionMetadata,
+    SucceededCompleteRequest,
+)
+from faregate.service.catalog import Listing, Published
+from faregate.service.goods import Settlement
+from faregate.service.index import Register
+from faregate.x402.models import Payment, Terms
+
+Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
+STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "reconciling", "failed", "succeeded")
+PENDING: Final = ("settling", "reconciling")
+FINAL: Final = ("failed", "succeeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Sale:
+    """What one access call asks for, resolved against the catalog."""
+
+    request: AccessRequest
+    listing: Listing
+    revision: Published
+    terms: Terms
+
+
+@dataclass(slots=True)
+class PayerRecord:
+    id: str
+    identifier: str
+    created_at: datetime
+    transactions: "Register[TransactionRecord]" = field(default_factory=lambda: Register[TransactionRecord]())
+
+    def last_transaction_at(self, moment: datetime) -> datetime | None:
+        """When the newest transaction that existed at this moment was made."""
+        newest = self.transactions.newest(moment)
+        return newest.created_at if newest else None
+
+
+class Settled:
+    """How a payment ended well; made once, repeated for ever.
+
+    The receipt is kept as text: of all that is remembered it would be half the objects, and those cost
+    the collector time with every transaction to come.
+    """
+
+    __slots__ = ("_receipt", "at", "payment_response", "transaction_hash")
+
+    def __init__(
+        self, at: datetime, transaction_hash: str, payment_response: str, receipt: ReceiptDocument
+    ) -> None:
+        self.at = at
+        self.transaction_hash = transaction_hash
+        self.payment_response = payment_response
+        self._receipt = receipt.model_dump_json()
+
+    @property
+    def receipt(self) -> ReceiptDocument:
+        return ReceiptDocument.model_validate_json(self._receipt)
+
+
+@dataclass(slots=True)
+class TransactionRecord:
+    """One paid access. `number` counts them; `history` is every status with the moment it began."""
+
+    id: str
+    number: int
+    payment_request_id: str
+    payer: PayerRecord
+    sale: Sale
+    payment: Payment
+    created_at: datetime
+    history: list[tuple[datetime, Status]]
+    accepted: FailedCompleteRequest | SucceededCompleteRequest | None = None
+    submitted_at: datetime | None = None
+    plan: Settlement | None = None
+    reads: int = 0
+    settled: Settled | None = None
+    registers: tuple["Register[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
+    """Where it is listed; `Books.adopt` puts it there."""
+
+    @property
+    def status(self) -> Status:
+        return self.history[-1][1]
+
+    def status_at(self, moment: datetime) -> Status:
+        """The status a snapshot of this moment shows; the transaction existed by then."""
+        return next(status for began, status in reversed(self.history) if began <= moment)
+
+    def move(self, status: Status, at: datetime) -> None:
+        """The only place where a status changes: lists learn of it here."""
+        if status != self.status:
+            for register in self.registers:
+                register.moved(self, self.status, status, at)
+            self.history.append((at, status))
+
+
+@dataclass(slots=True)
+class ExecutionRecord:
+    """Allowed work that created no payment."""
+
+    id: str
+    revision_id: str
+    metadata: ResourceExecutionMetadata | None = None

@@ -1,0 +1,92 @@
+"""From a path to an operation, and what a key must be able to do for it (spec: Endpoints). Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from faregate.core.models import Response
+from faregate.merchant.wire import ROOT
+from faregate.service.calls import Call
+from faregate.service.config import Capability
+from faregate.service.operations.access import access
+from faregate.service.operations.complete import complete
+from faregate.service.operations.executions import complete_execution
+from faregate.service.operations.lists import list_payers, list_resources, list_transactions
+from faregate.service.operations.reads import get_transaction, list_contracts
+from faregate.service.replies import Refusal
+from faregate.service.state import Books
+
+Operation = Literal[
+    "access",
+    "complete",
+    "transaction",
+    "transactions",
+    "payers",
+    "resources",
+    "contracts",
+    "execution",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`before` and `after` enclose the id of the path; without an id `before` is the whole path."""
+
+    operation: Operation
+    method: str
+    before: str
+    after: str | None
+    capability: Capability
+    handle: Callable[[Books, Call], Response]
+
+    def identifier(self, path: str) -> str | None:
+        """The id in this path, empty if the route has none; None if the path is another one."""
+        if self.after is None:
+            return "" if path == self.before else None
+        if not path.startswith(self.before) or not path.endswith(self.after):
+            return None
+        found = path[len(self.before) : len(path) - len(self.after)]
+        return found if found and "/" not in found else None
+
+
+ROUTES: Final = (
+    Route("access", "POST", f"{ROOT}/access", None, "access", access),
+    Route(
+        "complete",
+        "POST",
+        f"{ROOT}/transactions/",
+        "/complete",
+        "transactions:complete",
+        complete,
+    ),
+    Route("transaction", "GET", f"{ROOT}/transactions/", "", "transactions:read", get_transaction),
+    Route("transactions", "GET", f"{ROOT}/transactions", None, "transactions:read", list_transactions),
+    Route("payers", "GET", f"{ROOT}/payers", None, "payers:read", list_payers),
+    Route("resources", "GET", f"{ROOT}/resources", None, "resources:read", list_resources),
+    Route("contracts", "GET", f"{ROOT}/contracts", None, "contracts:read", list_contracts),
+    Route(
+        "execution",
+        "POST",
+        f"{ROOT}/resource-executions/",
+        "/complete",
+        "executions:complete",
+        complete_execution,
+    ),
+)
+
+_WHOLE: Final = {(route.method, route.before): route for route in ROUTES if route.after is None}
+
+
+def find_route(method: str, path: str) -> tuple[Route, str]:
+    """The operation and the id in the path; 404 for an unknown path, 405 for another method."""
+    whole = _WHOLE.get((method, path))
+    if whole is not None:
+        return whole, ""
+    matches = [(route, found) for route in ROUTES if (found := route.identifier(path)) is not None]
+    if not matches:
+        raise Refusal(404, "invalid_request", "there is no such endpoint")
+    for route, found in matches:
+        if route.method == method:
+            return route, found
+    allowed = ", ".join(sorted({route.method for route, _ in matches}))
+    raise Refusal(405, "invalid_request", f"this endpoint takes {allowed}", (("Allow", allowed),))

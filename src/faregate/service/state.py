@@ -1,0 +1,126 @@
+"""One environment of the service: its catalog, its records, and what it needs of the world. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+
+from faregate.merchant.types import Environment
+from faregate.service.catalog import Catalog, Listing, Published
+from faregate.service.clock import Timeline
+from faregate.service.config import Seller
+from faregate.service.goods import Settlement
+from faregate.service.holds import Holds
+from faregate.service.identifiers import Challenges, Ids
+from faregate.service.index import Register
+from faregate.service.payments import Payments
+from faregate.service.records import FINAL, ExecutionRecord, PayerRecord, Sale, TransactionRecord
+from faregate.x402.models import Payment, Terms
+from faregate.x402.tokens import Token
+
+Due = tuple[datetime, int, TransactionRecord]
+_terms = lru_cache(maxsize=256)(Terms)
+"""The same terms are one object, however many transactions remember them."""
+
+
+@dataclass(slots=True)
+class Books:
+    """Test and live have one each; nothing is shared but time, ids and the payments behind the seam."""
+
+    environment: Environment
+    seller: Seller
+    seller_id: str
+    catalog: Catalog
+    timeline: Timeline
+    ids: Ids
+    challenge: Challenges
+    """Gives a fresh challenge for instructions."""
+    payments: Payments
+    expose_execution_id: bool = False
+    settlement: Settlement | None = None
+    """How payments end of which no payer, resource or transaction says more."""
+    payer_settlements: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
+    holds: Holds = field(default_factory=Holds)
+    payers: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
+    transactions: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
+    executions: dict[str, ExecutionRecord] = field(default_factory=dict[str, ExecutionRecord])
+    due: list[Due] = field(default_factory=list[Due])
+    """A heap of payments that settle by the clock."""
+    register: Register[TransactionRecord] = field(default_factory=Register[TransactionRecord])
+    """All transactions, to be listed as of any moment; each payer has one of its own."""
+    observed: list[PayerRecord] = field(default_factory=list[PayerRecord])
+    """The payers in the order they were observed."""
+    _payers_by_id: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
+    _uses: dict[tuple[str, str, str], TransactionRecord] = field(
+        default_factory=dict[tuple[str, str, str], TransactionRecord]
+    )
+    _proofs: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
+
+    def terms(self, listing: Listing, revision: Published) -> Terms:
+        """What has to be paid for this revision of the resource."""
+        return _terms(
+            revision.token, revision.rules.amount, self.seller.pay_to, listing.plan.max_timeout_seconds
+        )
+
+    def user_of_proof(self, proof: str) -> TransactionRecord | None:
+        """The transaction that was authorized with this very `PAYMENT-SIGNATURE` header."""
+        return self._proofs.get(proof)
+
+    def user_of(self, sale: Sale, payment: Payment) -> TransactionRecord | None:
+        """The transaction that already took this authorization's nonce."""
+        return self.user_of_token(sale.terms.token, payment)
+
+    def user_of_token(self, token: Token, payment: Payment) -> TransactionRecord | None:
+        """The same, whatever is sold."""
+        return self._uses.get(_use(token, payment))
+
+    def authorize(self, sale: Sale, payment: Payment, payer: str) -> TransactionRecord:
+        """A new open transaction; from here on the authorization is used."""
+        now = self.timeline.stamp()
+        known = self.payers.get(payer.lower())
+        record = TransactionRecord(
+            id=self.ids("txn", now),
+            number=len(self.transactions) + 1,
+            payment_request_id=self.ids("prq", now),
+            payer=known or PayerRecord(self.ids("pyr", now), payer, now),
+            sale=sale,
+            payment=payment,
+            created_at=now,
+            history=[(now, "authorized")],
+        )
+        self.adopt(record)
+        return record
+
+    def adopt(self, record: TransactionRecord) -> None:
+        """Takes a transaction into the books, with its payer and all that has happened to it by now.
+
+        New or from elsewhere, but in the order of `number`; `ValueError` otherwise. A payment that is to
+        settle by the clock goes to `due` besides.
+        """
+        self.register.add(record)
+        record.payer.transactions.add(record)
+        record.registers = (self.register, record.payer.transactions)
+        self.transactions[record.id] = record
+        self._uses[_use(record.sale.terms.token, record.payment)] = record
+        self._proofs[record.payment.header] = record
+        if record.payer.id not in self._payers_by_id:
+            self._observe(record.payer)
+        if record.status not in FINAL:
+            self.holds.add(record)
+
+    def payer(self, payer_id: str) -> PayerRecord | None:
+        return self._payers_by_id.get(payer_id)
+
+    def begin_execution(self, sale: Sale) -> ExecutionRecord:
+        """A free execution of this revision."""
+        record = ExecutionRecord(self.ids("rex", self.timeline.stamp()), sale.revision.id)
+        self.executions[record.id] = record
+        return record
+
+    def _observe(self, payer: PayerRecord) -> None:
+        self.payers[payer.identifier.lower()] = payer
+        self._payers_by_id[payer.id] = payer
+        self.observed.append(payer)
+
+
+def _use(token: Token, payment: Payment) -> tuple[str, str, str]:
+    return token.address, payment.payer, payment.nonce

@@ -1,0 +1,52 @@
+"""A price and a payment as x402 writes them (scheme `exact`, EIP-3009). Pure."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from faregate.x402.tokens import Token
+
+SCHEME: Final = "exact"
+X402_VERSION: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What must be paid: one entry of `accepts`. `amount` is in atomic units."""
+
+    token: Token
+    amount: int
+    pay_to: str
+    max_timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """A payer's EIP-3009 authorization and its signature, hex in lower case.
+
+    `header` is the `PAYMENT-SIGNATURE` value that it was read from. One authorization can be written in many
+    headers, and only its payer knows the one that was sent: so two are equal when their headers are.
+    """
+
+    payer: str
+    to: str
+    value: int
+    valid_after: int
+    valid_before: int
+    nonce: str
+    signature: str
+    header: str = field(repr=False)
+
+    @property
+    def proof(self) -> Mapping[str, Any]:
+        """The whole x402 `PaymentPayload`, decoded anew each time."""
+        found: Mapping[str, Any] = json.loads(base64.b64decode(self.header))
+        return found
+
+    @property
+    def accepted(self) -> Mapping[str, Any]:
+        """The terms the payer says it accepted."""
+        accepted: Mapping[str, Any] = self.proof["accepted"]
+        return accepted
