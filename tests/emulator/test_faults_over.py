@@ -1,18 +1,15 @@
 """A fault that is over leaves nothing behind: the answers are those of a world that never had one."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from faregate.core.models import Response
-from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock, faults
+from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock
 from faregate.emulator.faults.changes import guessable
 
 from .faulty import EXAMPLES, name_of
 from .sellers import Seller, Trusting, access_body, complete_body, unsigned_proof
-from .test_purity import FORBIDDEN, imported
 
 
 def seller() -> Seller:
@@ -106,10 +103,3 @@ def test_a_fault_strikes_where_it_should(fault: Fault) -> None:
     [hit] = [call for call in here.emulator.calls() if call.fault is not None]
     assert hit.fault == f"{fault.kind}-1"
     assert hit.facts.operation == fault.operation
-
-
-def test_what_makes_faults_touches_nothing() -> None:
-    """Chance, time and threads are handed in, or counted; only the rules have a lock."""
-    for path in sorted(Path(faults.__file__).parent.glob("*.py")):
-        tops = {name.split(".")[0] for name in imported(f"faults/{path.stem}")}
-        assert tops & FORBIDDEN <= ({"threading"} if path.stem == "rules" else set())
