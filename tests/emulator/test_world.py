@@ -22,20 +22,21 @@ from faregate.service.config import CAPABILITIES
 
 from .shop import Shop
 
-PAGE = Path(__file__).parents[2] / "docs" / "emulator.md"
+DOCS = Path(__file__).parents[2] / "docs"
 SOLD = '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'
 KEYS = 'keys = [{key = "svc_test_a"}]\n'
 
 
 def test_the_built_in_world_is_what_the_page_says() -> None:
     world = World.builtin()
-    page = PAGE.read_text()
+    page = (DOCS / "emulator.md").read_text()
     for word in (*(key.key for key in world.keys), *(one.key for one in world.resources), *CAPABILITIES):
         assert f"`{word}`" in page
 
 
 def test_the_example_of_the_page_is_a_world(shop: Shop) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    page = (DOCS / "emulator-reference.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     world = World.from_toml(example)
     shop.use(Emulator(world, clock=shop.clock))
     shop.key = world.first_key("test") or ""
