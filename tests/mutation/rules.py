@@ -571,7 +571,7 @@ MUTANTS = (
     Mutant("released-unpaid-unseen", EMULATOR + "releases.py", "if any(_allows(call) for call in told):", "if told:", ("tests/plugin/test_invariants.py",)),
     Mutant("console-runs-what-payers-write", EMULATOR + "console/dom.js", "node.textContent = value", "node.innerHTML = value", ("tests/console",)),
     Mutant("real-money-unasked", PAY + "wallet.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
-    Mutant("open-payment-forgotten", PAY + "purchase.py", "        self.keeper.keep(payment.proof)\n", "", ("tests/pay",)),
-    Mutant("refused-completion-is-the-end", PAY + "answers.py", ', "completion_refused")', ")", ("tests/pay",)),
+    Mutant("open-payment-forgotten", PAY + "purchase.py", "        self.payment_file.save(payment.proof)\n", "", ("tests/pay",)),
+    Mutant("refused-completion-is-the-end", PAY + "purchase.py", ', "completion_refused")', ")", ("tests/pay",)),
     Mutant("proof-readable-by-all", PAY + "payment_file.py", "os.O_EXCL, 0o600", "os.O_EXCL, 0o644", ("tests/pay",)),
 )  # fmt: skip

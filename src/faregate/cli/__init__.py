@@ -35,7 +35,7 @@ COMMANDS: Final = (
     Command(
         "pay",
         "buy what is at a URL, and see each step",
-        "faregate.pay.arguments:add_pay",
+        "faregate.pay.cli:add_pay",
         "faregate.pay.cli:run_pay",
     ),
     Command(

@@ -1,1 +1,1 @@
-"""`faregate pay`: a payer on the command line, with the official x402 client (extra `pay`)."""
+"""`faregate pay`: buy from any seller that speaks x402, with the official x402 client."""

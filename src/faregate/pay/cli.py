@@ -1,75 +1,156 @@
-"""`faregate pay`: reads what was asked for, runs the errand, hands out the result."""
+"""`faregate pay`: its arguments, and where the result goes."""
 
 import json
 import os
 import sys
-import time
-from argparse import Namespace
-from contextlib import closing
-from datetime import UTC, datetime
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from decimal import Decimal, InvalidOperation
 from http.client import responses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from faregate.core.models import Header, Response
 from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall
-from faregate.pay.extra import need_extra
-from faregate.pay.http import Purchase, Shop
-from faregate.pay.output import Step
+from faregate.pay.http import RequestSpec, SellerClient
+from faregate.pay.output import ProgressStep
+from faregate.pay.payment_file import PaymentFile
 
-if TYPE_CHECKING:
-    from faregate.pay.payment_file import Keeper
+DESCRIPTION = """Buy what is at a URL, like curl with a wallet: request it, show the price, sign one payment,
+and send that payment until the result arrives. Steps go to stderr, the body to stdout, unchanged. Exit
+codes: 0 result received, 3 nothing signed, 4 payment refused, 5 payment still pending, 6 error from the
+seller."""
 
 
-class SystemClock:
-    """The clock of this machine."""
+def add_pay(command: ArgumentParser) -> None:
+    command.description = DESCRIPTION
+    add = command.add_argument
+    add("url", metavar="URL", help="what to buy")
+    add("-X", "--method", metavar="METHOD", help="HTTP method; default GET, or POST with --data")
+    add("-d", "--data", metavar="DATA", help="request body; @FILE reads a file, @- reads stdin")
+    add(
+        "-H",
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="send this header with every request; repeatable",
+    )
+    add_payer(command)
+    add(
+        "--max",
+        type=parse_amount,
+        default=Decimal(1),
+        metavar="AMOUNT",
+        help="sign no more than this, in units of the asset; default 1.00",
+    )
+    add("--live", action="store_true", help="allow your own key to pay real money")
+    add("--dry-run", action="store_true", help="show the price and sign nothing")
+    add(
+        "--wait",
+        type=parse_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to wait for a pending payment, in all; default 60",
+    )
+    add(
+        "--timeout",
+        type=parse_seconds,
+        default=75.0,
+        metavar="SECONDS",
+        help="how long to wait for each response; default 75",
+    )
+    add(
+        "--proof",
+        metavar="FILE",
+        help="keep the payment in this file while it is pending; if the file exists, send that payment again",
+    )
+    add("-i", "--include", action="store_true", help="print status and headers before the body")
+    add("-o", "--output", metavar="FILE", help="write the body to this file instead of stdout")
+    add("--json", action="store_true", help="report each step as one line of JSON")
 
-    def monotonic(self) -> float:
-        return time.monotonic()
 
-    def now(self) -> datetime:
-        return datetime.now(UTC)
+def add_payer(command: ArgumentParser) -> None:
+    """Add the options that choose whose key pays.
 
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+    A private key is never an argument, because every user of the machine can read the arguments of a process.
+    """
+    payer = command.add_mutually_exclusive_group()
+    payer.add_argument("--payer", metavar="NAME", help="pay as this test payer of the emulator; default good")
+    payer.add_argument(
+        "--key-file", metavar="FILE", help="pay with the private key in this file, or in FAREGATE_PAYER_KEY"
+    )
+
+
+def parse_amount(text: str) -> Decimal:
+    """Parse a positive amount in units of an asset."""
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal(0)
+    if not amount.is_finite() or amount <= 0 or amount > 10**12:
+        raise ArgumentTypeError(f"{text!r} is not an amount, such as 0.05 or 2")
+    return amount
+
+
+def parse_seconds(text: str) -> float:
+    """Parse a number of seconds, from 0 to one day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86400:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
+    return seconds
+
+
+@contextmanager
+def suggest_extra() -> Generator[None]:
+    """Say which extra to install when an import in this block fails.
+
+    The imports stand in functions, because `--help` must work without the packages of the `pay` extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        hint = f"paying needs {error.name}: pip install 'faregate[pay]'"
+        raise ImportError(hint, name=error.name) from None
 
 
 def run_pay(arguments: Namespace) -> int:
-    """The exit code (docs/pay.md). Raises `FaregateError`, `WrongCall` and `ImportError`."""
-    need_extra()
-    from faregate.pay.keys import payer_key
-    from faregate.pay.payment_file import Keeper
-    from faregate.pay.purchase import Errand, Exit
-    from faregate.pay.talk import Talk
-    from faregate.pay.wallet import Purse
+    """Run the command and return its exit code. Raises `FaregateError`, `WrongCall` and `ImportError`."""
+    with suggest_extra():
+        from faregate.pay.purchase import ExitCode, Purchase, SystemClock
+        from faregate.pay.wallet import PayerWallet, load_payer_key
 
-    purchase = _purchase(arguments)
-    key = payer_key(arguments.payer, arguments.key_file, os.environ)
-    purse = Purse(key, arguments.max, live=arguments.live)
-    _check_output(arguments.output)
-    keeper = Keeper(purchase, arguments.proof)
-    tell = _as_json if arguments.json else _as_text
-    with closing(Shop(purchase, arguments.timeout)) as shop:
-        errand = Errand(Talk(shop, tell), purse, keeper, SystemClock(), arguments.wait)
-        outcome = errand.price() if arguments.dry_run else errand.buy()
-        if outcome.answer is not None and outcome.exit in (Exit.RESULT, Exit.ERROR):
-            _hand_out(outcome.answer, arguments, keeper)
-        if outcome.exit == 0 and not arguments.dry_run:
-            keeper.drop()
-    return int(outcome.exit)
+    request = _build_request(arguments)
+    key = load_payer_key(arguments.payer, arguments.key_file, os.environ)
+    wallet = PayerWallet(key, arguments.max, live=arguments.live)
+    _check_writable(arguments.output)
+    payment_file = PaymentFile(request, arguments.proof)
+    report = _print_json if arguments.json else _print_text
+    with closing(SellerClient(request, arguments.timeout)) as client:
+        purchase = Purchase(client, wallet, payment_file, SystemClock(), arguments.wait, report)
+        result = purchase.show_price() if arguments.dry_run else purchase.buy()
+        if result.response is not None and result.exit in (ExitCode.RESULT, ExitCode.ERROR):
+            _write_response(result.response, arguments, payment_file)
+        # Only now: until the result has been written, the payment is the only way to fetch it again.
+        if result.exit == ExitCode.RESULT and not arguments.dry_run:
+            payment_file.delete()
+    return int(result.exit)
 
 
-def _purchase(arguments: Namespace) -> Purchase:
-    body = None if arguments.data is None else _data(arguments.data)
-    headers = tuple(_header(line) for line in arguments.header)
+def _build_request(arguments: Namespace) -> RequestSpec:
+    body = None if arguments.data is None else _read_data(arguments.data)
+    headers = tuple(_parse_header(line) for line in arguments.header)
     if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
-        headers = (*headers, ("Content-Type", _content_type(body)))
+        headers = (*headers, ("Content-Type", _guess_content_type(body)))
     method = arguments.method or ("GET" if body is None else "POST")
-    return Purchase(method.upper(), arguments.url, headers, body)
+    return RequestSpec(method.upper(), arguments.url, headers, body)
 
 
-def _data(text: str) -> bytes:
+def _read_data(text: str) -> bytes:
     if text == "@-":
         return sys.stdin.buffer.read()
     if not text.startswith("@"):
@@ -77,11 +158,11 @@ def _data(text: str) -> bytes:
     try:
         return Path(text[1:]).read_bytes()
     except OSError as error:
-        raise WrongCall(f"the data cannot be read: {error}") from None
+        raise WrongCall(f"--data cannot be read: {error}") from None
 
 
-def _content_type(body: bytes) -> str:
-    """JSON if it is JSON, else what curl says."""
+def _guess_content_type(body: bytes) -> str:
+    """Return JSON for a JSON body, else the form type that curl would send."""
     try:
         json.loads(body)
     except (ValueError, RecursionError):
@@ -89,53 +170,47 @@ def _content_type(body: bytes) -> str:
     return "application/json"
 
 
-def _header(line: str) -> Header:
+def _parse_header(line: str) -> Header:
     name, colon, value = line.partition(":")
-    sane = name.isascii() and name.isprintable() and value.isprintable() and value.isascii()
-    if not colon or not name or " " in name or not sane:
-        raise WrongCall(f"{line!r} is no header: say 'Name: value'.")
+    printable = name.isascii() and name.isprintable() and value.isprintable() and value.isascii()
+    if not colon or not name or " " in name or not printable:
+        raise WrongCall(f"{line!r} is not a header. Write it as 'Name: value'.")
     return name, value.strip()
 
 
-def _check_output(path: str | None) -> None:
-    """Before anything is paid for."""
+def _check_writable(path: str | None) -> None:
+    """Check that the result can be written, before anything is paid for."""
     if path is not None:
         try:
             Path(path).open("ab").close()
         except OSError as error:
-            raise ConfigurationError(
-                f"the result could not be written, so nothing was asked: {error}"
-            ) from None
+            raise ConfigurationError(f"--output cannot be written, so no request was sent: {error}") from None
 
 
-def _hand_out(answer: Response, arguments: Namespace, keeper: "Keeper") -> None:
-    """Raises `ConfigurationError` if nobody takes it; what was paid for can be fetched again."""
-    content = (_head(answer) if arguments.include else b"") + answer.body
+def _write_response(response: Response, arguments: Namespace, payment_file: PaymentFile) -> None:
+    """Write the result. Raises `ConfigurationError`, which says how to fetch it again without paying."""
+    content = (_format_head(response) if arguments.include else b"") + response.body
     try:
-        _write(content, arguments.output)
+        if arguments.output is None:
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        else:
+            Path(arguments.output).write_bytes(content)
     except OSError as error:
-        path = keeper.keep_open()
-        again = "" if path is None else f". Nothing is lost: come back with --proof {path}"
-        raise ConfigurationError(f"the result could not be written: {error}{again}") from None
+        path = payment_file.save_pending()
+        hint = "" if path is None else f". Nothing is lost: fetch it again with --proof {path}"
+        raise ConfigurationError(f"the result could not be written: {error}{hint}") from None
 
 
-def _write(content: bytes, path: str | None) -> None:
-    if path is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-    else:
-        Path(path).write_bytes(content)
-
-
-def _head(answer: Response) -> bytes:
-    lines = [f"HTTP {answer.status} {responses.get(answer.status, '')}".rstrip()]
-    lines += [f"{name}: {value}" for name, value in answer.headers]
+def _format_head(response: Response) -> bytes:
+    lines = [f"HTTP {response.status} {responses.get(response.status, '')}".rstrip()]
+    lines += [f"{name}: {value}" for name, value in response.headers]
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
 
 
-def _as_text(step: Step) -> None:
+def _print_text(step: ProgressStep) -> None:
     print(step.text(), file=sys.stderr, flush=True)
 
 
-def _as_json(step: Step) -> None:
+def _print_json(step: ProgressStep) -> None:
     print(json.dumps({"step": step.name, **step.fields()}), file=sys.stderr, flush=True)

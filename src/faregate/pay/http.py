@@ -1,4 +1,4 @@
-"""The seller as a payer reaches it: one request, made as often as needed, always the same."""
+"""The HTTP client of a payer: one request, always the same, sent with or without the payment."""
 
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -10,16 +10,19 @@ from faregate.errors import FaregateError
 from faregate.merchant.wire import PROOF
 from faregate.operations.app_loader import WrongCall
 
-_FORBIDDEN = frozenset((PROOF.lower(), "x-payment"))
+_PAYMENT_HEADERS = frozenset((PROOF.lower(), "x-payment"))
 
 
-class Unanswered(FaregateError):
-    """No whole answer came; whether the seller acted is unknown."""
+class NoResponse(FaregateError):
+    """No complete response came. Whether the seller acted on the request is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
-    """What is asked for. Headers are those of the user; a payment is never among them."""
+class RequestSpec:
+    """The request to buy with. `headers` are the user's own and never contain a payment.
+
+    Raises `WrongCall` for a URL that is not http(s), and for a payment header.
+    """
 
     method: str
     url: str
@@ -27,50 +30,52 @@ class Purchase:
     body: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        parts = _parts(self.url)
+        parts = _split_url(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise WrongCall("URL is a full http or https address, such as http://127.0.0.1:8000/report.")
-        if any(name.lower() in _FORBIDDEN for name, _ in self.headers):
-            raise WrongCall("The payment is this command's own header; to send a kept one say --proof FILE.")
+            raise WrongCall("URL must be a full http or https URL, such as http://127.0.0.1:8000/report.")
+        if any(name.lower() in _PAYMENT_HEADERS for name, _ in self.headers):
+            raise WrongCall(
+                "faregate sets the payment header itself. To send a kept payment, use --proof FILE."
+            )
 
     @property
-    def shown(self) -> str:
-        """The URL without user and password."""
-        parts = _parts(self.url)
+    def display_url(self) -> str:
+        """The URL without user name and password."""
+        parts = _split_url(self.url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-class Shop:
-    """Sends it, with or without a payment. No redirect is followed, for a payment is for one URL."""
+class SellerClient:
+    """Sends the request. Redirects are not followed, because a payment is for one URL."""
 
-    def __init__(self, purchase: Purchase, timeout: float) -> None:
-        self.purchase = purchase
-        plain = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "faregate"}
-        # Between two requests the seller may close what it kept open, and that looks like no answer.
-        once = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.Client(headers=plain, timeout=timeout, follow_redirects=False, limits=once)
+    def __init__(self, request: RequestSpec, timeout: float) -> None:
+        self.request = request
+        # `identity`, because the body is passed on exactly as it arrived.
+        headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "faregate"}
+        # Minutes may lie between two requests. A seller that closes the idle connection just as the second
+        # one is written looks like a seller that took the payment and did not respond.
+        no_reuse = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(headers=headers, timeout=timeout, follow_redirects=False, limits=no_reuse)
 
-    def ask(self, proof: str | None = None) -> Response:
-        """The answer with its body as it travelled. Raises `Unanswered`."""
-        wanted = self.purchase
-        headers = [*wanted.headers, *([] if proof is None else [(PROOF, proof)])]
+    def send(self, proof: str | None = None) -> Response:
+        """Return the response with its body undecoded. Raises `NoResponse`."""
+        spec = self.request
+        headers = [*spec.headers, *([] if proof is None else [(PROOF, proof)])]
         try:
-            with self._http.stream(wanted.method, wanted.url, headers=headers, content=wanted.body) as answer:
-                return Response(answer.status_code, _pairs(answer), b"".join(answer.iter_raw()))
+            with self._http.stream(spec.method, spec.url, headers=headers, content=spec.body) as response:
+                body = b"".join(response.iter_raw())
         except httpx.HTTPError as error:
-            raise Unanswered(f"{type(error).__name__}: {error}") from None
+            raise NoResponse(f"{type(error).__name__}: {error}") from None
+        pairs = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
+        return Response(response.status_code, tuple(pairs), body)
 
     def close(self) -> None:
         self._http.close()
 
 
-def _parts(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     try:
         httpx.URL(url)
         return urlsplit(url)
     except (httpx.InvalidURL, ValueError):
-        raise WrongCall("URL cannot be read.") from None
-
-
-def _pairs(answer: httpx.Response) -> Headers:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers.raw)
+        raise WrongCall("URL is malformed.") from None

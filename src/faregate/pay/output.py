@@ -1,33 +1,33 @@
-"""What is told of one errand, step by step: values that show as a line of text or of JSON. Pure.
+"""The steps of a purchase as they are reported, each as a line of text or of JSON. Pure.
 
-Whatever a seller wrote is shown without control characters: a terminal would obey them.
+The `name` of a step and its fields are the interface of `--json` (docs/pay.md).
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-_LONGEST = 500
+_MAX_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step. `name` is its name in JSON."""
+class ProgressStep:
+    """One step of a purchase. `name` identifies it in JSON."""
 
     name: ClassVar[str]
 
     def text(self) -> str:
-        """What is told to people."""
+        """Format the step for a terminal."""
         raise NotImplementedError
 
     def fields(self) -> dict[str, Any]:
-        """The step as JSON has it, without its name."""
+        """Return the fields of the step's JSON object, without its name."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Step):
-    """A request went out. `paying` says whether it carried the payment."""
+class RequestSent(ProgressStep):
+    """A request was sent; `paying` says whether it carried the payment."""
 
     name: ClassVar[str] = "asked"
     method: str
@@ -39,8 +39,8 @@ class Asked(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """One entry of `accepts`: `amount` is for people, `atomic` is what would be signed."""
+class PriceOption:
+    """One entry of `accepts`. `amount` is formatted; `atomic` is the number that would be signed."""
 
     amount: str
     atomic: str
@@ -54,13 +54,13 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Required(Step):
-    """402: what is asked for, and why (the seller's words)."""
+class PriceQuoted(ProgressStep):
+    """A 402 with its price; `error` is the reason in the seller's words."""
 
     name: ClassVar[str] = "payment_required"
     resource: str
     error: str
-    accepts: Sequence[Price]
+    accepts: Sequence[PriceOption]
 
     def text(self) -> str:
         prices = "".join(f"\n    {price.text()}" for price in self.accepts)
@@ -68,8 +68,8 @@ class Required(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Signed(Step):
-    """The one payment of this errand. `valid_until` is a Unix time, None if it cannot be told."""
+class PaymentSigned(ProgressStep):
+    """The only payment of this purchase. `valid_until` is a Unix time, None if unknown."""
 
     name: ClassVar[str] = "signed"
     payer: str
@@ -83,21 +83,19 @@ class Signed(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed(Step):
-    """No payment is signed: the one that a file has is sent again."""
+class PaymentResumed(ProgressStep):
+    """No payment is signed: the one kept in a file is sent again."""
 
     name: ClassVar[str] = "resumed"
     file: str
 
     def text(self) -> str:
-        return (
-            f"* nothing is signed: the payment in {clean(self.file)} is sent again (to pay anew, delete it)"
-        )
+        return f"* sending the payment in {clean(self.file)} again; to sign a new one, delete this file"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Step):
-    """An answer. `code` and `transaction_id` are from a body of the shape `{code, message}`."""
+class ResponseReceived(ProgressStep):
+    """A response. `code` and `transaction_id` come from a body of the shape `{code, message}`."""
 
     name: ClassVar[str] = "answered"
     status: int
@@ -107,36 +105,36 @@ class Answered(Step):
     size: int
 
     def text(self) -> str:
-        about = " ".join(part for part in (self.code, self.transaction_id) if part)
-        return clean(f"< {self.status} {about or f'{self.content_type}, {self.size} bytes'}")
+        details = " ".join(part for part in (self.code, self.transaction_id) if part)
+        return clean(f"< {self.status} {details or f'{self.content_type}, {self.size} bytes'}")
 
 
 @dataclass(frozen=True, slots=True)
-class NoAnswer(Step):
-    """The connection ended without an answer."""
+class ResponseMissing(ProgressStep):
+    """The connection ended without a response."""
 
     name: ClassVar[str] = "no_answer"
     reason: str
 
     def text(self) -> str:
-        return f"< no answer: {clean(self.reason)}"
+        return f"< no response: {clean(self.reason)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting(Step):
-    """The payment is open: the same one is sent again after so many seconds."""
+class RetryScheduled(ProgressStep):
+    """The payment is pending: the same one is sent again after `seconds`."""
 
     name: ClassVar[str] = "waiting"
     seconds: float
     why: str
 
     def text(self) -> str:
-        return f"* {clean(self.why)}; the same payment again in {self.seconds:g} s"
+        return f"* {clean(self.why)}; sending the same payment again in {self.seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True)
-class Paid(Step):
-    """`PAYMENT-RESPONSE`, decoded."""
+class PaymentReported(ProgressStep):
+    """The decoded `PAYMENT-RESPONSE` header."""
 
     name: ClassVar[str] = "paid"
     success: bool
@@ -146,13 +144,15 @@ class Paid(Step):
     amount: str | None
 
     def text(self) -> str:
-        what = "paid" if self.success else "not paid"
-        return clean(f"* {what}: {self.transaction} on {self.network}, by {self.payer or 'an unnamed payer'}")
+        status = "paid" if self.success else "not paid"
+        return clean(
+            f"* {status}: {self.transaction} on {self.network}, by {self.payer or 'an unnamed payer'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Step):
-    """How it ended; `exit` is the exit code (docs/pay.md)."""
+class PurchaseEnded(ProgressStep):
+    """The end; `exit` is the exit code (docs/pay.md)."""
 
     name: ClassVar[str] = "ended"
     exit: int
@@ -163,5 +163,8 @@ class Ended(Step):
 
 
 def clean(text: str) -> str:
-    """In one line, printable, and not endless."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:_LONGEST])
+    """Make a seller's text safe to print: one line, at most 500 characters, no control characters.
+
+    A terminal would obey escape sequences, and a line break could fake a step.
+    """
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:_MAX_LENGTH])

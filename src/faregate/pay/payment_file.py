@@ -1,6 +1,6 @@
-"""A payment in a file, while it is open: who comes back without it would pay twice.
+"""The file that keeps a signed payment while it is pending: without it, the payer would pay twice.
 
-The file is for its owner only (0600) and says which request the payment is for.
+Only its owner can read the file (mode 0600). It also names the request that the payment is for.
 """
 
 import json
@@ -11,64 +11,71 @@ from typing import Any, cast
 
 from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall
-from faregate.pay.http import Purchase
+from faregate.pay.http import RequestSpec
 
 
-class Keeper:
-    """`path` None: nothing is written unless the payment stays open; then it is a file made for it."""
+class PaymentFile:
+    """Without a `path`, nothing is written unless the payment stays pending; then a new file is created."""
 
-    def __init__(self, purchase: Purchase, path: str | None) -> None:
-        self._purchase = purchase
+    def __init__(self, request: RequestSpec, path: str | None) -> None:
+        self._request = request
         self._proof: str | None = None
         self.path = path
 
-    def resume(self) -> str | None:
-        """The proof that is kept for this request, or None. Raises `WrongCall` if it is for another."""
+    def load(self) -> str | None:
+        """Return the proof kept for this request, or None if there is no file yet.
+
+        Raises `WrongCall` if the file is for another request, `ConfigurationError` if it is unreadable.
+        """
         if self.path is None or not os.path.exists(self.path):
             return None
-        kept = _read(self.path)
-        if (kept.get("method"), kept.get("url")) != (self._purchase.method, self._purchase.shown):
+        content = _read(self.path)
+        if (content.get("method"), content.get("url")) != (self._request.method, self._request.display_url):
             raise WrongCall(
-                f"{self.path} keeps the payment for {kept.get('method')} {kept.get('url')}, not for this."
+                f"The payment in {self.path} is for {content.get('method')} {content.get('url')}, "
+                "not for this request."
             )
-        self._proof = str(kept["proof"])
+        self._proof = str(content["proof"])
         return self._proof
 
-    def keep(self, proof: str) -> None:
-        """Before it is sent. Raises `ConfigurationError` if it cannot be written."""
+    def save(self, proof: str) -> None:
+        """Write the proof before it is first sent. Raises `ConfigurationError`."""
         self._proof = proof
         if self.path is not None:
             try:
+                # O_EXCL: a second call that started at the same time must not overwrite this payment.
                 descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except OSError as error:
-                raise ConfigurationError(f"the payment cannot be kept, so it was not sent: {error}") from None
+                raise ConfigurationError(
+                    f"the payment was not sent, because it could not be saved: {error}"
+                ) from None
             self._write(descriptor, proof)
 
-    def keep_open(self) -> str | None:
-        """Where the payment is, for who comes back: in a new file if none was named. None without one."""
+    def save_pending(self) -> str | None:
+        """Return the path of the file with the payment, creating one if needed; None without a payment."""
         if self.path is None and self._proof is not None:
             descriptor, self.path = tempfile.mkstemp(prefix="faregate-payment-", suffix=".json")
             self._write(descriptor, self._proof)
         return self.path
 
-    def drop(self) -> None:
-        """The result was received: the payment is used up."""
+    def delete(self) -> None:
+        """Delete the file: the result was received, so the payment is used up."""
         if self.path is not None:
             Path(self.path).unlink(missing_ok=True)
 
     def _write(self, descriptor: int, proof: str) -> None:
-        kept = {"method": self._purchase.method, "url": self._purchase.shown, "proof": proof}
+        content = {"method": self._request.method, "url": self._request.display_url, "proof": proof}
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(json.dumps(kept) + "\n")
+            file.write(json.dumps(content) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(Path(path).read_text(encoding="ascii"))
+        content = json.loads(Path(path).read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"the payment kept in {path} cannot be read: {error}") from None
-    if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("proof"), str):
-        raise ConfigurationError(f"{path} keeps no payment")
-    return cast("dict[str, Any]", found)
+        raise ConfigurationError(f"cannot read the payment in {path}: {error}") from None
+    if not isinstance(content, dict) or not isinstance(cast("dict[str, Any]", content).get("proof"), str):
+        raise ConfigurationError(f"{path} does not contain a payment")
+    return cast("dict[str, Any]", content)

@@ -1,143 +1,286 @@
-"""The errand: ask, pay once, come back with the same payment until it is known how it ended.
+"""Buy one resource: request it, sign one payment, and send that payment until its result is known.
 
 Rules
-1. One errand signs one payment at most. A second 402 ends it.
-2. While the payment may yet settle (202, 503, 409, no answer) the same one is sent again.
-3. It waits as long as the seller says, and no longer in all than it was told to.
+1. One purchase signs at most one payment. A second 402 ends it.
+2. While the payment may still settle (202, 503, 409, no response) the same payment is sent again.
+3. Pauses follow the seller's `Retry-After`, and last at most `wait` seconds in all.
 """
 
-from dataclasses import dataclass
-from datetime import datetime
-from enum import IntEnum
-from typing import Protocol
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum, IntEnum
+from typing import Any, cast
 
-from faregate.core.models import Response
-from faregate.pay.answers import Meaning, meaning, pause, told
-from faregate.pay.output import Ended, Resumed, Waiting
-from faregate.pay.payment_file import Keeper
-from faregate.pay.requirements import Unsigned
-from faregate.pay.talk import Talk
-from faregate.pay.wallet import Purse
+from x402.http.utils import decode_payment_response_header
+from x402.schemas import PaymentRequired
+
+from faregate.core.instructions import parse_json
+from faregate.core.models import Headers, Response
+from faregate.pay.http import NoResponse, SellerClient
+from faregate.pay.output import (
+    PaymentReported,
+    PaymentResumed,
+    ProgressStep,
+    PurchaseEnded,
+    RequestSent,
+    ResponseMissing,
+    ResponseReceived,
+    RetryScheduled,
+)
+from faregate.pay.payment_file import PaymentFile
+from faregate.pay.requirements import NotSigned, parse_payment_required, quote_price
+from faregate.pay.wallet import PayerWallet
+
+_MIN_PAUSE, _DEFAULT_PAUSE = 0.5, 1.0
+_PENDING_CODES = frozenset(
+    ("payment_in_progress", "payment_unconfirmed", "payment_service_unavailable", "completion_refused")
+)
 
 
-class Exit(IntEnum):
-    """How the command ends; 1 and 2 are those of every command."""
+class ExitCode(IntEnum):
+    """The exit codes of `faregate pay` beside 1 and 2, which every command has."""
 
     RESULT = 0
     NOT_SIGNED = 3
     REFUSED = 4
-    OPEN = 5
+    PENDING = 5
     ERROR = 6
 
 
-class Clock(Protocol):
-    """Time, handed in."""
+class PaidResponseKind(Enum):
+    """What a response says about the payment that the request carried."""
 
-    def monotonic(self) -> float: ...
-
-    def now(self) -> datetime: ...
-
-    def sleep(self, seconds: float) -> None: ...
+    RESULT = "result"
+    REFUSED = "refused"
+    """402 again: this payment buys nothing."""
+    PENDING = "pending"
+    """The payment may still settle: send the same one again."""
+    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """`answer` is the last one; None if none came, or if nothing but the price was asked for."""
+class SellerMessage:
+    """The fields of an error body `{code, message}`; None for those that are absent."""
 
-    exit: Exit
-    answer: Response | None = None
+    code: str | None = None
+    message: str | None = None
+    transaction_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PurchaseResult:
+    """`response` is the last one; None if there was none, or if only the price was asked for."""
+
+    exit: ExitCode
+    response: Response | None = None
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 @dataclass(slots=True)
-class Errand:
-    """`wait` is in seconds, for all pauses together."""
+class Purchase:
+    """One purchase. `wait` limits all pauses together, in seconds; `report` is called at each step."""
 
-    talk: Talk
-    purse: Purse
-    keeper: Keeper
-    clock: Clock
+    client: SellerClient
+    wallet: PayerWallet
+    payment_file: PaymentFile
+    clock: SystemClock
     wait: float
+    report: Callable[[ProgressStep], object]
 
-    def price(self) -> Outcome:
-        """Ask without paying. Nothing is signed."""
-        first = self.talk.ask()
-        if first.status != 402:
-            return self._plain(first)
+    def show_price(self) -> PurchaseResult:
+        """Request the resource without paying. Nothing is signed."""
+        response = self._send()
+        if response.status != 402:
+            return self._end_unpaid(response)
         try:
-            self.purse.fitting(self.talk.required(first))
-        except Unsigned as error:
-            return self._end(Exit.NOT_SIGNED, f"this would not be signed: {error}", first)
-        return self._end(Exit.RESULT, "nothing was signed", None)
+            self.wallet.select_requirements(self._read_price(response))
+        except NotSigned as error:
+            return self._end(ExitCode.NOT_SIGNED, f"this would not be signed: {error}", response)
+        return self._end(ExitCode.RESULT, "nothing was signed", None)
 
-    def buy(self) -> Outcome:
-        """Ask, and pay if that is what it takes. Raises `Unanswered` only if nothing was paid."""
-        proof = self.keeper.resume()
+    def buy(self) -> PurchaseResult:
+        """Request the resource and pay if asked to. Raises `NoResponse` only before anything was paid."""
+        proof = self.payment_file.load()
         if proof is not None:
-            self.talk.tell(Resumed(self.keeper.path or ""))
+            self.report(PaymentResumed(self.payment_file.path or ""))
             return self._redeem(proof)
-        first = self.talk.ask()
-        if first.status != 402:
-            return self._plain(first)
+        response = self._send()
+        if response.status != 402:
+            return self._end_unpaid(response)
         try:
-            payment = self.purse.sign(self.talk.required(first))
-        except Unsigned as error:
-            return self._end(Exit.NOT_SIGNED, f"nothing was signed: {error}", first)
-        self.talk.tell(payment.signed)
-        self.keeper.keep(payment.proof)
+            payment = self.wallet.sign(self._read_price(response))
+        except NotSigned as error:
+            return self._end(ExitCode.NOT_SIGNED, f"nothing was signed: {error}", response)
+        self.report(payment.description)
+        self.payment_file.save(payment.proof)
         return self._redeem(payment.proof)
 
-    def _redeem(self, proof: str) -> Outcome:
+    def _redeem(self, proof: str) -> PurchaseResult:
+        """Exchange the payment for the result; whatever goes wrong, keep a payment that is still good."""
         try:
-            return self._come_back(proof)
+            return self._send_until_final(proof)
         except KeyboardInterrupt:
-            return self._open("interrupted", None)
-        except BaseException:  # whatever it was: without the payment its payer would pay again
-            self.keeper.keep_open()
+            return self._end_pending("interrupted", None)
+        # BaseException: SystemExit too. A payer who loses the payment would have to pay again.
+        except BaseException:
+            self.payment_file.save_pending()
             raise
 
-    def _come_back(self, proof: str) -> Outcome:
-        """With this payment, until its end is known or the time is over."""
-        end = self.clock.monotonic() + self.wait
+    def _send_until_final(self, proof: str) -> PurchaseResult:
+        deadline = self.clock.monotonic() + self.wait
         while True:
-            answer = self.talk.pay(proof)
-            if answer is not None and (outcome := self._settled(answer)) is not None:
-                return outcome
-            seconds = pause(answer.headers if answer else (), self.clock.now())
-            if self.clock.monotonic() + seconds > end:
-                return self._open(f"it may still settle after the {self.wait:g} s of --wait", answer)
-            self.talk.tell(Waiting(seconds, "the payment is open"))
+            response = self._send_payment(proof)
+            if response is not None and (result := self._conclude(response)) is not None:
+                return result
+            seconds = parse_retry_after(response.headers if response else (), self.clock.now())
+            if self.clock.monotonic() + seconds > deadline:
+                return self._end_pending(f"it may settle after the {self.wait:g} s of --wait", response)
+            self.report(RetryScheduled(seconds, "the payment is pending"))
             self.clock.sleep(seconds)
 
-    def _settled(self, answer: Response) -> Outcome | None:
-        """How an answer ends the errand; None while the payment is open."""
-        match meaning(answer, settled=self.talk.payment(answer)):
-            case Meaning.RESULT:
-                return self._end(Exit.RESULT, "the result is here", answer)
-            case Meaning.REFUSED:
-                why = f"402 again: this payment buys nothing. The seller says: {self.talk.reason(answer)}"
-                return self._end(Exit.REFUSED, why, answer)
-            case Meaning.ERROR:
-                why = (
-                    told(answer).message or "the seller answered with an error, and with no payment response"
+    def _conclude(self, response: Response) -> PurchaseResult | None:
+        """End the purchase if the response is final; None while the payment is pending."""
+        match classify_response(response, settled=self._is_settled(response)):
+            case PaidResponseKind.RESULT:
+                return self._end(ExitCode.RESULT, "result received", response)
+            case PaidResponseKind.REFUSED:
+                reason = self._read_refusal(response)
+                return self._end(
+                    ExitCode.REFUSED, f"402 again, so this payment buys nothing: {reason}", response
                 )
-                return self._end(Exit.ERROR, f"no result: {why}", answer)
-            case Meaning.OPEN:
+            case PaidResponseKind.ERROR:
+                message = parse_seller_message(response).message
+                why = message or "the seller returned an error without a PAYMENT-RESPONSE header"
+                return self._end(ExitCode.ERROR, f"no result: {why}", response)
+            case PaidResponseKind.PENDING:
                 return None
 
-    def _plain(self, answer: Response) -> Outcome:
-        """An answer to a request without a payment that asks for none."""
-        if answer.status < 400:
-            return self._end(Exit.RESULT, "the result is here; there was nothing to pay", answer)
-        return self._end(Exit.ERROR, "the seller answered with an error, and asked for no payment", answer)
+    def _end_unpaid(self, response: Response) -> PurchaseResult:
+        """End with a response that asks for no payment."""
+        if response.status < 400:
+            return self._end(ExitCode.RESULT, "result received; it was free", response)
+        return self._end(ExitCode.ERROR, "the seller returned an error and asked for no payment", response)
 
-    def _open(self, why: str, answer: Response | None) -> Outcome:
-        path = self.keeper.keep_open()
-        return self._end(
-            Exit.OPEN,
-            f"the payment is open: {why}. Nothing else was signed. Come back with it: --proof {path}",
-            answer,
+    def _end_pending(self, why: str, response: Response | None) -> PurchaseResult:
+        path = self.payment_file.save_pending()
+        text = f"the payment is pending: {why}. No other was signed. Continue with: --proof {path}"
+        return self._end(ExitCode.PENDING, text, response)
+
+    def _end(self, code: ExitCode, why: str, response: Response | None) -> PurchaseResult:
+        self.report(PurchaseEnded(int(code), why))
+        return PurchaseResult(code, response)
+
+    def _send(self, proof: str | None = None) -> Response:
+        """Send the request and report it. Raises `NoResponse`."""
+        request = self.client.request
+        self.report(RequestSent(request.method, request.display_url, paying=proof is not None))
+        response = self.client.send(proof)
+        if response.status != 402 or response.first("payment-required") is None:
+            message = parse_seller_message(response)
+            kind, size = response.first("content-type") or "no content type", len(response.body)
+            code, transaction_id = message.code, message.transaction_id
+            self.report(ResponseReceived(response.status, code, transaction_id, kind, size))
+        return response
+
+    def _send_payment(self, proof: str) -> Response | None:
+        """Send the request with the payment; None if no response came, which decides nothing."""
+        try:
+            return self._send(proof)
+        except NoResponse as error:
+            self.report(ResponseMissing(str(error)))
+            return None
+
+    def _read_price(self, response: Response, reason: str | None = None) -> PaymentRequired:
+        """Parse and report the instructions of a 402; `reason` replaces theirs. Raises `NotSigned`."""
+        header = response.first("payment-required")
+        if header is None:
+            raise NotSigned("402 without exactly one PAYMENT-REQUIRED header")
+        required = parse_payment_required(header)
+        quoted = quote_price(required, self.client.request.display_url)
+        self.report(quoted if reason is None else replace(quoted, error=reason))
+        return required
+
+    def _read_refusal(self, response: Response) -> str:
+        """Return why the payment was refused, in the seller's words.
+
+        The body goes first: the instructions may be fresh ones, which say nothing about this payment.
+        """
+        message = parse_seller_message(response).message
+        try:
+            error: str | None = self._read_price(response, message).error
+        except NotSigned:
+            error = None
+        return message or error or "the seller gives no reason"
+
+    def _is_settled(self, response: Response) -> bool:
+        """Return whether `PAYMENT-RESPONSE` says success, and report what it says."""
+        header = response.first("payment-response")
+        if header is None:
+            return False
+        try:
+            settled = decode_payment_response_header(header)
+        except (ValueError, RecursionError):
+            return False
+        self.report(
+            PaymentReported(
+                settled.success, settled.transaction, settled.network, settled.payer, settled.amount
+            )
         )
+        return settled.success
 
-    def _end(self, code: Exit, why: str, answer: Response | None) -> Outcome:
-        self.talk.tell(Ended(int(code), why))
-        return Outcome(code, answer)
+
+def parse_seller_message(response: Response) -> SellerMessage:
+    """Parse an error body; empty for a body of any other shape."""
+    try:
+        body = parse_json(response.body) if len(response.body) < 65536 else None
+    except (ValueError, RecursionError):
+        return SellerMessage()
+    if not isinstance(body, dict) or ("code" not in body and "transaction_id" not in body):
+        return SellerMessage()
+    fields = (cast("dict[str, Any]", body).get(name) for name in ("code", "message", "transaction_id"))
+    return SellerMessage(*(value if isinstance(value, str) else None for value in fields))
+
+
+def classify_response(response: Response, *, settled: bool) -> PaidResponseKind:
+    """Classify the response to a request with a payment; `settled`: its `PAYMENT-RESPONSE` says success."""
+    if response.status == 402:
+        return PaidResponseKind.REFUSED
+    if settled:
+        return PaidResponseKind.RESULT
+    if response.status == 202 or _is_pending(response):
+        return PaidResponseKind.PENDING
+    return PaidResponseKind.RESULT if response.status < 400 else PaidResponseKind.ERROR
+
+
+def _is_pending(response: Response) -> bool:
+    if response.status in (429, 503) and response.first("retry-after") is not None:
+        return True
+    return response.status >= 400 and parse_seller_message(response).code in _PENDING_CODES
+
+
+def parse_retry_after(headers: Headers, now: datetime) -> float:
+    """Return the seconds to wait: `Retry-After` in either of its forms, else one second."""
+    value = Response(0, headers).first("retry-after") or ""
+    if value.isascii() and value.isdigit():
+        return max(float(value[:9]), _MIN_PAUSE)
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return _DEFAULT_PAUSE
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max((zoned - now).total_seconds(), _MIN_PAUSE)

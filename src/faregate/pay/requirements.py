@@ -1,50 +1,52 @@
-"""What a seller asks for: read from `PAYMENT-REQUIRED`, and told in units of the asset."""
+"""What a seller demands (x402 `PaymentRequirements`), read from the `PAYMENT-REQUIRED` header."""
+
+from x402.http.utils import decode_payment_required_header
+from x402.schemas import PaymentRequired, PaymentRequirements
 
 from faregate.errors import FaregateError
-from faregate.pay.official import PaymentRequired, PaymentRequirements, decode_payment_required_header
-from faregate.pay.output import Price, Required
+from faregate.pay.output import PriceOption, PriceQuoted
 from faregate.x402.tokens import TOKENS, Token, price_label
 
 
-class Unsigned(FaregateError):
-    """Nothing was signed; the text says why."""
+class NotSigned(FaregateError):
+    """No payment was signed; the text says why."""
 
 
-def read_required(header: str) -> PaymentRequired:
-    """The instructions in a `PAYMENT-REQUIRED` header. Raises `Unsigned` if they are none."""
+def parse_payment_required(header: str) -> PaymentRequired:
+    """Parse a `PAYMENT-REQUIRED` header of x402 version 2. Raises `NotSigned`."""
     try:
-        found = decode_payment_required_header(header)
+        required = decode_payment_required_header(header)
     except (ValueError, AttributeError, RecursionError):
-        raise Unsigned("PAYMENT-REQUIRED cannot be read") from None
-    if not isinstance(found, PaymentRequired):
-        raise Unsigned("the seller speaks version 1 of x402, this is version 2")
-    return found
+        raise NotSigned("PAYMENT-REQUIRED cannot be read") from None
+    if not isinstance(required, PaymentRequired):
+        raise NotSigned("the seller uses version 1 of x402; version 2 is needed")
+    return required
 
 
-def as_step(required: PaymentRequired, url: str) -> Required:
-    """What is told of these instructions."""
+def quote_price(required: PaymentRequired, url: str) -> PriceQuoted:
+    """Describe the requirements for display; `url` is shown if they name no resource."""
     resource = required.resource.url if required.resource else url
-    return Required(resource, required.error or "", [_price(one) for one in required.accepts])
+    options = [
+        PriceOption(format_amount(one), one.amount, one.scheme, one.network, one.asset, one.pay_to)
+        for one in required.accepts
+    ]
+    return PriceQuoted(resource, required.error or "", options)
 
 
-def token_of(one: PaymentRequirements) -> Token | None:
-    """The token by its published address; None for any other."""
-    place = (one.network, one.asset.lower())
-    return next((t for t in TOKENS.values() if (t.network, t.address.lower()) == place), None)
+def find_token(requirements: PaymentRequirements) -> Token | None:
+    """Find the token by its published address, never by the name the seller gives it."""
+    key = (requirements.network, requirements.asset.lower())
+    return next((token for token in TOKENS.values() if (token.network, token.address.lower()) == key), None)
 
 
-def amount_of(one: PaymentRequirements) -> str:
-    """`0.05 USDC`, or atomic units of what is not known."""
-    token = token_of(one)
-    if token is None or not is_atomic(one.amount):
-        return f"{one.amount} atomic units of {one.asset}"
-    return price_label(int(one.amount), token.symbol)
+def format_amount(requirements: PaymentRequirements) -> str:
+    """Format as `0.05 USDC`, or in atomic units if the token is unknown."""
+    token = find_token(requirements)
+    if token is None or not is_atomic_amount(requirements.amount):
+        return f"{requirements.amount} atomic units of {requirements.asset}"
+    return price_label(int(requirements.amount), token.symbol)
 
 
-def is_atomic(text: str) -> bool:
-    """Digits, and no more than a token contract takes."""
+def is_atomic_amount(text: str) -> bool:
+    """Return whether the text is a whole number that fits a token contract's uint256 (78 digits)."""
     return text.isascii() and text.isdigit() and len(text) <= 78
-
-
-def _price(one: PaymentRequirements) -> Price:
-    return Price(amount_of(one), one.amount, one.scheme, one.network, one.asset, one.pay_to)

@@ -1,119 +1,167 @@
-"""The wallet with its limits, over the official x402 client. It signs once per call, or says why not.
+"""A wallet with limits, over the official x402 client.
 
 Rules
-1. A test payer signs for test networks only; a key of one's own for live ones only if that was said.
-2. Only USDC and EURC by their published addresses; what the seller calls a token plays no part.
+1. A test payer signs for test networks only; the user's own key for live ones only with `--live`.
+2. Only USDC and EURC, known by their published addresses, are paid.
 3. Never more than the limit, in units of the asset.
-What fits is looked at here, for the words; the official client's own controls hold the same limits.
+The checks here explain a refusal in words. The official client's own spend controls enforce the same limits.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+from eth_account import Account
+from x402 import x402ClientSync
+from x402.http.utils import encode_payment_signature_header
+from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
+from x402.schemas import PaymentRequired, PaymentRequirements
+
+from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall
-from faregate.pay.keys import PayerKey
-from faregate.pay.official import (
-    Account,
-    ExactEvmScheme,
-    PaymentRequired,
-    PaymentRequirements,
-    encode_payment_signature_header,
-    x402ClientSync,
-)
-from faregate.pay.output import Signed
-from faregate.pay.requirements import Unsigned, amount_of, is_atomic, token_of
+from faregate.pay.output import PaymentSigned
+from faregate.pay.requirements import NotSigned, find_token, format_amount, is_atomic_amount
+from faregate.service.test_payers import TEST_PAYERS
 from faregate.x402.tokens import CHAINS, DECIMALS, TOKENS
 
+KEY_VARIABLE = "FAREGATE_PAYER_KEY"
+DEFAULT_PAYER = "good"
+_PRIVATE_KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}", re.ASCII)
 _TEST = f"eip155:{CHAINS['test']}"
 _LIVE = f"eip155:{CHAINS['live']}"
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
-    """A signed payment: the header's value, and what is told of it."""
+class PayerKey:
+    """A private key. `own` is False for a test payer, whose key is published."""
+
+    name: str
+    private_key: str = field(repr=False)
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SignedPayment:
+    """A signed payment: the value of the `PAYMENT-SIGNATURE` header, and its description."""
 
     proof: str = field(repr=False)
-    signed: Signed
+    description: PaymentSigned
 
 
-class Purse:
-    """`limit` is in units of the asset, such as 1.00. `live` lets a key of one's own pay on Base."""
+def load_payer_key(name: str | None, key_file: str | None, environ: Mapping[str, str]) -> PayerKey:
+    """Return the key to pay with: the named test payer, else the file, else the environment, else `good`.
+
+    Raises `WrongCall` for an unknown test payer, and `ConfigurationError` for an invalid key.
+    """
+    if name is not None:
+        return get_test_payer(name)
+    if key_file is not None:
+        return PayerKey("your key", _parse_key(_read_key_file(key_file), key_file), own=True)
+    if environ.get(KEY_VARIABLE):
+        return PayerKey("your key", _parse_key(environ[KEY_VARIABLE], KEY_VARIABLE), own=True)
+    return get_test_payer(DEFAULT_PAYER)
+
+
+def get_test_payer(name: str) -> PayerKey:
+    """Return the test payer of this name, or raise `WrongCall`."""
+    if name not in TEST_PAYERS:
+        raise WrongCall(f"There is no test payer {name!r}. Choose one of: {', '.join(TEST_PAYERS)}.")
+    return PayerKey(name, TEST_PAYERS[name].private_key, own=False)
+
+
+class PayerWallet:
+    """Signs payments up to `limit`, in units of the asset. `live` lets the user's own key pay on Base."""
 
     def __init__(self, key: PayerKey, limit: Decimal, *, live: bool) -> None:
         if live and not key.own:
-            raise WrongCall("--live needs a key of your own: --key-file FILE, or FAREGATE_PAYER_KEY.")
+            raise WrongCall(f"--live needs a key of your own: use --key-file FILE, or set {KEY_VARIABLE}.")
         self._key = key
         self._networks = (_TEST, _LIVE) if live else (_TEST,)
-        self._most = int(limit * 10**DECIMALS)
+        self._max_atomic = int(limit * 10**DECIMALS)
         account = Account.from_key(key.private_key)
         self.address = str(account.address)
-        self._x402 = _client(account, self._networks, self._most)
+        self._x402 = _build_client(account, self._networks, self._max_atomic)
 
-    def fitting(self, required: PaymentRequired) -> PaymentRequirements:
-        """The first entry of `accepts` that may be signed. Raises `Unsigned` with what is in the way."""
+    def select_requirements(self, required: PaymentRequired) -> PaymentRequirements:
+        """Return the first entry of `accepts` that may be signed. Raises `NotSigned` with the reasons."""
         reasons: list[str] = []
         for one in required.accepts:
-            fault = self._fault(one)
-            if fault is None:
+            reason = self._find_obstacle(one)
+            if reason is None:
                 return one
-            reasons.append(fault)
-        raise Unsigned("; ".join(dict.fromkeys(reasons)) or "the seller names no way to pay")
+            reasons.append(reason)
+        raise NotSigned("; ".join(dict.fromkeys(reasons)) or "the seller offers no way to pay")
 
-    def sign(self, required: PaymentRequired) -> Payment:
-        """The payment for what fits. Raises `Unsigned`."""
-        fitting = self.fitting(required)
-        asked = required.model_copy(update={"accepts": [fitting]})
+    def sign(self, required: PaymentRequired) -> SignedPayment:
+        """Sign a payment for the selected requirements. Raises `NotSigned`."""
+        selected = self.select_requirements(required)
         try:
-            payload = self._x402.create_payment_payload(asked)
+            payload = self._x402.create_payment_payload(required.model_copy(update={"accepts": [selected]}))
             proof = encode_payment_signature_header(payload)
-        except Exception as error:  # whatever the client has against it, nothing was signed
-            raise Unsigned(f"the x402 client refuses: {error}") from None
-        signed = Signed(
-            self._key.name,
-            self.address,
-            amount_of(fitting),
-            fitting.network,
-            _valid_until(payload.payload),
-        )
-        return Payment(proof, signed)
+        except Exception as error:  # the client documents no exceptions; whichever it was, nothing was signed
+            raise NotSigned(f"the x402 client refused: {error}") from None
+        amount, valid_until = format_amount(selected), _get_valid_until(payload.payload)
+        description = PaymentSigned(self._key.name, self.address, amount, selected.network, valid_until)
+        return SignedPayment(proof, description)
 
-    def _fault(self, one: PaymentRequirements) -> str | None:
+    def _find_obstacle(self, one: PaymentRequirements) -> str | None:
+        """Return why this entry may not be signed, or None if it may."""
         if one.scheme != "exact":
-            return f"the scheme {one.scheme} is not known here"
+            return f"the scheme {one.scheme} is not supported"
         if one.network not in self._networks:
-            return self._why_not_on(one.network)
-        if token_of(one) is None:
+            return self._explain_network(one.network)
+        if find_token(one) is None:
             return f"{one.asset} on {one.network} is neither USDC nor EURC"
-        if not is_atomic(one.amount):
-            return "the amount is no number of atomic units"
-        if int(one.amount) > self._most:
-            return f"{amount_of(one)} is above the limit; to allow it say --max"
+        if not is_atomic_amount(one.amount):
+            return "the amount is not a whole number of atomic units"
+        if int(one.amount) > self._max_atomic:
+            return f"{format_amount(one)} is above the limit; raise it with --max"
         return None
 
-    def _why_not_on(self, network: str) -> str:
+    def _explain_network(self, network: str) -> str:
         if network != _LIVE:
-            return f"the network {network} is not known here"
+            return f"the network {network} is not supported"
         if not self._key.own:
-            return (
-                f"the test payer {self._key.name} signs only for {_TEST}, and this is real money ({network})"
-            )
-        return f"this is real money ({network}); to allow it say --live"
+            return f"the test payer {self._key.name} signs only for {_TEST}, and {network} is real money"
+        return f"{network} is real money; allow it with --live"
 
 
-def _client(account: Any, networks: Sequence[str], most: int) -> x402ClientSync:
+def _build_client(account: Any, networks: Sequence[str], max_atomic: int) -> x402ClientSync:
     client = x402ClientSync()
     for network in networks:
         client.register(network, ExactEvmScheme(account))
     allowed: Any = [
-        {"network": token.network, "asset": token.address, "max_amount_per_payment": str(most)}
+        {"network": token.network, "asset": token.address, "max_amount_per_payment": str(max_atomic)}
         for token in TOKENS.values()
         if token.network in networks
     ]
     return client.set_spend_controls({"allowed_assets": allowed})
 
 
-def _valid_until(payload: dict[str, Any]) -> int | None:
+def _get_valid_until(payload: dict[str, Any]) -> int | None:
     until = payload.get("authorization", {}).get("validBefore")
     return int(until) if isinstance(until, str) and until.isdigit() else None
+
+
+def _read_key_file(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the key file: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(_describe_invalid_key(path)) from None
+
+
+def _parse_key(text: str, source: str) -> str:
+    """Return the key with its 0x prefix. Raises `ConfigurationError`, whose text never contains the key."""
+    key = text.strip()
+    if not _PRIVATE_KEY.fullmatch(key) or int(key, 16) == 0:
+        raise ConfigurationError(_describe_invalid_key(source))
+    return key if key.startswith("0x") else f"0x{key}"
+
+
+def _describe_invalid_key(source: str) -> str:
+    return f"{source} does not contain a private key: 64 hex digits, with or without 0x"

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from decimal import Decimal
 
-from faregate.pay.arguments import add_payer, amount, seconds
+from faregate.pay.cli import add_payer, parse_amount, parse_seconds
 
 DESCRIPTION = """Runs the same checks against any merchant service, the emulator or the real one in test mode,
 and tells which of the decisions that the specification leaves open hold there. The API key is read from
@@ -21,7 +21,7 @@ def add_probe(command: ArgumentParser) -> None:
     add("--slow-resource", metavar="KEY", help="a resource whose payments settle late, if there is one")
     add("--foreign-revision", metavar="ACR", help="a revision of the other environment")
     add_payer(command)
-    add("--max", type=amount, default=Decimal(1), metavar="AMOUNT", help="of each payment; 1.00")
-    add("--timeout", type=seconds, default=10.0, metavar="SECONDS", help="for each call; 10")
+    add("--max", type=parse_amount, default=Decimal(1), metavar="AMOUNT", help="of each payment; 1.00")
+    add("--timeout", type=parse_seconds, default=10.0, metavar="SECONDS", help="for each call; 10")
     add("--allow-live", action="store_true", help="let a live key in: it spends money")
     add("--json", action="store_true", help="print JSON instead of a table")

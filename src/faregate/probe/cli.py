@@ -7,7 +7,7 @@ from contextlib import closing
 
 from faregate.errors import FaregateError
 from faregate.operations.app_loader import WrongCall
-from faregate.pay.extra import need_extra
+from faregate.pay.cli import suggest_extra
 
 
 def run_probe(arguments: Namespace) -> int:
@@ -19,17 +19,17 @@ def run_probe(arguments: Namespace) -> int:
 
 
 def _run(arguments: Namespace) -> int:
-    need_extra()
-    from faregate.probe.config import Setting
-    from faregate.probe.cost import cost
-    from faregate.probe.fixtures import Visit
-    from faregate.probe.report import as_json, as_table
-    from faregate.probe.runner import run_checks
+    with suggest_extra():
+        from faregate.probe.config import Setting
+        from faregate.probe.cost import cost
+        from faregate.probe.fixtures import Visit
+        from faregate.probe.report import as_json, as_table
+        from faregate.probe.runner import run_checks
 
     setting = Setting.of(arguments, os.environ)
     with closing(setting.line):
         bench = setting.bench()
-        told = cost(bench.taken, bench.taken_at_most, bench.purse.address, setting.line.environment)
+        told = cost(bench.taken, bench.taken_at_most, bench.wallet.address, setting.line.environment)
         print(told, file=sys.stderr, flush=True)
         findings = list(run_checks(Visit(bench)))
     print(as_json(setting.base_url, findings) if arguments.json else as_table(findings))

@@ -9,8 +9,7 @@ from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.merchant.types import Environment
 from faregate.operations.app_loader import WrongCall
-from faregate.pay.keys import payer_key, test_payer
-from faregate.pay.wallet import Purse
+from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import Line
 from faregate.probe.discovery import Market, Wanted, look_around
 from faregate.probe.session import Bench
@@ -28,8 +27,8 @@ _OTHER: dict[Environment, Environment] = {"test": "live", "live": "test"}
 class Setting:
     base_url: str
     line: Line
-    purse: Purse
-    slow_purse: Purse | None
+    wallet: PayerWallet
+    slow_wallet: PayerWallet | None
     wanted: Wanted
     reader: ApiKey | None
     foreign_revision: str | None
@@ -41,16 +40,16 @@ class Setting:
         base_url = arguments.base_url or environ.get("FAREGATE_BASE_URL") or ""
         if not base_url:
             raise WrongCall("Which service? Say --base-url, or set FAREGATE_BASE_URL.")
-        payer = payer_key(arguments.payer, arguments.key_file, environ)
+        payer = load_payer_key(arguments.payer, arguments.key_file, environ)
         live = key.environment == "live"
         if live and not payer.own:
             raise WrongCall("Live payments need a key of your own: --key-file FILE, or FAREGATE_PAYER_KEY.")
-        late = None if payer.own else test_payer(_LATE_PAYER)
+        late = None if payer.own else get_test_payer(_LATE_PAYER)
         return cls(
             base_url,
             Line(key, base_url, timeout=arguments.timeout, transport=transport),
-            Purse(payer, arguments.max, live=live),
-            None if late is None else Purse(late, arguments.max, live=False),
+            PayerWallet(payer, arguments.max, live=live),
+            None if late is None else PayerWallet(late, arguments.max, live=False),
             Wanted(arguments.resource, arguments.revision, arguments.free_resource, arguments.slow_resource),
             _reader(environ),
             arguments.foreign_revision,
@@ -58,9 +57,9 @@ class Setting:
 
     def bench(self) -> Bench:
         """After a look around. Raises `WrongCall` if there is nothing to look at."""
-        market = look_around(self.line, self.purse, self.wanted)
+        market = look_around(self.line, self.wallet, self.wanted)
         foreign = self.foreign_revision or _foreign(market, self.line.environment)
-        return Bench(self.line, market, self.purse, self.slow_purse, self.reader, foreign)
+        return Bench(self.line, market, self.wallet, self.slow_wallet, self.reader, foreign)
 
 
 def _api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:

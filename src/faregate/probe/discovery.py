@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from x402.schemas import PaymentRequired
+
 from faregate.core.models import Response
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.contracts import ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
 from faregate.operations.app_loader import WrongCall
-from faregate.pay.official import PaymentRequired
-from faregate.pay.requirements import Unsigned, read_required
-from faregate.pay.wallet import Purse
+from faregate.pay.requirements import NotSigned, parse_payment_required
+from faregate.pay.wallet import PayerWallet
 from faregate.probe.client import Line
 from faregate.probe.verdicts import shown
 
@@ -66,7 +67,7 @@ def access_body(revision: ContractRevision, path: str = "probe") -> dict[str, An
     }
 
 
-def look_around(line: Line, purse: Purse, wanted: Wanted) -> Market:
+def look_around(line: Line, wallet: PayerWallet, wanted: Wanted) -> Market:
     """Reads the contracts and asks for access to some, without a proof. Raises `WrongCall`."""
     revisions = _revisions(line)
     wares: list[Ware] = []
@@ -75,7 +76,7 @@ def look_around(line: Line, purse: Purse, wanted: Wanted) -> Market:
         reply = line.post("/access", access_body(revision))
         if _is_free(reply):
             free.append(revision)
-        elif (ware := _ware(revision, reply, purse)) is not None:
+        elif (ware := _ware(revision, reply, wallet)) is not None:
             wares.append(ware)
     return Market(
         revisions,
@@ -113,15 +114,15 @@ def _is_free(reply: Response) -> bool:
         return False
 
 
-def _ware(revision: ContractRevision, reply: Response, purse: Purse) -> Ware | None:
+def _ware(revision: ContractRevision, reply: Response, wallet: PayerWallet) -> Ware | None:
     """None for what asks for no payment, or for one that the payer may not sign."""
     header = reply.first("payment-required")
     if reply.status != 402 or header is None:
         return None
     try:
-        required = read_required(header)
-        return Ware(revision, required, int(purse.fitting(required).amount))
-    except Unsigned:
+        required = parse_payment_required(header)
+        return Ware(revision, required, int(wallet.select_requirements(required).amount))
+    except NotSigned:
         return None
 
 

@@ -107,7 +107,7 @@ class Visit:
         if ware is None:
             raise CannotSee("no payment settles late here: name a resource with --slow-resource")
         metadata = {name: told for name, told in self.sold.told.items() if name != "values"}
-        bought = bench.buy(ware, bench.slow_purse)
+        bought = bench.buy(ware, bench.slow_wallet)
         report = bought.succeeded(**metadata)
         completed = bench.complete(bought, report)
         if completed.status == 200 and said(completed, "status") not in PENDING:

@@ -12,7 +12,7 @@ from faregate.errors import BadAnswer, ServiceError
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.wire import parse
-from faregate.pay.wallet import Purse
+from faregate.pay.wallet import PayerWallet
 from faregate.probe.client import Body, Line
 from faregate.probe.discovery import Market, Ware, access_body
 from faregate.probe.verdicts import CannotSee, shown
@@ -51,12 +51,12 @@ class Bought:
 
 @dataclass
 class Bench:
-    """`slow_purse` pays late, where there is such a payer. `reader` is a key that may only read."""
+    """`slow_wallet` pays late, where there is such a payer. `reader` is a key that may only read."""
 
     line: Line
     market: Market
-    purse: Purse
-    slow_purse: Purse | None
+    wallet: PayerWallet
+    slow_wallet: PayerWallet | None
     reader: ApiKey | None
     foreign_revision: str | None
     _open: dict[str, Bought] = field(default_factory=dict[str, Bought])
@@ -70,7 +70,7 @@ class Bench:
     @property
     def late_ware(self) -> Ware | None:
         """What is bought with a payment that settles late, if there is any."""
-        return self.market.slow or (self.market.ware if self.slow_purse else None)
+        return self.market.slow or (self.market.ware if self.slow_wallet else None)
 
     @property
     def taken(self) -> list[Ware]:
@@ -83,23 +83,23 @@ class Bench:
         more = (self.market.ware, self.market.metered)
         return [*self.taken, *(ware for ware in more if ware is not None)]
 
-    def pay(self, ware: Ware, purse: Purse | None = None) -> str:
+    def pay(self, ware: Ware, wallet: PayerWallet | None = None) -> str:
         """A new proof for this ware."""
-        return (purse or self.purse).sign(ware.required).proof
+        return (wallet or self.wallet).sign(ware.required).proof
 
     def access(self, ware: Ware, proof: str | None, path: str = "probe") -> Response:
         return self.line.post("/access", access_body(ware.revision, path), proof=proof)
 
-    def buy(self, ware: Ware, purse: Purse | None = None) -> Bought:
+    def buy(self, ware: Ware, wallet: PayerWallet | None = None) -> Bought:
         """A new authorized transaction. Raises `CannotSee`."""
-        bought, reply = self.enter(ware, purse)
+        bought, reply = self.enter(ware, wallet)
         if bought is None:
             raise CannotSee(f"nothing can be bought: access with a payment is {shown(reply)}")
         return bought
 
-    def enter(self, ware: Ware, purse: Purse | None = None) -> tuple[Bought | None, Response]:
+    def enter(self, ware: Ware, wallet: PayerWallet | None = None) -> tuple[Bought | None, Response]:
         """Access with a new payment: the transaction, if it is one, and the reply."""
-        proof = self.pay(ware, purse)
+        proof = self.pay(ware, wallet)
         reply = self.access(ware, proof)
         identifier = transaction_id(reply) if reply.status == 200 else None
         if identifier is None:

@@ -5,7 +5,7 @@ from typing import Any
 from faregate.core.instructions import are_unguessable
 from faregate.core.models import Response
 from faregate.merchant.wire import INSTRUCTIONS
-from faregate.pay.requirements import Unsigned, read_required
+from faregate.pay.requirements import NotSigned, parse_payment_required
 from faregate.probe.discovery import access_body
 from faregate.probe.fixtures import Visit
 from faregate.probe.session import unknown_id
@@ -15,8 +15,8 @@ from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, sho
 def _unpaid(visit: Visit) -> Seen:
     reply = visit.bench.access(visit.bench.ware, None)
     try:
-        read_required(reply.first("payment-required") or "")
-    except Unsigned:
+        parse_payment_required(reply.first("payment-required") or "")
+    except NotSigned:
         return Seen("differs", f"{shown(reply)}, without readable instructions")
     return refused(reply, 402, "payment_required")
 
@@ -41,8 +41,8 @@ def _paid(visit: Visit) -> Seen:
 def _why(reply: Response) -> str:
     """What the instructions of a 402 say, in one line."""
     try:
-        error = read_required(reply.first("payment-required") or "").error or "nothing"
-    except Unsigned as unread:
+        error = parse_payment_required(reply.first("payment-required") or "").error or "nothing"
+    except NotSigned as unread:
         error = str(unread)
     return "".join(char for char in error[:200] if char.isprintable())
 

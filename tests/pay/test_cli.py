@@ -1,4 +1,4 @@
-"""`faregate pay` as it is called: the example seller on a real server, the emulator on another."""
+"""`faregate pay` as a command: the example seller on one real server, the emulator on another."""
 
 import io
 import json
@@ -13,7 +13,7 @@ import pytest
 from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
-from faregate.pay.arguments import add_pay
+from faregate.pay.cli import add_pay
 from faregate.service.test_payers import TEST_PAYERS
 from tests.e2e.market import EXAMPLE, Market, loaded
 from tests.pay.seller import Seller, asks, sells
@@ -36,9 +36,9 @@ def shop() -> Generator[Market]:
 
 
 @pytest.fixture(autouse=True)
-def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Payments that settle by being read need no time to pass."""
-    monkeypatch.setattr("faregate.pay.cli.SystemClock.sleep", lambda _clock, _seconds: None)
+    monkeypatch.setattr("faregate.pay.purchase.SystemClock.sleep", lambda _clock, _seconds: None)
 
 
 def steps(told: bytes) -> list[dict[str, object]]:
@@ -62,7 +62,7 @@ def test_the_body_is_the_only_thing_on_stdout(shop: Market, capsysbinary: Said) 
     assert f"* paid: {transaction.transaction_hash} on eip155:84532" in told.decode()
 
 
-def test_json_is_one_line_for_each_step(shop: Market, capsysbinary: Said) -> None:
+def test_json_prints_one_line_per_step(shop: Market, capsysbinary: Said) -> None:
     assert main(["pay", "--json", f"{shop.seller}/report"]) == 0
 
     told = steps(capsysbinary.readouterr().err)
@@ -89,7 +89,7 @@ def test_a_payment_that_settles_late_is_paid_once(shop: Market, payer: str, caps
 
     output, told = capsysbinary.readouterr()
     assert json.loads(output) == {"report": "Sunny, with a chance of receipts."}
-    assert b"the payment is open; the same payment again in" in told
+    assert b"the payment is pending; sending the same payment again in" in told
     assert [one.status for one in shop.transactions()[before:]] == ["succeeded"]
 
 
@@ -101,7 +101,7 @@ def test_a_payment_that_settles_late_is_paid_once(shop: Market, payer: str, caps
         ("reconciles-fails", b"402 again", ["failed"]),
     ],
 )
-def test_a_payment_that_fails_is_4_and_no_other_is_signed(
+def test_a_failed_payment_exits_4_and_no_other_is_signed(
     shop: Market, payer: str, why: bytes, statuses: list[str], capsysbinary: Said
 ) -> None:
     before = len(shop.transactions())
@@ -116,7 +116,7 @@ def test_a_payment_that_fails_is_4_and_no_other_is_signed(
     assert [one.status for one in shop.transactions()[before:]] == statuses
 
 
-def test_an_open_payment_is_fetched_by_the_next_call(
+def test_the_next_call_fetches_the_result_of_a_pending_payment(
     shop: Market, tmp_path: Path, capsysbinary: Said
 ) -> None:
     before, kept = len(shop.transactions()), tmp_path / "payment.json"
@@ -137,7 +137,7 @@ def test_an_open_payment_is_fetched_by_the_next_call(
     assert [one.status for one in shop.transactions()[before:]] == ["succeeded"]
 
 
-def test_eurc_is_paid_without_asking(shop: Market, capsysbinary: Said) -> None:
+def test_eurc_is_paid_too(shop: Market, capsysbinary: Said) -> None:
     assert main(["pay", f"{shop.seller}/euro"]) == 0
     assert b"0.01 EURC" in capsysbinary.readouterr().err
 
@@ -174,7 +174,7 @@ def test_method_and_headers_are_sent_each_time(seller: Seller, capsysbinary: Sai
     assert {one.headers["accept-encoding"] for one in seller.sent} == {"identity"}
 
 
-def test_failed_work_is_6_and_not_charged(shop: Market, capsysbinary: Said) -> None:
+def test_failed_work_exits_6_and_is_not_charged(shop: Market, capsysbinary: Said) -> None:
     before = len(shop.transactions())
 
     assert main(["pay", f"{shop.seller}/broken"]) == 6
@@ -184,7 +184,9 @@ def test_failed_work_is_6_and_not_charged(shop: Market, capsysbinary: Said) -> N
 
 
 @pytest.mark.parametrize(("path", "code"), [("notes", 0), ("health", 0), ("nothing", 6)])
-def test_what_asks_for_no_payment_gets_none(shop: Market, path: str, code: int, capsysbinary: Said) -> None:
+def test_a_response_without_a_price_is_not_paid_for(
+    shop: Market, path: str, code: int, capsysbinary: Said
+) -> None:
     before = len(shop.transactions())
 
     assert main(["pay", f"{shop.seller}/{path}"]) == code
@@ -216,16 +218,16 @@ def test_include_and_output(shop: Market, tmp_path: Path, capsysbinary: Said) ->
     assert json.loads(body) == {"report": "Sunny, with a chance of receipts."}
 
 
-def test_a_result_that_could_not_be_written_is_not_paid_for(
+def test_an_unwritable_output_file_stops_the_call_before_paying(
     seller: Seller, tmp_path: Path, capsysbinary: Said
 ) -> None:
     assert main(["pay", seller.url, "--output", str(tmp_path / "no" / "folder")]) == 1
 
-    assert b"nothing was asked" in capsysbinary.readouterr().err
+    assert b"no request was sent" in capsysbinary.readouterr().err
     assert seller.sent == []
 
 
-def test_a_result_that_nobody_took_can_be_fetched_again(
+def test_a_result_that_could_not_be_written_can_be_fetched_again(
     shop: Market, tmp_path: Path, capsysbinary: Said
 ) -> None:
     before = len(shop.transactions())
@@ -233,14 +235,14 @@ def test_a_result_that_nobody_took_can_be_fetched_again(
     assert main(["pay", f"{shop.seller}/report", "--output", "/dev/full"]) == 1
 
     [kept] = tmp_path.glob("faregate-payment-*.json")
-    assert f"Nothing is lost: come back with --proof {kept}".encode() in capsysbinary.readouterr().err
+    assert f"Nothing is lost: fetch it again with --proof {kept}".encode() in capsysbinary.readouterr().err
     assert main(["pay", f"{shop.seller}/report", "--proof", str(kept)]) == 0
     assert json.loads(capsysbinary.readouterr().out) == {"report": "Sunny, with a chance of receipts."}
     assert len(shop.transactions()) == before + 1
 
 
 @pytest.mark.parametrize("source", ["file", "environment"])
-def test_a_key_of_ones_own_pays_and_is_not_shown(
+def test_an_own_key_pays_and_is_not_shown(
     shop: Market, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Said
 ) -> None:
     file = tmp_path / "key"
@@ -265,7 +267,7 @@ def test_a_named_test_payer_wins_over_the_environment(
     assert TEST_PAYERS["good"].address.encode() in capsysbinary.readouterr().err
 
 
-def test_what_is_no_key_is_not_repeated(
+def test_an_invalid_key_is_not_repeated_in_the_error(
     seller: Seller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Said
 ) -> None:
     file = tmp_path / "key"
@@ -275,7 +277,7 @@ def test_what_is_no_key_is_not_repeated(
         assert main(["pay", seller.url, "--key-file", str(file)]) == 1
         assert main(["pay", seller.url]) == 1
         told = capsysbinary.readouterr().err
-        assert told.count(b"holds no private key") == 2
+        assert told.count(b"does not contain a private key") == 2
         assert text.encode() not in told
     assert seller.sent == []
 
@@ -283,18 +285,18 @@ def test_what_is_no_key_is_not_repeated(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["URL", "--payer", "nobody"], b"There are: good, slow"),
+        (["URL", "--payer", "nobody"], b"Choose one of: good, slow"),
         (["URL", "--live"], b"a key of your own"),
         (["URL", "-H", "PAYMENT-SIGNATURE: abc"], b"--proof"),
-        (["URL", "-H", "no colon"], b"no header"),
-        (["URL", "-H", "A: b\r\nC: d"], b"no header"),
+        (["URL", "-H", "no colon"], b"is not a header"),
+        (["URL", "-H", "A: b\r\nC: d"], b"is not a header"),
         (["URL", "-d", "@/no/such/file"], b"cannot be read"),
         (["ftp://seller.example/x"], b"http or https"),
         (["seller.example"], b"http or https"),
         (["http://[::1/x"], b"URL"),
     ],
 )
-def test_a_wrong_call_is_2(seller: Seller, words: list[str], why: bytes, capsysbinary: Said) -> None:
+def test_a_usage_error_exits_2(seller: Seller, words: list[str], why: bytes, capsysbinary: Said) -> None:
     assert main(["pay", *[seller.url if word == "URL" else word for word in words]]) == 2
 
     assert why in capsysbinary.readouterr().err
@@ -302,13 +304,13 @@ def test_a_wrong_call_is_2(seller: Seller, words: list[str], why: bytes, capsysb
 
 
 @pytest.mark.parametrize("words", [["--max", "0"], ["--max", "NaN"], ["--max", "1e99"], ["--wait", "-1"]])
-def test_numbers_that_are_none_are_2(words: list[str], capsysbinary: Said) -> None:
+def test_invalid_numbers_exit_2(words: list[str], capsysbinary: Said) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["pay", "http://127.0.0.1:1/", *words])
     assert ended.value.code == 2
 
 
-def test_nobody_there_is_1(capsysbinary: Said) -> None:
+def test_an_unreachable_seller_exits_1(capsysbinary: Said) -> None:
     assert main(["pay", "http://user:pass@127.0.0.1:1/"]) == 1
 
     told = capsysbinary.readouterr().err

@@ -1,4 +1,4 @@
-"""The errand against a seller that answers by a script: one payment, however often it is sent."""
+"""A purchase from a seller that follows a script: one payment, however often it is sent."""
 
 import base64
 import json
@@ -16,13 +16,11 @@ import pytest
 from faregate.core.models import Response
 from faregate.errors import ConfigurationError
 from faregate.operations.app_loader import WrongCall
-from faregate.pay.http import Purchase, Shop
-from faregate.pay.keys import PayerKey, payer_key
-from faregate.pay.output import Step
-from faregate.pay.payment_file import Keeper
-from faregate.pay.purchase import Errand, Outcome
-from faregate.pay.talk import Talk
-from faregate.pay.wallet import Purse
+from faregate.pay.http import RequestSpec, SellerClient
+from faregate.pay.output import ProgressStep
+from faregate.pay.payment_file import PaymentFile
+from faregate.pay.purchase import Purchase, PurchaseResult, SystemClock
+from faregate.pay.wallet import PayerKey, PayerWallet, load_payer_key
 from tests.pay.seller import HASH, LIVE_USDC, Reply, Seller, asks, instructing, instructions_of, sells, told
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,8 +31,8 @@ IN_PROGRESS = told(409, "payment_in_progress", ("Retry-After", "1"))
 
 
 @dataclass
-class Clock:
-    """Time that passes by sleeping only."""
+class FakeClock(SystemClock):
+    """Time that passes only while somebody sleeps."""
 
     slept: list[float] = field(default_factory=list)
     interrupt: bool = False
@@ -53,11 +51,11 @@ class Clock:
 
 @dataclass
 class Run:
-    """One errand that was run."""
+    """One purchase that was run."""
 
-    outcome: Outcome
-    steps: list[Step]
-    clock: Clock
+    result: PurchaseResult
+    steps: list[ProgressStep]
+    clock: FakeClock
 
     @property
     def names(self) -> list[str]:
@@ -75,20 +73,20 @@ def run(
     live: bool = False,
     most: str = "1.00",
     wait: float = 60,
-    clock: Clock | None = None,
+    clock: FakeClock | None = None,
     proof: Path | None = None,
-    errand: Callable[[Errand], Outcome] = Errand.buy,
+    action: Callable[[Purchase], PurchaseResult] = Purchase.buy,
 ) -> Run:
     seller.answers(*replies)
-    purse = Purse(key or payer_key("good", None, {}), Decimal(most), live=live)
-    purchase = Purchase("GET", seller.url)
-    steps: list[Step] = []
-    time = clock or Clock()
-    with closing(Shop(purchase, 5)) as shop:
-        keeper = Keeper(purchase, None if proof is None else str(proof))
-        outcome = errand(Errand(Talk(shop, steps.append), purse, keeper, time, wait))
-    assert not seller.script, "not everything was asked for"
-    return Run(outcome, steps, time)
+    wallet = PayerWallet(key or load_payer_key("good", None, {}), Decimal(most), live=live)
+    request = RequestSpec("GET", seller.url)
+    steps: list[ProgressStep] = []
+    time = clock or FakeClock()
+    with closing(SellerClient(request, 5)) as client:
+        payment_file = PaymentFile(request, None if proof is None else str(proof))
+        result = action(Purchase(client, wallet, payment_file, time, wait, steps.append))
+    assert not seller.script, "some replies of the script were never asked for"
+    return Run(result, steps, time)
 
 
 def signed_amounts(seller: Seller) -> list[str]:
@@ -96,12 +94,12 @@ def signed_amounts(seller: Seller) -> list[str]:
     return [one["payload"]["authorization"]["value"] for one in payloads]
 
 
-def test_it_asks_pays_and_shows_each_step(seller: Seller) -> None:
+def test_a_purchase_reports_each_step(seller: Seller) -> None:
     ran = run(seller, asks(), sells())
 
-    assert ran.outcome.exit == 0
-    assert ran.outcome.answer is not None
-    assert ran.outcome.answer.body == b"the result"
+    assert ran.result.exit == 0
+    assert ran.result.response is not None
+    assert ran.result.response.body == b"the result"
     assert ran.names == ["asked", "payment_required", "signed", "asked", "answered", "paid", "ended"]
     assert "0.01 USDC on eip155:84532" in ran.text
     assert f"paid: {HASH}" in ran.text
@@ -109,7 +107,7 @@ def test_it_asks_pays_and_shows_each_step(seller: Seller) -> None:
 
 
 @pytest.mark.parametrize(
-    "still_open",
+    "pending",
     [
         SETTLING,
         UNCONFIRMED,
@@ -123,17 +121,17 @@ def test_it_asks_pays_and_shows_each_step(seller: Seller) -> None:
     ],
     ids=lambda reply: "nothing" if reply is None else f"{reply.status} {reply.body[:24].decode()}",
 )
-def test_while_the_payment_is_open_the_same_one_is_sent_again(seller: Seller, still_open: Reply) -> None:
-    ran = run(seller, asks(), still_open, still_open, sells())
+def test_a_pending_payment_is_sent_again(seller: Seller, pending: Reply) -> None:
+    ran = run(seller, asks(), pending, pending, sells())
 
-    assert ran.outcome.exit == 0
+    assert ran.result.exit == 0
     assert len(seller.proofs) == 3
     assert len(set(seller.proofs)) == 1
     assert ran.names.count("signed") == 1
     assert ran.names.count("waiting") == 2
 
 
-def test_it_waits_as_long_as_the_seller_says(seller: Seller) -> None:
+def test_pauses_follow_retry_after(seller: Seller) -> None:
     moment = format_datetime(START + timedelta(seconds=9), usegmt=True)
     dated = told(202, "payment_settling", ("Retry-After", moment))
     hasty = told(202, "payment_settling", ("Retry-After", "0"))
@@ -143,15 +141,15 @@ def test_it_waits_as_long_as_the_seller_says(seller: Seller) -> None:
     assert ran.clock.slept == [2, 7, 1, 1, 0.5]
 
 
-def test_it_waits_no_longer_than_it_was_told_to(seller: Seller) -> None:
+def test_pauses_never_exceed_the_wait_option(seller: Seller) -> None:
     ran = run(seller, asks(), SETTLING, SETTLING, SETTLING, wait=5)
 
-    assert ran.outcome.exit == 5
+    assert ran.result.exit == 5
     assert ran.clock.slept == [2, 2]
     assert len(set(seller.proofs)) == 1
 
 
-def test_what_is_open_is_kept_for_its_owner(seller: Seller, tmp_path: Path) -> None:
+def test_a_pending_payment_is_saved_for_its_owner_only(seller: Seller, tmp_path: Path) -> None:
     ran = run(seller, asks(), SETTLING, wait=0)
 
     [kept] = tmp_path.glob("faregate-payment-*.json")
@@ -162,20 +160,20 @@ def test_what_is_open_is_kept_for_its_owner(seller: Seller, tmp_path: Path) -> N
 
     again = run(seller, sells(), proof=kept)
 
-    assert again.outcome.exit == 0
+    assert again.result.exit == 0
     assert seller.proofs == [first]
     assert "signed" not in again.names
 
 
-def test_an_interrupted_wait_keeps_the_payment(seller: Seller, tmp_path: Path) -> None:
-    ran = run(seller, asks(), SETTLING, clock=Clock(interrupt=True))
+def test_an_interrupted_wait_saves_the_payment(seller: Seller, tmp_path: Path) -> None:
+    ran = run(seller, asks(), SETTLING, clock=FakeClock(interrupt=True))
 
-    assert ran.outcome.exit == 5
+    assert ran.result.exit == 5
     assert [json.loads(kept.read_text())["proof"] for kept in tmp_path.iterdir()] == seller.proofs
 
 
-def test_whatever_goes_wrong_keeps_the_payment(seller: Seller, tmp_path: Path) -> None:
-    class Broken(Clock):
+def test_any_other_failure_saves_the_payment(seller: Seller, tmp_path: Path) -> None:
+    class Broken(FakeClock):
         def sleep(self, seconds: float) -> None:
             raise BrokenPipeError
 
@@ -184,7 +182,7 @@ def test_whatever_goes_wrong_keeps_the_payment(seller: Seller, tmp_path: Path) -
     assert [json.loads(kept.read_text())["proof"] for kept in tmp_path.iterdir()] == seller.proofs
 
 
-def test_a_payment_is_written_down_before_it_is_sent(seller: Seller, tmp_path: Path) -> None:
+def test_a_payment_is_saved_before_it_is_sent(seller: Seller, tmp_path: Path) -> None:
     named = tmp_path / "payment.json"
 
     run(seller, asks(), UNCONFIRMED, wait=0, proof=named)
@@ -193,7 +191,7 @@ def test_a_payment_is_written_down_before_it_is_sent(seller: Seller, tmp_path: P
     assert named.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_cannot_be_kept_is_not_sent(seller: Seller, tmp_path: Path) -> None:
+def test_a_payment_that_cannot_be_saved_is_not_sent(seller: Seller, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="not sent"):
         run(seller, asks(), proof=tmp_path / "no" / "such" / "folder")
     assert seller.proofs == []
@@ -202,114 +200,114 @@ def test_what_cannot_be_kept_is_not_sent(seller: Seller, tmp_path: Path) -> None
 def test_the_payment_of_another_call_is_not_overwritten(seller: Seller, tmp_path: Path) -> None:
     """Two calls at once, with the same file: the second one sends nothing."""
     named = tmp_path / "payment.json"
-    first, second = (Keeper(Purchase("GET", seller.url), str(named)) for _ in range(2))
-    assert (first.resume(), second.resume()) == (None, None)
+    first, second = (PaymentFile(RequestSpec("GET", seller.url), str(named)) for _ in range(2))
+    assert (first.load(), second.load()) == (None, None)
 
-    first.keep("first")
+    first.save("first")
 
     with pytest.raises(ConfigurationError, match="not sent"):
-        second.keep("second")
+        second.save("second")
     assert json.loads(named.read_text())["proof"] == "first"
 
 
-def test_a_kept_payment_is_for_its_own_request(seller: Seller, tmp_path: Path) -> None:
+def test_a_saved_payment_is_only_sent_with_its_own_request(seller: Seller, tmp_path: Path) -> None:
     kept = tmp_path / "payment.json"
     kept.write_text(json.dumps({"method": "GET", "url": f"{seller.url}/other", "proof": "abc"}))
 
-    with pytest.raises(WrongCall, match="not for this"):
+    with pytest.raises(WrongCall, match="not for this request"):
         run(seller, proof=kept)
     assert seller.sent == []
 
 
-def test_a_second_402_ends_it_and_says_why(seller: Seller) -> None:
+def test_a_second_402_ends_the_purchase_with_its_reason(seller: Seller) -> None:
     ran = run(seller, asks(), asks(reason="the payer has not enough USDC"))
 
-    assert ran.outcome.exit == 4
+    assert ran.result.exit == 4
     assert ran.steps[-1].text().endswith("the payer has not enough USDC")
     assert len(seller.proofs) == ran.names.count("signed") == 1
 
 
-def test_the_reason_is_that_of_the_payment_and_not_of_the_instructions(seller: Seller) -> None:
+def test_the_reason_in_the_body_wins_over_fresh_instructions(seller: Seller) -> None:
     """Fresh instructions are asked for without a payment, and say that one is required."""
     fresh = instructions_of(asks(reason="PAYMENT-SIGNATURE header is required"))
     ran = run(seller, asks(), instructing(fresh, "The payment was not taken, and nothing was charged."))
-    assert ran.outcome.exit == 4
+    assert ran.result.exit == 4
     after = ran.text.partition("with the payment")[2]
     assert after.count("The payment was not taken, and nothing was charged.") == 2
     assert "PAYMENT-SIGNATURE header is required" not in after
 
 
-def test_a_402_without_a_message_gives_the_reason_of_its_instructions(seller: Seller) -> None:
+def test_a_402_without_a_message_gives_the_reason_in_its_instructions(seller: Seller) -> None:
     bare = Response(402, asks(reason="the payer has not enough USDC").headers, b"{}")
     ran = run(seller, asks(), bare)
     assert "the payer has not enough USDC" in ran.text.partition("with the payment")[2]
 
 
-def test_a_402_after_waiting_ends_it_too(seller: Seller) -> None:
+def test_a_402_after_waiting_ends_the_purchase_too(seller: Seller) -> None:
     ran = run(seller, asks(), SETTLING, asks())
 
-    assert ran.outcome.exit == 4
+    assert ran.result.exit == 4
     assert len(set(seller.proofs)) == 1
 
 
 @pytest.mark.parametrize("reply", [told(409, "proof_already_used"), told(500, "work_failed")])
-def test_an_error_is_handed_out_and_not_repeated(seller: Seller, reply: Response) -> None:
+def test_an_error_is_returned_and_not_retried(seller: Seller, reply: Response) -> None:
     ran = run(seller, asks(), reply)
 
-    assert (ran.outcome.exit, ran.outcome.answer and ran.outcome.answer.body) == (6, reply.body)
+    assert (ran.result.exit, ran.result.response and ran.result.response.body) == (6, reply.body)
 
 
-def test_a_result_that_was_not_settled_is_no_payment(seller: Seller) -> None:
+def test_an_unsuccessful_payment_response_is_reported_as_not_paid(seller: Seller) -> None:
     ran = run(seller, asks(), sells(success=False))
 
     assert "* not paid" in ran.text
 
 
-def test_what_is_free_is_not_paid_for(seller: Seller) -> None:
+def test_a_free_resource_is_not_paid_for(seller: Seller) -> None:
     ran = run(seller, Response(200, (), b"free"))
 
-    assert ran.outcome.exit == 0
+    assert ran.result.exit == 0
     assert seller.proofs == []
 
 
-def test_the_price_is_shown_and_nothing_signed(seller: Seller) -> None:
-    ran = run(seller, asks(), errand=Errand.price)
+def test_showing_the_price_signs_nothing(seller: Seller) -> None:
+    ran = run(seller, asks(), action=Purchase.show_price)
 
-    assert ran.outcome.exit == 0
+    assert ran.result.exit == 0
     assert "0.01 USDC" in ran.text
     assert "signed" not in ran.names
     assert seller.proofs == []
 
 
-def test_a_price_that_would_not_be_paid_is_told(seller: Seller) -> None:
-    ran = run(seller, asks(amount=1_000_001), errand=Errand.price)
+def test_showing_a_price_above_the_limit_names_the_option(seller: Seller) -> None:
+    ran = run(seller, asks(amount=1_000_001), action=Purchase.show_price)
 
-    assert ran.outcome.exit == 3
+    assert ran.result.exit == 3
     assert "--max" in ran.text
 
 
 def test_the_limit_is_exact(seller: Seller) -> None:
-    assert run(seller, asks(amount=1_000_000), sells()).outcome.exit == 0
-    assert run(seller, asks(amount=1_000_001)).outcome.exit == 3
-    assert run(seller, asks(amount=1_000_001), sells(), most="1.000001").outcome.exit == 0
-    assert run(seller, asks(amount=50_001), most="0.05").outcome.exit == 3
+    assert run(seller, asks(amount=1_000_000), sells()).result.exit == 0
+    assert run(seller, asks(amount=1_000_001)).result.exit == 3
+    assert run(seller, asks(amount=1_000_001), sells(), most="1.000001").result.exit == 0
+    assert run(seller, asks(amount=50_001), most="0.05").result.exit == 3
 
 
 def test_a_test_payer_signs_for_the_test_network_only(seller: Seller) -> None:
     ran = run(seller, asks(LIVE_USDC))
 
-    assert ran.outcome.exit == 3
+    assert ran.result.exit == 3
     assert "real money" in ran.text
     assert seller.proofs == []
 
 
-def test_a_key_of_ones_own_pays_real_money_only_if_told_to(seller: Seller) -> None:
+def test_an_own_key_pays_real_money_only_with_live(seller: Seller) -> None:
     refused = run(seller, asks(LIVE_USDC), key=OWN)
-    assert (refused.outcome.exit, seller.proofs) == (3, [])
+    assert (refused.result.exit, seller.proofs) == (3, [])
     assert "--live" in refused.text
 
     paid = run(seller, asks(LIVE_USDC), sells(), key=OWN, live=True)
-    assert paid.outcome.exit == 0
+    assert paid.result.exit == 0
     assert signed_amounts(seller) == ["10000"]
 
 
@@ -323,44 +321,47 @@ def _changed(**fields: Any) -> Response:
     ("reply", "why"),
     [
         (_changed(asset="0x2222222222222222222222222222222222222222"), "neither USDC nor EURC"),
-        (_changed(network="eip155:137"), "network eip155:137 is not known"),
+        (_changed(network="eip155:137"), "network eip155:137 is not supported"),
         (_changed(scheme="upto"), "scheme upto"),
-        (_changed(amount="-1"), "no number of atomic units"),
-        (_changed(amount="0.5"), "no number of atomic units"),
+        (_changed(amount="-1"), "not a whole number of atomic units"),
+        (_changed(amount="0.5"), "not a whole number of atomic units"),
         (_changed(amount="9" * 78), "above the limit"),
-        (_changed(amount="9" * 5000), "no number of atomic units"),
+        (_changed(amount="9" * 5000), "not a whole number of atomic units"),
         (instructing({"x402Version": 2, "accepts": []}), "no way to pay"),
         (instructing({"x402Version": 1, "accepts": [], "error": "old"}), "version 1"),
         (instructing([]), "cannot be read"),
         (Response(402, (("PAYMENT-REQUIRED", "%%%"),)), "cannot be read"),
-        (Response(402), "without one PAYMENT-REQUIRED"),
-        (asks().plus(*[pair for pair in asks().headers if pair[0] == "PAYMENT-REQUIRED"]), "without one"),
+        (Response(402), "without exactly one PAYMENT-REQUIRED"),
+        (
+            asks().plus(*[pair for pair in asks().headers if pair[0] == "PAYMENT-REQUIRED"]),
+            "without exactly one",
+        ),
     ],
     ids=range(13),
 )
-def test_what_is_not_signed_says_why(seller: Seller, reply: Response, why: str) -> None:
+def test_a_refusal_to_sign_says_why(seller: Seller, reply: Response, why: str) -> None:
     ran = run(seller, reply)
 
-    assert ran.outcome.exit == 3
+    assert ran.result.exit == 3
     assert why in ran.text
     assert seller.proofs == []
 
 
-def test_of_several_prices_the_first_that_fits_is_paid(seller: Seller) -> None:
+def test_the_first_acceptable_price_is_paid(seller: Seller) -> None:
     instructions = instructions_of(asks(LIVE_USDC))
     dear, cheap = (instructions_of(asks(amount=amount))["accepts"][0] for amount in (5_000_000, 30_000))
     instructions["accepts"] += [dear, cheap]
 
     ran = run(seller, instructing(instructions), sells())
 
-    assert ran.outcome.exit == 0
+    assert ran.result.exit == 0
     assert signed_amounts(seller) == ["30000"]
 
 
-def test_a_seller_writes_nothing_into_the_terminal(seller: Seller) -> None:
+def test_a_sellers_text_cannot_control_the_terminal(seller: Seller) -> None:
     ran = run(seller, asks(reason="\x1b[2J\x07gone\nsigned: 0 USDC"), sells())
 
-    assert ran.outcome.exit == 0
+    assert ran.result.exit == 0
     assert "\x1b" not in ran.text
     assert "\nsigned" not in ran.text
 
@@ -368,5 +369,5 @@ def test_a_seller_writes_nothing_into_the_terminal(seller: Seller) -> None:
 def test_no_redirect_is_followed(seller: Seller) -> None:
     ran = run(seller, asks(), Response(302, (("Location", "http://127.0.0.1:1/elsewhere"),)))
 
-    assert ran.outcome.answer is not None
-    assert (ran.outcome.exit, ran.outcome.answer.status) == (0, 302)
+    assert ran.result.response is not None
+    assert (ran.result.exit, ran.result.response.status) == (0, 302)
