@@ -33,8 +33,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.emulator.sellers import Seller, access_body, complete_body
-from tests.emulator.shop import ROOT
+from tests.emulator.load import Seller, access_body, complete_body
+from tests.emulator.seller import ROOT
 
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 

@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.houses import POSTGRES_MISSING, REDIS_MISSING, postgres_server, redis_server
+from tests.servers import POSTGRES_MISSING, REDIS_MISSING, postgres_server, redis_server
 
 from faregate.core.claims import Fresh
 from faregate.core.models import Response, Succeeded

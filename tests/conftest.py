@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.houses.shared import not_run
+from tests.servers.shared import not_run
 
-pytest_plugins = ("tests.attacks.figures", "tests.hostile.figures")
+pytest_plugins = ("tests.attacks.report", "tests.hostile.report")
 
 # No example has to be done in 200 ms: the machine may be busy.
 settings.register_profile("any machine", deadline=None)
@@ -17,7 +17,7 @@ NOT_RUN = "not run"
 """What a worker tells of it at its end."""
 ALONE = ("running", "kind", "stand", "variant")
 """Parameters that have servers, or a long time, of their own."""
-LONG = tuple(f"tests/{name}" for name in ("torture", "hostile", "model", "openapi", "e2e", "console"))
+LONG = tuple(f"tests/{name}" for name in ("crash", "hostile", "model", "merchant/openapi", "e2e", "console"))
 """Begun first, so that none is left over for a minute when the other processes have nothing to do."""
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
-from tests.servers import serving, serving_wsgi
+from tests.servers.http import serving, serving_wsgi
 
 ROOT = Path(__file__).parent.parent
 PAGES = (

@@ -1,4 +1,4 @@
-"""Servers on loopback in threads of this process, beside those of `tests.servers`."""
+"""Servers on loopback in threads of this process, beside those of `tests.servers.http`."""
 
 import asyncio
 import socket
@@ -14,8 +14,8 @@ import hypercorn.config
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
-from tests.doors.conftest import eventually
-from tests.servers import serving, serving_on_trio
+from tests.adapters.conftest import eventually
+from tests.servers.http import serving, serving_on_trio
 
 Serve = Callable[[Any], AbstractContextManager[str]]
 

@@ -14,7 +14,7 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.paywall import Paywall
 from tests.attacks.content import EVERYWHERE, Content
-from tests.servers import serving
+from tests.servers.http import serving
 
 Build = Callable[[Paywall, Content], Any]
 Serve = Callable[[Any], AbstractContextManager[str]]

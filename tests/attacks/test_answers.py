@@ -25,7 +25,7 @@ from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
 from tests.attacks.trial import REQUEST, SOLD, START, Make, run_trial
 

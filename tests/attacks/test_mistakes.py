@@ -19,7 +19,7 @@ from faregate.fastapi import Payment, PaywallMiddleware, paid
 from faregate.paywall import Paywall
 from tests.attacks.content import Content
 from tests.attacks.decorators import cached
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.trial import IMPORT, REQUEST, SOLD, START, run_trial
 
 starlette_paid: Any = faregate.starlette.paid

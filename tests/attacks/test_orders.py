@@ -17,7 +17,7 @@ from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.decorators import CACHES, OTHERS, Members
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.trial import REQUEST, SOLD, Make, run_trial
 
 PRICE = "paid"

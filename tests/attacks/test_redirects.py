@@ -14,9 +14,9 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Wallet
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests import django_site
+from tests.adapters.test_django import COMMON, PAYWALL, project
 from tests.attacks.site import make_paywall, on_uvicorn
-from tests.doors.test_django import COMMON, PAYWALL, project
-from tests.servers import serving_wsgi
+from tests.servers.http import serving_wsgi
 
 django_site.ready()
 

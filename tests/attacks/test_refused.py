@@ -24,9 +24,9 @@ from faregate.emulator import Wallet
 from faregate.paywall import Paywall, offer
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
-from tests.attacks.sites.shelves import SHELVES
+from tests.attacks.sites.open_apps import SHELVES
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"]
 Build = Callable[[Paywall, Content], Any]

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 import faregate.fastapi
 import faregate.starlette
 from faregate.errors import ConfigurationError
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
 
 SOON = 20.0

@@ -10,11 +10,11 @@ from starlette.testclient import TestClient
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Wallet
 from tests.attacks.content import Content
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.servers import SERVERS
 from tests.attacks.site import make_paywall
-from tests.attacks.sites.shelves import ON_ASYNCIO, SHELVES
-from tests.contract.raw import exchange, request, status_of
+from tests.attacks.sites.open_apps import ON_ASYNCIO, SHELVES
+from tests.contract.raw_http import exchange, request, status_of
 
 FORMS: dict[str, Callable[[str], str]] = {
     "absolute form": lambda path: f"http://seller.example{path}",

@@ -11,7 +11,7 @@ import pytest
 
 from faregate.emulator import Wallet
 from tests.attacks.chain import Guessable, pay, read_calldata, rebuild_proof
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.site import Attacker, Site, Target, attacked, make_paywall
 from tests.attacks.sites import SITES
 

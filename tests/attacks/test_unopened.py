@@ -20,10 +20,10 @@ from faregate.flask import Faregate
 from faregate.paywall import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests import django_site
+from tests.adapters.test_django import project
 from tests.attacks.content import Content
-from tests.attacks.figures import figures
+from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
-from tests.doors.test_django import project
 
 django_site.ready()
 

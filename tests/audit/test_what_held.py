@@ -22,8 +22,8 @@ from faregate.errors import BadAnswer
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import read_completion
 from faregate.starlette import PaywallMiddleware, paid
-from tests.core.test_verdict import COMPLETED, SOLD
-from tests.doors.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
+from tests.adapters.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
+from tests.core.test_results import COMPLETED, SOLD
 
 BACKENDS = ["asyncio", "trio"]
 

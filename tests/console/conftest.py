@@ -12,7 +12,7 @@ from faregate.emulator import Emulator
 from faregate.emulator.control import feed
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Worlds
-from tests.houses.shared import need
+from tests.servers.shared import need
 
 from .browser import CHROMIUM_MISSING, chromium
 from .buying import Buying

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from faregate.emulator import World
 from faregate.emulator.tenants import Worlds
-from tests.houses.shared import need
+from tests.servers.shared import need
 
 from .browser import CURL_MISSING
 from .buying import Buying

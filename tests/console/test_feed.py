@@ -17,7 +17,7 @@ from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Worlds
 from faregate.service.test_payers import TEST_PAYERS
-from tests.emulator.sellers import Seller
+from tests.emulator.load import Seller
 
 from .buying import Buying
 

@@ -7,7 +7,7 @@ paywalls and on the servers and frameworks themselves.
 import base64
 from collections.abc import Callable
 
-from tests.contract.raw import request
+from tests.contract.raw_http import request
 
 Trick = Callable[[str], bytes]
 """From a paid path to what is sent."""

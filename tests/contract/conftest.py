@@ -13,10 +13,10 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Wallet
+from tests.adapters.faulty_service import Service
+from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
-from tests.contract.work import CONTENT
-from tests.doors.service import Service
-from tests.servers import serving
+from tests.servers.http import serving
 
 NO_KEEPING = httpx.Limits(max_keepalive_connections=0)
 """A connection per request: they reach all processes, and none was closed by the server meanwhile."""

@@ -16,9 +16,9 @@ from pathlib import Path
 import httpx
 
 from faregate.emulator import TEST_KEY
+from tests.servers.store_server import SUPERVISOR
 
 ROOT = Path(__file__).parents[2]
-LEASH = Path(__file__).with_name("leash.py")
 TIMEOUT = 0.4
 """Seconds that a seller waits for the service here."""
 
@@ -36,16 +36,16 @@ WERKZEUG = "tests.contract.werkzeug_server {port} {app}"
 MEMORY, SQLITE, DJANGO = "memory:", "sqlite://{folder}/journal", "django:"
 
 WITH_GROUNDS = {
-    "asgi_plain",
-    "bottle_shop",
-    "django_shop",
-    "falcon_shop",
-    "flask_shop",
-    "starlette_shop",
-    "wsgi_plain",
+    "asgi_app",
+    "bottle_app",
+    "django_app",
+    "falcon_app",
+    "flask_app",
+    "starlette_app",
+    "wsgi_app",
 }
 """Shops that also sell a prefix, and close one."""
-OF_ITS_OWN_TASKS = {"quart_shop"}
+OF_ITS_OWN_TASKS = {"quart_app"}
 """Shops whose framework runs a handler in a task of its own, without a hook after the response: a handler
 that ends its process is a crash there, and a background task begins at once."""
 
@@ -86,14 +86,14 @@ class Stack:
     @property
     def closes(self) -> bool:
         """Whether every response is closed, sold or not."""
-        return self.colour == "wsgi" or self.shop == "django_shop"
+        return self.colour == "wsgi" or self.shop == "django_app"
 
     @property
     def has_grounds(self) -> bool:
         return self.shop in WITH_GROUNDS
 
     def command_line(self, port: int) -> list[str]:
-        app = f"tests.contract.shops.{self.app}"
+        app = f"tests.contract.sellers.{self.app}"
         filled = self.command.format(port=port, app=app, colour=self.colour)
         return [sys.executable, "-m", *filled.split()]
 
@@ -107,20 +107,20 @@ def wsgi(name: str, command: str, app: str, **more: object) -> Stack:
 
 
 STACKS = [
-    asgi("starlette-uvicorn", UVICORN, "starlette_shop:app", journal=MEMORY),
-    asgi("starlette-granian", GRANIAN, "starlette_shop:app"),
-    asgi("fastapi-uvicorn-h11", f"{UVICORN} --http h11 --loop asyncio", "fastapi_shop:app"),
-    asgi("fastapi-hypercorn", HYPERCORN, "fastapi_shop:app"),
-    asgi("litestar-granian-2", f"{GRANIAN} --workers 2", "litestar_shop:app"),
-    asgi("quart-hypercorn", HYPERCORN, "quart_shop:app"),
-    asgi("plain-hypercorn-trio", f"{HYPERCORN} -k trio", "asgi_plain:app"),
-    asgi("django-uvicorn", UVICORN, "django_shop:asgi", journal=DJANGO),
-    wsgi("django-gunicorn-gthread-4", GTHREAD, "django_shop:wsgi", journal=DJANGO),
-    wsgi("flask-gunicorn-sync-4", f"{GUNICORN} -k sync", "flask_shop:app"),
-    wsgi("flask-werkzeug", WERKZEUG, "flask_shop:app"),
-    wsgi("bottle-waitress", WAITRESS, "bottle_shop:app", journal=MEMORY),
-    wsgi("falcon-granian", f"{GRANIAN} --blocking-threads 8", "falcon_shop:app"),
-    wsgi("plain-gunicorn-gthread-4", GTHREAD, "wsgi_plain:app"),
+    asgi("starlette-uvicorn", UVICORN, "starlette_app:app", journal=MEMORY),
+    asgi("starlette-granian", GRANIAN, "starlette_app:app"),
+    asgi("fastapi-uvicorn-h11", f"{UVICORN} --http h11 --loop asyncio", "fastapi_app:app"),
+    asgi("fastapi-hypercorn", HYPERCORN, "fastapi_app:app"),
+    asgi("litestar-granian-2", f"{GRANIAN} --workers 2", "litestar_app:app"),
+    asgi("quart-hypercorn", HYPERCORN, "quart_app:app"),
+    asgi("plain-hypercorn-trio", f"{HYPERCORN} -k trio", "asgi_app:app"),
+    asgi("django-uvicorn", UVICORN, "django_app:asgi", journal=DJANGO),
+    wsgi("django-gunicorn-gthread-4", GTHREAD, "django_app:wsgi", journal=DJANGO),
+    wsgi("flask-gunicorn-sync-4", f"{GUNICORN} -k sync", "flask_app:app"),
+    wsgi("flask-werkzeug", WERKZEUG, "flask_app:app"),
+    wsgi("bottle-waitress", WAITRESS, "bottle_app:app", journal=MEMORY),
+    wsgi("falcon-granian", f"{GRANIAN} --blocking-threads 8", "falcon_app:app"),
+    wsgi("plain-gunicorn-gthread-4", GTHREAD, "wsgi_app:app"),
 ]
 
 
@@ -132,16 +132,16 @@ class Server:
     port: int
     environ: dict[str, str]
     log: Path
-    leash: "subprocess.Popen[bytes] | None" = None
+    supervisor: "subprocess.Popen[bytes] | None" = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-S", str(LEASH), *self.stack.command_line(self.port)]
+        command = [sys.executable, "-S", str(SUPERVISOR), *self.stack.command_line(self.port)]
         with self.log.open("ab") as log:
-            self.leash = subprocess.Popen(
+            self.supervisor = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=self.environ,
                 start_new_session=True,
             )  # fmt: skip
@@ -162,12 +162,12 @@ class Server:
             return False
 
     def has_ended(self) -> bool:
-        return self.leash is None or self.leash.poll() is not None
+        return self.supervisor is None or self.supervisor.poll() is not None
 
     def stop(self) -> None:
-        if self.leash is not None and self.leash.stdin is not None:
-            self.leash.stdin.close()
-            self.leash.wait()
+        if self.supervisor is not None and self.supervisor.stdin is not None:
+            self.supervisor.stdin.close()
+            self.supervisor.wait()
 
     def revive(self) -> None:
         """Serve again after a handler ended its process. Granian stays up with a worker that is deaf."""

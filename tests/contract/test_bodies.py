@@ -9,8 +9,8 @@ import pytest
 
 from faregate.middleware.request_body import MAX_COMPARED
 from tests.contract.conftest import Shop, assert_released, assert_withheld
-from tests.contract.raw import request, status_of
-from tests.contract.work import CONTENT
+from tests.contract.handlers import CONTENT
+from tests.contract.raw_http import request, status_of
 
 ECHO = "/do?what=echo"
 

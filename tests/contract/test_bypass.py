@@ -9,8 +9,8 @@ import pytest
 
 from tests.contract.bypass import GARBAGE, TABLE, Trick
 from tests.contract.conftest import Shop, assert_released, only
-from tests.contract.raw import exchange, request, status_of
-from tests.contract.work import CONTENT
+from tests.contract.handlers import CONTENT
+from tests.contract.raw_http import exchange, request, status_of
 
 DECORATED, MOUNTED, GROUND = "/paid", "/mount/inner/paid", "/ground/x"
 CLOSED = "/closed/x"

@@ -15,7 +15,7 @@ from tests.contract.conftest import (
     eventually,
     only,
 )
-from tests.contract.raw import connected, request, reset
+from tests.contract.raw_http import connected, request, reset
 
 ENDS = "/do?what=exit"
 SLOW = "/do?what=sleep-0.25"

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from faregate.core.models import Response
+from tests.adapters.faulty_service import answers, changes
 from tests.contract.conftest import (
     Shop,
     assert_instructions,
@@ -15,9 +16,8 @@ from tests.contract.conftest import (
     eventually,
     only,
 )
-from tests.contract.raw import exchange, request
-from tests.contract.work import CONTENT, FILE, MIB, pattern
-from tests.doors.service import answers, changes
+from tests.contract.handlers import CONTENT, FILE, MIB, pattern
+from tests.contract.raw_http import exchange, request
 
 
 def test_two_cookies_are_kept_and_payment_headers_of_the_handler_are_not(shop: Shop) -> None:

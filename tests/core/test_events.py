@@ -40,7 +40,7 @@ from faregate.events import (
     Worked,
 )
 from faregate.observers import EventDispatcher
-from tests.core.play import (
+from tests.core.flow_script import (
     BEGINNING,
     COMPLETE,
     ENTRY,

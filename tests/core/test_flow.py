@@ -69,7 +69,7 @@ from faregate.errors import (
     WorkTimedOut,
 )
 from faregate.events import Stuck
-from tests.core.play import (
+from tests.core.flow_script import (
     ACR,
     ALL_KEYS,
     BEGINNING,

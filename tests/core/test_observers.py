@@ -26,7 +26,7 @@ from faregate.events import Event, Refused, Settled
 from faregate.journals.heartbeat import Heartbeat
 from faregate.observers import EventDispatcher
 from faregate.operations.sweeper import keep_asweeping
-from tests.core.play import TXN, sale
+from tests.core.flow_script import TXN, sale
 
 logger = logging.getLogger("faregate")
 

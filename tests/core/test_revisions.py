@@ -18,7 +18,7 @@ from faregate.merchant.revisions import (
     REFRESH_SECONDS,
     Catalog,
 )
-from tests.core.play import (
+from tests.core.flow_script import (
     ACR,
     ALL_KEYS,
     LEASE_HELD,

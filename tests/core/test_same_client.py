@@ -34,7 +34,7 @@ from faregate.core.steps import (
 )
 from faregate.errors import NoAnswer
 from faregate.events import Redelivered, Refused
-from tests.core.play import (
+from tests.core.flow_script import (
     BEGINNING,
     ENTRY,
     GOOD,

@@ -29,7 +29,7 @@ from faregate.core.steps import (
 from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
 from faregate.events import Settled
 from faregate.merchant.interpret import read_access, read_completion, read_standing
-from tests.core.play import (
+from tests.core.flow_script import (
     ACR,
     COMPLETE,
     ENTRY,

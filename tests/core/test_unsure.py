@@ -36,7 +36,7 @@ from faregate.core.steps import (
 )
 from faregate.errors import JournalError, NoAnswer, ResultTooLarge, TooManyCalls
 from faregate.events import Held
-from tests.core.play import (
+from tests.core.flow_script import (
     ACR,
     ALL_KEYS,
     BEGINNING,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from faregate.core.models import Rules
 from faregate.core.usage import as_decimal, check
 from faregate.errors import InvalidUsage
-from tests.core.play import ACR
+from tests.core.flow_script import ACR
 
 WIRE = re.compile(r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$", re.ASCII)
 """As the specification has it (spec: Contract revision)."""

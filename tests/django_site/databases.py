@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.houses.shared import shared
+from tests.servers.shared import shared
 
 ENGINES = {"postgres": "django.db.backends.postgresql", "mariadb": "django.db.backends.mysql"}
 

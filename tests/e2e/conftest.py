@@ -2,7 +2,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.e2e.market import SERVERS, Market, market
+from tests.e2e.example_seller import SERVERS, Market, market
 from tests.e2e.payers import PAYERS, Payer
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import httpx
 
-from tests.e2e.market import Market
+from tests.e2e.example_seller import Market
 from tests.e2e.payers import proof_for
 
 

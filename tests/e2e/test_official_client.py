@@ -7,7 +7,7 @@ from x402.http.utils import decode_payment_required_header, decode_payment_respo
 
 from faregate.emulator import Revision, Settlement
 from faregate.x402.tokens import TOKENS
-from tests.e2e.market import Market
+from tests.e2e.example_seller import Market
 from tests.e2e.payers import Payer, Refused
 
 EURC = TOKENS["test", "EURC"]

@@ -5,7 +5,7 @@ import pytest
 
 from faregate.emulator import Fault, Settlement
 from tests.attacks.chain import read_calldata, rebuild_proof
-from tests.e2e.market import Market
+from tests.e2e.example_seller import Market
 from tests.e2e.payers import PATIENCE, proof_for
 
 

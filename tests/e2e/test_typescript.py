@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.market import Market
+from tests.e2e.example_seller import Market
 
 SOURCES = Path(__file__).parent / "typescript"
 NODE, NPM = shutil.which("node"), shutil.which("npm")

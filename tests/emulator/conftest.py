@@ -8,9 +8,9 @@ import pytest
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
-from tests.openapi.conformance import assert_conforms
+from tests.merchant.openapi.conformance import assert_conforms
 
-from .shop import Shop
+from .seller import Shop
 
 
 class Switch(Emulator):

@@ -10,7 +10,7 @@ import httpx
 from faregate.emulator import Emulator, ManualClock, Worlds
 from faregate.emulator.server import serve
 
-from .shop import Json, Shop
+from .seller import Json, Shop
 
 
 @dataclass

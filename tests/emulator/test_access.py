@@ -8,7 +8,7 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, Emulator, Revision, Settlement, Value
 
-from .shop import Shop, assert_error, decoded, is_id
+from .seller import Shop, assert_error, decoded, is_id
 
 
 def test_without_proof_access_is_402_with_instructions(shop: Shop) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .shop import Shop, assert_error, decoded
+from .seller import Shop, assert_error, decoded
 
 URL = "https://seller.example/a"
 MIME = "text/plain"

@@ -5,7 +5,7 @@ import pytest
 from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Key, World
 from faregate.service.config import CAPABILITIES, Capability
 
-from .shop import ROOT, Shop, assert_error
+from .seller import ROOT, Shop, assert_error
 
 TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
 REX = "rex_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"

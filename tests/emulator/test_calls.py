@@ -12,7 +12,7 @@ from faregate.emulator.expectations import ExpectationFailed
 from faregate.emulator.witness import NoSuchCall
 from faregate.errors import ConfigurationError
 
-from .sellers import Seller
+from .load import Seller
 
 
 @pytest.fixture

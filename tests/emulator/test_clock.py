@@ -13,7 +13,7 @@ from faregate.emulator.clock import END, FASTEST
 from faregate.errors import ConfigurationError
 from faregate.service.clock import Timeline
 
-from .shop import Shop
+from .seller import Shop
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECONDS = st.floats(0, 10**6)

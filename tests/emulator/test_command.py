@@ -16,7 +16,7 @@ import pytest
 from faregate.cli import main
 from faregate.emulator import LIVE_KEY, TEST_KEY
 
-from .shop import bearer
+from .seller import bearer
 
 
 @contextmanager

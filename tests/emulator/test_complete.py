@@ -9,7 +9,7 @@ from x402.schemas import SettleResponse
 
 from faregate.emulator import LIVE_KEY
 
-from .shop import Purchase, Shop, assert_error, decoded, encoded, is_id
+from .seller import Purchase, Shop, assert_error, decoded, encoded, is_id
 
 ALWAYS = {"transaction_id", "status", "payment_response", "receipt", "transaction_hash"}
 METADATA = {

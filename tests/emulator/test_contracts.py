@@ -8,7 +8,7 @@ from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Fault, Key, Resource
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.contracts import ContractsDocument
 
-from .shop import Json, Shop, assert_error, is_id
+from .seller import Json, Shop, assert_error, is_id
 
 PATTERN = r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$"
 KEYED = {"x-svc-resource-integration-key", "x-svc-revision-key"}

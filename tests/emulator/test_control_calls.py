@@ -11,7 +11,7 @@ from faregate.emulator import Emulator, ManualClock, Settlement
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Worlds
 
-from .sellers import Seller, Trusting
+from .load import Seller, Trusting
 
 WORLD = "/_emulator/worlds/main"
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from faregate.emulator import TEST_KEY, TEST_PAYERS, Wallet, app
 
 from .controls import Controls, refused, served
-from .shop import Shop, assert_error, bearer
+from .seller import Shop, assert_error, bearer
 
 
 @pytest.fixture(scope="module")

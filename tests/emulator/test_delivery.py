@@ -22,7 +22,7 @@ from faregate.emulator.faults.kinds import Kind
 from faregate.emulator.server import listen, serve, url_of
 from faregate.errors import BadAnswer, NoAnswer
 
-from .shop import ROOT, bearer
+from .seller import ROOT, bearer
 
 PATH = f"{ROOT}/payers"
 HEADERS = (("Authorization", f"Bearer {TEST_KEY}"),)

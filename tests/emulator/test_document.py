@@ -25,8 +25,8 @@ from faregate.emulator.faults import Fault
 from faregate.errors import ConfigurationError
 from faregate.x402.tokens import TOKENS
 
-from .sellers import Seller as Hands
-from .shop import Json
+from .load import Seller as Hands
+from .seller import Json
 
 
 @dataclass

@@ -11,7 +11,7 @@ from faregate.emulator import Emulator, Key, World
 from faregate.service.payments import Settled, Verified
 from faregate.x402.models import Payment, Terms
 
-from .shop import ROOT, Shop, assert_error, decoded, encoded
+from .seller import ROOT, Shop, assert_error, decoded, encoded
 
 TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
 

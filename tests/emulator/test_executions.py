@@ -6,7 +6,7 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, Emulator, Revision
 
-from .shop import Json, Shop, assert_error, is_id
+from .seller import Json, Shop, assert_error, is_id
 
 METADATA = {
     "duration_ms": 12,

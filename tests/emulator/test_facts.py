@@ -11,8 +11,8 @@ from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
 from faregate.emulator.facts import Facts, facts_of
 
-from .sellers import Seller, access_body
-from .shop import ROOT
+from .load import Seller, access_body
+from .seller import ROOT
 
 KEY = ("Authorization", f"Bearer {TEST_KEY}")
 TXN = "txn_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"

@@ -11,7 +11,7 @@ from faregate.cli import main
 from faregate.emulator import MODES, TEST_KEY, Emulator, Worlds, transport
 from faregate.emulator.server import serve
 
-from .shop import ROOT, bearer
+from .seller import ROOT, bearer
 
 PATH = "/_emulator/worlds/main/faults"
 

@@ -11,7 +11,7 @@ from faregate.core.instructions import are_unguessable
 from faregate.emulator import Fault, Settlement
 from faregate.x402.instructions import without_challenge
 
-from .shop import Purchase, Shop, assert_error, decoded
+from .seller import Purchase, Shop, assert_error, decoded
 
 BROKEN = (httpx.ReadError, httpx.RemoteProtocolError)
 

@@ -18,7 +18,7 @@ from faregate.emulator import (
     Wallet,
 )
 
-from .shop import ROOT, Shop
+from .seller import ROOT, Shop
 
 PAYER = Wallet.test("good").address
 

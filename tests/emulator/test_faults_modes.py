@@ -10,7 +10,7 @@ from faregate.emulator import TEST_KEY, Fault, Wallet
 from faregate.flask import Faregate
 from faregate.paywall import Paywall
 
-from .shop import Shop
+from .seller import Shop
 
 
 class Stand:

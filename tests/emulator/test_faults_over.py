@@ -9,7 +9,7 @@ from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock
 from faregate.emulator.faults.changes import guessable
 
 from .faulty import EXAMPLES, name_of
-from .sellers import Seller, Trusting, access_body, complete_body, unsigned_proof
+from .load import Seller, Trusting, access_body, complete_body, unsigned_proof
 
 
 def seller() -> Seller:

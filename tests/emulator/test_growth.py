@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .sellers import Seller
+from .load import Seller
 
 FEW, MANY = 100, 1_600
 SLACK = 1.6

@@ -23,7 +23,7 @@ from faregate.emulator.edge import random_id
 from faregate.errors import ConfigurationError
 from faregate.service.identifiers import Ids, RewindableIds, derived_id, shaped_id
 
-from .shop import Json, Purchase, Shop, is_id
+from .seller import Json, Purchase, Shop, is_id
 
 PREFIXES = ("txn", "acr", "res", "pyr", "rex", "prq", "rct", "prc", "org", "rvk")
 

@@ -8,7 +8,7 @@ from x402.schemas import PaymentRequired
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Seller, World
 
-from .shop import Shop, decoded
+from .seller import Shop, decoded
 
 DOMAINS = [
     (TEST_KEY, "text_summary", "eip155:84532", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC"),

@@ -32,7 +32,7 @@ from faregate.merchant.requests import (
     TransactionQuery,
 )
 
-from .shop import bearer
+from .seller import bearer
 
 T = TypeVar("T")
 URL = "http://emulator.test"

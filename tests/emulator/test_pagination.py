@@ -7,7 +7,7 @@ import pytest
 
 from faregate.emulator import TEST_KEY, Emulator, Key, Resource, Revision, Wallet, World
 
-from .shop import Json, Shop, assert_error
+from .seller import Json, Shop, assert_error
 
 LISTS = ["/transactions", "/payers", "/resources"]
 every_list = pytest.mark.parametrize("path", LISTS)

@@ -2,7 +2,7 @@
 
 from faregate.emulator import LIVE_KEY, Wallet
 
-from .shop import Shop, is_id
+from .seller import Shop, is_id
 
 
 def test_a_payer_is_first_observed_with_its_first_transaction(shop: Shop) -> None:

@@ -13,7 +13,7 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.x402.tokens import TOKENS
 
-from .shop import Json, Shop, assert_error, decoded, encoded
+from .seller import Json, Shop, assert_error, decoded, encoded
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 

@@ -25,7 +25,7 @@ from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
 from faregate.emulator.edge import system_clock
 from tests.attacks.chain import read_calldata, rebuild_proof
 
-from .shop import Purchase, Shop, assert_error, decoded
+from .seller import Purchase, Shop, assert_error, decoded
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from faregate.emulator import LIVE_KEY, Emulator, Revision
 from faregate.errors import ConfigurationError
 
-from .shop import Json, Shop, assert_error, is_id
+from .seller import Json, Shop, assert_error, is_id
 
 
 def test_a_resource_has_the_fields_of_the_spec(shop: Shop) -> None:

@@ -9,7 +9,7 @@ from faregate.emulator import Emulator, Settlement
 from faregate.service.payments import Pending, Refused, Settled, Verified
 from faregate.x402.models import Payment, Terms
 
-from .shop import Shop, assert_error
+from .seller import Shop, assert_error
 
 
 def test_a_slow_settlement_succeeds_at_the_second_read(shop: Shop) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from faregate.emulator import Emulator, Settlement
 
-from .sellers import Seller, Trusting
+from .load import Seller, Trusting
 
 
 class Running:

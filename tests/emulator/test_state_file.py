@@ -22,9 +22,9 @@ from faregate.emulator.statefile import StateFile
 from faregate.errors import ConfigurationError
 
 from .controls import Controls
-from .sellers import Seller as Hands
-from .sellers import access_body
-from .shop import bearer
+from .load import Seller as Hands
+from .load import access_body
+from .seller import bearer
 from .test_command import running
 
 

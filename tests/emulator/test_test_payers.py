@@ -15,7 +15,7 @@ from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.paywall import Paywall
 
-from .shop import Shop, assert_error, decoded
+from .seller import Shop, assert_error, decoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
 STORIES: dict[str, list[tuple[str | float, str]]] = {

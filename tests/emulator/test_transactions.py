@@ -6,7 +6,7 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, Settlement, Wallet
 
-from .shop import Shop, assert_error, is_id
+from .seller import Shop, assert_error, is_id
 
 AUTHORIZED = {
     "id",

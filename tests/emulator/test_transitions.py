@@ -13,7 +13,7 @@ from faregate.errors import ConfigurationError
 from faregate.service.payments import Pending, Settled
 from faregate.x402.tokens import TOKENS
 
-from .shop import Purchase, Shop, assert_error, decoded, encoded
+from .seller import Purchase, Shop, assert_error, decoded, encoded
 from .test_settlement import Facilitator
 
 MANUAL = Settlement(manual=True)

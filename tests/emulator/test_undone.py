@@ -7,7 +7,7 @@ from faregate.emulator import Emulator, ManualClock
 from faregate.emulator.invariants import InvariantBroken
 from faregate.emulator.server import serve
 
-from .sellers import Seller, Trusting
+from .load import Seller, Trusting
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from faregate.emulator import (
 from faregate.errors import ConfigurationError
 from faregate.service.config import CAPABILITIES
 
-from .shop import Shop
+from .seller import Shop
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOLD = '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'

@@ -14,7 +14,7 @@ from faregate.emulator.tenants import MAX_WORLDS
 from faregate.errors import ConfigurationError
 
 from .controls import Controls, refused, served
-from .shop import assert_error, bearer
+from .seller import assert_error, bearer
 
 TESTER = """
 import sys

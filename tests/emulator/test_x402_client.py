@@ -15,7 +15,7 @@ from x402.mechanisms.evm.exact import ExactEvmScheme
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator
 
-from .shop import Purchase, Shop
+from .seller import Purchase, Shop
 
 
 @pytest.fixture

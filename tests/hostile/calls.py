@@ -4,10 +4,20 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from faregate.emulator import Emulator
-from tests.hostile import bytes_wrong, codes_wrong, frames_wrong, payments_wrong, words_wrong
-from tests.hostile.faults import BASES, ONLY_AFTER, Twist, spoken, twisted
-from tests.hostile.frames_wrong import goes_on_after, says
-from tests.hostile.line import Line
+from tests.hostile.faults import (
+    BASES,
+    ONLY_AFTER,
+    Twist,
+    bodies,
+    delivery,
+    framing,
+    payments,
+    spoken,
+    statuses,
+    twisted,
+)
+from tests.hostile.faults.framing import goes_on_after, says
+from tests.hostile.raw_server import Line
 from tests.hostile.service import Ask, Fault, Plan
 
 Bases = tuple[str, ...]
@@ -58,36 +68,36 @@ class Call:
 
 
 def _spoken(bases: Bases) -> Iterator[Fault]:
-    for name, wrong in bytes_wrong.MUTE.items():
+    for name, wrong in delivery.MUTE.items():
         yield from spoken(name, wrong, mute=True, bases=bases)
-    for name, wrong in bytes_wrong.ENDING.items():
+    for name, wrong in delivery.ENDING.items():
         yield from spoken(name, wrong, bases=bases)
-    for name, make in frames_wrong.NOT_HTTP.items():
+    for name, make in framing.NOT_HTTP.items():
         yield from spoken(name, says(make), bases=bases)
-    for name, make in frames_wrong.ODD.items():
+    for name, make in framing.ODD.items():
         yield from spoken(
-            name, goes_on_after(make) if name in frames_wrong.STAYS else says(make), bases=ONLY_AFTER
+            name, goes_on_after(make) if name in framing.STAYS else says(make), bases=ONLY_AFTER
         )
 
 
 def _stated(bases: Bases) -> Iterator[Fault]:
-    for name, twist in {**codes_wrong.STATUSES, **codes_wrong.DISAGREEING}.items():
+    for name, twist in {**statuses.STATUSES, **statuses.DISAGREEING}.items():
         yield from twisted(name, twist, bases)
 
 
 def _worded(bases: Bases) -> Iterator[Fault]:
-    for name, words in words_wrong.WRONG.items():
+    for name, words in bodies.WRONG.items():
         yield from twisted(name, _in(words), bases)
-    for name, words in words_wrong.ODD.items():
+    for name, words in bodies.ODD.items():
         yield from twisted(name, _in(words), ONLY_AFTER)
 
 
-def _in(words: words_wrong.Words) -> Twist:
+def _in(words: bodies.Words) -> Twist:
     return lambda reply: replace(reply, body=words(reply.body))
 
 
 def _redirected(bases: Bases) -> Iterator[Fault]:
-    for status in codes_wrong.REDIRECTS:
+    for status in statuses.REDIRECTS:
         for base in bases:
             yield Fault(f"{status} to a stranger, {base}", _redirecting(status, base))
 
@@ -95,7 +105,7 @@ def _redirected(bases: Bases) -> Iterator[Fault]:
 def _redirecting(status: int, base: str) -> Callable[[Line, Ask], Awaitable[None]]:
     async def speak(line: Line, ask: Ask) -> None:
         stranger = ask.stranger + ask.request.path
-        await line.answer(codes_wrong.redirecting(status, stranger)(BASES[base](ask)))
+        await line.answer(statuses.redirecting(status, stranger)(BASES[base](ask)))
 
     return speak
 
@@ -105,19 +115,19 @@ _UNPROVEN = {"complete": [Plan(UNANSWERED, range(3))]}
 _UNTOLD = {"complete": [Plan(UNHEARD, range(3))]}
 
 CALLS = (
-    Call("rules", "rules", "/paid", lambda: payments_wrong.of_rules(_REVISION), acts=False),
-    Call("access without proof", "ask", "/paid", payments_wrong.of_ask, acts=False),
-    Call("access", "access", "/paid", payments_wrong.of_access),
-    Call("complete", "complete", "/paid", payments_wrong.of_complete),
-    Call("complete as failed", "fail", "/refusing", payments_wrong.of_fail),
-    Call("look at a paid one", "look", "/paid", lambda: payments_wrong.of_look(True), before=_UNPROVEN),
+    Call("rules", "rules", "/paid", lambda: payments.of_rules(_REVISION), acts=False),
+    Call("access without proof", "ask", "/paid", payments.of_ask, acts=False),
+    Call("access", "access", "/paid", payments.of_access),
+    Call("complete", "complete", "/paid", payments.of_complete),
+    Call("complete as failed", "fail", "/refusing", payments.of_fail),
+    Call("look at a paid one", "look", "/paid", lambda: payments.of_look(True), before=_UNPROVEN),
     Call(
         "look at an unpaid one",
         "look",
         "/paid",
-        lambda: payments_wrong.of_look(False),
+        lambda: payments.of_look(False),
         before=_UNTOLD,
         twin=True,
     ),
-    Call("close of a free one", "execution", "/free", payments_wrong.of_execution, acts=False),
+    Call("close of a free one", "execution", "/free", payments.of_execution, acts=False),
 )

@@ -5,8 +5,8 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.hostile import figures
-from tests.hostile.stand import House, house
+from tests.hostile import report
+from tests.hostile.harness import House, house
 
 EVERYTHING = "HOSTILE_EVERYTHING"
 """Set: each fault at each call, in each window, on each stand."""
@@ -21,8 +21,8 @@ def _house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
 @pytest.fixture(scope="session", autouse=True)
 def _figures(pytestconfig: pytest.Config) -> None:
     """Unless the run has them already."""
-    if not pytestconfig.pluginmanager.has_plugin(figures.__name__):
-        pytestconfig.pluginmanager.register(figures, figures.__name__)
+    if not pytestconfig.pluginmanager.has_plugin(report.__name__):
+        pytestconfig.pluginmanager.register(report, report.__name__)
 
 
 @pytest.fixture(autouse=True)

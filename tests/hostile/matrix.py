@@ -4,9 +4,9 @@ import asyncio
 
 from tests.hostile.calls import Call
 from tests.hostile.case import WINDOWS, Case
-from tests.hostile.judge import NEVER_MET
-from tests.hostile.stand import STANDS, House, Payers, Stand, payers
-from tests.hostile.story import Story
+from tests.hostile.checker import NEVER_MET
+from tests.hostile.harness import STANDS, House, Payers, Stand, payers
+from tests.hostile.scenario import Story
 
 AT_ONCE = {True: 24, False: 12}
 """Cases played at the same time: mute services cost nothing but time."""

@@ -9,7 +9,7 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import Emulator
 from faregate.service.records import TransactionRecord
 from tests.hostile.forgery import forged
-from tests.hostile.line import HungUp, Line
+from tests.hostile.raw_server import HungUp, Line
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pytest
 
 from tests.hostile.calls import CALLS, Call
 from tests.hostile.conftest import EVERYTHING, Exceptions
-from tests.hostile.figures import tally
+from tests.hostile.harness import STANDS, House, Stand
 from tests.hostile.matrix import every_case, play, some_cases
-from tests.hostile.stand import STANDS, House, Stand
+from tests.hostile.report import tally
 
 
 @pytest.mark.parametrize("stand", STANDS, ids=str)

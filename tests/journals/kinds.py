@@ -12,7 +12,7 @@ from faregate.journals.policy import JournalPolicy
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.store import Due, Record
 from tests.django_site import databases
-from tests.houses.shared import shared
+from tests.servers.shared import shared
 
 STEADY = JournalPolicy(owner_lease=1e9, renew_every=math.inf)
 """Leases that end at their time alone: the clock of these tests jumps, and no thread keeps up with it."""

@@ -22,7 +22,7 @@ from faregate.core.claims import (
 )
 from faregate.core.models import Failed, Response, Succeeded
 from faregate.journals.policy import JournalPolicy
-from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, done_with
 from tests.journals.kinds import Clock as Clock
 

@@ -21,13 +21,13 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.store import Record
 from tests import django_site
-from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases
-from tests.houses.shared import shared
 from tests.journals.kinds import KEY, STEADY, Clock
-from tests.journals.postgres_at import asked
+from tests.journals.postgres_schema import asked
 from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started
 from tests.journals.test_impossible import CLAIMED
+from tests.servers.shared import shared
 
 django_site.ready()
 

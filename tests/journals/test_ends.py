@@ -12,7 +12,7 @@ from faregate.errors import JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.store import SEALED
-from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
 from tests.journals.test_contract import (
     GOOD,

@@ -12,7 +12,7 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.sqlite.database import SqliteFile
-from tests.core.play import ACR, RECEIPT, TXN
+from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.failing_disk import with_failing_disk
 from tests.journals.kinds import Clock, sqlite
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh

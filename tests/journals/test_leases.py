@@ -17,7 +17,7 @@ from faregate.journals import heartbeat as heartbeats
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
-from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
 

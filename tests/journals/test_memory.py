@@ -7,7 +7,7 @@ from faregate.core.models import Response, Succeeded
 from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
-from tests.core.play import ACR, RECEIPT
+from tests.core.flow_script import ACR, RECEIPT
 from tests.journals.kinds import Clock
 from tests.journals.test_contract import HERE, LEASE, fresh, owed, started
 

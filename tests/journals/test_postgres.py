@@ -18,9 +18,9 @@ from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
 from faregate.journals.threaded import for_loops
-from tests.core.play import ACR, TXN
+from tests.core.flow_script import ACR, TXN
 from tests.journals.kinds import KEY
-from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of, with_setting
+from tests.journals.postgres_schema import asked, asked_inside, own_schema, postgres, shelf_of, with_setting
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 from tests.journals.test_processes import RACE, all_said, run, said, start_together
 

@@ -11,11 +11,11 @@ import pytest
 from faregate.errors import JournalError
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.store import Record
-from tests.houses.network import Network, lossy_network
 from tests.journals.kinds import due_at
-from tests.journals.postgres_at import asked, asked_inside, own_schema, postgres, shelf_of
+from tests.journals.postgres_schema import asked, asked_inside, own_schema, postgres, shelf_of
 from tests.journals.test_contract import GOOD, HERE, started
 from tests.journals.test_impossible import BEGUN, CLAIMED
+from tests.servers.network import Network, lossy_network
 
 MY_PID = "SELECT pg_backend_pid()"
 TAKING = {"fence": 9, "lease_until": 1e9, "stamp": 99}

@@ -9,9 +9,9 @@ import pytest
 from faregate.core.claims import InProgress
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
-from tests.core.play import OTHER_TXN, TXN
+from tests.core.flow_script import OTHER_TXN, TXN
 from tests.journals.kinds import Clock
-from tests.journals.postgres_at import (
+from tests.journals.postgres_schema import (
     asked,
     asked_inside,
     own_schema,

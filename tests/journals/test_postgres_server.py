@@ -8,16 +8,16 @@ import pytest
 from faregate.core.claims import Again, Claimant
 from faregate.core.models import Response, Succeeded
 from faregate.errors import JournalError
-from tests.core.play import ACR, OTHER_TXN, TXN
-from tests.houses import POSTGRES_MISSING, PostgresHouse
-from tests.houses.shared import need
-from tests.journals.postgres_at import (
+from tests.core.flow_script import ACR, OTHER_TXN, TXN
+from tests.journals.postgres_schema import (
     asked,
     postgres,
     shelf_of,
     stamp_of,
 )
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
+from tests.servers import POSTGRES_MISSING, PostgresHouse
+from tests.servers.shared import need
 
 
 @pytest.fixture(scope="module")

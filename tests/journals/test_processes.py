@@ -13,7 +13,7 @@ import pytest
 
 from faregate.core.claims import Again, InProgress
 from faregate.core.models import Response, Succeeded
-from tests.core.play import ACR, RECEIPT, TXN
+from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
 
@@ -22,7 +22,7 @@ OPENED = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
 from faregate.core.claims import Fresh, InProgress
-from tests.core.play import ACR, RECEIPT, TXN
+from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS
 place = Path(sys.argv[2])

@@ -14,13 +14,13 @@ import pytest
 
 from faregate.emulator import Wallet
 from faregate.journals.policy import DEFAULT_POLICY
+from tests.adapters.faulty_service import Service
 from tests.contract import stacks
+from tests.contract.handlers import CONTENT
 from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, running
-from tests.contract.work import CONTENT
-from tests.doors.service import Service
-from tests.houses.shared import shared
-from tests.journals.crowd import Given, ask_together
-from tests.servers import serving
+from tests.journals.simultaneous_payers import Given, ask_together
+from tests.servers.http import serving
+from tests.servers.shared import shared
 
 CROWD = 1000
 SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
@@ -33,7 +33,7 @@ class Raced(Stack):
     """A seller who says which of his processes answered."""
 
     def command_line(self, port: int) -> list[str]:
-        filled = self.command.format(port=port, app="tests.journals.race_shop:app")
+        filled = self.command.format(port=port, app="tests.journals.seller_with_pid:app")
         return [sys.executable, "-m", *filled.split()]
 
 

@@ -21,11 +21,11 @@ from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.connections import Connections
 from faregate.journals.redis.store import RedisStore
-from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.houses import REDIS_MISSING, RedisHouse
-from tests.houses.shared import need
+from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, Clock
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
+from tests.servers import REDIS_MISSING, RedisHouse
+from tests.servers.shared import need
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "pass:word@/canary"

@@ -15,12 +15,12 @@ from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.url import place_of
 from faregate.journals.registry import named_journal
-from tests.houses import REDIS_MISSING, RedisHouse, lossy_network
-from tests.houses.house import free_port
-from tests.houses.shared import need
 from tests.journals.kinds import KEY
 from tests.journals.test_contract import GOOD, HERE, released, started
 from tests.journals.test_redis import ask, opened, running
+from tests.servers import REDIS_MISSING, RedisHouse, lossy_network
+from tests.servers.shared import need
+from tests.servers.store_server import free_port
 
 NO_URLS = [
     "redis://host/canary",

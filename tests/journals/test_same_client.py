@@ -20,7 +20,7 @@ from faregate.core.claims import (
     Void,
 )
 from faregate.journals.persistent import PersistentJournal
-from tests.core.play import ACR, RECEIPT, TXN
+from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal
 from tests.journals.test_contract import GOOD, LEASE, WORK_SECONDS, Clock, fresh
 from tests.journals.test_contract import clock as clock

@@ -20,7 +20,7 @@ from faregate.journals.registry import named_journal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.store import SqliteStore
-from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.failing_disk import without_locks
 from tests.journals.kinds import KEY, Clock, sqlite
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started

@@ -10,7 +10,7 @@ from faregate.core.models import Failed, Response, Succeeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.store import APART
-from tests.core.play import OTHER_TXN, RECEIPT, TXN
+from tests.core.flow_script import OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import Clock, sqlite
 from tests.journals.test_contract import HERE, fresh, started
 from tests.journals.test_sqlite import asked, written

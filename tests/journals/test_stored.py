@@ -15,7 +15,7 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.row import Row, State
 from faregate.journals.store import Record
-from tests.core.play import ACR, OTHER_TXN, RECEIPT, TXN
+from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, sqlite, tamper
 from tests.journals.test_contract import (
     GOOD,

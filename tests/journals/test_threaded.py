@@ -20,9 +20,9 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import THREADS, for_loops, in_a_thread
 from faregate.paywall import Paywall
-from tests.core.play import ACR, RECEIPT, TXN
-from tests.doors.test_prefixes import Plain, ask
-from tests.doors.test_starlette import CONTENT, header
+from tests.adapters.test_prefixes import Plain, ask
+from tests.adapters.test_starlette import CONTENT, header
+from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh
 

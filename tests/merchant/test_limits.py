@@ -36,7 +36,7 @@ from faregate.merchant.transports.httpx import HttpxTransport
 from faregate.merchant.transports.limits import MAX_CALLS, CallLimiter, LimitedTransport, Limits
 from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.merchant.wire import Call
-from tests.core.play import sale
+from tests.core.flow_script import sale
 
 from .conftest import KEY, PRELUDE, SPEAKERS, Speaker, cancels_connects, crowd, get
 from .samples import ACCESS, FAILED, REX, SUCCEEDED, TXN

@@ -1,10 +1,10 @@
 """The rules, asked of one step: what was before it, and what is after it."""
 
-from tests.model.frozen import Frozen, is_owed, row_of, standing_of, was_taken_under_lease
+from tests.model.flow_tree import Place
+from tests.model.frozen_journal import Frozen, is_owed, row_of, standing_of, was_taken_under_lease
+from tests.model.interning import Told
+from tests.model.invariants import Facts, check_answer, check_kept, check_known, check_lease, check_raised
 from tests.model.replies import transaction
-from tests.model.rules import Facts, check_answer, check_kept, check_known, check_lease, check_raised
-from tests.model.story import Place
-from tests.model.tables import Told
 
 TXN = transaction(1)
 

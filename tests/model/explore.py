@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.model.healing import Healing
-from tests.model.rules import Violation
-from tests.model.schedules import number_of_schedules
+from tests.model.interning import Move, State
+from tests.model.invariants import Violation
+from tests.model.liveness import Healing
+from tests.model.schedule_count import number_of_schedules
 from tests.model.scope import Flows, Scope
 from tests.model.scopes import LARGE, SUITE
-from tests.model.space import Space
-from tests.model.tables import Move, State
+from tests.model.state_space import Space
 
 PROGRESS_SECONDS = 5.0
 

@@ -9,8 +9,8 @@ from faregate.core.flow import serve
 from faregate.core.models import PaidRequest
 from faregate.core.recovery import sweep
 from faregate.core.steps import Flow
-from tests.core.play import PROOF, sale
-from tests.model.world import SLOWLY
+from tests.core.flow_script import PROOF, sale
+from tests.model.backend import SLOWLY
 
 FIRST, ANEW = PROOF, PROOF.rstrip("=")
 """One payment in two encodings: two proofs."""

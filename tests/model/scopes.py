@@ -1,7 +1,7 @@
 """The small worlds that are searched: in every run of the suite, and larger ones by hand."""
 
+from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, WAITS
 from tests.model.scope import ANEW, FIRST, Scope
-from tests.model.world import BAD_WORK, REFUSES, SLOWLY, WAITS
 
 SUITE = (
     Scope("two requests with one proof"),

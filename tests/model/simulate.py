@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from tests.model.rules import Violation
+from tests.model.invariants import Violation
 from tests.model.simulation import Simulation
 
 BATCH = 500

@@ -6,15 +6,15 @@ What happens is drawn before it happens, so a seed tells the same story every ti
 from collections import Counter
 from random import Random
 
-from tests.model.actor import Actor
-from tests.model.brief import Retold, Say, in_brief
-from tests.model.cast import Cast
-from tests.model.recovery import Recovery
+from tests.model.environment import WELL, Stage
+from tests.model.fault_plan import SECONDS, weather
+from tests.model.flow_run import Actor
+from tests.model.flows import Cast
+from tests.model.monitor import Watch
+from tests.model.notation import Retold, Say, in_brief
 from tests.model.scope import Flows
 from tests.model.service import FAILED, SUCCEEDED, expired, settled
-from tests.model.stage import WELL, Stage
-from tests.model.watch import Watch
-from tests.model.weather import SECONDS, weather
+from tests.model.simulated_recovery import Recovery
 
 STEPS_EACH = 40
 """So many steps for each flow, before it clears up: enough for most to end."""

@@ -5,8 +5,8 @@ from array import array
 import pytest
 
 from tests.model.explore import Broken, explore
-from tests.model.planted import PLANTED, Planted
-from tests.model.schedules import number_of_schedules
+from tests.model.mutants import PLANTED, Planted
+from tests.model.schedule_count import number_of_schedules
 from tests.model.scope import Scope
 from tests.model.scopes import SUITE
 

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tests.model import simulate
-from tests.model.planted import PLANTED, Planted
-from tests.model.planted_stores import STORES
-from tests.model.rules import Violation
+from tests.model.invariants import Violation
+from tests.model.mutants import PLANTED, Planted
 from tests.model.scope import Flows
 from tests.model.simulation import Simulation
+from tests.model.store_mutants import STORES
 
 SEEDS = 10_000
 ENOUGH_TO_FIND_ANY = 1_000

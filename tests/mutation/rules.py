@@ -14,7 +14,11 @@ LARGE = ("tests/journals/test_sqlite_large.py",)
 REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
 FORKS = ("tests/journals/test_processes.py",)
 LIMITS = ("tests/merchant/test_limits.py",)
-DOORS = ("tests/doors/test_rows.py", "tests/doors/test_starlette.py", "tests/doors/test_prefixes.py")
+DOORS = (
+    "tests/adapters/test_scenarios.py",
+    "tests/adapters/test_starlette.py",
+    "tests/adapters/test_prefixes.py",
+)
 
 
 STATE = ("tests/attacks/test_state.py", "-k", "starlette")
@@ -22,21 +26,21 @@ ANSWERS = ("tests/attacks/test_answers.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 REFUSED = ("tests/attacks/test_refused.py",)
-ENDED = ("tests/doors/test_rows_ended.py",)
-INVENTORY_TESTS = ("tests/doors/test_routes.py",)
-BODIES = ("tests/doors/test_request_body.py",)
-WSGI_TESTS = ("tests/doors/test_wsgi.py",)
+ENDED = ("tests/adapters/test_handler_exits.py",)
+INVENTORY_TESTS = ("tests/routes/test_routes.py",)
+BODIES = ("tests/adapters/test_request_body.py",)
+WSGI_TESTS = ("tests/adapters/test_wsgi.py",)
 AUDIT_TESTS = ("tests/audit/test_doors.py",)
 CLIENTS = ("tests/core/test_same_client.py", "tests/journals/test_same_client.py")
 LEASES = ("tests/journals/test_leases.py",)
 REVISIONS = ("tests/core/test_revisions.py",)
 TOLERANCE = ("tests/merchant/test_tolerance.py", "tests/core")
-ADDRESSES = ("tests/core", "tests/test_cli_journal.py")
-WSGI_EDGES = ("tests/doors/test_wsgi_edges.py",)
-FLASK_TESTS = tuple(f"tests/doors/test_flask{part}.py" for part in ("", "_placement", "_state"))
-DJANGO_STATE = ("tests/doors/test_django_state.py",)
-DJANGO_PLACEMENT = ("tests/doors/test_django_placement.py",)
-DJANGO_TESTS = ("tests/doors/test_django.py", "tests/doors/test_django_edges.py", *DJANGO_PLACEMENT)
+ADDRESSES = ("tests/core", "tests/cli/test_journal.py")
+WSGI_EDGES = ("tests/adapters/test_wsgi_edges.py",)
+FLASK_TESTS = tuple(f"tests/adapters/test_flask{part}.py" for part in ("", "_placement", "_state"))
+DJANGO_STATE = ("tests/adapters/test_django_state.py",)
+DJANGO_PLACEMENT = ("tests/adapters/test_django_placement.py",)
+DJANGO_TESTS = ("tests/adapters/test_django.py", "tests/adapters/test_django_edges.py", *DJANGO_PLACEMENT)
 
 
 def on_stack(stack: str, test: str) -> tuple[str, ...]:
@@ -198,8 +202,8 @@ MUTANTS = (
     Mutant("last-resort-without-its-revision", VOICE, '{"transaction_id": transaction_id, "revision_id": revision_id}', '{"transaction_id": transaction_id}'),
     Mutant("last-resort-not-on-the-disk", VOICE, "        os.fsync(file)\n", ""),
     Mutant("sockets-read-a-path-two-ways", GROUNDS, "return self.closed or self.ambiguous or", "return self.closed or",
-           ("tests/doors/test_prefixes.py",)),
-    Mutant("shortest-prefix-names-the-price", GROUNDS, "max(found, key=len", "min(found, key=len", ("tests/doors/test_prefixes.py",)),
+           ("tests/adapters/test_prefixes.py",)),
+    Mutant("shortest-prefix-names-the-price", GROUNDS, "max(found, key=len", "min(found, key=len", ("tests/adapters/test_prefixes.py",)),
     Mutant("flow-left-open-by-a-signal", "src/faregate/core/driver.py", "        del turn, answer  # an error's traceback holds this frame\n        if not paused:\n            flow.close()", "        del turn, answer"),
     Mutant("listeners-decide", VOICE, "        except Exception as error:\n            log(logging.ERROR,", "        except TypeError as error:\n            log(logging.ERROR,"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
@@ -303,7 +307,7 @@ MUTANTS = (
     Mutant("no-size-limit", HELD, "if self._size > self._limit:", "if False:", DOORS),
     Mutant("first-chunk-completes", CURTAIN, 'if message.get("more_body", False):\n            return\n', "pass\n", DOORS),
     Mutant("late-redirect-is-sold", WSGI, "        self._checkout.hurry()\n        if self._held", "        if self._held", WSGI_TESTS),
-    Mutant("answer-to-a-request-that-is-over", ASGI, "                curtain.leave()\n", "                pass\n", ("tests/doors/test_drain.py",)),
+    Mutant("answer-to-a-request-that-is-over", ASGI, "                curtain.leave()\n", "                pass\n", ("tests/adapters/test_drain.py",)),
     Mutant("disconnect-is-heard", CURTAIN, 'if message["type"] != "http.request" and is_work_running and self._body_read and self._closed:',
            "if False:", DOORS),
     # The body of a request
@@ -322,8 +326,8 @@ MUTANTS = (
     Mutant("closed-ground-is-free", GATE, "if self.place.closed and not self.is_sold_inside:", "if False:", REFUSED),
     Mutant("refused-handler-runs", ASGI, "elif checkout.place.closed and not self._sells(scope):", "elif False:", REFUSED),
     Mutant("sold-inside-and-withheld", CURTAIN, "            self._outer.checkout.is_sold_inside = True\n", "            pass\n", REFUSED),
-    Mutant("target-that-is-no-path", GROUNDS, " or not _is_path(path, root):", ":", ("tests/doors/test_prefixes.py",)),
-    Mutant("sold-for-a-target-that-is-no-path", GATE, "if not self.place.is_path:", "if False:", ("tests/doors/test_prefixes.py",)),
+    Mutant("target-that-is-no-path", GROUNDS, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
+    Mutant("sold-for-a-target-that-is-no-path", GATE, "if not self.place.is_path:", "if False:", ("tests/adapters/test_prefixes.py",)),
     Mutant("state-is-not-restored", CURTAIN, "self.checkout.restore_unless_released(snapshot.restore)", "pass", STATE),
     Mutant("state-is-not-taken", "src/faregate/middleware/asgi_scope.py", "    for one in (asked, scope):\n", "    for one in ():\n", STATE),
     Mutant("state-of-lists-is-not-taken", SNAPSHOT, "        self._take_all(held.values() if issubclass(kind, dict) else held, deep)\n", "", STATE),
@@ -344,27 +348,27 @@ MUTANTS = (
     Mutant("price-that-is-not-called", HANDLERS, "if any(_read(one, MAKES_OFFERS)", "if False and any(_read(one, MAKES_OFFERS)", MISTAKES),
     Mutant("mistake-that-came-later", CURTAIN, "if handler is not None and handler.mistake:", "if False:", MISTAKES),
     Mutant("failed-start-is-sent-only", STARLETTE, "raise mistake.with_traceback(None)",
-           'if scope["type"] != "lifespan":\n        raise mistake.with_traceback(None)', ("tests/doors/test_starlette.py",)),
+           'if scope["type"] != "lifespan":\n        raise mistake.with_traceback(None)', ("tests/adapters/test_starlette.py",)),
     Mutant("panic-leaves-its-row-open", ASGI, 'await curtain.fail(WorkInterrupted(f"the handler raised {type(ended).__name__}"))', "pass", ENDED),
     Mutant("cut-off-that-another-made-its-own", ASGI, "if limit is not None and limit.cancel_called and", "if False and", ENDED),
     Mutant("task-that-cancels-itself", DETACHED, "if asyncio.current_task() is self:", "if False:", ENDED),
     Mutant("sweep-that-ends-the-app", LIFESPAN, "            if is_cancelled_from_outside(ended):\n                raise\n            # What",
-           "            raise\n            # What", ("tests/doors/test_lifespan.py",)),
+           "            raise\n            # What", ("tests/adapters/test_lifespan.py",)),
     Mutant("exact-paths-only", GROUNDS, 'parts.append(part)\n    return "/" + "/".join(parts)',
            "parts.append(part)\n    return path", DOORS),
     Mutant("websocket-is-free", ASGI, 'if not self.grounds.place(scope["path"], scope.get("root_path", "")).guarded:', "if True:", DOORS),
     Mutant("work-is-never-late", GATE, "int((monotonic() - self._work_began) * 1000)", "int(monotonic() - self._work_began)", WSGI_TESTS),
     Mutant("completed-in-the-time-of-the-work", GATE, "        await self._unlimited()\n        return await self._to_the_end(self._ending(turn))",
-           "        return await self._to_the_end(self._ending(turn))", ("tests/doors/test_starlette.py",)),
+           "        return await self._to_the_end(self._ending(turn))", ("tests/adapters/test_starlette.py",)),
     Mutant("failure-is-reported-in-the-time-of-the-work", GATE, "        await self._unlimited()\n        return await self._to_the_end(self._ending(raised(",
-           "        return await self._to_the_end(self._ending(raised(", ("tests/doors/test_starlette.py",)),
+           "        return await self._to_the_end(self._ending(raised(", ("tests/adapters/test_starlette.py",)),
     Mutant("completion-can-be-cut-off", GATE, "await to_the_end(lambda: self._aconclude(turn))",
            "await self._aconclude(turn)", DOORS),
     Mutant("cut-off-answer-forgotten", CURTAIN, "if not self._sent:", "if False:", DOORS),
     Mutant("drained-without-end", LIFESPAN, "with anyio.move_on_after(self._drain_seconds):", "with anyio.CancelScope():",
-           ("tests/doors/test_drain.py",)),
+           ("tests/adapters/test_drain.py",)),
     Mutant("not-drained-at-all", LIFESPAN, "with anyio.move_on_after(self._drain_seconds):", "with anyio.move_on_after(0):",
-           ("tests/doors/test_drain.py", "tests/doors/test_lifespan.py")),
+           ("tests/adapters/test_drain.py", "tests/adapters/test_lifespan.py")),
     Mutant("dot-dot-is-admitted", GROUNDS, "        if _is_ambiguous(path) or not _is_path(path, root):\n            return Place(ambiguous=True)\n", "", DOORS),
     Mutant("background-of-the-unsold", CURTAIN, "if not answer.released:", "if False:", DOORS),
     Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = responses.trouble(502), mistake",
@@ -419,7 +423,7 @@ MUTANTS = (
     Mutant("flask-any-origin-may-read", FLASK_DOOR, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):",
-           "if False:", ("tests/doors/test_flask.py",)),
+           "if False:", ("tests/adapters/test_flask.py",)),
     # Django
     Mutant("django-sends-before-it-is-paid", DJANGO_DOOR + "middleware.py", "answer = checkout.conclude(gathered(response, checkout))", "return response", DJANGO_TESTS),
     Mutant("django-verdict-not-enforced", DJANGO_DOOR + "middleware.py", "if checkout.verdict is None and response is not None and checkout.lets_pass():",
@@ -454,7 +458,7 @@ MUTANTS = (
     Mutant("django-transactions-are-not-told", DJANGO_DOOR + "placement.py", "    if is_atomic_in(using, view):\n", "    if False:\n", DJANGO_PLACEMENT),
     Mutant("django-static-files-before-are-well", DJANGO_DOOR + "stack.py", "(_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds", "False", DJANGO_PLACEMENT),
     Mutant("django-endless-stream", "src/faregate/django/responses.py",
-           "    for chunk in content:\n        checkout.hurry()\n        held.take(chunk)\n\n\nasync", "    for chunk in content:\n        held.take(chunk)\n\n\nasync", ("tests/doors/test_django.py",)),
+           "    for chunk in content:\n        checkout.hurry()\n        held.take(chunk)\n\n\nasync", "    for chunk in content:\n        held.take(chunk)\n\n\nasync", ("tests/adapters/test_django.py",)),
     Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
     # What every front door must hold
     Mutant("bytes-that-are-no-text", GROUNDS, "    if _NOT_TEXT.search(path):\n        return True\n", "",
@@ -567,8 +571,8 @@ MUTANTS = (
     Mutant("the-world-waits-for-the-disk", EMULATOR + "rewinding.py", "return exported(self.look(lambda service, _: self._copy(service)))",
            "return self.look(lambda service, _: iter(list(exported(self._copy(service)))))", ("tests/emulator/test_state_file.py",)),
     Mutant("told-in-a-life-undone", EMULATOR + "invariants.py", "if call.undone or call.transaction is None", "if call.transaction is None", ("tests/emulator/test_undone.py",)),
-    Mutant("charged-twice-unseen", EMULATOR + "invariants.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/plugin/test_invariants.py",)),
-    Mutant("released-unpaid-unseen", EMULATOR + "releases.py", "if any(_allows(call) for call in told):", "if told:", ("tests/plugin/test_invariants.py",)),
+    Mutant("charged-twice-unseen", EMULATOR + "invariants.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/testing/test_invariants.py",)),
+    Mutant("released-unpaid-unseen", EMULATOR + "releases.py", "if any(_allows(call) for call in told):", "if told:", ("tests/testing/test_invariants.py",)),
     Mutant("console-runs-what-payers-write", EMULATOR + "console/dom.js", "node.textContent = value", "node.innerHTML = value", ("tests/console",)),
     Mutant("real-money-unasked", PAY + "wallet.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
     Mutant("open-payment-forgotten", PAY + "purchase.py", "        self.payment_file.save(payment.proof)\n", "", ("tests/pay",)),

@@ -15,9 +15,9 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
 from faregate.pay.cli import add_pay
 from faregate.service.test_payers import TEST_PAYERS
-from tests.e2e.market import EXAMPLE, Market, loaded
+from tests.e2e.example_seller import EXAMPLE, Market, loaded
 from tests.pay.seller import Seller, asks, sells
-from tests.servers import serving
+from tests.servers.http import serving
 
 PRIVATE_KEY = "0x" + "5a" * 32
 Said = pytest.CaptureFixture[bytes]

@@ -11,7 +11,8 @@ from faregate.probe.fixtures import Visit
 from faregate.probe.runner import CHECKS, run_checks
 from faregate.probe.verdicts import Finding
 from faregate.service.test_payers import TEST_PAYERS
-from tests.probe.liars import (
+from tests.probe.wrong_answers import LIES
+from tests.probe.wrong_services import (
     Liar,
     Lie,
     careless,
@@ -21,7 +22,6 @@ from tests.probe.liars import (
     silent_after_complete,
     silent_on_complete,
 )
-from tests.probe.lies import LIES
 
 
 def arguments(*words: str) -> Namespace:

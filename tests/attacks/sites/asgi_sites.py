@@ -32,8 +32,8 @@ from faregate.paywall import Paywall, offer
 from tests.attacks.content import EVERYWHERE, Content
 from tests.attacks.servers import serving_on_granian, serving_on_hypercorn
 from tests.attacks.site import Site
-from tests.attacks.sites.around import StoredSession, Telling
-from tests.servers import serving_on_trio
+from tests.attacks.sites.outer_middleware import StoredSession, Telling
+from tests.servers.http import serving_on_trio
 
 SECRET = "a secret of sixteen or more"
 

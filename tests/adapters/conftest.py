@@ -1,0 +1,97 @@
+"""A shop, its service and its payer, all real servers, for each front door."""
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from faregate.emulator import TEST_KEY, Wallet
+from faregate.paywall import Paywall
+from tests.adapters.faulty_service import Service
+from tests.adapters.sellers import SHOPS, HandlerResult
+from tests.servers.http import serving
+
+
+def eventually(check: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether it comes true in time."""
+    end = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@dataclass
+class Shop:
+    """The seller's server, the service behind it, and a payer's HTTP client."""
+
+    service: Service
+    work: HandlerResult
+    paywall: Paywall
+    http: httpx.Client
+    wallet: Wallet
+    url: str
+
+    def get(self, path: str, proof: str | None = None, **options: Any) -> httpx.Response:
+        headers = {} if proof is None else {"PAYMENT-SIGNATURE": proof}
+        return self.http.request(options.pop("method", "GET"), path, headers=headers, **options)
+
+    def proof_for(self, path: str, method: str = "GET") -> str:
+        """A payment signed for what the shop asks on this path."""
+        unpaid = self.get(path, method=method)
+        assert unpaid.status_code == 402, unpaid.text
+        return self.wallet.pay(unpaid.headers["payment-required"])
+
+    def statuses(self) -> dict[str, str]:
+        """Every transaction the service knows, as the seller's client reads it."""
+        with httpx.Client(headers={"authorization": f"Bearer {TEST_KEY}"}) as client:
+            items = client.get(f"{self.url_of_service}/merchant/v1/transactions").json()["items"]
+        return {item["id"]: item["status"] for item in items}
+
+    @property
+    def url_of_service(self) -> str:
+        return self.paywall.settings.base_url
+
+
+class Switch:
+    """An ASGI app that is another one for each test: a server is slow to start and stop."""
+
+    app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same number of attempts, closer together."""
+    monkeypatch.setattr("faregate.core.settlement.COMPLETE_PAUSES", (0.02, 0.05))
+
+
+@pytest.fixture(scope="session", name="switches")
+def _switches() -> Generator[tuple[Switch, str, Switch, str]]:
+    service, seller = Switch(), Switch()
+    with serving(service, lifespan="off") as service_url, serving(seller, lifespan="off") as seller_url:
+        yield service, service_url, seller, seller_url
+
+
+@pytest.fixture(params=SHOPS)
+def shop(request: pytest.FixtureRequest, switches: tuple[Switch, str, Switch, str]) -> Generator[Shop]:
+    service_switch, service_url, seller_switch, seller_url = switches
+    service, work = Service(), HandlerResult()
+    paywall = Paywall(
+        api_key=TEST_KEY,
+        base_url=service_url,
+        public_url="https://seller.example",
+        timeout=0.5,
+        environ={},
+        transport=getattr(request.module, "TRANSPORT", None),
+    )
+    service_switch.app = service
+    seller_switch.app = SHOPS[request.param](paywall, work)
+    with httpx.Client(base_url=seller_url, timeout=30, trust_env=False) as http:
+        yield Shop(service, work, paywall, http, Wallet(), seller_url)

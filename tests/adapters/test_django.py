@@ -1,0 +1,964 @@
+"""What is Django's own, in both colours over real sockets: one middleware, prices on views and urlconfs."""
+
+import asyncio
+import io
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import django_site
+from tests.django_site import databases
+
+django_site.ready()
+
+import rest_framework.decorators  # noqa: E402
+import rest_framework.response  # noqa: E402
+import rest_framework.views  # noqa: E402
+import rest_framework.viewsets  # noqa: E402
+from django.contrib.auth.decorators import login_required  # noqa: E402
+from django.core import checks  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
+from django.core.exceptions import PermissionDenied  # noqa: E402
+from django.core.management import CommandError, call_command  # noqa: E402
+from django.core.wsgi import get_wsgi_application  # noqa: E402
+from django.http import (  # noqa: E402
+    FileResponse,
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
+from django.test import override_settings  # noqa: E402
+from django.urls import include, path, re_path  # noqa: E402
+from django.utils.decorators import method_decorator  # noqa: E402
+from django.views import View  # noqa: E402
+from ninja import NinjaAPI  # noqa: E402
+
+from faregate.django import Payment, paid, paid_include  # noqa: E402
+from faregate.django.conf import shop as made_shop  # noqa: E402
+from faregate.django.routes import inventory_of  # noqa: E402
+from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet  # noqa: E402
+from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
+from faregate.errors import ConfigurationError  # noqa: E402
+from faregate.events import Event, Refused  # noqa: E402
+from faregate.routes.check import GUESSABLE, UNGUESSABLE  # noqa: E402
+from tests.adapters.conftest import eventually  # noqa: E402
+from tests.attacks.chain import Guessable  # noqa: E402
+from tests.servers.http import serving, serving_wsgi  # noqa: E402
+
+CONTENT = "paid content"
+PAYWALL = "faregate.django.PaywallMiddleware"
+SESSIONS = "django.contrib.sessions.middleware.SessionMiddleware"
+COMMON = "django.middleware.common.CommonMiddleware"
+
+
+@dataclass
+class Site:
+    """A project being served, the service behind it, and a payer's HTTP client."""
+
+    colour: str
+    url: str
+    emulator: Emulator
+    http: httpx.Client
+    wallet: Wallet
+
+    def ask(self, path: str, proof: str | None = None, method: str = "GET", **options: Any) -> httpx.Response:
+        headers = options.pop("headers", {}) | ({} if proof is None else {"PAYMENT-SIGNATURE": proof})
+        return self.http.request(method, path, headers=headers, **options)
+
+    def proof(self, path: str, method: str = "GET", **options: Any) -> str:
+        unpaid = self.ask(path, method=method, **options)
+        assert unpaid.status_code == 402, (unpaid.status_code, unpaid.text)
+        return self.wallet.pay(unpaid.headers["payment-required"])
+
+    def buy(self, path: str, method: str = "GET", **options: Any) -> httpx.Response:
+        return self.ask(path, self.proof(path, method), method, **options)
+
+    @property
+    def statuses(self) -> list[str]:
+        answer = self.http.get("/_statuses")
+        assert answer.status_code == 200
+        return list(answer.json())
+
+    @property
+    def completions(self) -> int:
+        return sum(call.path.endswith("/complete") for call in self.emulator.calls())
+
+
+def project(*patterns: Any, emulator: Emulator | None = None, **settings: Any) -> Any:
+    """The settings of a project with these routes; `FAREGATE` is added to ours."""
+    transport: Any = EmbeddedTransport(emulator or Emulator())
+    said = {
+        "API_KEY": TEST_KEY,
+        "BASE_URL": "http://service.example",
+        "PUBLIC_URL": "https://seller.example",
+        "JOURNAL": "memory:",
+        "TRANSPORT": transport,
+        **settings.pop("FAREGATE", {}),
+    }
+    settings.setdefault("MIDDLEWARE", [PAYWALL])
+    return override_settings(FAREGATE=said, ROOT_URLCONF=(*patterns, path("_statuses", statuses)), **settings)
+
+
+def statuses(_request: HttpRequest) -> HttpResponse:
+    service = made_shop().paywall._client
+    return JsonResponse([one.status for one in service.iter_transactions()], safe=False)
+
+
+@contextmanager
+def served(colour: str, *patterns: Any, **settings: Any) -> Generator[Site]:
+    emulator = Emulator()
+    with project(*patterns, emulator=emulator, **settings):
+        serve: Any = (
+            serving(get_asgi_application(), lifespan="off")
+            if colour == "asgi"
+            else serving_wsgi(get_wsgi_application())
+        )
+        with serve as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as http:
+            yield Site(colour, url, emulator, http, Wallet())
+
+
+@pytest.fixture(params=["wsgi", "asgi"])
+def serve(request: pytest.FixtureRequest) -> Any:
+    def start(*patterns: Any, **settings: Any) -> Any:
+        return served(request.param, *patterns, **settings)
+
+    return start
+
+
+def content(_request: Any, **_kwargs: Any) -> HttpResponse:
+    return HttpResponse(CONTENT, content_type="text/plain")
+
+
+async def acontent(_request: Any, **_kwargs: Any) -> HttpResponse:
+    return HttpResponse(CONTENT, content_type="text/plain")
+
+
+def answering(make: Callable[[], Any]) -> list[Any]:
+    """A plain and an async view that answer so."""
+
+    def plain(_request: HttpRequest) -> Any:
+        return make()
+
+    async def awaiting(_request: HttpRequest) -> Any:
+        return make()
+
+    return [
+        path(name, paid("daily_report")(view)) for name, view in (("plain", plain), ("awaiting", awaiting))
+    ]
+
+
+BOTH = ["/plain", "/awaiting"]
+SOLD = paid("daily_report")
+
+
+class Classy(View):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return content(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse("free to post")
+
+
+class AsyncClassy(View):
+    async def get(self, request: HttpRequest) -> HttpResponse:
+        return await acontent(request)
+
+
+class PaidMethod(View):
+    @method_decorator(SOLD)
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return content(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse("free to post")
+
+
+class PaidAsyncMethod(View):
+    @SOLD
+    async def get(self, request: HttpRequest) -> HttpResponse:
+        return await acontent(request)
+
+
+class Rest(rest_framework.views.APIView):
+    authentication_classes = ()
+
+    @SOLD
+    def get(self, request: Any) -> rest_framework.response.Response:
+        assert request._request.payment is request.payment
+        return rest_framework.response.Response({"result": CONTENT})
+
+
+class Reports(rest_framework.viewsets.ViewSet):
+    authentication_classes = ()
+
+    @SOLD
+    def list(self, request: Any) -> rest_framework.response.Response:
+        return rest_framework.response.Response({"result": CONTENT})
+
+    def create(self, request: Any) -> rest_framework.response.Response:
+        return rest_framework.response.Response({"free": True})
+
+
+@rest_framework.decorators.api_view(["GET"])
+@rest_framework.decorators.authentication_classes([])
+@SOLD
+def rest_function(request: Any) -> rest_framework.response.Response:
+    return rest_framework.response.Response({"result": CONTENT})
+
+
+def ninja_api() -> NinjaAPI:
+    api = NinjaAPI(urls_namespace=f"api-{time.monotonic_ns()}", docs_url=None, openapi_url=None)
+
+    @api.get("/plain")
+    @SOLD
+    def plain(request: HttpRequest, q: str = "") -> dict[str, str]:
+        return {"result": CONTENT, "q": q}
+
+    @api.get("/awaiting")
+    @SOLD
+    async def awaiting(request: HttpRequest) -> dict[str, str]:
+        return {"result": CONTENT}
+
+    return api
+
+
+def dispatching(kind: Any) -> Any:
+    sold: Any = method_decorator(SOLD, name="dispatch")(type(kind.__name__, (kind,), {}))
+    return sold.as_view()
+
+
+def every_kind() -> list[Any]:
+    """Every way to put a price on something."""
+    inside = [path("deep", content), path("deeper/", include([path("awaiting", acontent)]))]
+    return [
+        path("plain", SOLD(content)),
+        path("awaiting", SOLD(acontent)),
+        path("class", dispatching(Classy)),
+        path("async-class", dispatching(AsyncClassy)),
+        path("method", PaidMethod.as_view()),
+        path("async-method", PaidAsyncMethod.as_view()),
+        path("rest", Rest.as_view()),
+        path("rest-set", Reports.as_view({"get": "list", "post": "create"})),
+        path("rest-function", rest_function),
+        path("ninja/", ninja_api().urls),
+        path("include/", paid_include("daily_report", inside)),
+    ]
+
+
+KINDS = [
+    "/plain",
+    "/awaiting",
+    "/class",
+    "/async-class",
+    "/method",
+    "/async-method",
+    "/rest",
+    "/rest-set",
+    "/rest-function",
+    "/ninja/plain",
+    "/ninja/awaiting",
+    "/include/deep",
+    "/include/deeper/awaiting",
+]
+
+
+# What can be sold
+
+
+def test_every_kind_of_view_is_sold(serve: Any) -> None:
+    with serve(*every_kind()) as site:
+        for place in KINDS:
+            unpaid = site.ask(place)
+            assert (unpaid.status_code, CONTENT in unpaid.text) == (402, False), place
+            proof = site.wallet.pay(unpaid.headers["payment-required"])
+            response = site.ask(place, proof)
+            assert (response.status_code, CONTENT in response.text) == (200, True), (place, response.text)
+            assert "payment-response" in response.headers, place
+            assert response.headers["cache-control"] == "private, no-store"
+            again = site.ask(place, proof)
+            assert (again.content, again.headers["payment-response"]) == (
+                response.content,
+                response.headers["payment-response"],
+            )
+        assert set(site.statuses) == {"succeeded"}
+        assert site.completions == len(KINDS)
+
+
+def test_what_is_not_sold_is_free_and_untouched(serve: Any) -> None:
+    async def achunks() -> AsyncIterator[bytes]:
+        for chunk in (b"a", b"b"):
+            yield chunk
+
+    def stream(request: HttpRequest) -> StreamingHttpResponse:
+        awaiting = "ASGI" in type(request).__name__
+        return StreamingHttpResponse(achunks() if awaiting else iter([b"a", b"b"]))
+
+    with serve(path("open", stream), path("method", PaidMethod.as_view()), *every_kind()[7:8]) as site:
+        response = site.ask("/open", "bm90IGxvb2tlZCBhdA==")
+        assert (response.text, "cache-control" in response.headers) == ("ab", False)
+        assert "content-length" not in response.headers
+        assert site.ask("/method", method="POST").text == "free to post"
+        assert site.ask("/rest-set", method="POST").json() == {"free": True}
+        assert [call for call in site.emulator.calls() if call.path.endswith("/access")] == []
+
+
+def test_the_view_finds_its_payment_and_reports(serve: Any) -> None:
+    @paid("token_meter")
+    def meter(request: HttpRequest) -> HttpResponse:
+        payment: Payment = request.payment  # type: ignore[attr-defined]
+        payment.report(input_tokens=len(request.body))
+        return HttpResponse(payment.transaction_id or "")
+
+    with serve(path("meter", meter)) as site:
+        response = site.buy("/meter", "POST", content=b"12345")
+        assert response.text.startswith("txn_")
+
+
+def test_a_price_below_a_login_asks_for_the_login_first(serve: Any) -> None:
+    """A redirect to the login is billable: its payer would have paid for it."""
+    with serve(
+        path("below", login_required(SOLD(content))),
+        path("class", login_required(dispatching(Classy))),
+        MIDDLEWARE=[SESSIONS, "django.contrib.auth.middleware.AuthenticationMiddleware", PAYWALL],
+    ) as site:
+        for place in ("/below", "/class"):
+            response = site.ask(place, "cHJvb2Y=")
+            assert (response.status_code, "login" in response.headers["location"]) == (302, True)
+        assert site.emulator.calls() == []
+
+
+def test_prefixes_are_sold_and_refused(serve: Any) -> None:
+    routes = [path("reports/<str:name>", content), path("drafts/x", content), path("open", content)]
+    grounds = {"OFFERS": {"/reports": "daily_report"}, "REFUSE": ["/drafts"]}
+    with serve(*routes, FAREGATE=grounds) as site:
+        assert site.ask("/reports/today").status_code == 402
+        assert site.buy("/reports/today").text == CONTENT
+        assert site.ask("/reports/today", method="OPTIONS").status_code == 204
+        assert (site.ask("/drafts/x").status_code, site.ask("/open").text) == (403, CONTENT)
+        assert site.ask("/Reports//x").status_code == 402
+
+
+# What leaves, and what does not
+
+
+def test_headers_and_cookies_survive_and_middleware_outside_adds_its_own(serve: Any) -> None:
+    def make() -> HttpResponse:
+        response = HttpResponse(CONTENT)
+        response.set_cookie("a", "1", path="/x", httponly=True, samesite="Lax")
+        response.set_cookie("b", "2")
+        response["X-Own"] = "1"
+        response["PAYMENT-RESPONSE"] = "forged"
+        return response
+
+    with serve(
+        *answering(make), MIDDLEWARE=[SESSIONS, "tests.adapters.test_django.Outside", COMMON, PAYWALL]
+    ) as site:
+        for place in BOTH:
+            unpaid = site.ask(place)
+            assert "x-own" not in unpaid.headers
+            assert len(unpaid.headers.get_list("set-cookie")) == 0
+            response = site.buy(place)
+            cookies = response.headers.get_list("set-cookie")
+            assert sorted(one.split("=")[0] for one in cookies) == ["a", "b", "outside"]
+            assert "HttpOnly" in next(one for one in cookies if one.startswith("a="))
+            assert (response.headers["x-own"], response.headers["x-outside"]) == ("1", "1")
+            assert response.headers.get_list("payment-response") != ["forged"]
+            assert response.headers["content-length"] == str(len(CONTENT))
+
+
+class Outside:
+    """Plain middleware around the paywall. Under ASGI it puts the paywall into a thread."""
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> Any:
+        response = self.get_response(request)
+        response["X-Outside"] = "1"
+        if response.status_code == 200:
+            response.set_cookie("outside", "1")
+        return response
+
+
+def test_streams_leave_whole_and_only_when_paid(serve: Any) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield from (b"%d " % number for number in range(200))
+
+    async def achunks() -> AsyncIterator[bytes]:
+        for chunk in chunks():
+            yield chunk
+
+    whole = b"".join(chunks())
+    for make in (lambda: StreamingHttpResponse(chunks()), lambda: StreamingHttpResponse(achunks())):
+        with serve(*answering(make)) as site:
+            for place in BOTH:
+                response = site.buy(place)
+                assert response.content == whole
+                assert response.headers["content-length"] == str(len(whole))
+
+
+def test_files_are_held_and_closed(serve: Any, tmp_path: Path) -> None:
+    (tmp_path / "report").write_text(CONTENT * 10_000)
+    opened: list[Any] = []
+
+    def make() -> FileResponse:
+        opened.append((tmp_path / "report").open("rb"))
+        return FileResponse(opened[-1])
+
+    with serve(*answering(make)) as site:
+        for place in BOTH:
+            assert site.ask(place).status_code == 402
+            assert site.buy(place).text == CONTENT * 10_000
+            assert eventually(lambda: all(one.closed for one in opened))
+    assert len(opened) == 2
+
+
+def test_too_much_is_not_charged(serve: Any) -> None:
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield b"x" * 1000
+
+    small = paid("daily_report", max_result_bytes=10_000)
+    routes = [
+        path("whole", small(lambda _request: HttpResponse(b"x" * 10_001))),
+        path("stream", small(lambda _request: StreamingHttpResponse(endless()))),
+    ]
+    with serve(*routes) as site:
+        for place in ("/whole", "/stream"):
+            response = site.buy(place)
+            assert (response.status_code, response.json()["code"]) == (500, "result_too_large")
+        assert site.statuses == ["failed", "failed"]
+
+
+def boom() -> Any:
+    raise ZeroDivisionError("secret")
+
+
+def half() -> StreamingHttpResponse:
+    def chunks() -> Iterator[bytes]:
+        yield CONTENT.encode()
+        raise ZeroDivisionError("half-way")
+
+    return StreamingHttpResponse(chunks())
+
+
+def missing() -> Any:
+    raise Http404
+
+
+def denied() -> Any:
+    raise PermissionDenied
+
+
+@pytest.mark.parametrize(
+    ("make", "status"),
+    [
+        (boom, 500),
+        (half, 500),
+        (missing, 404),
+        (denied, 403),
+        (lambda: None, 500),
+        (lambda: HttpResponse(status=304), 304),
+        (lambda: HttpResponse("no", status=400), 400),
+    ],
+)
+def test_failed_work_is_not_charged(serve: Any, make: Callable[[], Any], status: int) -> None:
+    with serve(*answering(make)) as site:
+        for place in BOTH:
+            proof = site.proof(place)
+            response = site.ask(place, proof)
+            assert (response.status_code, "payment-response" in response.headers) == (status, False)
+            assert CONTENT not in response.text
+            assert site.ask(place, proof).status_code == 402
+        assert site.statuses == ["failed", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("make", "status"),
+    [(lambda: HttpResponse(status=204), 204), (lambda: HttpResponseRedirect("/elsewhere"), 302)],
+)
+def test_good_work_without_a_body(serve: Any, make: Callable[[], Any], status: int) -> None:
+    with serve(*answering(make)) as site:
+        for place in BOTH:
+            response = site.buy(place)
+            assert (response.status_code, response.content) == (status, b"")
+            assert "payment-response" in response.headers
+
+
+def test_a_debug_page_is_the_views_own_error(serve: Any) -> None:
+    with serve(*answering(boom), DEBUG=True) as site:
+        unpaid = site.ask("/plain")
+        assert "ZeroDivision" not in unpaid.text
+        assert site.buy("/plain").status_code == 500
+        assert site.statuses == ["failed"]
+
+
+class Generous:
+    """Answers every exception with what is for sale."""
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse:
+        return HttpResponse(CONTENT)
+
+
+def test_whoever_swallows_exceptions_releases_nothing_unpaid(serve: Any) -> None:
+    routes = [path("plain", SOLD(paid("text_summary")(content))), path("ninja/", ninja_api().urls)]
+    with serve(*routes, MIDDLEWARE=["tests.adapters.test_django.Generous", PAYWALL]) as site:
+        for place in ("/plain", "/ninja/plain", "/ninja/awaiting"):
+            unpaid = site.ask(place)
+            assert (unpaid.status_code, CONTENT in unpaid.text) == (402, False)
+        response = site.buy("/plain")
+        assert (response.status_code, response.json()["code"]) == (500, "two_offers")
+        assert site.statuses == ["failed"]
+
+
+def test_without_the_middleware_a_paid_view_is_an_error_and_never_free(serve: Any) -> None:
+    with serve(*every_kind(), MIDDLEWARE=[]) as site:
+        for place in KINDS:
+            response = site.ask(place)
+            assert (response.status_code, CONTENT in response.text) == (500, False), place
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+def test_a_view_that_ends_more_than_itself_is_told_to_the_service_first(error: BaseException) -> None:
+    """SystemExit would take the server of the tests with it; so without a socket."""
+
+    def ending(_request: HttpRequest) -> HttpResponse:
+        raise error
+
+    emulator = Emulator()
+    with project(path("end", SOLD(ending)), emulator=emulator):
+        asked: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/end", "SERVER_NAME": "x"}
+        environ = {**asked, "SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
+        app: Any = get_wsgi_application()
+        told: list[Any] = []
+        list(
+            app(
+                dict(environ),
+                lambda status, headers: told.append(
+                    (status, {name.lower(): value for name, value in headers})
+                ),
+            )
+        )
+        proof = Wallet().pay(told[0][1]["payment-required"])
+        environ["HTTP_PAYMENT_SIGNATURE"] = proof
+        if isinstance(error, SystemExit):
+            with pytest.raises(SystemExit):
+                app(dict(environ), lambda *_: None)
+        else:
+            list(
+                app(
+                    dict(environ),
+                    lambda status, headers: told.append(
+                        (status, {name.lower(): value for name, value in headers})
+                    ),
+                )
+            )
+            assert told[1][0].startswith("500")
+        found = made_shop().paywall._client.iter_transactions()
+        assert [one.status for one in found] == ["failed"]
+
+
+def test_early_hints_are_withheld_from_payers() -> None:
+    """gunicorn gives a handler a way to send headers at once."""
+
+    def hinting(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(str("wsgi.early_hints" in request.META))
+
+    def ask(proof: str | None = None) -> tuple[dict[str, str], bytes]:
+        environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/hint", "SERVER_NAME": "x"}
+        environ |= {"SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}
+        environ |= {"wsgi.early_hints": print} | ({} if proof is None else {"HTTP_PAYMENT_SIGNATURE": proof})
+        app: Any = get_wsgi_application()
+        told: dict[str, str] = {}
+        body = app(environ, lambda _, headers: told.update((name.lower(), value) for name, value in headers))
+        return told, b"".join(body)
+
+    with project(path("hint", SOLD(hinting))):
+        proof = Wallet().pay(ask()[0]["payment-required"])
+        assert ask(proof)[1] == b"False"
+
+
+# Requests
+
+
+def test_every_spelling_that_reaches_the_view_reaches_the_gate(serve: Any) -> None:
+    routes = [
+        path("paid", SOLD(content)),
+        re_path(r"^any/.*$", SOLD(content)),
+        path("slash/", SOLD(content)),
+        path("prix/<str:name>", SOLD(content)),
+    ]
+    targets = ["/paid", "/%70aid", "/any//x", "/any/../x", "/any/%2F", "/slash/", "/prix/%C3%A9t%C3%A9"]
+    with serve(*routes, MIDDLEWARE=[COMMON, PAYWALL]) as site:
+        host, port = site.url.removeprefix("http://").split(":")
+        for target in targets:
+            for method in ("GET", "HEAD", "POST", "PUT", "TRACE", "get"):
+                with socket.create_connection((host, int(port))) as line:
+                    line.sendall(
+                        f"{method} {target} HTTP/1.1\r\nHost: evil?x\r\nConnection: close\r\n\r\n".encode()
+                    )
+                    said = b"".join(iter(partial(line.recv, 65536), b""))
+                assert CONTENT.encode() not in said, (method, target)
+        assert site.ask("/slash").status_code == 301  # the router's own answer costs nothing
+        unpaid = site.ask("/prix/%C3%A9t%C3%A9")
+        assert unpaid.status_code == 402
+        assert site.buy("/prix/%C3%A9t%C3%A9").text == CONTENT
+
+
+def test_head_is_paid_and_options_is_free(serve: Any) -> None:
+    with serve(path("plain", SOLD(content)), path("class", dispatching(Classy))) as site:
+        for place in ("/plain", "/class"):
+            response = site.buy(place, "HEAD")
+            assert (response.status_code, response.content) == (200, b"")
+            assert "payment-response" in response.headers
+            options = site.ask(place, method="OPTIONS")
+            assert (options.status_code, options.content) == (204, b"")
+        assert site.completions == 2
+
+
+def test_a_body_is_read_once_and_by_the_view(serve: Any) -> None:
+    def upload(request: HttpRequest) -> HttpResponse:
+        found: Any = request.FILES["file"]
+        return HttpResponse(f"{found.name} {found.size}")
+
+    async def aupload(request: HttpRequest) -> HttpResponse:
+        return upload(request)
+
+    with serve(path("plain", SOLD(upload)), path("awaiting", SOLD(aupload))) as site:
+        for place in BOTH:
+            files = {"file": ("big", b"x" * 20 * 1024 * 1024)}
+            assert site.buy(place, "POST", files=files).text == f"big {20 * 1024 * 1024}"
+
+
+def test_a_missing_csrf_token_is_not_charged(serve: Any) -> None:
+    csrf = "django.middleware.csrf.CsrfViewMiddleware"
+    with serve(path("form", SOLD(content)), MIDDLEWARE=[csrf, PAYWALL]) as site:
+        assert site.ask("/form", "cHJvb2Y=", "POST").status_code == 403
+        assert site.emulator.calls() == []
+
+
+def test_odd_proofs(serve: Any) -> None:
+    with serve(path("paid", SOLD(content))) as site:
+        two = [("PAYMENT-SIGNATURE", "YQ=="), ("PAYMENT-SIGNATURE", "YQ==")]
+        both = {"PAYMENT-SIGNATURE": "YQ==", "X-PAYMENT": "YQ=="}
+        assert site.http.get("/paid", headers=two).status_code == 400
+        assert site.ask("/paid", headers=both).status_code == 400
+        assert site.ask("/paid", "x" * 16_385).status_code == 431
+
+
+def test_work_that_takes_too_long_is_not_charged(serve: Any) -> None:
+    hurried = paid("daily_report", max_work_seconds=0.2)
+
+    @hurried
+    async def slow(_request: HttpRequest) -> HttpResponse:
+        await asyncio.sleep(0.6)
+        return HttpResponse(CONTENT)
+
+    @hurried
+    def blocking(_request: HttpRequest) -> HttpResponse:
+        time.sleep(0.4)
+        return HttpResponse(CONTENT)
+
+    def drops() -> Iterator[bytes]:
+        for _ in range(200):
+            time.sleep(0.05)
+            yield b"."
+
+    stream = hurried(lambda _request: StreamingHttpResponse(drops()))
+    began = time.monotonic()
+    with serve(path("slow", slow), path("blocking", blocking), path("stream", stream)) as site:
+        for place in ("/slow", "/blocking", "/stream"):
+            response = site.buy(place)
+            assert (response.status_code, response.json()["code"]) == (500, "work_timed_out"), place
+    assert time.monotonic() - began < 8  # the stream alone would go on for ten
+
+
+@pytest.mark.parametrize("reads_late", [False, True])
+def test_a_payer_who_leaves_pays_and_may_fetch_the_result(serve: Any, reads_late: bool) -> None:
+    """Under ASGI Django cancels the request, and closes its body."""
+    runs: list[str] = []
+
+    @SOLD
+    async def awaiting(request: HttpRequest) -> HttpResponse:
+        early = b"" if reads_late else request.body
+        await asyncio.sleep(0.4)
+        runs.append("awaiting")
+        return HttpResponse(CONTENT.encode() + (early or request.body))
+
+    @SOLD
+    def plain(request: HttpRequest) -> HttpResponse:
+        early = b"" if reads_late else request.body
+        time.sleep(0.4)
+        runs.append("plain")
+        return HttpResponse(CONTENT.encode() + (early or request.body))
+
+    with serve(path("awaiting", awaiting), path("plain", plain)) as site:
+        host, port = site.url.removeprefix("http://").split(":")
+        for place in BOTH:
+            proof = site.proof(place, "POST")
+            head = (
+                f"POST {place} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nPAYMENT-SIGNATURE: {proof}\r\n\r\n"
+            )
+            with socket.create_connection((host, int(port))) as line:
+                line.sendall(head.encode() + b"body")
+                time.sleep(0.2)
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+            assert _fetched(site, place, proof) == f"{CONTENT}body"
+        assert sorted(runs) == ["awaiting", "plain"]
+        assert site.completions == 2
+
+
+def _fetched(site: Site, place: str, proof: str) -> str:
+    """What the same payment gets once its work is done."""
+    found: list[httpx.Response] = []
+
+    def there() -> bool:
+        found.append(site.ask(place, proof, "POST", content=b"body"))
+        return found[-1].status_code == 200
+
+    assert eventually(there), (place, found[-1].text)
+    return found[-1].text
+
+
+def test_the_paywall_itself_takes_no_thread_under_asgi() -> None:
+    hops: list[Any] = []
+    original = asyncio.BaseEventLoop.run_in_executor
+
+    def counting(self: Any, executor: Any, function: Any, *args: Any) -> Any:
+        hops.append(function)
+        return original(self, executor, function, *args)
+
+    with served("asgi", path("paid", SOLD(acontent))) as site:
+        site.ask("/paid")  # what is loaded once
+        proof = site.proof("/paid")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio.BaseEventLoop, "run_in_executor", counting)
+            assert site.ask("/paid", proof).text == CONTENT
+    assert all("close" in repr(one) for one in hops), hops  # Django's own, of the response
+
+
+# CORS
+
+
+def test_a_browser_may_ask_and_read(serve: Any) -> None:
+    cors = "corsheaders.middleware.CorsMiddleware"
+    origin = {"Origin": "https://shop.example"}
+    asks = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "payment-signature"}
+    allowed = {
+        "CORS_ALLOWED_ORIGINS": ["https://shop.example"],
+        "CORS_ALLOW_HEADERS": ["payment-signature"],
+    }
+    with serve(path("paid", SOLD(content)), MIDDLEWARE=[cors, PAYWALL], **allowed) as site:
+        preflight = site.ask("/paid", method="OPTIONS", headers=origin | asks)
+        assert preflight.status_code == 200
+        assert "payment-signature" in preflight.headers["access-control-allow-headers"]
+        for response in (site.ask("/paid", headers=origin), site.buy("/paid", headers=origin)):
+            assert response.headers["access-control-allow-origin"] == "https://shop.example"
+            assert "PAYMENT-RE" in response.headers["access-control-expose-headers"]
+
+
+# The journal in Django's database
+
+
+@pytest.mark.parametrize("kind", ["default", "postgres", "mariadb"])
+def test_djangos_own_database_remembers(serve: Any, kind: str) -> None:
+    using = kind if kind == "default" else databases.add(kind)
+    with serve(*every_kind(), FAREGATE={"JOURNAL": f"django:{using}"}) as site:
+        for place in ("/plain", "/awaiting", "/class", "/ninja/plain", "/ninja/awaiting", "/rest"):
+            proof = site.proof(place)
+            first, again = (site.ask(place, proof) for _ in range(2))
+            assert (first.status_code, again.content) == (200, first.content), first.text
+        assert set(site.statuses) == {"succeeded"}
+
+
+def test_with_atomic_requests_the_price_outside_the_transaction_is_sold(
+    serve: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from django.db import connections
+
+    settings = connections.databases["default"]
+    settings["ATOMIC_REQUESTS"] = True
+    try:
+        routes = [
+            path("plain", SOLD(content)),
+            path("class", dispatching(Classy)),
+            path("n/", ninja_api().urls),
+        ]
+        with serve(*routes, FAREGATE={"JOURNAL": "django:"}) as site:
+            assert site.buy("/plain").text == CONTENT
+            assert site.buy("/class").text == CONTENT
+            refused = site.ask("/n/plain", site.proof("/n/plain"))
+            assert (refused.status_code, CONTENT in refused.text) == (503, False)
+            assert "non_atomic_requests" in caplog.text
+    finally:
+        settings["ATOMIC_REQUESTS"] = False
+
+
+# Settings, checks and commands
+
+
+def found(**settings: Any) -> list[str]:
+    with project(path("paid", SOLD(content)), **settings):
+        ids = (one.id or "" for one in checks.run_checks())
+        return sorted(one for one in ids if one.startswith("faregate."))
+
+
+def test_checks_say_what_is_wrong_and_nothing_else() -> None:
+    live = {"API_KEY": f"svc_live_{'x' * 32}", "JOURNAL": "django:", "BASE_URL": "https://service.example"}
+    assert found() == []
+    assert found(MIDDLEWARE=[]) == ["faregate.E001"]
+    assert found(MIDDLEWARE=[PAYWALL, COMMON]) == ["faregate.E007"]
+    assert found(MIDDLEWARE=[COMMON, PAYWALL]) == []
+    assert found(MIDDLEWARE=[PAYWALL, PAYWALL]) == ["faregate.E005"]
+    assert found(FAREGATE={"BASE_URL": ""}) == ["faregate.E002"]
+    assert found(FAREGATE={"BASEURL": "x"}) == ["faregate.E002"]
+    assert found(FAREGATE={"TRUST_HOST": "yes"}) == ["faregate.E002"]
+    assert found(FAREGATE=live) == []
+    assert found(FAREGATE=live, DEBUG=True) == ["faregate.E003"]
+    assert found(FAREGATE={**live, "JOURNAL": "memory:"}) == ["faregate.E004"]
+    assert found(FAREGATE={"OFFERS": {"reports": "x"}}) == ["faregate.E002"]
+
+
+def test_a_deploy_check_asks_the_service() -> None:
+    with project(path("paid", SOLD(content)), path("x", paid("no_such_thing")(content))):
+        told = [one for one in checks.run_checks(include_deployment_checks=True) if one.id == "faregate.E006"]
+    assert len(told) == 1
+    assert "no_such_thing" in told[0].msg
+
+
+def test_a_mistake_in_the_settings_fails_the_start() -> None:
+    with (
+        project(FAREGATE={"BASE_URL": "", "API_KEY": None}),
+        pytest.raises(ConfigurationError, match="BASE_URL"),
+    ):
+        get_wsgi_application()
+
+
+def test_settings_are_read_again_when_a_test_changes_them() -> None:
+    with project(FAREGATE={"PUBLIC_URL": "https://one.example"}):
+        first = made_shop().paywall
+        assert made_shop().paywall is first
+        with project(FAREGATE={"PUBLIC_URL": "https://two.example"}):
+            assert made_shop().paywall.settings.public_url == "https://two.example"
+        assert made_shop().paywall.settings.public_url == "https://one.example"
+
+
+def note_event(event: Event) -> None:
+    TOLD.append(event)
+
+
+TOLD: list[Event] = []
+
+
+@pytest.mark.parametrize("listener", [note_event, f"{__name__}.note_event"])
+def test_a_listener_of_the_settings_is_told(listener: Any) -> None:
+    TOLD.clear()
+    with served("wsgi", path("paid", SOLD(content)), FAREGATE={"ON_EVENT": listener}) as site:
+        assert site.ask("/paid").status_code == 402
+    (told,) = TOLD
+    assert told == Refused(402, "payment_required")
+
+
+def test_a_listener_that_is_not_there_fails_the_start() -> None:
+    with (
+        project(FAREGATE={"ON_EVENT": "shop.nobody"}),
+        pytest.raises(ConfigurationError, match=r"shop\.nobody"),
+    ):
+        get_wsgi_application()
+
+
+def said_by(command: str, *arguments: str) -> str:
+    out = io.StringIO()
+    call_command(command, *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_routes_lists_every_kind() -> None:
+    with project(*every_kind(), path("open", lambda request: content(request))):
+        routes = json.loads(said_by("faregate_routes", "--json"))["routes"]
+        table = said_by("faregate_routes")
+    standing = {
+        (one["path"], method): one["standing"] for one in routes for method in one["methods"] or ["any"]
+    }
+    for place in KINDS:
+        assert "paid" in {standing.get((place, "any")), standing.get((place, "GET"))}, (place, standing)
+    assert standing["/method", "POST"] == "free"
+    assert standing["/rest-set", "POST"] == "free"
+    assert standing["/open", "any"] == "free"
+    assert "daily_report" in table
+    assert {"Classy", "Rest", "Reports"} <= {one["handler"].rpartition(".")[2] for one in routes}
+
+
+def test_routes_fails_when_a_prefix_matches_nothing() -> None:
+    with project(path("a", content), FAREGATE={"OFFERS": {"/nowhere": "daily_report"}}):
+        assert inventory_of().unmatched == ("/nowhere",)
+        with pytest.raises(SystemExit):
+            said_by("faregate_routes")
+
+
+def test_check_and_sweep_speak_in_sentences() -> None:
+    with project(path("paid", SOLD(content))):
+        well = f"All is well: 1 offer at http://service.example\n{UNGUESSABLE}\n"
+        assert said_by("faregate_check") == well
+        assert said_by("faregate_sweep") == "Looked at 0 sales.\n"
+    with (
+        project(path("x", paid("no_such_thing")(content))),
+        pytest.raises(CommandError, match="no_such_thing"),
+    ):
+        said_by("faregate_check")
+    with project(FAREGATE={"BASE_URL": "nonsense"}), pytest.raises(CommandError):
+        said_by("faregate_check")
+
+
+def test_check_says_that_instructions_can_be_guessed() -> None:
+    transport: Any = Guessable(EmbeddedTransport(Emulator()))
+    with project(path("paid", SOLD(content)), FAREGATE={"TRANSPORT": transport}):
+        assert GUESSABLE.format("daily_report") in said_by("faregate_check")
+
+
+def test_the_journal_is_administered(tmp_path: Path) -> None:
+    own = {"JOURNAL": f"sqlite:///{tmp_path}/journal.db"}
+    with served("wsgi", path("paid", SOLD(content)), FAREGATE=own) as site:
+        assert said_by("faregate_journal", "keys") == "The journal has no rows.\n"
+        assert site.buy("/paid").status_code == 200
+        [key] = json.loads(said_by("faregate_journal", "keys", "--json"))["keys"]
+        assert (key["rows"], key["owed"], key["given"]) == (1, 0, True)
+        assert said_by("faregate_journal", "addresses") == "Nothing is owed.\n"
+        moved = said_by("faregate_journal", "move", "http://old.example")
+        assert moved == "Moved 0 rows to test http://service.example.\n"
+        with pytest.raises(CommandError, match="is the address of now"):
+            said_by("faregate_journal", "move", "http://service.example")
+    with project(), pytest.raises(CommandError, match="set FAREGATE_JOURNAL"):
+        said_by("faregate_journal", "keys")
+
+
+def test_check_fails_with_a_key_that_may_not_sell() -> None:
+    reader = {"API_KEY": READ_ONLY_TEST_KEY}
+    with (
+        project(path("paid", SOLD(content)), FAREGATE=reader),
+        pytest.raises(CommandError, match="may not authorize access, so nothing can be sold"),
+    ):
+        said_by("faregate_check")
+
+
+def test_paid_on_a_class_says_what_to_do() -> None:
+    with pytest.raises(ConfigurationError, match="method_decorator"):
+        SOLD(Classy)

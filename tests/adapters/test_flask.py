@@ -1,0 +1,891 @@
+"""What is Flask's own: factories, blueprints, class-based views, error handlers, contexts, test client."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from flask import (
+    Blueprint,
+    Flask,
+    Response,
+    abort,
+    redirect,
+    request,
+    send_file,
+    session,
+    stream_with_context,
+    url_for,
+)
+from flask.views import MethodView, View
+from flask_cors import CORS
+from werkzeug.test import TestResponse
+
+from faregate.emulator import TEST_KEY, Emulator, Fault, Wallet
+from faregate.emulator.embedded import EmbeddedTransport
+from faregate.errors import ConfigurationError
+from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
+from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
+from faregate.flask.middleware import permission
+from faregate.merchant.client import MerchantClient
+from faregate.paywall import Paywall
+from faregate.routes.check import GUESSABLE, UNGUESSABLE
+from tests.adapters.conftest import eventually
+from tests.attacks.chain import Guessable
+from tests.servers.http import serving_wsgi
+
+CONTENT = b"paid content"
+ORIGIN = {"Origin": "https://shop.example"}
+PREFLIGHT = {
+    **ORIGIN,
+    "Access-Control-Request-Method": "GET",
+    "Access-Control-Request-Headers": "payment-signature",
+}
+
+paywall = Faregate()
+
+
+class Shop:
+    """A Flask app behind the paywall, the service it sells through, and a client that can pay."""
+
+    def __init__(self, app: Flask, **options: Any) -> None:
+        self.app = app
+        self.emulator = Emulator()
+        transport: Any = EmbeddedTransport(self.emulator)
+        service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
+        self.service = MerchantClient(**service)
+        self.runs: list[str] = []
+        app.secret_key = "secret"
+        app.test_client_class = PayingClient
+        service |= options
+        paywall.init_app(app, Paywall(public_url="https://seller.example", environ={}, **service))
+
+    def ask(self, path: str, **options: Any) -> TestResponse:
+        client = self.app.test_client()
+        return client.open(path, buffered=True, **options)
+
+    def buy(self, path: str, **options: Any) -> TestResponse:
+        return self.ask(path, pay=True, **options)
+
+    def proof(self, path: str) -> dict[str, str]:
+        return {"PAYMENT-SIGNATURE": Wallet().pay(self.ask(path).headers["PAYMENT-REQUIRED"])}
+
+    @property
+    def statuses(self) -> list[str]:
+        return [transaction.status or "" for transaction in self.service.iter_transactions()]
+
+    def sells(self, view: Any, path: str = "/paid", **options: Any) -> None:
+        self.app.add_url_rule(path, view_func=paywall.paid("daily_report")(view), **options)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    """Not `TESTING`: Flask answers errors itself, as in production."""
+    return Shop(Flask("shop"))
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL + 1)
+
+
+def content() -> Callable[[], bytes]:
+    """A view of its own for each place: a function that is sold is never routed without its price."""
+
+    def content() -> bytes:
+        return CONTENT
+
+    return content
+
+
+def is_sold(shop: Shop, path: str, method: str = "GET") -> bool:
+    """402 without the content, then the content for money."""
+    unpaid, paid = shop.ask(path, method=method), shop.buy(path, method=method)
+    assert CONTENT not in unpaid.data
+    return (unpaid.status_code, paid.data, "PAYMENT-RESPONSE" in paid.headers) == (402, CONTENT, True)
+
+
+# Settings and factories
+
+
+def test_two_apps_in_one_process_have_settings_of_their_own() -> None:
+    extension = Faregate()
+
+    def create_app(**config: Any) -> Flask:
+        app = Flask("shop")
+        app.config.from_mapping(FAREGATE_BASE_URL="emulator:", **config)
+        app.add_url_rule("/paid", view_func=extension.paid("daily_report")(lambda: payment.values))
+        app.test_client_class = PayingClient
+        extension.init_app(app)
+        return app
+
+    first = create_app(FAREGATE_PUBLIC_URL="https://first.example", FAREGATE_MAX_RESULT_BYTES=1)
+    second = create_app(FAREGATE_PUBLIC_URL="https://second.example", FAREGATE_TIMEOUT=3)
+    asked = [app.extensions["faregate"].paywall.settings for app in (first, second)]
+    assert [settings.public_url for settings in asked] == ["https://first.example", "https://second.example"]
+    assert [settings.timeout for settings in asked] == [10, 3]
+    client: Any = first.test_client()
+    assert client.get("/paid", pay=True).get_json()["code"] == "result_too_large"
+    other: Any = second.test_client()
+    assert other.get("/paid", pay=True).status_code == 200
+    assert vars(extension) == {}
+
+
+def test_the_environment_speaks_where_the_config_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAREGATE_BASE_URL", "http://environment.example")
+    monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_environment")
+    app = Flask("shop")
+    app.config["FAREGATE_BASE_URL"] = "http://config.example"
+    Faregate(app)
+    settings = app.extensions["faregate"].paywall.settings
+    assert (settings.base_url, settings.api_key) == ("http://config.example", settings.api_key)
+    assert settings.api_key.reveal() == "Bearer svc_test_environment"
+    assert app.config["FAREGATE_API_KEY"] is None  # a key of the environment is not copied around
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({}, "FAREGATE_BASE_URL"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_TRUST_HOST": "false"}, "TRUST_HOST.* must be bool"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_TIMEOUT": "5"}, "TIMEOUT .* int or float, not str"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_OFFERS": {"x": "y"}}, "starts with a slash"),
+        ({"FAREGATE_BASE_URL": "emulator:", "FAREGATE_JOURNAL": "cloud:"}, "FAREGATE_JOURNAL"),
+    ],
+)
+def test_a_mistake_in_the_config_is_told_when_the_app_is_made(
+    config: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAREGATE_BASE_URL", raising=False)
+    app = Flask("shop")
+    app.config.update(config)
+    with pytest.raises(ConfigurationError, match=says):
+        Faregate(app)
+
+
+def test_an_app_has_one_paywall(shop: Shop) -> None:
+    with pytest.raises(ConfigurationError, match="once"):
+        paywall.init_app(shop.app)
+
+
+def test_a_listener_of_the_config_is_told() -> None:
+    told: list[Event] = []
+    app = Flask("shop")
+    app.config.update(FAREGATE_BASE_URL="emulator:", FAREGATE_ON_EVENT=told.append)
+    app.add_url_rule("/paid", view_func=paywall.paid("daily_report")(content()))
+    Faregate(app)
+    app.test_client_class = PayingClient
+    client: Any = app.test_client()
+    assert client.get("/paid", pay=True).data == CONTENT
+    assert [type(event) for event in told] == [Refused, Authorized, Worked, Settled, Released]
+
+
+def test_prefixes_of_the_config_are_sold_and_closed() -> None:
+    app = Flask("shop")
+    app.config.update(FAREGATE_OFFERS={"/reports": "daily_report"}, FAREGATE_REFUSE=["/drafts"])
+    app.add_url_rule("/reports/<name>", view_func=lambda name: CONTENT, endpoint="report")
+    app.add_url_rule("/drafts/<name>", view_func=lambda name: CONTENT, endpoint="draft")
+    shop = Shop(app)
+    assert is_sold(shop, "/reports/today")
+    assert shop.ask("/drafts/today").status_code == 403
+
+
+# Views
+
+
+def test_the_view_finds_its_payment(shop: Shop) -> None:
+    given: list[Any] = []
+
+    @shop.app.get("/meter")
+    @paywall.paid("token_meter")
+    def meter() -> dict[str, Any]:
+        payment.report(input_tokens=3)
+        given.append(isinstance(payment, Payment))
+        return {"transaction": payment.transaction_id}
+
+    answer = shop.buy("/meter")
+    assert answer.get_json()["transaction"].startswith("txn_")
+    assert (given, shop.statuses) == ([True], ["succeeded"])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_view_does_not_run_unpaid(shop: Shop, whole: bool) -> None:
+    def view() -> str:
+        shop.runs.append(request.method)
+        return ""
+
+    sold: Any = view if whole else paywall.paid("daily_report")(view)
+    if whole:
+        paywall.paid_all(shop.app, "daily_report")
+    shop.app.add_url_rule("/paid", view_func=sold, methods=["GET", "POST", "OPTIONS"])
+    for method in ("GET", "HEAD", "POST", "OPTIONS", "PUT"):
+        shop.ask("/paid", method=method)
+    assert shop.runs == []
+    assert (shop.buy("/paid").status_code, shop.runs) == (200, ["GET"])
+
+
+def test_there_is_no_payment_where_nothing_is_sold(shop: Shop) -> None:
+    shop.app.add_url_rule("/open", view_func=lambda: str(payment.transaction_id))
+    shop.app.testing = True
+    with pytest.raises(ConfigurationError, match="not sold"):
+        shop.ask("/open")
+
+
+def test_a_copied_request_context_has_the_payment(shop: Shop) -> None:
+    """A thread's `g` is its own; the request, and with it the payment, is the same."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from flask import copy_current_request_context
+
+    def view() -> str:
+        measure = copy_current_request_context(lambda: payment.report({"input-tokens": 1}))
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(measure).result()
+        return str(payment.values)
+
+    shop.app.add_url_rule("/paid", view_func=paywall.paid("text_summary")(view))
+    assert shop.buy("/paid").text == "{'input-tokens': '1'}"
+
+
+def test_an_async_view_is_sold(shop: Shop) -> None:
+    async def view(name: str) -> bytes:
+        assert payment.transaction_id
+        return name.encode()
+
+    shop.sells(view, "/paid/<name>")
+    assert shop.ask("/paid/x").status_code == 402
+    assert shop.buy("/paid/x").data == b"x"
+
+
+class ByMethod(MethodView):
+    @paywall.paid("daily_report")
+    def get(self) -> bytes:
+        return CONTENT
+
+    @paywall.paid("text_summary")
+    async def post(self) -> bytes:
+        return CONTENT
+
+    def delete(self) -> str:
+        return "free"
+
+
+class ByDecorators(MethodView):
+    decorators = [paywall.paid("daily_report")]  # noqa: RUF012
+
+    def get(self) -> bytes:
+        return CONTENT
+
+    def post(self) -> bytes:
+        return CONTENT
+
+
+class Plain(View):
+    decorators = [paywall.paid("daily_report")]  # noqa: RUF012
+    methods = ["GET", "POST"]  # noqa: RUF012
+
+    def dispatch_request(self) -> bytes:
+        return CONTENT
+
+
+@pytest.mark.parametrize("view", [ByMethod, ByDecorators, Plain])
+def test_class_based_views_are_sold(shop: Shop, view: type[View]) -> None:
+    shop.app.add_url_rule("/paid", view_func=view.as_view("paid"))
+    assert is_sold(shop, "/paid")
+    assert is_sold(shop, "/paid", "POST")
+    assert shop.ask("/paid", method="HEAD").status_code == 402
+    assert shop.ask("/paid", method="OPTIONS").status_code == 200
+    if view is ByMethod:
+        assert shop.ask("/paid", method="DELETE").text == "free"
+
+
+@pytest.mark.parametrize("sold", [ByMethod, Blueprint("x", "x")])
+def test_what_cannot_be_wrapped_says_what_to_do(sold: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"decorators = .*paid_all"):
+        paywall.paid("daily_report")(sold)
+
+
+def test_a_price_above_the_route_is_an_error_and_not_free(shop: Shop) -> None:
+    @paywall.paid("daily_report")
+    @shop.app.get("/paid")
+    def paid() -> bytes:
+        shop.runs.append("paid")
+        return CONTENT
+
+    shop.app.testing = True
+    with pytest.raises(ConfigurationError, match=r"put @app\.route above"):
+        shop.ask("/paid")
+    assert shop.runs == []
+
+
+def test_without_the_extension_a_view_is_a_clear_error_and_not_free() -> None:
+    app = Flask("shop")
+    app.add_url_rule("/paid", view_func=paywall.paid("daily_report")(content()))
+    answer = app.test_client().get("/paid")
+    assert (answer.status_code, CONTENT in answer.data) == (500, False)
+    app.testing = True
+    with pytest.raises(ConfigurationError, match=r"paywall\.init_app"):
+        app.test_client().get("/paid")
+
+
+def test_two_offers_on_one_view_are_a_mistake(shop: Shop) -> None:
+    with pytest.raises(ConfigurationError, match="'text_summary' and as 'daily_report'"):
+        paywall.paid("daily_report")(paywall.paid("text_summary")(content()))
+    shop.sells(paywall.paid("daily_report")(content()))
+    assert is_sold(shop, "/paid")
+
+
+# Blueprints
+
+
+def weather() -> tuple[Blueprint, Blueprint]:
+    """A blueprint in a blueprint, each with a view at `/view` and one that is exempt at `/open`."""
+    outer, inner = Blueprint("outer", "outer"), Blueprint("inner", "inner", url_prefix="/inner")
+    for one in (outer, inner):
+        one.add_url_rule("/view", view_func=content(), endpoint="view")
+        one.add_url_rule("/open", view_func=paywall.exempt(lambda: "open"), endpoint="open")
+    outer.register_blueprint(inner)
+    return outer, inner
+
+
+def test_a_blueprint_is_sold_with_those_nested_in_it(shop: Shop) -> None:
+    outer, _ = weather()
+    paywall.paid_all(outer, "daily_report")
+    outer.add_url_rule("/later", view_func=content(), endpoint="later")
+    shop.app.register_blueprint(outer)
+    shop.app.register_blueprint(outer, name="again", url_prefix="/again")
+    shop.app.add_url_rule("/from-outside", endpoint="outer.outside", view_func=content())
+    for path in ("/view", "/inner/view", "/later", "/again/view", "/again/inner/view", "/from-outside"):
+        assert is_sold(shop, path), path
+        assert shop.ask(path, method="HEAD").status_code == 402
+        assert shop.ask(path, method="OPTIONS").headers["Allow"]
+    for path in ("/open", "/inner/open", "/again/inner/open"):
+        assert shop.ask(path).text == "open"
+    assert shop.ask("/nothing").status_code == 404
+
+
+def test_an_inner_blueprint_is_sold_alone(shop: Shop) -> None:
+    outer, inner = weather()
+    paywall.paid_all(inner, "daily_report")
+    shop.app.register_blueprint(outer)
+    assert is_sold(shop, "/inner/view")
+    assert shop.ask("/view").data == CONTENT
+
+
+def test_a_whole_app_is_sold_but_not_what_it_does_not_have(shop: Shop) -> None:
+    shop.app.add_url_rule("/view", view_func=content())
+    shop.app.add_url_rule("/open", view_func=paywall.exempt(lambda: "open"), endpoint="open")
+    paywall.paid_all(shop.app, "daily_report")
+    assert is_sold(shop, "/view")
+    assert (shop.ask("/open").text, shop.ask("/nothing").status_code) == ("open", 404)
+
+
+def test_what_runs_before_the_blueprint_runs_before_its_price(shop: Shop) -> None:
+    """An app's own `before_request` may refuse for nothing; the view is not run unpaid."""
+    blueprint = Blueprint("weather", "weather")
+    paywall.paid_all(blueprint, "daily_report")
+
+    @shop.app.before_request
+    def members_only() -> Any:
+        return None if "member" in request.args else ("members only", 401)
+
+    @blueprint.before_request
+    def after_the_price() -> None:
+        shop.runs.append(payment.transaction_id or "")
+
+    blueprint.add_url_rule("/view", view_func=content())
+    shop.app.register_blueprint(blueprint)
+    assert shop.ask("/view").status_code == 401
+    assert shop.ask("/view?member").status_code == 402
+    assert shop.runs == []
+    assert shop.buy("/view?member").data == CONTENT
+    assert len(shop.runs) == 1
+
+
+def test_a_view_of_a_sold_blueprint_may_name_the_same_offer(shop: Shop) -> None:
+    blueprint = Blueprint("weather", "weather")
+    paywall.paid_all(blueprint, "daily_report")
+    blueprint.add_url_rule("/same", view_func=paywall.paid("daily_report")(content()), endpoint="same")
+    blueprint.add_url_rule("/other", view_func=paywall.paid("text_summary")(content()), endpoint="other")
+    shop.app.register_blueprint(blueprint)
+    assert is_sold(shop, "/same")
+    answer = shop.buy("/other")
+    assert (answer.status_code, CONTENT in answer.data, shop.statuses[0]) == (500, False, "failed")
+
+
+def test_a_method_of_a_class_may_be_exempt(shop: Shop) -> None:
+    class Mixed(MethodView):
+        @paywall.exempt
+        def get(self) -> str:
+            return "open"
+
+        def post(self) -> bytes:
+            return CONTENT
+
+    blueprint = Blueprint("weather", "weather")
+    paywall.paid_all(blueprint, "daily_report")
+    blueprint.add_url_rule("/mixed", view_func=Mixed.as_view("mixed"))
+    shop.app.register_blueprint(blueprint)
+    assert shop.ask("/mixed").text == "open"
+    assert shop.ask("/mixed", method="HEAD").status_code == 200
+    assert is_sold(shop, "/mixed", "POST")
+
+
+def test_sold_and_exempt_is_a_mistake() -> None:
+    with pytest.raises(ConfigurationError, match="both"):
+        paywall.exempt(paywall.paid("daily_report")(lambda: ""))
+    with pytest.raises(ConfigurationError, match="both"):
+        paywall.paid("daily_report")(paywall.exempt(lambda: ""))
+    with pytest.raises(ConfigurationError, match="methods"):
+        paywall.exempt(ByMethod)
+
+
+# What is judged is Flask's whole response
+
+
+@pytest.mark.parametrize("nonsense", [None, object(), (), 7])
+def test_nonsense_is_not_charged(shop: Shop, nonsense: Any) -> None:
+    shop.sells(lambda: nonsense)
+    answer = shop.buy("/paid")
+    assert (answer.status_code, "PAYMENT-RESPONSE" in answer.headers) == (500, False)
+    assert shop.statuses == ["failed"]
+
+
+@pytest.mark.parametrize("status", [404, 451, 503])
+def test_an_abort_is_not_charged(shop: Shop, status: int) -> None:
+    shop.sells(lambda: abort(status))
+    assert (shop.buy("/paid").status_code, shop.statuses) == (status, ["failed"])
+
+
+def test_a_response_that_after_request_spoils_is_not_charged(shop: Shop) -> None:
+    @shop.app.after_request
+    def spoil(response: Response) -> Response:
+        if response.status_code == 200:
+            response.status_code = 500
+        return response
+
+    shop.sells(content())
+    assert (shop.buy("/paid").status_code, shop.statuses) == (500, ["failed"])
+
+
+def test_an_after_request_that_breaks_on_the_stop_changes_nothing(shop: Shop) -> None:
+    @shop.app.after_request
+    def picky(response: Response) -> Response:
+        assert response.get_data() == CONTENT
+        return response
+
+    shop.sells(content())
+    shop.app.testing = True
+    assert is_sold(shop, "/paid")
+
+
+def test_an_error_handler_that_answers_200_releases_nothing(shop: Shop) -> None:
+    shop.app.register_error_handler(Exception, lambda error: CONTENT + str(error).encode())
+    shop.sells(content())
+    shop.app.add_url_rule("/unknown", view_func=paywall.paid("no_such_thing")(content()), endpoint="unknown")
+    assert is_sold(shop, "/paid")
+    answer = shop.ask("/unknown")
+    assert (answer.status_code, CONTENT in answer.data) == (502, False)
+
+
+def test_an_error_that_a_handler_turns_into_a_result_is_the_sellers_result(shop: Shop) -> None:
+    shop.app.register_error_handler(ZeroDivisionError, lambda error: (CONTENT, 200))
+    shop.sells(lambda: str(1 // 0))
+    assert (shop.buy("/paid").data, shop.statuses) == (CONTENT, ["succeeded"])
+
+
+def test_the_stop_never_leaks(shop: Shop) -> None:
+    @shop.app.after_request
+    def leak(response: Response) -> Response:
+        response.headers["X-Leak"] = "1"
+        response.set_cookie("leak", "1")
+        response.set_data(CONTENT)
+        return response
+
+    shop.sells(content())
+    unpaid = shop.ask("/paid")
+    assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
+    assert not {"X-Leak", "Set-Cookie"} & set(unpaid.headers.keys())
+    assert shop.buy("/paid").headers["X-Leak"] == "1"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_view_that_ends_the_process_is_told_to_the_service_first(shop: Shop, error: BaseException) -> None:
+    def view() -> str:
+        raise error
+
+    shop.sells(view)
+    proof = shop.proof("/paid")
+    with pytest.raises(type(error)):
+        shop.ask("/paid", headers=proof)
+    assert shop.statuses == ["failed"]
+
+
+# What a view may answer with
+
+
+def test_two_cookies_and_a_session_are_sold(shop: Shop) -> None:
+    def view() -> Response:
+        session["visits"] = session.get("visits", 0) + 1
+        response = Response(CONTENT)
+        response.set_cookie("a", "1")
+        response.set_cookie("b", "2")
+        return response
+
+    shop.sells(view)
+    assert "Set-Cookie" not in shop.ask("/paid").headers
+    names = [value.partition("=")[0] for value in shop.buy("/paid").headers.getlist("Set-Cookie")]
+    assert sorted(names) == ["a", "b", "session"]
+
+
+def test_a_stream_has_its_request_and_is_sold_whole(shop: Shop) -> None:
+    def view() -> Response:
+        def chunks() -> Iterator[bytes]:
+            yield b"paid "
+            yield request.args["rest"].encode()
+
+        return Response(stream_with_context(chunks()))
+
+    shop.sells(view)
+    answer = shop.buy("/paid?rest=content")
+    assert (answer.data, answer.headers["Content-Length"]) == (CONTENT, "12")
+
+
+def test_a_stream_that_breaks_off_is_not_charged(shop: Shop) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield CONTENT
+        raise ZeroDivisionError
+
+    shop.sells(lambda: Response(chunks()))
+    proof = shop.proof("/paid")
+    with pytest.raises(ZeroDivisionError):
+        shop.ask("/paid", headers=proof)
+    assert shop.statuses == ["failed"]
+
+
+def test_a_file_is_sold(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes(CONTENT)
+    shop.sells(lambda: send_file(tmp_path / "report"), "/file")
+    shop.sells(lambda: send_file(BytesIO(CONTENT), download_name="report"), "/memory", endpoint="memory")
+    assert is_sold(shop, "/file")
+    assert is_sold(shop, "/memory")
+
+
+def test_a_redirect_of_the_view_is_sold_and_one_of_the_router_is_free(shop: Shop) -> None:
+    shop.app.add_url_rule("/there", endpoint="there", view_func=lambda: "there")
+    shop.sells(lambda: redirect(url_for("there")), "/paid/")
+    assert shop.ask("/paid").status_code == 308
+    assert shop.ask("/paid/").status_code == 402
+    answer = shop.buy("/paid/")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/there")
+    assert "PAYMENT-RESPONSE" in answer.headers
+    assert shop.buy("/paid", follow_redirects=True).text == "there"
+
+
+def test_head_is_paid_and_the_automatic_options_are_free(shop: Shop) -> None:
+    shop.sells(content())
+    assert shop.ask("/paid", method="HEAD").status_code == 402
+    paid = shop.buy("/paid", method="HEAD")
+    assert (paid.status_code, paid.data, paid.headers["Content-Length"]) == (200, b"", "12")
+    options = shop.ask("/paid", method="OPTIONS")
+    assert (options.status_code, set(options.headers["Allow"].split(", "))) == (
+        200,
+        {"GET", "HEAD", "OPTIONS"},
+    )
+
+
+def test_a_view_of_its_own_for_options_is_not_run(shop: Shop) -> None:
+    def view() -> bytes:
+        shop.runs.append(request.method)
+        return CONTENT
+
+    shop.sells(view, methods=["GET", "OPTIONS"])
+    assert (shop.ask("/paid", method="OPTIONS").status_code, shop.runs) == (204, [])
+
+
+# Contexts and what is closed
+
+
+def test_contexts_are_torn_down_once_and_answers_closed_once(shop: Shop) -> None:
+    @shop.app.teardown_request
+    def request_over(_error: BaseException | None) -> None:
+        shop.runs.append(f"request, {shop.statuses}")
+
+    @shop.app.teardown_appcontext
+    def app_over(_error: BaseException | None) -> None:
+        shop.runs.append("app")
+
+    def view() -> Response:
+        response = Response(CONTENT)
+        response.call_on_close(lambda: shop.runs.append(f"closed, {shop.statuses}"))
+        return response
+
+    shop.sells(view)
+    proof = shop.proof("/paid")
+    shop.runs.clear()
+    with serving_wsgi(shop.app) as url:
+        assert httpx.get(f"{url}/paid", headers=proof).content == CONTENT
+        assert eventually(lambda: len(shop.runs) >= 3)  # it is closed after the payer has everything
+    assert shop.runs == ["request, ['authorized']", "app", "closed, ['succeeded']"]
+
+
+def test_what_is_closed_is_closed_although_nothing_was_released(shop: Shop) -> None:
+    def view() -> Response:
+        response = Response(CONTENT)
+        response.call_on_close(lambda: shop.runs.append("closed"))
+        return response
+
+    shop.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(view))
+    answer = shop.buy("/late")
+    assert (answer.status_code, CONTENT in answer.data, shop.runs) == (202, False, ["closed"])
+
+
+# Over a real socket
+
+
+@pytest.mark.parametrize("path", ["/prix/%C3%A9t%C3%A9", "//paid", "///paid", "/%70aid", "/paid?x=1"])
+def test_no_spelling_of_a_path_is_a_way_around(shop: Shop, path: str) -> None:
+    shop.sells(content())
+    shop.sells(content(), "/prix/été", endpoint="summer")
+    with serving_wsgi(shop.app) as url:
+        target = httpx.URL(url).copy_with(raw_path=path.encode())
+        unpaid = httpx.get(target, follow_redirects=True)
+        proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
+        paid = httpx.get(unpaid.url, headers={"PAYMENT-SIGNATURE": proof})
+    assert (unpaid.status_code, CONTENT in unpaid.content) == (402, False)
+    assert (paid.status_code, paid.content) == (200, CONTENT)
+
+
+def test_a_large_body_is_read_once_by_the_view(shop: Shop) -> None:
+    """20 MiB up and down; who reads first has it (x402's own middleware left the view nothing)."""
+    sent = bytes(range(256)) * 4096 * 20
+
+    @shop.app.post("/echo")
+    @paywall.paid("daily_report", max_result_bytes=len(sent))
+    def echo() -> bytes:
+        assert request.content_length == len(sent)
+        return request.get_data()
+
+    with serving_wsgi(shop.app) as url:
+        unpaid = httpx.post(f"{url}/echo")
+        proof = {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])}
+        answer = httpx.post(f"{url}/echo", content=sent, headers=proof, timeout=60)
+    assert answer.status_code == 200
+    assert answer.content == sent
+
+
+def test_a_form_is_read_by_who_comes_first(shop: Shop) -> None:
+    @shop.app.before_request
+    def first() -> None:
+        shop.runs.append(request.form["text"])
+
+    def view() -> str:
+        return request.form["text"]
+
+    shop.sells(view, methods=["POST"])
+    with serving_wsgi(shop.app) as url:
+        unpaid = httpx.post(f"{url}/paid", data={"text": "short"})
+        proof = {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])}
+        answer = httpx.post(f"{url}/paid", data={"text": "short"}, headers=proof)
+    assert (answer.text, shop.runs) == ("short", ["short", "short"])
+
+
+# Browsers
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_browser_may_pay_and_read(shop: Shop, whole: bool) -> None:
+    """What flask-cors allows holds for what is sent in the app's stead; nothing else of the app's travels."""
+    CORS(shop.app, origins=[ORIGIN["Origin"]], supports_credentials=True, expose_headers=["X-Own"])
+    blueprint = Blueprint("weather", "weather")
+    if whole:
+        paywall.paid_all(blueprint, "daily_report")
+    view = content() if whole else paywall.paid("daily_report")(content())
+    blueprint.add_url_rule("/paid", endpoint="paid", view_func=view)
+    shop.app.register_blueprint(blueprint)
+    preflight = shop.ask("/paid", method="OPTIONS", headers=PREFLIGHT)
+    unpaid = shop.ask("/paid", headers=ORIGIN)
+    paid = shop.buy("/paid", headers=ORIGIN)
+    assert "payment-signature" in preflight.headers["Access-Control-Allow-Headers"].lower()
+    for answer in (preflight, unpaid, paid):
+        assert answer.headers.getlist("Access-Control-Allow-Origin") == [ORIGIN["Origin"]]
+        assert answer.headers.getlist("Access-Control-Allow-Credentials") == ["true"]
+    for answer in (unpaid, paid):
+        exposed = ", ".join(answer.headers.getlist("Access-Control-Expose-Headers"))
+        assert {"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After"} <= set(exposed.split(", "))
+    assert "X-Own" in ", ".join(paid.headers.getlist("Access-Control-Expose-Headers"))
+    assert (unpaid.status_code, unpaid.headers["Vary"], paid.data) == (402, "Origin", CONTENT)
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {}])
+def test_who_is_not_allowed_may_not_read_it(shop: Shop, headers: dict[str, str]) -> None:
+    CORS(shop.app, origins=[ORIGIN["Origin"]])
+    shop.sells(content())
+    assert "Access-Control-Allow-Origin" not in shop.ask("/paid", headers=headers).headers
+
+
+@pytest.mark.parametrize("allowed", ["https://other.example", "null", "https://shop.example.evil.example"])
+def test_only_a_permission_for_this_origin_travels(allowed: str) -> None:
+    said = [("Access-Control-Allow-Origin", allowed), ("X-Own", "1"), ("Set-Cookie", "a=1")]
+    assert permission(said, ORIGIN["Origin"]) == ()
+    everybody = [("access-control-allow-origin", "*"), *said[1:]]
+    assert permission(everybody, allowed) == (("Access-Control-Allow-Origin", "*"), ("Vary", "Origin"))
+
+
+# What it sells
+
+
+def run(shop: Shop, *arguments: str) -> tuple[int, str]:
+    result = shop.app.test_cli_runner().invoke(args=["faregate", *arguments])
+    return result.exit_code, result.output
+
+
+def listed(shop: Shop) -> dict[str, tuple[str, str]]:
+    routes = inventory_of(shop.app).routes
+    return {f"{','.join(route.methods)} {route.path}": (route.standing, route.sells) for route in routes}
+
+
+def test_every_route_is_listed(shop: Shop) -> None:
+    outer, _ = weather()
+    paywall.paid_all(outer, "daily_report")
+    shop.app.register_blueprint(outer, url_prefix="/weather")
+    shop.app.add_url_rule("/by/<int:id>", view_func=ByMethod.as_view("by_method"))
+    shop.app.add_url_rule("/all", view_func=ByDecorators.as_view("by_decorators"))
+    shop.app.add_url_rule("/open", view_func=content())
+    assert listed(shop) == {
+        "GET /static/<path:filename>": ("free", ""),
+        "GET /weather/view": ("paid", "daily_report"),
+        "GET /weather/open": ("free", ""),
+        "GET /weather/inner/view": ("paid", "daily_report"),
+        "GET /weather/inner/open": ("free", ""),
+        "GET /by/<int:id>": ("paid", "daily_report"),
+        "POST /by/<int:id>": ("paid", "text_summary"),
+        "DELETE /by/<int:id>": ("free", ""),
+        "GET,POST /all": ("paid", "daily_report"),
+        "GET /open": ("free", ""),
+    }
+    code, table = run(shop, "routes")
+    assert (code, "5 paid, 5 free, 0 refused" in table) == (0, True)
+    code, said = run(shop, "routes", "--json")
+    assert (code, '"sells": "text_summary"' in said) == (0, True)
+
+
+def test_what_is_declared_for_nothing_fails_the_command() -> None:
+    app = Flask("shop")
+    app.config["FAREGATE_OFFERS"] = {"/reprots": "daily_report"}
+    app.add_url_rule("/reports", view_func=content())
+    code, table = run(Shop(app), "routes")
+    assert (code, "/reprots" in table) == (1, True)
+
+
+def test_mistakes_are_listed_as_refused(shop: Shop) -> None:
+    two = Blueprint("two", "two")
+    two.add_url_rule("/two", view_func=paywall.paid("daily_report")(content()))
+    paywall.paid_all(two, "text_summary")
+    shop.app.register_blueprint(two)
+    misplaced = shop.app.get("/misplaced")(lambda: CONTENT)
+    paywall.paid("daily_report")(misplaced)
+    empty = Blueprint("empty", "empty")
+    paywall.paid_all(empty, "daily_report")
+    shop.app.register_blueprint(empty)
+    code, table = run(shop, "routes")
+    assert code == 1
+    assert [listed(shop)[f"GET /{name}"][0] for name in ("two", "misplaced")] == ["refused", "refused"]
+    for said in ("'daily_report' and 'text_summary'", "put @app.route above", "Blueprint 'empty'"):
+        assert said in table, said
+
+
+def test_check_asks_the_service_for_every_key(shop: Shop) -> None:
+    shop.sells(content())
+    well = f"All is well: 1 offer at http://service.example\n{UNGUESSABLE}\n"
+    assert run(shop, "check") == (0, well)
+    shop.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
+    code, said = run(shop, "check")
+    assert (code, "Nothing is sold as 'no_such_thing'" in said) == (1, True)
+
+
+def test_check_fails_with_a_key_that_may_not_sell(shop: Shop) -> None:
+    shop.sells(content())
+    shop.emulator.faults.add(Fault(kind="status", status=403, operation="access", times=None))
+    code, said = run(shop, "check")
+    assert (code, "All is well" in said) == (1, False)
+    assert said.startswith("The API key may not authorize access, so nothing can be sold: 403")
+
+
+def test_check_writes_to_the_journal(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = shop.app.extensions["faregate"].paywall.journal
+
+    def full(*_: Any) -> Any:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(journal, "claim", full)
+    assert run(shop, "check") == (1, "The journal cannot be written: no space left\n")
+
+
+def test_check_says_that_instructions_can_be_guessed() -> None:
+    transport: Any = Guessable(EmbeddedTransport(Emulator()))
+    shop = Shop(Flask("shop"), transport=transport)
+    shop.sells(content())
+    code, said = run(shop, "check")
+    assert (code, GUESSABLE.format("daily_report") in said) == (0, True)
+
+
+def test_the_journal_is_administered(tmp_path: Path) -> None:
+    shop = Shop(Flask("shop"), journal=f"sqlite:///{tmp_path}/journal.db")
+    shop.sells(content())
+    assert run(shop, "journal", "keys") == (0, "The journal has no rows.\n")
+    assert shop.buy("/paid").status_code == 200
+    [key] = json.loads(run(shop, "journal", "keys", "--json")[1])["keys"]
+    assert (key["rows"], key["owed"], key["given"]) == (1, 0, True)
+    assert run(shop, "journal", "addresses") == (0, "Nothing is owed.\n")
+    moved = run(shop, "journal", "move", "http://old.example")
+    assert moved == (0, "Moved 0 rows to test http://service.example.\n")
+    code, said = run(shop, "journal", "move", "http://service.example")
+    assert (code, "is the address of now" in said) == (1, True)
+    assert run(shop, "journal")[0] == 2
+
+
+def test_a_journal_in_memory_cannot_be_administered(shop: Shop) -> None:
+    code, said = run(shop, "journal", "keys")
+    assert (code, "set FAREGATE_JOURNAL" in said) == (1, True)
+
+
+def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(content()))
+    journal = shop.app.extensions["faregate"].paywall.journal
+    assert shop.buy("/late").status_code == 202
+    assert run(shop, "sweep") == (0, "Looked at 0 sales.\n")  # it was held a moment ago
+    for later, came_to in ((7, "held"), (27, "settled")):
+        monkeypatch.setattr(journal, "_clock", lambda later=later: time.monotonic() + later)
+        assert run(shop, "sweep") == (0, f"Looked at 1 sale: 1 {came_to}.\n")
+    assert shop.statuses == ["succeeded"]
+
+
+def test_an_app_without_a_paywall_cannot_be_listed() -> None:
+    with pytest.raises(ConfigurationError, match="no paywall"):
+        inventory_of(Flask("shop"))
+
+
+# The client that pays
+
+
+def test_the_client_pays_when_it_is_told_to(shop: Shop) -> None:
+    wallet = Wallet()
+    shop.sells(lambda: request.get_json()["text"], methods=["POST"])
+    client: Any = shop.app.test_client(wallet=wallet)
+    assert client.post("/paid", json={"text": "short"}).status_code == 402
+    assert client.post("/paid", json={"text": "short"}, pay=True).text == "short"
+    assert [one.payer for one in shop.service.iter_transactions()] == [wallet.address]
+    assert client.post("/paid", json={"text": "short"}).status_code == 402  # it paid for that request only
+
+
+def test_the_client_pays_once(shop: Shop) -> None:
+    shop.app.add_url_rule("/never", view_func=paywall.paid("failing_settlement")(content()))
+    client: Any = shop.app.test_client()
+    assert client.get("/never", pay=True).status_code == 202
+    assert len(shop.statuses) == 1

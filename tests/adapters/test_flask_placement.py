@@ -1,0 +1,530 @@
+"""Every place at which a price can be put in Flask: the view is sold, or refused with a sentence."""
+
+import functools
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Blueprint, Flask, Response, jsonify, redirect, request
+from flask.views import MethodView, View
+from flask_caching import Cache
+from flask_login import LoginManager, UserMixin, login_required
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.test import Client, TestResponse
+from whitenoise import WhiteNoise
+
+from faregate.emulator import Wallet
+from faregate.errors import ConfigurationError
+from faregate.flask import Faregate, inventory_of
+from tests.adapters.test_flask import Shop, paywall, run
+
+CONTENT = b"paid-content-4711"
+MEMBER = {"X-User": "member"}
+
+Decorator = Callable[[Any], Any]
+
+
+class Member(UserMixin):  # type: ignore[misc]
+    id = "member"
+
+
+@pytest.fixture
+def shop() -> Shop:
+    app = Flask("shop")
+    app.config["CACHE_TYPE"] = "SimpleCache"
+    manager = LoginManager(app)
+    manager.login_view = "login"
+    manager.request_loader(lambda asked: Member() if "X-User" in asked.headers else None)
+    app.add_url_rule("/login", "login", lambda: "log in")
+    return Shop(app)
+
+
+def with_wraps(view: Any) -> Any:
+    @functools.wraps(view)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return view(*args, **kwargs)
+
+    return inner
+
+
+def without_wraps(view: Any) -> Any:
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return view(*args, **kwargs)
+
+    return inner
+
+
+def remembering(view: Any) -> Any:
+    """A cache of a seller's own, which knows no marks."""
+    remembered: dict[str, Any] = {}
+
+    @functools.wraps(view)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        if request.path not in remembered:
+            remembered[request.path] = view(*args, **kwargs)
+        return remembered[request.path]
+
+    return inner
+
+
+def respecting(view: Any) -> Any:
+    """A cache of a seller's own, which leaves alone what is not to be stored."""
+    remembered: dict[str, Response] = {}
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        if request.path in remembered:
+            return remembered[request.path]
+        answer = view(*args, **kwargs)
+        if answer.status_code == 200 and not {"private", "no-store"} & set(
+            answer.headers.get("Cache-Control", "").split(", ")
+        ):
+            remembered[request.path] = answer
+        return answer
+
+    return inner
+
+
+PRICE = "price"
+ROUTE = "route"
+OTHERS: dict[str, Decorator] = {
+    "wraps": with_wraps,
+    "no wraps": without_wraps,
+    "login": login_required,
+    "cache": Cache().cached(),  # replaced by the app's own
+    "own cache": remembering,
+    "respectful cache": respecting,
+}
+
+BYPASSED = "put @app.route above @paywall.paid"
+CACHED = "put @cache.cached below @paywall.paid"
+ANSWERED = "was answered by something above its price"
+LOGIN = "Put @login_required above @paywall.paid"
+
+
+def expected(order: tuple[str, ...]) -> str:
+    """What must become of a view that is decorated so, the outermost first."""
+    if "login" in order[order.index(PRICE) :]:
+        return LOGIN
+    if order.index(ROUTE) > order.index(PRICE):
+        return BYPASSED
+    above_price = order[order.index(ROUTE) : order.index(PRICE)]
+    if "cache" in above_price:
+        return CACHED
+    if "own cache" in above_price:
+        return ANSWERED
+    return "sold"
+
+
+def every_order() -> Iterator[tuple[str, ...]]:
+    for number in (0, 1, 2):
+        for chosen in itertools.combinations(OTHERS, number):
+            yield from itertools.permutations((ROUTE, PRICE, *chosen))
+
+
+@pytest.mark.parametrize("order", list(every_order()), ids="-".join)
+def test_every_order_of_decorators_is_sold_or_refused(
+    shop: Shop, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    known: dict[str, Decorator] = {
+        **OTHERS,
+        ROUTE: shop.app.get("/sold"),
+        PRICE: paywall.paid("daily_report"),
+        "cache": Cache(shop.app).cached(timeout=60),
+    }
+
+    def view() -> Response:
+        shop.runs.append("ran")
+        return Response(CONTENT)
+
+    found = expected(order)
+
+    def decorate() -> None:
+        functools.reduce(lambda made, name: known[name](made), reversed(order), view)
+
+    if found == LOGIN:
+        with pytest.raises(ConfigurationError, match=LOGIN):
+            decorate()
+        return
+    decorate()
+    answers = [bought for _ in range(2) for bought in (look(shop), buy(shop), look(shop), look(shop, {}))]
+    for answer in answers[0::4] + answers[2::4] + answers[3::4]:
+        assert CONTENT not in answer.data
+    bought = answers[1::4]
+    if found == "sold":
+        assert [(answer.status_code, answer.data) for answer in bought] == [(200, CONTENT)] * 2
+        assert all("PAYMENT-REQUIRED" in answers[place].headers for place in (0, 2, 4, 6))
+        assert (len(shop.statuses), set(shop.statuses)) == (2, {"succeeded"})
+        return
+    assert found in caplog.text
+    assert {answer.status_code for answer in answers[2:]} <= {500, 502, 302}
+    assert [answer.status_code for answer in bought if CONTENT in answer.data] in ([], [200])
+    if found != ANSWERED:
+        assert (shop.runs, shop.statuses, run(shop, "routes")[0]) == ([], [], 1)
+        assert found in run(shop, "routes")[1]
+        assert (run(shop, "check")[0], found in run(shop, "check")[1]) == (1, True)
+
+
+def look(shop: Shop, headers: dict[str, str] = MEMBER) -> TestResponse:
+    return shop.ask("/sold", headers=headers)
+
+
+def buy(shop: Shop) -> TestResponse:
+    unpaid = look(shop)
+    if "PAYMENT-REQUIRED" not in unpaid.headers:
+        return unpaid
+    proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
+    return look(shop, {**MEMBER, "PAYMENT-SIGNATURE": proof})
+
+
+# Class-based views
+
+
+def page(runs: list[str]) -> type[MethodView]:
+    class Page(MethodView):
+        def get(self) -> Response:
+            runs.append("ran")
+            return Response(CONTENT)
+
+    return Page
+
+
+@pytest.mark.parametrize("order", [("price", "login"), ("login", "price")], ids="-".join)
+def test_decorators_of_a_class_are_sold_or_refused(
+    shop: Shop, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Flask applies a class's `decorators` in their order: the last is the outermost."""
+    known: dict[str, Any] = {"price": paywall.paid("daily_report"), "login": login_required}
+    kind: Any = page(shop.runs)
+    kind.decorators = [known[name] for name in order]
+    if order == ("login", "price"):
+        with pytest.raises(ConfigurationError, match=LOGIN):
+            kind.as_view("sold")
+        return
+    shop.app.add_url_rule("/sold", view_func=kind.as_view("sold"))
+    assert look(shop, {}).status_code == 302
+    assert (buy(shop).data, look(shop).status_code) == (CONTENT, 402)
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_a_cache_on_a_class_or_a_method(shop: Shop, above: bool, caplog: pytest.LogCaptureFixture) -> None:
+    cached: Any
+    price: Any
+    cached, price = Cache(shop.app).cached(timeout=60), paywall.paid("daily_report")
+    decorators = [price, cached] if above else [cached, price]
+    on_class: Any = page(shop.runs)
+    on_class.decorators = decorators
+    on_method: Any = page(shop.runs)
+    on_method.get = functools.reduce(lambda made, one: one(made), decorators, on_method.get)
+    shop.app.add_url_rule("/class", view_func=on_class.as_view("on_class"))
+    shop.app.add_url_rule("/method", view_func=on_method.as_view("on_method"))
+    for path in ("/class", "/method"):
+        unpaid = shop.ask(path)
+        if above:
+            assert (unpaid.status_code, CACHED in caplog.text, shop.runs) == (500, True, [])
+            caplog.clear()
+        else:
+            assert (unpaid.status_code, shop.buy(path).data) == (402, CONTENT)
+            assert shop.ask(path).status_code == 402
+
+
+def test_a_price_around_a_class_s_view(shop: Shop) -> None:
+    shop.app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(page(shop.runs).as_view("sold")))
+    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
+
+
+def test_a_price_on_what_dispatches(shop: Shop) -> None:
+    class Page(View):
+        @paywall.paid("daily_report")
+        def dispatch_request(self) -> bytes:
+            return CONTENT
+
+    shop.app.add_url_rule("/sold", view_func=Page.as_view("sold"))
+    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
+
+
+# What is written by mistake
+
+
+def test_without_parentheses_it_fails_the_import() -> None:
+    with pytest.raises(ConfigurationError, match="with parentheses"):
+        paywall.paid(with_wraps)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="with parentheses"):
+        paywall.paid(lambda: CONTENT)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("swapped", ["daily_report", None])
+def test_a_group_that_is_none_fails_the_import(swapped: Any) -> None:
+    with pytest.raises(ConfigurationError, match="paid_all"):
+        paywall.paid_all(swapped, "daily_report")
+
+
+def test_what_is_no_app_fails_the_start() -> None:
+    with pytest.raises(ConfigurationError, match="Flask app"):
+        Faregate("shop")  # type: ignore[arg-type]
+
+
+def test_a_price_given_to_before_request_is_an_error(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    shop.app.before_request(paywall.paid("daily_report"))  # type: ignore[type-var]
+    shop.app.add_url_rule("/sold", view_func=lambda: CONTENT)
+    answer = look(shop)
+    assert (answer.status_code, CONTENT in answer.data) == (500, False)
+    assert "paid_all" in caplog.text
+
+
+def test_a_price_on_a_function_before_the_request_sells_what_follows(shop: Shop) -> None:
+    blueprint = Blueprint("sold", "sold")
+
+    @blueprint.before_request
+    @paywall.paid("daily_report")
+    def before() -> None:
+        return None
+
+    blueprint.add_url_rule("/sold", view_func=lambda: CONTENT)
+    shop.app.register_blueprint(blueprint)
+    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
+    assert [row.standing for row in inventory_of(shop.app).routes if row.path == "/sold"] == ["paid"]
+
+
+@pytest.mark.parametrize("decorate", [with_wraps, without_wraps])
+def test_a_function_that_is_sold_is_given_away_on_no_other_route(
+    shop: Shop, decorate: Decorator, caplog: pytest.LogCaptureFixture
+) -> None:
+    def view() -> bytes:
+        return CONTENT
+
+    shop.app.add_url_rule("/sold", "sold", paywall.paid("daily_report")(decorate(view)))
+    shop.app.add_url_rule("/free", "free", view)
+    assert buy(shop).data == CONTENT
+    assert (shop.ask("/free").status_code, BYPASSED in caplog.text) == (500, True)
+    assert run(shop, "routes")[0] == 1
+
+
+def test_a_view_that_speaks_of_another_is_not_taken_for_its_wrapper(shop: Shop) -> None:
+    @shop.app.get("/free")
+    def free() -> str:
+        return "free"
+
+    @shop.app.get("/sold")
+    @paywall.paid("daily_report")
+    def sold() -> bytes:
+        return CONTENT + free().encode()
+
+    @shop.app.get("/link")
+    def link() -> Any:
+        return redirect("/sold") if request.args else jsonify(sold.__name__)
+
+    assert shop.ask("/free").text == "free"
+    assert shop.ask("/link").get_json() == "sold"
+    assert buy(shop).data == CONTENT + b"free"
+
+
+def test_a_login_in_a_sold_blueprint_is_refused(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    blueprint = Blueprint("sold", "sold")
+    paywall.paid_all(blueprint, "daily_report")
+    blueprint.add_url_rule("/sold", view_func=login_required(lambda: CONTENT), endpoint="view")
+    shop.app.register_blueprint(blueprint)
+    assert (look(shop, {}).status_code, look(shop).status_code) == (500, 500)
+    assert "authentication" in caplog.text
+    assert run(shop, "routes")[0] == 1
+
+
+def test_a_mounted_app_without_a_paywall_of_its_own_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    inner = Flask("inner")
+    inner.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
+    for inside in (True, False):
+        outer = Flask("outer")
+        outer.config["FAREGATE_BASE_URL"] = "emulator:"
+        mounted: Any = DispatcherMiddleware(outer.wsgi_app, {"/inner": inner})
+        if inside:
+            outer.wsgi_app = mounted  # type: ignore[method-assign]
+        Faregate(outer)
+        answer = Client(outer if inside else mounted).get("/inner/sold")
+        assert (answer.status_code, CONTENT in answer.data) == (500, False)
+        assert "paywall.init_app(app)" in caplog.text
+
+
+def test_the_extension_may_come_after_the_routes() -> None:
+    app = Flask("shop")
+    app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
+    shop = Shop(app)
+    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
+
+
+# What answers in the view's place
+
+
+def test_whoever_answers_before_a_sold_blueprint_may_refuse_and_not_give(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: dict[str, Any] = {
+        "given": CONTENT,
+        "changed": ("", 304),
+        "refused": ("members only", 403),
+        "elsewhere": redirect("/login"),
+    }
+
+    @shop.app.before_request
+    def first() -> Any:
+        return answers.get(request.args.get("answer", ""))
+
+    blueprint = Blueprint("sold", "sold")
+    paywall.paid_all(blueprint, "daily_report")
+    blueprint.add_url_rule("/sold", view_func=lambda: CONTENT)
+    shop.app.register_blueprint(blueprint)
+    statuses = [shop.ask(f"/sold?answer={name}").status_code for name in answers]
+    assert statuses == [502, 502, 403, 302]
+    assert ANSWERED in caplog.text
+    assert shop.ask("/login?answer=given").data == CONTENT
+    assert shop.ask("/sold", method="OPTIONS").status_code == 200
+
+
+def test_what_a_function_after_the_request_makes_of_a_refusal_is_withheld() -> None:
+    """Also of one that is older than the extension."""
+    app = Flask("shop")
+
+    @app.after_request
+    def generous(response: Response) -> Response:
+        if response.status_code == 403:
+            response.status_code, response.data = 200, CONTENT
+        return response
+
+    shop = Shop(app)
+    app.before_request(lambda: ("members only", 403))
+    app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
+    answer = look(shop)
+    assert (answer.status_code, CONTENT in answer.data) == (502, False)
+
+
+def test_an_error_page_that_says_it_is_well_does_not_cover_a_mistake(shop: Shop) -> None:
+    shop.app.register_error_handler(Exception, lambda _error: (CONTENT, 200))
+    shop.app.add_url_rule("/sold", view_func=remembering(paywall.paid("daily_report")(lambda: CONTENT)))
+    for _ in range(2):
+        answer = look(shop)
+        assert CONTENT not in answer.data
+    assert (answer.status_code, answer.get_json()["code"]) == (502, "payment_service_unavailable")
+
+
+# Caching of what is sold and of what is free
+
+
+@pytest.mark.parametrize(
+    ("said", "paid", "free"),
+    [
+        (None, "private, no-store", None),
+        ("public, max-age=60", "private, no-store", "public, max-age=60"),
+        (
+            "private, no-store, no-transform",
+            "private, no-store, no-transform",
+            "private, no-store, no-transform",
+        ),
+    ],
+)
+def test_what_a_view_says_about_caching_is_heard_where_it_may_be(
+    shop: Shop, said: str | None, paid: str, free: str | None
+) -> None:
+    def view() -> Response:
+        response = Response(CONTENT)
+        if said is not None:
+            response.headers["Cache-Control"] = said
+        return response
+
+    seen = list[str]()
+
+    def above(view: Any) -> Any:
+        def inner() -> Any:
+            response = view()
+            seen.append(response.headers["Cache-Control"])
+            return response
+
+        return inner
+
+    shop.app.add_url_rule("/sold", "sold", above(paywall.paid("daily_report")(view)))
+    shop.app.add_url_rule("/free", "free", above(paywall.paid("free_notes")(lambda: view())))
+    assert buy(shop).headers.get("Cache-Control") == paid
+    assert shop.ask("/free").headers.get("Cache-Control") == free
+    assert set(seen) == {"private, no-store"}
+
+
+# Refused prefixes
+
+
+def test_what_is_refused_does_not_run() -> None:
+    app = Flask("shop")
+    app.config.update(FAREGATE_REFUSE=["/closed"])
+    shop = Shop(app)
+
+    def view() -> bytes:
+        shop.runs.append(request.path)
+        return CONTENT
+
+    @app.before_request
+    def before() -> None:
+        shop.runs.append("before")
+
+    group = Blueprint("group", "group", url_prefix="/closed/group")
+    paywall.paid_all(group, "daily_report")
+    group.add_url_rule("/sold", view_func=lambda: CONTENT, endpoint="sold")
+    group.add_url_rule("/exempt", view_func=paywall.exempt(lambda: view()), endpoint="exempt")
+    app.register_blueprint(group)
+    app.add_url_rule("/closed/<name>", "closed", view, methods=["GET", "POST"])
+    app.add_url_rule("/closed/class", view_func=page(shop.runs).as_view("page"))
+    app.add_url_rule("/closed/sold", "sold", paywall.paid("daily_report")(lambda: CONTENT))
+    for path in ("/closed/x", "/closed/class", "/closed/group/exempt", "/closed/nothing/here"):
+        for method in ("GET", "HEAD", "POST", "OPTIONS"):
+            answer = shop.ask(path, method=method)
+            assert (answer.status_code, CONTENT in answer.data) == (403, False), (path, method)
+    assert [one for one in shop.runs if one != "before"] == []
+    assert shop.buy("/closed/sold").data == CONTENT
+    assert shop.buy("/closed/group/sold").data == CONTENT
+
+
+# What answers outside of the paywall
+
+
+@pytest.mark.parametrize("autorefresh", [False, True])
+@pytest.mark.parametrize("name", ["reports/today", "drafts/x", "sold", "group/a/b"])
+def test_whitenoise_outside_with_a_file_that_is_sold_is_an_error(
+    name: str, autorefresh: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(CONTENT)
+    (tmp_path / "robots.txt").write_text("free")
+
+    def made(inside: bool) -> Shop:
+        app = Flask("shop")
+        app.config.update(FAREGATE_OFFERS={"/reports": "daily_report"}, FAREGATE_REFUSE=["/drafts"])
+        group = Blueprint("group", "group", url_prefix="/group")
+        paywall.paid_all(group, "daily_report")
+        group.add_url_rule("/<path:rest>", view_func=lambda rest: CONTENT, endpoint="all")
+        app.register_blueprint(group)
+        app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
+        app.add_url_rule("/free", endpoint="free", view_func=lambda: "free")
+        if inside:
+            app.wsgi_app = around(app)  # type: ignore[method-assign]
+        shop = Shop(app)
+        if not inside:
+            app.wsgi_app = with_wraps(around(app))  # type: ignore[method-assign]
+        return shop
+
+    def around(app: Flask) -> Any:
+        return WhiteNoise(app.wsgi_app, root=str(tmp_path), autorefresh=autorefresh)
+
+    outside = made(inside=False)
+    assert (outside.ask("/free").status_code, f"has a file at /{name}" in caplog.text) == (500, True)
+    assert (run(outside, "routes")[0], run(outside, "check")[0]) == (1, 1)
+    inside = made(inside=True)
+    inside.app.testing = True
+    assert (inside.ask("/free").text, inside.ask("/robots.txt").text) == ("free", "free")
+    if name == "reports/today":
+        assert (inside.ask(f"/{name}").status_code, inside.buy(f"/{name}").data) == (402, CONTENT)
+    elif name == "drafts/x":
+        assert inside.ask(f"/{name}").status_code == 403
+    else:
+        with pytest.raises(ConfigurationError, match=ANSWERED):
+            inside.ask(f"/{name}")
+    (tmp_path / name).unlink()
+    assert made(inside=False).ask("/free").text == "free"

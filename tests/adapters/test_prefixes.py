@@ -1,0 +1,282 @@
+"""Whole prefixes for sale, for any ASGI app: in doubt a path is on paid ground."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+from faregate.asgi import PaywallMiddleware, require_payment
+from faregate.emulator import Wallet
+from faregate.errors import ConfigurationError
+from faregate.paywall import offer
+from tests.adapters.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
+
+
+class Plain:
+    """An ASGI app without a framework: gives the content away wherever it is asked."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.runs += 1
+        head = [(b"content-length", str(len(CONTENT)).encode()), (b"access-control-allow-origin", b"*")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": CONTENT.encode()})
+
+
+def ask(app: Any, path: str, proof: str | None = None, **scope: Any) -> list[Any]:
+    sent: list[Any] = []
+    asyncio.run(app(http_scope(path, proof, **scope), never, collect(sent)))
+    return sent
+
+
+def shop(app: Any = None, **settings: Any) -> Any:
+    return PaywallMiddleware(app or Plain(), a_paywall(), **settings)
+
+
+ON_PAID_GROUND = [
+    "/reports",
+    "/reports/",
+    "/reports/2026/11",
+    "//reports",
+    "/reports\n",
+    "/REPORTS/x",
+    "/./reports",
+    "/reports;v=1/x",
+    "/\\reports\\x",
+    "/ reports ",
+]
+
+
+@pytest.mark.parametrize("path", ON_PAID_GROUND)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE", "PROPFIND", "get"])
+def test_everything_below_an_offer_is_sold(path: str, method: str) -> None:
+    plain = Plain()
+    sent = ask(shop(plain, offers={"/reports": "daily_report"}), path, method=method)
+    assert (sent[0]["status"], plain.runs) == (402, 0)
+
+
+@pytest.mark.parametrize("path", ["/", "/report", "/reportsandmore", "/x/reports", "/a..b", "/..."])
+def test_everything_else_is_left_alone(path: str) -> None:
+    sent = ask(shop(offers={"/reports": "daily_report"}), path)
+    assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x/../reports/y",
+        "/reports/../open",
+        "/reports/q3/..;x/../secret",
+        "/reports/..;/../q3/secret",
+        "/reports/q3/ ../ ../../../secret",
+        "/reports/q3/x\\..\\..\\../../secret",
+        "/reports/..",
+        "/x/..;v=1/reports",
+        "/x/ ../reports",
+        "/x/.. y/reports",
+        "/\ufffdreports",
+        "/re\udcffports",
+        "\\reports\\x",
+        " /reports ",
+        "reports/x",
+        "http://seller.example/reports/x",
+        "http://seller.example",
+        "x:/reports",
+        "x:reports",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], method: str, path: str) -> None:
+    plain = Plain()
+    sent = ask(shop(plain, **setting), path, method=method)
+    assert (sent[0]["status"], plain.runs) == (400, 0)
+    assert json.loads(sent[1]["body"])["code"] == "ambiguous_path"
+
+
+@pytest.mark.parametrize("prefix", ["/reports/*", "/reports/{id}", "/re%20ports", "/reports?x=1", "/a/../b"])
+def test_a_prefix_that_could_never_match_is_a_mistake(prefix: str) -> None:
+    with pytest.raises(ConfigurationError, match="no pattern"):
+        shop(offers={prefix: "daily_report"})
+
+
+def test_a_stripped_root_path_is_put_back() -> None:
+    app = shop(offers={"/api/reports": "daily_report"})
+    assert ask(app, "/reports/x", root_path="/api")[0]["status"] == 402
+
+
+@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+@pytest.mark.parametrize("target", ["http://seller.example/reports/x", "x:/reports/x", "x:reports"])
+def test_a_target_that_is_no_path_is_none_below_a_root_path(setting: dict[str, Any], target: str) -> None:
+    """uvicorn puts the root path in front of whatever it was sent."""
+    plain = Plain()
+    sent = ask(shop(plain, **setting), f"/api{target}", root_path="/api")
+    assert (sent[0]["status"], plain.runs) == (400, 0)
+
+
+@pytest.mark.parametrize("path", ["", "*", "/", "/x:y", "/http://x/reports", "/apiary/x", "/api", "/api/x:y"])
+@pytest.mark.parametrize("root", ["", "/api"])
+def test_an_ordinary_path_is_not_refused(path: str, root: str) -> None:
+    sent = ask(shop(offers={"/reports": "daily_report"}), path, root_path=root)
+    assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
+
+
+def test_an_empty_path_is_the_root() -> None:
+    plain = Plain()
+    assert ask(shop(plain, offers={"/": "daily_report"}), "")[0]["status"] == 402
+    assert plain.runs == 0
+
+
+def test_where_nothing_is_declared_a_handler_is_not_sold_for_a_target_that_is_no_path() -> None:
+    """Its payment would be for an address that nobody has; what costs nothing is left alone."""
+
+    async def sells(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"].endswith("sold"):
+            await require_payment(scope, offer("daily_report"))
+        await Plain()(scope, receive, send)
+
+    for target in ("http://seller.example/", "x:/"):
+        sent = ask(shop(sells), f"{target}sold")
+        assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (400, "ambiguous_path")
+        assert ask(shop(sells), f"{target}free")[0]["status"] == 200
+
+
+def test_where_nothing_is_declared_no_path_is_looked_at() -> None:
+    """The app reads its own paths as it likes."""
+    assert ask(shop(), "/a/../b")[0]["status"] == 200
+
+
+def test_a_prefix_sells_what_a_whole_offer_says() -> None:
+    plain = Plain()
+    sold = offer("daily_report", max_result_bytes=1)
+    app = shop(plain, offers={"/reports": sold})
+    proof = Wallet().pay(header(ask(app, "/reports"), b"payment-required"))
+    sent = ask(app, "/reports", proof)
+    assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "result_too_large")
+
+
+def test_an_answer_that_costs_nothing_is_not_kept_by_a_cache() -> None:
+    sent = ask(shop(offers={"/reports": "daily_report"}), "/reports", method="OPTIONS")
+    assert (sent[0]["status"], header(sent, b"cache-control")) == (204, "private, no-store")
+
+
+def test_a_prefix_is_paid_like_a_handler() -> None:
+    app = shop(offers={"/reports": "daily_report"})
+    proof = Wallet().pay(header(ask(app, "/reports/a"), b"payment-required"))
+    sent = ask(app, "/reports/a", proof)
+    assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
+    assert header(sent, b"payment-response")
+    assert ask(app, "/reports/b", proof)[0]["status"] == 409
+
+
+def test_the_longest_prefix_names_the_offer() -> None:
+    app = shop(offers={"/": "daily_report", "/other": "text_summary", "/other/daily": "daily_report"})
+    report, summary = price(shop(offers={"/": "daily_report"})), price(shop(offers={"/": "text_summary"}))
+    assert report != summary
+    prices = [price(app, path) for path in ("/x", "/other/x", "/other/daily/x", "/otherwise")]
+    assert prices == [report, summary, report, report]
+
+
+def test_the_longest_prefix_is_that_of_either_reading() -> None:
+    app = shop(offers={"/b": "daily_report", "/api/b": "text_summary"})
+    assert price(app, "/b/x", root_path="/api") == price(shop(offers={"/": "text_summary"}))
+
+
+def price(app: Any, path: str = "/x", **scope: Any) -> Any:
+    """In atomic units. Instructions differ anyway: they name the resource."""
+    instructions = json.loads(base64.b64decode(header(ask(app, path, **scope), b"payment-required")))
+    return instructions["accepts"][0]["amount"]
+
+
+def test_a_root_path_is_looked_through() -> None:
+    app = shop(offers={"/reports": "daily_report"})
+    assert ask(app, "/api/reports/x", root_path="/api")[0]["status"] == 402
+
+
+def test_what_has_no_offer_on_closed_ground_is_refused_not_free() -> None:
+    app = shop(refuse=["/reports"])
+    for path in ON_PAID_GROUND:
+        sent = ask(app, path)
+        assert sent[0]["status"] == 403
+        assert json.loads(sent[1]["body"])["code"] == "not_for_sale"
+    assert ask(app, "/open")[0]["status"] == 200
+
+
+@pytest.mark.parametrize(
+    ("setting", "status"), [({"offers": {"/reports": "daily_report"}}, 204), ({"refuse": ["/reports"]}, 403)]
+)
+def test_options_costs_nothing_and_gives_nothing(setting: dict[str, Any], status: int) -> None:
+    plain = Plain()
+    sent = ask(shop(plain, **setting), "/reports", method="OPTIONS")
+    assert (sent[0]["status"], plain.runs) == (status, 0)
+    assert CONTENT.encode() not in sent[1]["body"]
+
+
+def test_mistakes_are_sentences() -> None:
+    with pytest.raises(ConfigurationError, match="starts with a slash"):
+        shop(offers={"reports": "daily_report"})
+    with pytest.raises(ConfigurationError, match="spelt differently"):
+        shop(offers={"/reports": "daily_report", "/Reports/": "text_summary"})
+    with pytest.raises(ConfigurationError, match="not both"):
+        PaywallMiddleware(Plain(), a_paywall(), api_key="svc_test_x")
+
+
+def test_an_app_that_sends_nothing_whole_is_not_paid_for() -> None:
+    async def half(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+
+    app = shop(half, offers={"/": "daily_report"})
+    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    with pytest.raises(RuntimeError, match="complete response"):
+        ask(app, "/", proof)
+    assert ask(app, "/", proof)[0]["status"] == 402
+
+
+def test_an_app_that_sends_a_file_past_us_is_not_paid_for() -> None:
+    async def past(scope: Any, receive: Any, send: Any) -> None:
+        assert "http.response.pathsend" not in scope["extensions"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.pathsend", "path": "/etc/hostname"})
+
+    app = shop(past, offers={"/": "daily_report"})
+    extensions: dict[str, Any] = {"http.response.pathsend": {}}
+    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    with pytest.raises(ConfigurationError, match="pathsend"):
+        ask(app, "/", proof, extensions=extensions)
+    assert ask(app, "/", proof)[0]["status"] == 402
+
+
+@pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+def test_a_websocket_on_paid_ground_never_reaches_the_app(setting: dict[str, Any]) -> None:
+    reached: list[str] = []
+
+    async def sockets(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope["path"])
+
+    async def connect() -> Any:
+        return {"type": "websocket.connect"}
+
+    for path in ("/reports/live", "/x/../reports/live", "/\ufffdreports/live", "/open"):
+        sent: list[Any] = []
+        asyncio.run(
+            shop(sockets, **setting)({**http_scope(path), "type": "websocket"}, connect, collect(sent))
+        )
+    assert reached == ["/open"]
+
+
+def test_an_app_that_reaches_two_offers_is_not_charged_though_it_swallows_the_mistake() -> None:
+    async def generous(scope: Any, receive: Any, send: Any) -> None:
+        with contextlib.suppress(ConfigurationError):
+            await require_payment(scope, offer("text_summary"))
+        await Plain()(scope, receive, send)
+
+    app = shop(generous, offers={"/": "daily_report"})
+    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    sent = ask(app, "/", proof)
+    assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "two_offers")

@@ -1,0 +1,683 @@
+"""What is Starlette's and FastAPI's own: how offers sit on handlers, and what else may stand around."""
+
+import asyncio
+import http.client
+import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, WebSocket
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.endpoints import HTTPEndpoint
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route, WebSocketRoute
+
+import faregate.fastapi
+from faregate.asgi import PaywallMiddleware as ASGIMiddleware
+from faregate.emulator import Emulator, Wallet
+from faregate.emulator.embedded import EmbeddedTransport
+from faregate.errors import ConfigurationError
+from faregate.paywall import Paywall
+from faregate.starlette import PaywallMiddleware, forbid_storing, paid
+from tests.adapters.conftest import Shop, eventually
+from tests.adapters.sellers import answering, sleeping, streaming, with_background
+from tests.servers.http import serving, serving_on_trio
+
+CONTENT = "paid content"
+
+
+class SlowToComplete(EmbeddedTransport):
+    async def asend(self, method: str, url: str, *rest: Any) -> Any:
+        if url.endswith("/complete"):
+            await anyio.sleep(1.2)
+        return await super().asend(method, url, *rest)
+
+
+def a_paywall(emulator: Emulator | None = None, *, slow: bool = False, **settings: Any) -> Paywall:
+    transport: Any = (SlowToComplete if slow else EmbeddedTransport)(emulator or Emulator())
+    return Paywall(
+        base_url="http://service.example",
+        api_key="svc_test_emulator",
+        environ={},
+        transport=transport,
+        **settings,
+    )
+
+
+@contextmanager
+def calling(app: Any, **options: Any) -> Generator[httpx.Client]:
+    with serving(app, lifespan="off") as url, httpx.Client(base_url=url, trust_env=False, **options) as http:
+        yield http
+
+
+def buy(http: httpx.Client, path: str, method: str = "GET") -> httpx.Response:
+    unpaid = http.request(method, path)
+    assert unpaid.status_code == 402, (unpaid.status_code, unpaid.text)
+    proof = Wallet().pay(unpaid.headers["payment-required"])
+    return http.request(method, path, headers={"PAYMENT-SIGNATURE": proof})
+
+
+def shop_of(*routes: Any, **settings: Any) -> Starlette:
+    return Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall=a_paywall(**settings))])
+
+
+@paid("daily_report")
+async def report(request: Request) -> Response:
+    return PlainTextResponse(CONTENT)
+
+
+# Nothing leaves early
+
+
+def test_background_tasks_run_after_the_payment_is_proven(shop: Shop) -> None:
+    shop.work.behave = answering(with_background(shop.work, lambda: shop.service.count("complete")))
+    response = shop.get("/paid", shop.proof_for("/paid"))
+    assert CONTENT in response.text
+    assert shop.work.background == []
+    assert eventually(lambda: shop.work.background == ["completions: 1"])
+
+
+def test_background_tasks_of_work_that_is_not_released_do_not_run(shop: Shop) -> None:
+    shop.work.behave = answering(with_background(shop.work, lambda: shop.service.count("complete")))
+    assert shop.get("/late", shop.proof_for("/late")).status_code == 202
+    time.sleep(0.4)
+    assert shop.work.background == []
+
+
+def test_a_body_in_a_buffer_that_is_used_again_is_sold_as_it_was_sent() -> None:
+    async def reusing(scope: Any, receive: Any, send: Any) -> None:
+        buffer = bytearray(4)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for letter in b"ABC":
+            buffer[:] = bytes([letter]) * 4
+            await send({"type": "http.response.body", "body": memoryview(buffer), "more_body": True})
+        await send({"type": "http.response.body"})
+
+    with calling(ASGIMiddleware(reusing, a_paywall(), offers={"/": "daily_report"})) as http:
+        assert buy(http, "/").text == "AAAABBBBCCCC"
+
+
+def test_a_204_has_no_body(shop: Shop) -> None:
+    shop.work.behave = answering(lambda: Response(b"body", 204))
+    response = shop.get("/paid", shop.proof_for("/paid"))
+    assert (response.status_code, response.content) == (204, b"")
+    assert "payment-response" in response.headers
+
+
+def test_a_stream_leaves_whole_and_only_when_paid(shop: Shop) -> None:
+    chunks = [b"%d " % number for number in range(500)]
+    shop.work.behave = answering(streaming(*chunks))
+    response = shop.get("/paid", shop.proof_for("/paid"))
+    assert response.content == b"".join(chunks)
+    assert response.headers["content-length"] == str(len(response.content))
+    assert shop.get("/late", shop.proof_for("/late")).status_code == 202
+
+
+def test_a_file_is_held_like_everything_else(tmp_path: Any) -> None:
+    (tmp_path / "report").write_text(CONTENT * 10_000)
+
+    @paid("slow_settlement")
+    async def late(request: Request) -> Response:
+        return FileResponse(tmp_path / "report")
+
+    @paid("daily_report")
+    async def now(request: Request) -> Response:
+        return FileResponse(tmp_path / "report")
+
+    with calling(shop_of(Route("/late", late), Route("/now", now))) as http:
+        assert buy(http, "/late").status_code == 202
+        assert buy(http, "/now").text == CONTENT * 10_000
+
+
+# The payer leaves
+
+
+def leave(shop: Shop, path: str, proof: str, after: float) -> None:
+    """Ask, and hang up while the work runs."""
+    host, port = shop.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as line:
+        line.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: {proof}\r\n\r\n".encode())
+        time.sleep(after)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+
+
+def test_a_payer_who_leaves_pays_and_may_fetch_the_result(shop: Shop) -> None:
+    shop.work.behave = sleeping(0.4)
+    proof = shop.proof_for("/paid")
+    leave(shop, "/paid", proof, 0.2)
+    assert eventually(lambda: list(shop.statuses().values()) == ["succeeded"])
+    calls = shop.service.count("complete")
+    assert CONTENT in shop.get("/paid", proof).text
+    assert (shop.work.runs, shop.service.count("complete")) == (1, calls)
+
+
+def test_a_payer_who_leaves_a_stream_pays_too(shop: Shop) -> None:
+    async def watching(_payment: Any) -> Response:
+        async def body() -> Any:
+            for _ in range(8):
+                await anyio.sleep(0.05)
+                yield CONTENT.encode()
+
+        return StreamingResponse(body())
+
+    shop.work.behave = watching
+    proof = shop.proof_for("/paid")
+    leave(shop, "/paid", proof, 0.1)
+    assert eventually(lambda: list(shop.statuses().values()) == ["succeeded"])
+    assert shop.get("/paid", proof).text == CONTENT * 8
+    assert shop.work.runs == 1
+
+
+def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(shop: Shop) -> None:
+    """Starlette cancels a stream when it hears that the payer left: the completion must not hear it."""
+    shop.work.behave = answering(streaming(CONTENT.encode()))
+    proof = shop.proof_for("/paid")
+    shop.service.delay = 0.4
+    leave(shop, "/paid", proof, 0.6)
+    assert (shop.service.count("access"), shop.service.count("complete")) == (2, 1)
+    shop.service.delay = 0.0
+    assert eventually(lambda: list(shop.statuses().values()) == ["succeeded"])
+    assert shop.get("/paid", proof).text == CONTENT
+    assert (shop.work.runs, shop.service.count("complete")) == (1, 1)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_an_application_that_gives_up_does_not_stop_the_completion(native: bool) -> None:
+    """A time limit inside the app strikes while the payment is taken: the payer still gets the answer."""
+    struck: list[bool] = []
+
+    class Impatient:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            async def hurry(message: Any) -> None:
+                if native:
+                    limit.reschedule(asyncio.get_running_loop().time() + 0.2)
+                else:
+                    scoped.deadline = anyio.current_time() + 0.2
+                await send(message)
+
+            try:
+                async with asyncio.timeout(None) as limit:
+                    with anyio.fail_after(None) as scoped:
+                        await self.app(scope, receive, hurry)
+            finally:
+                struck.append(limit.expired() or scoped.cancel_called)
+
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True)), Middleware(Impatient)]
+    with calling(Starlette(routes=[Route("/", report)], middleware=layers)) as http:
+        response = buy(http, "/")
+    assert (response.text, "payment-response" in response.headers) == (CONTENT, True)
+    assert struck == [False, True]
+
+
+def test_the_time_of_the_work_does_not_limit_its_completion() -> None:
+    """What the handler still does once its result is sold is done, too."""
+    done: list[str] = []
+
+    @paid("daily_report", max_work_seconds=1.0)
+    async def quick(request: Request) -> Response:
+        return PlainTextResponse(CONTENT, background=BackgroundTask(done.append, "afterwards"))
+
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True))]
+    with calling(Starlette(routes=[Route("/", quick)], middleware=layers)) as http:
+        assert buy(http, "/").text == CONTENT
+        assert eventually(lambda: done == ["afterwards"])
+
+
+@pytest.mark.parametrize("serve", [serving, serving_on_trio])
+def test_the_time_of_the_work_does_not_limit_the_report_of_its_failure(serve: Any) -> None:
+    """Else its payer would hear that the payment is unsure, and the framework nothing of the error."""
+    heard: list[Exception] = []
+
+    @paid("daily_report", max_work_seconds=1.0)
+    async def failing(request: Request) -> Response:
+        raise LookupError("no content")
+
+    async def answered(_request: Request, error: Exception) -> Response:
+        heard.append(error)
+        return PlainTextResponse("our own page", 500)
+
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall(slow=True))]
+    app = Starlette(routes=[Route("/", failing)], middleware=layers, exception_handlers={500: answered})
+    with serve(app) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        response = buy(http, "/")
+    assert (response.status_code, response.text) == (500, "our own page")
+    assert [str(error) for error in heard] == ["no content"]
+
+
+def test_free_streams_end_when_their_reader_leaves(shop: Shop) -> None:
+    alive: list[int] = [0]
+
+    async def forever(_payment: Any) -> Response:
+        async def body() -> Any:
+            alive[0] += 1
+            try:
+                while True:
+                    yield b"."
+                    await anyio.sleep(0.05)
+            finally:
+                alive[0] -= 1
+
+        return StreamingResponse(body())
+
+    shop.work.behave = forever
+    host, port = shop.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as line:
+        line.sendall(b"GET /free HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert eventually(lambda: alive == [1])
+    assert eventually(lambda: alive == [0])
+
+
+def test_a_server_that_cancels_the_request_does_not_cancel_the_sale() -> None:
+    finished: list[bool] = []
+
+    @paid("daily_report")
+    async def slow(request: Request) -> Response:
+        await asyncio.sleep(0.2)
+        finished.append(True)
+        return PlainTextResponse(CONTENT)
+
+    emulator = Emulator()
+    app = shop_of(Route("/slow", slow), emulator=emulator, public_url="https://seller.example")
+
+    async def main() -> None:
+        sent: list[Any] = []
+        scope = http_scope("/slow")
+        await app(scope, never, collect(sent))
+        proof = Wallet().pay(header(sent, b"payment-required"))
+        task = asyncio.create_task(app(http_scope("/slow", proof), never, collect([])))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert not finished
+        await asyncio.sleep(0.3)
+        assert finished
+        again: list[Any] = []
+        await app(http_scope("/slow", proof), never, collect(again))
+        assert again[1]["body"] == CONTENT.encode()
+        assert finished == [True]
+
+    asyncio.run(main())
+    assert [call.status for call in emulator.calls() if call.path.endswith("/complete")] == [200]
+
+
+def http_scope(path: str, proof: str | None = None, **changes: Any) -> dict[str, Any]:
+    headers = [(b"host", b"x")] + ([] if proof is None else [(b"payment-signature", proof.encode())])
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "method": "GET", "path": path, "headers": headers}
+    return {**scope, "scheme": "http", "query_string": b"", "server": ("127.0.0.1", 80), **changes}
+
+
+async def never() -> Any:
+    await anyio.sleep_forever()
+
+
+def collect(sent: list[Any]) -> Any:
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    return send
+
+
+def header(sent: list[Any], name: bytes) -> str:
+    return str(next(value.decode() for key, value in sent[0]["headers"] if key == name))
+
+
+# The offer sits on the handler
+
+
+def test_every_way_to_write_a_path_that_reaches_the_handler_reaches_the_gate(shop: Shop) -> None:
+    host, port = shop.url.removeprefix("http://").split(":")
+    tricks = [
+        "//paid",
+        "/./paid",
+        "/%70aid",
+        "/paid/",
+        "/paid%2F",
+        "/paid%0a",
+        "/PAID",
+        "/paid;x",
+        "/x/../paid",
+    ]
+    tricks += ["/paid?", "/paid#f", "http://evil.example/paid", "/paid%00", "\\paid", "/paid%20", "/%2Fpaid"]
+    for target in tricks:
+        for method in ("GET", "HEAD", "POST", "OPTIONS", "get", "TRACE", "PUT"):
+            line = http.client.HTTPConnection(host, int(port), timeout=10)
+            line.putrequest(method, target, skip_host=True)
+            line.putheader("Host", "evil.example/open?")
+            line.putheader("X-Original-URL", "/open")
+            line.endheaders()
+            answer = line.getresponse()
+            assert CONTENT.encode() not in answer.read(), (method, target)
+            assert answer.getheader("x-own") is None
+            line.close()
+    assert shop.work.runs == 0
+    assert CONTENT in shop.get("/paid", shop.proof_for("/paid")).text  # there was something to be had
+
+
+def test_head_of_a_paid_get_is_paid(shop: Shop) -> None:
+    assert shop.get("/paid", method="HEAD").status_code in (402, 405)
+    assert shop.work.runs == 0
+    if shop.get("/paid", method="HEAD").status_code == 402:
+        response = shop.get("/paid", shop.proof_for("/paid", "HEAD"), method="HEAD")
+        assert (response.status_code, response.content) == (200, b"")
+        assert "payment-response" in response.headers
+
+
+def test_options_passes_without_work(shop: Shop) -> None:
+    response = shop.get("/paid", method="OPTIONS")
+    assert (response.status_code, response.content, shop.work.runs) == (204, b"", 0)
+
+
+def test_an_unprotected_route_is_left_alone(shop: Shop) -> None:
+    response = shop.get("/open", "bm90IGxvb2tlZCBhdA==")
+    assert response.json() == {"open": True}
+    assert "cache-control" not in response.headers
+    assert shop.service.asked == []
+
+
+def test_a_decorator_above_sees_no_header_that_lets_a_cache_store() -> None:
+    own = {"Netlify-CDN-Cache-Control": "public", "X-VC-TTL": "60", "Expires": "0", "x-own": "1"}
+    seen = forbid_storing(Response(headers=own)).headers
+    assert dict(seen) == {"x-own": "1", "content-length": "0", "cache-control": "private, no-store"}
+
+
+def test_methods_of_an_endpoint_class() -> None:
+    class Endpoint(HTTPEndpoint):
+        @paid("daily_report")
+        async def get(self, request: Request) -> Response:
+            return PlainTextResponse(f"{CONTENT} {request.state.payment.transaction_id[:4]}")
+
+        async def post(self, request: Request) -> Response:
+            return PlainTextResponse("free to post")
+
+    with calling(shop_of(Route("/", Endpoint))) as http:
+        assert buy(http, "/").text == f"{CONTENT} txn_"
+        assert http.post("/").text == "free to post"
+
+
+def test_paid_on_a_class_or_a_function_without_request_says_what_to_do() -> None:
+    with pytest.raises(ConfigurationError, match="methods of an endpoint class"):
+        paid("daily_report")(HTTPEndpoint)
+
+    with pytest.raises(ConfigurationError, match="is given the request"):
+
+        @paid("daily_report")
+        async def lost() -> Response:
+            return PlainTextResponse(CONTENT)
+
+    @paid("daily_report")
+    async def misled(*_requests: Any) -> Response:
+        return PlainTextResponse(CONTENT)
+
+    with pytest.raises(ConfigurationError, match="is given the request"):
+        asyncio.run(misled("no request"))
+
+
+def test_without_the_middleware_a_paid_handler_is_a_clear_error() -> None:
+    fast = FastAPI()
+    fast.add_api_route("/", lambda: CONTENT, dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
+    for app in (Starlette(routes=[Route("/", report)]), fast):
+        sent: list[Any] = []
+        with pytest.raises(ConfigurationError, match="add_middleware"):
+            asyncio.run(app(http_scope("/"), never, collect(sent)))
+        assert CONTENT not in str(sent)
+
+
+def test_a_mistake_in_the_settings_fails_the_start_and_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAREGATE_BASE_URL", raising=False)
+    app = Starlette(routes=[Route("/", report)], middleware=[Middleware(PaywallMiddleware)])
+    sent: list[Any] = []
+    with pytest.raises(ConfigurationError, match="Set FAREGATE_BASE_URL"):
+        asyncio.run(app({"type": "lifespan", "asgi": {"version": "3.0"}}, connecting, collect(sent)))
+    assert sent[0]["type"] == "lifespan.startup.failed"
+    assert "Set FAREGATE_BASE_URL" in sent[0]["message"]
+    with pytest.raises(ConfigurationError, match="Set FAREGATE_BASE_URL"):
+        asyncio.run(app(http_scope("/"), never, collect([])))
+
+
+def test_router_and_app_wide_dependencies_sell_groups() -> None:
+    router = APIRouter(dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
+
+    @router.get("/one")
+    async def one() -> str:
+        return CONTENT
+
+    app = FastAPI()
+    app.include_router(router, prefix="/group")
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall())
+    with calling(app) as http:
+        assert buy(http, "/group/one").json() == CONTENT
+
+
+def test_the_same_offer_twice_is_one_payment_and_two_offers_are_an_error() -> None:
+    sold = faregate.fastapi.paid("daily_report")
+    other = faregate.fastapi.paid("text_summary")
+    emulator = Emulator()
+    app = FastAPI(dependencies=[Depends(sold)])
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall(emulator))
+    app.add_api_route("/same", lambda: CONTENT, dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
+    app.add_api_route("/two", lambda: CONTENT, dependencies=[Depends(other)])
+    with calling(app) as http:
+        assert buy(http, "/same").json() == CONTENT
+        assert buy(http, "/two").status_code == 500
+    completed = [call for call in emulator.calls() if call.path.endswith("/complete")]
+    assert len(completed) == 2
+
+
+def test_a_websocket_on_a_paid_handler_is_refused() -> None:
+    @paid("daily_report")
+    async def socket_endpoint(websocket: Any) -> None:
+        await websocket.accept()
+        await websocket.send_text(CONTENT)
+
+    fast = FastAPI()
+    fast.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall())
+
+    @fast.websocket("/ws", dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
+    async def fast_socket(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.send_text(CONTENT)
+
+    prefixed = ASGIMiddleware(
+        Starlette(routes=[WebSocketRoute("/ws", socket_endpoint)]),
+        a_paywall(),
+        offers={"/ws": "daily_report"},
+    )
+    for app in (shop_of(WebSocketRoute("/ws", socket_endpoint)), fast, prefixed):
+        sent: list[Any] = []
+        scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b"", "scheme": "ws"}
+        asyncio.run(app(scope, connecting, collect(sent)))
+        assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+async def connecting() -> Any:
+    return {"type": "websocket.connect"}
+
+
+# What stands around
+
+
+class Nosy(BaseHTTPMiddleware):
+    """Reads what it can and swallows every error."""
+
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        try:
+            response: Response = await call_next(request)
+        except Exception:
+            return JSONResponse({"swallowed": True}, 200)
+        response.headers["x-nosy"] = "1"
+        return response
+
+
+def test_other_middleware_inside_and_outside() -> None:
+    for order in (0, 1):
+        layers = [Middleware(PaywallMiddleware, paywall=a_paywall()), Middleware(Nosy)]
+        app = Starlette(routes=[Route("/", report)], middleware=layers if order else layers[::-1])
+        with calling(app) as http:
+            unpaid = http.get("/")
+            assert unpaid.status_code == 402
+            assert CONTENT not in unpaid.text
+            response = buy(http, "/")
+            assert (response.text, response.headers["x-nosy"]) == (CONTENT, "1")
+
+
+def test_exception_handlers_cannot_turn_a_refusal_into_a_result() -> None:
+    async def generous(request: Request, error: Exception) -> Response:
+        return PlainTextResponse(CONTENT)
+
+    app = FastAPI(exception_handlers={402: generous, Exception: generous, 500: generous})
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall())
+    app.add_api_route("/", lambda: CONTENT, dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
+    with calling(app) as http:
+        unpaid = http.get("/")
+    assert unpaid.status_code == 402
+    assert CONTENT not in unpaid.text
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_what_an_application_makes_of_a_stop_is_no_error_of_its_own(status: int) -> None:
+    """Litestar raises an error of its own, from ours, when a response was begun. The payer is answered."""
+
+    @paid("failing_settlement")
+    async def late(request: Request) -> Response:
+        return PlainTextResponse(CONTENT, status)
+
+    class Telling:
+        def __init__(self, app: Any) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await self.app(scope, receive, send)
+            except Exception as error:
+                raise LookupError("caught after the response had begun") from error
+
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall()), Middleware(Telling)]
+    app = Starlette(routes=[Route("/", late)], middleware=layers)
+    unpaid, sent = list[Any](), list[Any]()
+    asyncio.run(app(http_scope("/"), never, collect(unpaid)))
+    proof = Wallet().pay(header(unpaid, b"payment-required"))
+    asyncio.run(app(http_scope("/", proof), never, collect(sent)))
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    assert sent[0]["status"] == (202 if status == 200 else 404)
+
+
+def test_whoever_catches_a_mistake_of_the_paywall_does_not_release() -> None:
+    layers = [Middleware(PaywallMiddleware, paywall=a_paywall()), Middleware(Generous)]
+    app = Starlette(routes=[Route("/", report)], middleware=layers)
+    sent: list[Any] = []
+    asyncio.run(app(http_scope("/", server=("/run/app.sock", None)), never, collect(sent)))
+    assert sent[0]["status"] == 502
+    assert CONTENT not in str(sent)
+
+
+class Generous(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        try:
+            response: Response = await call_next(request)
+        except Exception:
+            return PlainTextResponse(CONTENT)
+        return response
+
+
+def test_mounts_and_root_paths() -> None:
+    app = Starlette(
+        routes=[Mount("/outer", routes=[Mount("/inner", routes=[Route("/report", report)])])],
+        middleware=[Middleware(PaywallMiddleware, paywall=a_paywall(public_url="https://pay.example/api"))],
+    )
+    sent: list[Any] = []
+    asyncio.run(app(http_scope("/outer/inner/report"), never, collect(sent)))
+    assert sent[0]["status"] == 402
+    rooted: list[Any] = []
+    asyncio.run(app(http_scope("/api/outer/inner/report", root_path="/api"), never, collect(rooted)))
+    assert rooted[0]["status"] == 402
+
+
+# The address payers use
+
+
+def resource_url(app: Any, **scope: Any) -> str:
+    import base64
+    import json
+
+    sent: list[Any] = []
+    asyncio.run(app(http_scope("/r\u00e9port", **scope), never, collect(sent)))
+    instructions = header(sent, b"payment-required")
+    return str(json.loads(base64.b64decode(instructions))["resource"]["url"])
+
+
+def test_the_resource_url_never_comes_from_the_host_header_unless_trusted() -> None:
+    route = Route("/r\u00e9port", report)
+    host = {"headers": [(b"host", b"evil.example")], "query_string": b"q=1"}
+    assert resource_url(shop_of(route), **host) == "http://127.0.0.1/r%C3%A9port"
+    assert (
+        resource_url(shop_of(route, public_url="https://a.example/"), **host)
+        == "https://a.example/r%C3%A9port"
+    )
+    trusting = shop_of(route, trust_host=True)
+    assert resource_url(trusting, **host) == "http://evil.example/r%C3%A9port"
+    odd = {"headers": [(b"host", b"evil.example/x?y")]}
+    assert resource_url(trusting, **odd) == "http://127.0.0.1/r%C3%A9port"
+    assert resource_url(shop_of(route), server=("::1", 8000)) == "http://[::1]:8000/r%C3%A9port"
+
+
+def test_a_server_without_an_address_says_what_to_set() -> None:
+    app = shop_of(Route("/", report))
+    with pytest.raises(ConfigurationError, match="FAREGATE_PUBLIC_URL"):
+        asyncio.run(app(http_scope("/", server=("/run/app.sock", None)), never, collect([])))
+
+
+def test_a_path_too_long_for_the_service_is_414(shop: Shop) -> None:
+    app = shop_of(Route("/{rest:path}", report), public_url="https://a.example")
+    with calling(app) as http:
+        assert http.get("/" + "a" * (2048 - 18)).status_code == 402
+        assert http.get("/" + "a" * (2049 - 18)).status_code == 414
+
+
+def test_odd_proofs_over_http(shop: Shop) -> None:
+    ask = shop.http.get
+    two = [("PAYMENT-SIGNATURE", "YQ=="), ("PAYMENT-SIGNATURE", "YQ==")]
+    both = [("PAYMENT-SIGNATURE", "YQ=="), ("X-PAYMENT", "YQ==")]
+    assert ask("/paid", headers={"PAYMENT-SIGNATURE": "x" * 16_385}).status_code == 431
+    assert ask("/paid", headers=two).status_code == 400
+    assert ask("/paid", headers=both).status_code == 400
+    assert ask("/paid", headers={"PAYMENT_SIGNATURE": "YQ=="}).status_code == 400
+    assert ask("/paid", headers={"PAYMENT-SIGNATURE": ""}).status_code == 400
+    assert ask("/paid", headers={"X-PAYMENT": "YQ=="}).status_code == 402
+    assert shop.service.count("access") == 1
+    assert shop.work.runs == 0
+
+
+# trio
+
+
+def test_the_same_story_on_trio() -> None:
+    emulator = Emulator()
+
+    @paid("slow_settlement")
+    async def late(request: Request) -> Response:
+        return PlainTextResponse(CONTENT)
+
+    @paid("daily_report", max_work_seconds=0.2)
+    async def hurried(request: Request) -> Response:
+        await anyio.sleep(5)
+        return PlainTextResponse(CONTENT)
+
+    routes = [Route("/report", report), Route("/late", late), Route("/hurried", hurried)]
+    app = shop_of(*routes, emulator=emulator, public_url="https://seller.example")
+    with serving_on_trio(app) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        paid_for = buy(http, "/report")
+        assert (paid_for.text, "payment-response" in paid_for.headers) == (CONTENT, True)
+        assert buy(http, "/late").status_code == 202
+        assert buy(http, "/hurried").json()["code"] == "work_timed_out"

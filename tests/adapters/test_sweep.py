@@ -1,0 +1,54 @@
+"""What was left open is finished by a sweep, blocking and async, while its payer is away."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from faregate.asgi import PaywallMiddleware
+from faregate.emulator import Emulator, Wallet
+from faregate.emulator.embedded import EmbeddedTransport
+from faregate.journals.memory import MemoryJournal
+from faregate.operations.sweep import SweepReport, awalk, walk
+from faregate.paywall import Paywall
+from tests.adapters.test_prefixes import Plain, ask
+from tests.adapters.test_starlette import CONTENT, header
+from tests.journals.test_contract import Clock
+
+SWEEPS: dict[str, Callable[[Paywall], int]] = {
+    "blocking": lambda paywall: paywall.sweep(),
+    "async": lambda paywall: asyncio.run(paywall.asweep()),
+    "walk": lambda paywall: counted(walk(paywall)),
+    "async walk": lambda paywall: counted(asyncio.run(awalk(paywall))),
+}
+
+
+def counted(tally: SweepReport) -> int:
+    """The rows looked at; each of them came to something that was counted."""
+    assert tally.looked_at == tally.settled + tally.failed + tally.held + len(tally.stuck)
+    return tally.looked_at
+
+
+@pytest.mark.parametrize("colour", SWEEPS)
+def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(colour: str) -> None:
+    clock, plain, emulator = Clock(), Plain(), Emulator()
+    transport: Any = EmbeddedTransport(emulator)
+    address, key = "http://service.example", "svc_test_emulator"
+    journal = MemoryJournal(clock=clock)
+    paywall = Paywall(base_url=address, api_key=key, environ={}, transport=transport, journal=journal)
+    app = PaywallMiddleware(plain, paywall, offers={"/": "slow_settlement"})
+    proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
+    assert ask(app, "/", proof)[0]["status"] == 202
+    assert SWEEPS[colour](paywall) == 0  # not due yet
+    clock.now += 7
+    assert SWEEPS[colour](paywall) == 1  # still settling
+    clock.now += 13
+    assert SWEEPS[colour](paywall) == 1  # settled and proven
+    clock.now += 3600
+    assert SWEEPS[colour](paywall) == 0
+    calls = len(emulator.calls())
+    sent = ask(app, "/", proof)
+    assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
+    assert header(sent, b"payment-response")
+    assert (plain.runs, len(emulator.calls())) == (1, calls)

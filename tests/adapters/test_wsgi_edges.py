@@ -1,0 +1,319 @@
+"""What leaves beside a WSGI response, targets that are no path, refused prefixes, and every way to end."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from faregate.emulator import Wallet
+from faregate.errors import ConfigurationError
+from faregate.paywall import Paywall, offer
+from faregate.wsgi import PaywallMiddleware, on_release, require_payment
+from tests.adapters.test_wsgi import CONTENT, PLAIN, SOLD, Shop, Start, anything, selling
+
+UNPAID = {"rejected": 402, "slow": 202, "expires": 202}
+
+
+class Session(dict[str, Any]):
+    """A mapping with attributes, as session middlewares put into the environ."""
+
+    modified = False
+
+
+def outside(app: Any, seen: list[Any]) -> Any:
+    """A session middleware outside of the paywall: it makes its cookie of what it finds in the environ."""
+
+    def middleware(environ: Any, start_response: Start) -> Any:
+        session = environ["session"] = Session(known=["free"])
+        basket = environ["basket"] = {"items": ["free"]}
+
+        def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
+            found = {"session": session, "basket": basket, "extra": environ.get("extra"), "id": id(session)}
+            seen.append(copy.deepcopy(found) | {"modified": session.modified})
+            assert environ["session"] is session
+            return start_response(status, headers, *error)
+
+        return app(environ, start)
+
+    return middleware
+
+
+def put(environ: Any) -> None:
+    environ["session"]["content"] = CONTENT
+    environ["session"]["known"].append(CONTENT)
+    environ["session"].modified = True
+    environ["basket"]["items"].append(CONTENT)
+    environ["extra"] = CONTENT
+
+
+def replace(environ: Any) -> None:
+    environ["session"] = Session(content=CONTENT)
+    environ["basket"] = CONTENT
+    environ["extra"] = CONTENT
+
+
+def remove(environ: Any) -> None:
+    environ["session"].clear()
+    del environ["basket"]
+
+
+def behind_a_session(write: Callable[[Any], None], then: Callable[[], Any], seen: list[Any]) -> Shop:
+    def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
+        write(environ)
+        then()
+        start_response("200 OK", PLAIN)
+        return [CONTENT]
+
+    shop = Shop(selling(handler))
+    shop.client.application = outside(shop.client.application, seen)
+    return shop
+
+
+@pytest.mark.parametrize("write", [put, replace, remove])
+@pytest.mark.parametrize("payer", UNPAID)
+def test_what_a_handler_left_in_the_environ_is_gone_before_the_payer_is_answered(
+    write: Callable[[Any], None], payer: str
+) -> None:
+    seen = list[Any]()
+    shop = behind_a_session(write, lambda: None, seen)
+    unpaid = shop.ask()
+    answer = shop.ask(proof=Wallet.test(payer).pay(unpaid.headers["PAYMENT-REQUIRED"]))
+    assert (answer.status_code, CONTENT in answer.data) == (UNPAID[payer], False)
+    assert {**seen[1], "id": 0} == {**seen[0], "id": 0}
+
+
+@pytest.mark.parametrize("payer", ["good", "slow"])
+def test_what_a_handler_left_stays_only_if_its_result_is_released(payer: str) -> None:
+    seen = list[Any]()
+    shop = behind_a_session(put, lambda: None, seen)
+    shop.ask(proof=Wallet.test(payer).pay(shop.ask().headers["PAYMENT-REQUIRED"]))
+    assert (seen[1]["extra"] == CONTENT, seen[1]["modified"]) == (payer == "good", payer == "good")
+
+
+def test_what_an_unsold_handler_leaves_stays() -> None:
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        put(environ)
+        return anything(environ, start_response)
+
+    left = list[Any]()
+    shop = Shop(app)
+    inner: Any = shop.client.application
+
+    def reading(environ: Any, start_response: Start) -> Iterable[bytes]:
+        environ |= {"session": Session(known=[]), "basket": {"items": []}}
+        body = list(inner(environ, start_response))
+        left.append(environ["extra"])
+        return body
+
+    shop.client.application = reading
+    assert (shop.ask(proof="bm9uZQ==").data, left) == (CONTENT, [CONTENT])
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), SystemExit(3)])
+def test_what_a_handler_that_raised_left_is_gone_when_the_error_goes_on(error: BaseException) -> None:
+    def raising() -> None:
+        raise error
+
+    shop = behind_a_session(put, raising, [])
+    proof = shop.proof()
+    inner: Any = shop.client.application
+    left = list[Any]()
+
+    def catching(environ: Any, start_response: Start) -> Iterable[bytes]:
+        try:
+            return list(inner(environ, start_response))
+        except BaseException:
+            left.append((environ["session"], environ["basket"], environ.get("extra")))
+            raise
+
+    shop.client.application = catching
+    with pytest.raises(type(error)):
+        shop.ask(proof=proof)
+    assert left == [({"known": ["free"]}, {"items": ["free"]}, None)]
+
+
+def test_an_own_answer_that_is_not_charged_has_no_cookies() -> None:
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        start_response("400 Bad Request", [*PLAIN, ("X-Own", "1"), ("Set-Cookie", "content=1")])
+        return [b"too short"]
+
+    answer = Shop(selling(handler)).buy()
+    assert (answer.status_code, answer.data, answer.headers["X-Own"]) == (400, b"too short", "1")
+    assert "Set-Cookie" not in answer.headers
+
+
+def test_what_waits_for_the_release_is_done_once_the_payment_is_proven() -> None:
+    done = list[str]()
+
+    def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
+        def store(result: Any) -> Any:
+            done.append(f"{result.status}, {shop.statuses[0]}")
+            return (("Set-Cookie", "session=1"),)
+
+        on_release(environ, store)
+        start_response("200 OK", PLAIN)
+        return [CONTENT]
+
+    shop: Shop = Shop(selling(handler))
+    for payer in UNPAID:
+        shop.ask(proof=Wallet.test(payer).pay(shop.ask().headers["PAYMENT-REQUIRED"]))
+    assert done == []
+    proof = shop.proof()
+    answer = shop.ask(proof=proof)
+    assert (answer.headers["Set-Cookie"], done) == ("session=1", ["200, succeeded"])
+    again = shop.ask(proof=proof)
+    assert (again.data, "Set-Cookie" in again.headers, len(done)) == (CONTENT, False, 1)
+
+
+def test_what_fails_at_the_release_takes_no_result_away(caplog: pytest.LogCaptureFixture) -> None:
+    def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
+        def store(_result: Any) -> Any:
+            raise OSError("the store is gone")
+
+        on_release(environ, store)
+        start_response("200 OK", PLAIN)
+        return [CONTENT]
+
+    assert Shop(selling(handler)).buy().data == CONTENT
+    assert "the store is gone" in caplog.text
+
+
+# Targets
+
+
+@pytest.mark.parametrize("root", ["", "/app"])
+@pytest.mark.parametrize("target", ["http://x/reports/today", "x:/reports/today", "reports/today"])
+def test_a_target_that_is_not_a_path_is_served_to_nobody(root: str, target: str) -> None:
+    runs = list[str]()
+
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        runs.append(environ["PATH_INFO"])
+        return anything(environ, start_response)
+
+    for grounds in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
+        settings: Any = grounds
+        shop = Shop(app, **settings)
+        for method in ("GET", "HEAD", "POST"):
+            overrides = {"PATH_INFO": target, "SCRIPT_NAME": root}
+            answer = shop.client.open(method=method, environ_overrides=overrides)
+            assert (answer.status_code, CONTENT in answer.data) == (400, False)
+    assert runs == []
+
+
+def test_an_empty_path_is_the_root() -> None:
+    shop = Shop(anything, offers={"/reports": "daily_report"})
+    assert shop.ask("").data == CONTENT
+    overrides = {"PATH_INFO": "", "SCRIPT_NAME": "/reports"}
+    assert shop.client.open(environ_overrides=overrides).status_code == 402
+
+
+# Refused prefixes
+
+
+def test_what_is_refused_does_not_run() -> None:
+    runs = list[str]()
+
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        runs.append(environ["PATH_INFO"])
+        if environ["PATH_INFO"] == "/closed/own":
+            require_payment(environ, SOLD)
+        return anything(environ, start_response)
+
+    shop = Shop(app, offers={"/closed/sold": "daily_report"}, refuse=["/closed"])
+    for path in ("/closed", "/closed/x", "/CLOSED//x", "/closed/own"):
+        for method in ("GET", "POST", "OPTIONS"):
+            answer = shop.ask(path, method=method)
+            assert (answer.status_code, CONTENT in answer.data) == (403, False)
+    assert runs == []
+    assert shop.buy("/closed/sold").data == CONTENT
+    assert (shop.ask("/open").data, runs) == (CONTENT, ["/closed/sold", "/open"])
+
+
+# Misuse
+
+
+def test_the_middleware_around_itself_fails_the_start() -> None:
+    paywall = Paywall(base_url="emulator:", environ={})
+    inner = PaywallMiddleware(anything, paywall)
+    with pytest.raises(ConfigurationError, match="twice"):
+        PaywallMiddleware(inner, paywall)
+
+
+@pytest.mark.parametrize("app", [None, "shop:app", object()])
+def test_what_is_no_application_fails_the_start(app: Any) -> None:
+    with pytest.raises(ConfigurationError, match="WSGI application"):
+        PaywallMiddleware(app, base_url="emulator:")
+
+
+async def an_asgi_app(_scope: Any, _receive: Any, _send: Any) -> None: ...
+
+
+class AsgiApp:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+@pytest.mark.parametrize("app", [an_asgi_app, AsgiApp()])
+def test_an_asgi_application_fails_the_start(app: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"faregate\.asgi"):
+        PaywallMiddleware(app, base_url="emulator:")
+
+
+# Every way to end
+
+
+class Panic(BaseException):
+    """As the panics of Rust extensions are."""
+
+
+ENDS = [
+    Panic(),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    BaseExceptionGroup("both", [Panic(), ValueError()]),
+]
+
+
+def in_the_call(error: BaseException) -> Any:
+    def handler(_environ: Any, _start: Start) -> Iterable[bytes]:
+        raise error
+
+    return handler
+
+
+def in_the_stream(error: BaseException) -> Any:
+    class Body:
+        def __iter__(self) -> Iterator[bytes]:
+            return self
+
+        def __next__(self) -> bytes:
+            raise error
+
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", PLAIN)
+        return Body()
+
+    return handler
+
+
+def after_a_chunk(error: BaseException) -> Any:
+    def handler(_environ: Any, start_response: Start) -> Iterator[bytes]:
+        start_response("200 OK", PLAIN)
+        yield CONTENT
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize("error", ENDS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("where", [in_the_call, in_the_stream, after_a_chunk])
+def test_whatever_ends_the_work_is_told_to_the_service_and_goes_on(
+    where: Callable[[BaseException], Any], error: BaseException
+) -> None:
+    shop = Shop(selling(where(error), offer("daily_report")))
+    proof = shop.proof()
+    with pytest.raises(type(error)):
+        shop.ask("/", proof)
+    assert shop.statuses == ["failed"]
+    assert shop.ask("/", proof).status_code == 402

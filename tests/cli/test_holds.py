@@ -1,0 +1,358 @@
+"""`faregate holds`: what people see of what is owed, and what they can and cannot do about it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faregate.cli import main
+from faregate.core.claims import Claimant
+from faregate.errors import JournalError
+from faregate.journals.sqlite import SqliteJournal
+from tests.adapters.faulty_service import answers, with_body
+from tests.adapters.test_starlette import CONTENT
+from tests.merchant.samples import SETTLEMENT
+from tests.unfinished_payments import DAY, UNKNOWN, Sale, Seller, selling
+
+Run = Callable[..., tuple[int, str]]
+REFUSED = "completion was refused: 404 transaction_not_found"
+
+
+@pytest.fixture
+def seller(tmp_path: Path) -> Generator[Seller]:
+    with selling(tmp_path) as seller:
+        yield seller
+
+
+@pytest.fixture
+def holds(
+    seller: Seller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Generator[Run]:
+    """The command, in this process: how it ended and what it said. Never a proof, never content."""
+    for name, value in seller.environ.items():
+        monkeypatch.setenv(name, value)
+    said: list[str] = []
+
+    def run(*words: str) -> tuple[int, str]:
+        code = main(["holds", *words])
+        said.append("".join(capsys.readouterr()))
+        return code, said[-1]
+
+    yield run
+    for secret in (CONTENT, *(sale.proof for sale in seller.sales)):
+        assert not [one for one in said if secret in one]
+
+
+def served(sale: Sale) -> tuple[int, bytes]:
+    sent = sale.comes_back()
+    return sent[0]["status"], sent[1]["body"]
+
+
+# What is owed
+
+
+def test_nothing_is_owed(holds: Run) -> None:
+    assert holds("list") == (0, "Nothing is owed.\n")
+    code, said = holds("list", "--json")
+    assert (code, json.loads(said)["holds"]) == (0, [])
+
+
+def test_a_table_with_what_is_stuck_first(seller: Seller, holds: Run) -> None:
+    stuck, held = seller.stuck(ago=600), seller.held(ago=3600)
+    code, said = holds("list")
+    assert code == 0
+    head, first, second, _, summary = said.splitlines()
+    assert head.split("  ")[0] == "TRANSACTION"
+    assert re.fullmatch(rf"{stuck.id}  stuck  10m +- +\d +\d\d B  {REFUSED}", first), first
+    assert re.fullmatch(rf"{held.id}  ok     1h 0m  now +\d +\d\d B  -", second), second
+    assert summary == "1 stuck, 1 held for the sweep, 0 being served now."
+    assert held.id not in holds("list", "--stuck")[1]
+
+
+def test_what_is_being_served_is_shown_when_asked_for(seller: Seller, holds: Run) -> None:
+    running = "txn_" + "0" * 12 + "7" + "0" * 3 + "8" + "0" * 15
+    journal: Any = seller.paywall().journal
+    journal.start(journal.claim("a proof", Claimant("GET /")).lease, running, "acr", 60.0)
+    code, said = holds("list")
+    assert (code, said) == (0, "0 stuck, 0 held for the sweep, 1 being served now.\n")
+    assert re.search(rf"{running}  running  \ds +in \dm", holds("list", "--all")[1])
+
+
+def test_lists_for_machines(seller: Seller, holds: Run) -> None:
+    stuck, held = seller.stuck(), seller.held()
+    code, said = holds("list", "--json", "--all")
+    found = json.loads(said)
+    assert (code, found["stuck"], found["held"], found["running"], found["more"]) == (0, 1, 1, 0, False)
+    first, second = found["holds"]
+    assert (first["transaction_id"], first["state"], first["reason"]) == (stuck.id, "stuck", REFUSED)
+    assert first["next_look"] is None
+    assert len(CONTENT) < first["size"] < 100
+    assert (second["transaction_id"], second["reason"]) == (held.id, None)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", second["next_look"])
+    assert set(first) == {
+        "transaction_id", "revision_id", "state", "reason", "readable", "since", "next_look", "attempts",
+        "size",
+    }  # fmt: skip
+
+
+def test_one_of_them(seller: Seller, holds: Run) -> None:
+    stuck = seller.stuck(ago=2 * DAY + 7200)
+    code, page = holds("show", stuck.id)
+    lines = dict(line.split(maxsplit=1) for line in page.splitlines())
+    assert (code, lines["transaction"], lines["state"]) == (0, stuck.id, "stuck")
+    assert (lines["reason"], lines["size"][-2:]) == (REFUSED, " B")
+    assert lines["since"].endswith("Z (2d 2h ago)")
+    code, said = holds("show", stuck.id, "--json")
+    assert (code, json.loads(said)["state"]) == (0, "stuck")
+
+
+@pytest.mark.parametrize("action", [("show",), ("retry",), ("discard", "--yes")])
+def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str, ...]) -> None:
+    settled = seller.held()
+    assert seller.paywall().sweep() == 1
+    for unknown in (settled.id, "txn_unheard-of"):
+        code, said = holds(*action, unknown)
+        assert (code, said) == (
+            1,
+            f"faregate: Nothing is owed for {unknown}: it has ended, or this journal never knew it.\n",
+        )
+
+
+@pytest.mark.parametrize(
+    "wrong", [(), ("mend",), ("show",), ("discard", "x", "--paid", "--unpaid"), ("list", "--all", "--stuck")]
+)
+def test_a_wrong_call_is_told_so(holds: Run, wrong: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as end:
+        holds(*wrong)
+    assert end.value.code == 2
+
+
+def test_nobody_can_look_into_the_memory_of_another(holds: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAREGATE_JOURNAL", "memory:")
+    code, said = holds("list")
+    assert code == 1
+    assert said.startswith("faregate: The memory journal is in the seller's own process")
+
+
+# Release
+
+
+def test_what_the_service_proves_now_is_settled_and_waits_for_its_payer(seller: Seller, holds: Run) -> None:
+    sale = seller.stuck()
+    code, said = holds("retry", sale.id)
+    assert (code, said) == (0, "Settled: its payer gets the result with the same payment.\n")
+    assert served(sale) == (200, CONTENT.encode())
+    assert (sale.plain.runs, seller.statuses()) == (1, {sale.id: "succeeded"})
+
+
+def test_a_held_one_is_asked_for_before_its_time(seller: Seller, holds: Run) -> None:
+    sale = seller.held(ago=0)
+    assert seller.paywall().sweep() == 0
+    assert holds("retry", sale.id)[0] == 0
+
+
+def test_what_still_settles_is_kept(seller: Seller, holds: Run) -> None:
+    sale = seller.stuck()
+    seller.service.fails("transaction", with_body(status="settling", receipt=None))
+    assert holds("retry", sale.id) == (1, "Kept: the payment is still settling.\n")
+    assert seller.state(sale) == "stuck"
+
+
+def test_what_is_refused_again_is_kept(seller: Seller, holds: Run) -> None:
+    sale = seller.stuck()
+    seller.service.fails("transaction", UNKNOWN)
+    seller.service.fails("complete", UNKNOWN)
+    code, said = holds("retry", sale.id)
+    assert (code, said.splitlines()[0]) == (1, f"Kept: {REFUSED}.")
+    assert seller.state(sale) == "stuck"
+
+
+def test_nothing_is_released_on_a_receipt_alone(seller: Seller, holds: Run) -> None:
+    """The service says that it was paid, and will not prove it."""
+    sale = seller.stuck()
+    seller.service.fails("complete", answers(409, {"code": "conflict", "message": "Done already."}))
+    code, said = holds("retry", sale.id)
+    assert (code, said.splitlines()[0]) == (1, "Kept: completion was refused: 409 conflict.")
+    assert seller.statuses() == {sale.id: "succeeded"}
+    seller.service.fails("complete", answers(409, {"code": "conflict", "message": "Done already."}))
+    assert served(sale)[0] == 409
+    assert seller.state(sale) == "stuck"
+    assert holds("retry", sale.id)[0] == 0
+
+
+def test_a_service_that_does_not_answer_changes_nothing(seller: Seller, holds: Run) -> None:
+    sale = seller.stuck()
+    seller.service.fails("transaction", answers(500, {"code": "internal_error", "message": "Sorry."}))
+    code, said = holds("retry", sale.id)
+    assert (code, said.startswith("Kept: ")) == (1, True)
+    assert seller.state(sale) == "stuck"
+
+
+def test_a_payment_that_failed_is_closed(seller: Seller, holds: Run) -> None:
+    sale = seller.stuck()
+    seller.service.fails("transaction", with_body(status="failed", receipt=None, **dict.fromkeys(SETTLEMENT)))
+    assert holds("retry", sale.id) == (0, "Closed: nothing was charged (payment_failed).\n")
+    assert served(sale)[0] == 402
+
+
+def test_a_payment_that_is_open_after_all_is_its_payers_to_use(seller: Seller, holds: Run) -> None:
+    sale = seller.waiting()
+    assert holds("retry", sale.id)[1].startswith("Kept: the payment is open after all")
+    assert served(sale) == (200, CONTENT.encode())
+    assert seller.statuses() == {sale.id: "succeeded"}
+
+
+def test_a_payment_that_settled_without_us_is_closed_as_paid(seller: Seller, holds: Run) -> None:
+    sale = seller.waiting()
+    seller.settles(sale)
+    assert holds("retry", sale.id) == (0, "Closed: it was paid, and there is no result to hand out.\n")
+    assert served(sale)[0] == 409
+    assert sale.plain.runs == 0
+
+
+def test_one_that_somebody_works_on_is_left_to_them(seller: Seller, holds: Run) -> None:
+    sale = seller.held()
+    journal: Any = seller.paywall().journal
+    assert journal.take(sale.id) is not None
+    assert holds("show", sale.id)[0] == 0
+    assert holds("retry", sale.id)[0] == 1
+    assert holds("retry", sale.id)[1].startswith(
+        f"faregate: {sale.id} is being worked on; it is free again in "
+    )
+
+
+def test_what_the_journal_could_not_write_is_not_called_final(
+    seller: Seller, holds: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sale = seller.stuck()
+
+    def full(*_: Any) -> None:
+        raise JournalError("there is no room on the disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteJournal, "release", full)
+        code, said = holds("retry", sale.id)
+    assert (code, said.splitlines()[0]) == (
+        1,
+        "It has ended at the service, but the journal could not write so: do this again later.",
+    )
+
+
+# Drop
+
+
+def test_a_stuck_one_is_given_up_and_its_payer_not_asked_again(seller: Seller, holds: Run) -> None:
+    sale = seller.stuck()
+    code, said = holds("discard", sale.id, "--yes")
+    assert code == 0
+    assert re.search(r"Its result \(\d\d B\) and its proof are lost for ever\.", said)
+    assert "409 proof_already_used, and is not asked to pay again" in said
+    assert said.endswith("Discarded.\n")
+    assert holds("list") == (0, "Nothing is owed.\n")
+    assert served(sale)[0] == 409
+    assert seller.paywall(ago=-DAY).sweep() == 0
+
+
+def test_one_that_was_not_charged_may_be_paid_anew(seller: Seller, holds: Run) -> None:
+    sale = seller.stuck()
+    code, said = holds("discard", sale.id, "--unpaid", "--yes")
+    assert (code, "they have paid twice" in said) == (0, True)
+    assert served(sale)[0] == 402
+
+
+def test_what_the_sweep_still_works_on_is_not_given_up(seller: Seller, holds: Run) -> None:
+    sale = seller.held()
+    code, said = holds("discard", sale.id, "--yes")
+    assert (code, said.startswith(f"faregate: {sale.id} is not stuck (ok)")) == (1, True)
+    assert f"use holds retry {sale.id}" in said
+    assert seller.state(sale) == "ok"
+
+
+def test_without_a_terminal_it_must_be_said_that_it_is_meant(seller: Seller) -> None:
+    sale = seller.stuck()
+    asked = seller.run("holds", "discard", sale.id)
+    said, complaint = asked.communicate(input="y\n", timeout=30)
+    assert (asked.returncode, said, "say --yes" in complaint) == (2, "", True)
+    assert seller.state(sale) == "stuck"
+
+
+@pytest.mark.parametrize(("answer", "code", "state"), [("n", 1, "stuck"), ("", 1, "stuck"), ("y", 0, None)])
+def test_on_a_terminal_one_is_asked(seller: Seller, answer: str, code: int, state: str | None) -> None:
+    sale = seller.stuck()
+    terminal, inside = pty.openpty()
+    command = [sys.executable, "-m", "faregate", "holds", "discard", sale.id]
+    asked = subprocess.Popen(
+        command, env=os.environ | seller.environ, stdin=inside, stdout=subprocess.PIPE, text=True
+    )
+    os.write(terminal, f"{answer}\n".encode())
+    said, _ = asked.communicate(timeout=30)
+    os.close(terminal)
+    os.close(inside)
+    assert (asked.returncode, seller.state(sale)) == (code, state)
+    assert "Give it up? [y/N]" in said
+
+
+# The same from Flask and Django
+
+FLASK = """
+from flask import Flask
+from faregate.flask import Faregate
+from faregate.core.claims import Claimant
+
+app = Flask(__name__)
+Faregate(app)
+"""
+
+MANAGE = """
+import sys
+from django.conf import settings
+from django.core.management import execute_from_command_line
+
+settings.configure(INSTALLED_APPS=["faregate.django"], ROOT_URLCONF=__name__, SECRET_KEY="x" * 50)
+urlpatterns = []
+execute_from_command_line(["manage.py", "faregate_" + sys.argv[1], *sys.argv[2:]])
+"""
+
+FRONTS = {"flask": ["-m", "flask", "--app", "shop", "faregate"], "django": ["manage.py"]}
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front: str) -> None:
+    (tmp_path / "shop.py").write_text(FLASK)
+    (tmp_path / "manage.py").write_text(MANAGE)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        command = [sys.executable, *FRONTS[front], *words]
+        done = subprocess.run(
+            command,
+            env=os.environ | seller.environ,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    stuck, held = seller.stuck(), seller.held()
+    code, said, _ = run("holds", "list", "--json")
+    assert (code, [one["transaction_id"] for one in json.loads(said)["holds"]]) == (0, [stuck.id, held.id])
+    assert run("sweep", "--json")[:2] == (
+        0,
+        '{"looked_at": 1, "settled": 1, "failed": 0, "held": 0, "stuck": {}}\n',
+    )
+    code, _, complaint = run("holds", "discard", stuck.id)
+    assert (code, "say --yes" in complaint) == (2, True)
+    code, _, complaint = run("holds", "show", held.id)
+    assert (code, "Nothing is owed for" in complaint, "Traceback" in complaint) == (1, True, False)
+    assert run("holds", "retry", stuck.id)[:2] == (
+        0,
+        "Settled: its payer gets the result with the same payment.\n",
+    )

@@ -1,0 +1,80 @@
+"""Dying inside a write: each store's client is watched where it has spoken and was not answered yet."""
+
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import psycopg
+from redis.connection import AbstractConnection
+
+from faregate.journals.redis import scripts
+from faregate.journals.redis.client import _digest
+from tests.crash.points.kill_wrappers import Kills
+
+
+def watch(kills: Kills) -> None:
+    """In a process that is to die: from now on `kills` hears of every write of a journal."""
+    for watched in (_sqlite, _redis, _postgres):
+        watched(kills.writing)
+
+
+def _sqlite(writing: Callable[[], None]) -> None:
+    """Between the statement and its COMMIT."""
+    connect = sqlite3.connect
+
+    def connecting(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.set_trace_callback(lambda said: writing() if said == "COMMIT" else None)
+        return connection
+
+    patched: Any = sqlite3
+    patched.connect = connecting
+
+
+def _redis(writing: Callable[[], None]) -> None:
+    """When the server was sent the script and has not answered."""
+    send: Any = AbstractConnection.send_command
+    writes = {_digest(script) for script in (scripts.INSERT, scripts.REPLACE)}
+
+    def sending(self: Any, *words: Any, **options: Any) -> None:
+        send(self, *words, **options)
+        if len(words) > 1 and words[1] in writes | {scripts.INSERT, scripts.REPLACE}:
+            writing()
+
+    patched: Any = AbstractConnection
+    patched.send_command = sending
+
+
+def _postgres(writing: Callable[[], None]) -> None:
+    """When the server was sent the statement and has not answered."""
+    patched: Any = psycopg.Connection
+    execute, wait = patched.execute, patched.wait
+    here = threading.local()
+
+    def executing(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        here.writes = isinstance(query, bytes) and query.startswith((b"UPDATE", b"WITH"))
+        try:
+            return execute(self, query, *arguments, **options)
+        finally:
+            here.writes = False
+
+    def waiting(self: Any, answering: Generator[Any, Any, Any], *arguments: Any, **options: Any) -> Any:
+        heard = writing if getattr(here, "writes", False) else None
+        return wait(self, _watched(answering, heard), *arguments, **options)
+
+    patched.execute, patched.wait = executing, waiting
+
+
+def _watched(
+    answering: Generator[Any, Any, Any], heard: Callable[[], None] | None
+) -> Generator[Any, Any, Any]:
+    """psycopg waits first for the answer: what it asks is on its way then."""
+    try:
+        wanted = next(answering)
+        if heard is not None:
+            heard()
+        while True:
+            wanted = answering.send((yield wanted))
+    except StopIteration as finished:
+        return finished.value

@@ -1,0 +1,101 @@
+"""Lanes: processes that run one trial after another, side by side, all forked from one."""
+
+import gc
+import json
+import selectors
+import socket
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from faregate.merchant.transports import httpcore as httpcore_transport
+from tests.crash.points import processes, service
+from tests.crash.points.plan import Trial
+from tests.crash.points.trial import told
+from tests.crash.points.trial_setup import Ground
+
+
+@dataclass
+class Lane:
+    process: processes.Process
+    talk: socket.socket
+    doing: Trial | None = None
+
+
+class Lanes:
+    """So many of them, and the service that all use. Ends them all when the block ends."""
+
+    def __init__(self, count: int, folder: Path, stores: dict[str, str]) -> None:
+        self._count = count
+        self._folder = folder
+        self._stores = stores
+        self._lanes: list[Lane] = []
+
+    def __enter__(self) -> "Lanes":
+        httpcore_transport._trust()  # dear, and needed by every shop
+        gc.freeze()  # what is never looked at again is never copied for a child
+        processes.lifeline()
+        self._service = processes.serving(service.run)
+        for _ in range(self._count):
+            ours, theirs = socket.socketpair()
+            foreign = [ours, *(lane.talk for lane in self._lanes)]
+            process = processes.fork(partial(self._work, theirs), foreign)
+            theirs.close()
+            self._lanes.append(Lane(process, ours))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lane in self._lanes:
+            lane.talk.close()
+            lane.process.kill()
+        self._service.kill()
+
+    def run(self, trials: Iterable[Trial]) -> Iterator[dict[str, Any]]:
+        """What each trial gave, as they end."""
+        left = iter(trials)
+        with selectors.DefaultSelector() as selector:
+            for lane in self._lanes:
+                if _give(lane, left):
+                    selector.register(lane.talk, selectors.EVENT_READ, lane)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    lane = key.data
+                    yield _take(lane)
+                    if not _give(lane, left):
+                        selector.unregister(lane.talk)
+
+    def _work(self, talk: socket.socket) -> None:
+        processes.lifeline()
+        with talk.makefile("rw") as lines:
+            for line in lines:
+                trial = Trial(**json.loads(line))
+                ground = Ground(self._service.port, self._folder, self._stores.get(trial.kind, ""))
+                print(json.dumps(_tried(trial, ground)), file=lines, flush=True)
+
+
+def _give(lane: Lane, left: Iterator[Trial]) -> bool:
+    lane.doing = next(left, None)
+    if lane.doing is not None:
+        lane.talk.sendall(json.dumps(asdict(lane.doing)).encode() + b"\n")
+    return lane.doing is not None
+
+
+def _take(lane: Lane) -> dict[str, Any]:
+    with lane.talk.makefile("r") as lines:
+        line = lines.readline()
+    if not line:
+        sys.exit(f"the lane of {lane.doing} ended")
+    said: dict[str, Any] = json.loads(line)
+    return said
+
+
+def _tried(trial: Trial, ground: Ground) -> dict[str, Any]:
+    try:
+        return told(trial, ground)
+    except Exception:
+        failure = {"error": traceback.format_exc(), "deaths": [], "wrongs": {}, "counts": {}}
+        return {"trial": trial.name, "seed": trial.seed, "broken": trial.broken, **failure}

@@ -1,0 +1,125 @@
+"""The processes that are killed: a shop under uvicorn, and one that sweeps beside it.
+
+Their times are short, so that whoever takes over need not wait long; the order of things is the same.
+"""
+
+import asyncio
+import json
+import os
+import random
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from faregate.core import settlement
+from faregate.core.interfaces import Journal
+from faregate.emulator import TEST_KEY
+from faregate.journals.policy import JournalContext, JournalPolicy
+from faregate.merchant.transports.httpcore import HttpcoreTransport
+from faregate.operations.sweeper import keep_sweeping
+from faregate.paywall import Paywall
+from faregate.starlette import PaywallMiddleware, paid
+from tests.crash.points import mid_write, mutants, stores
+from tests.crash.points.kill_points import Death
+from tests.crash.points.kill_wrappers import DyingJournal, DyingTransport, Kills, dying_server
+
+CONTENT = "paid content"
+SELLS = "daily_report"
+SELLER = "https://seller.example"
+PATH = "/paid"
+TIMEOUT = 0.5
+WORK_SECONDS = 0.4
+WORKS_FOR = 0.002
+SWEEP_EVERY = 0.03
+TERMS = JournalPolicy(claim_lease=0.6, completion_lease=0.7, first_pause=0.03, longest_pause=0.2)
+
+
+@dataclass(frozen=True)
+class Life:
+    """One process: where it dies, and what it works on. `service` is the trial's own address of it."""
+
+    journal: str
+    service: str
+    executions: Path
+    said: Path
+    death: Death | None = None
+    visit: int = 1
+    broken: str = ""
+
+
+def serve(life: Life, listener: socket.socket) -> None:
+    """A shop, until it is killed."""
+    kills = _begin(life)
+    paywall = _paywall(life, kills)
+
+    async def work(request: Request) -> Response:
+        _note(life.executions, request)
+        kills.reach("work:begin")
+        await asyncio.sleep(WORKS_FOR)
+        kills.reach("work:middle")
+        result = JSONResponse({"result": CONTENT, "run": os.urandom(8).hex()})
+        if request.query_params.get("work") == "fails":
+            result = JSONResponse({"sorry": True}, 500)
+        kills.reach("work:end")
+        return result
+
+    async def sweep(_request: Request) -> Response:
+        return JSONResponse(await paywall.asweep())
+
+    routes = [Route(PATH, paid(SELLS)(work)), Route("/sweep", sweep)]
+    app = Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall)])
+    # asyncio writes at once what uvloop would keep until the loop comes round again.
+    config = uvicorn.Config(dying_server(app, kills), loop="asyncio", lifespan="off", log_level="warning")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def sweep(life: Life) -> None:
+    """What `faregate sweep --watch` does, until it is killed."""
+    keep_sweeping(_paywall(life, _begin(life)), SWEEP_EVERY, lambda _sentence: None)
+
+
+def _begin(life: Life) -> Kills:
+    said = os.open(life.said, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    random.seed()
+    kills = Kills(life.death, life.visit)
+    mid_write.watch(kills)
+    mutants.break_it(life.broken)
+    settlement.COMPLETE_PAUSES = (0.01, 0.03)
+    return kills
+
+
+def _paywall(life: Life, kills: Kills) -> Paywall:
+    def journal(context: JournalContext) -> Journal:
+        dying: Any = DyingJournal(stores.opened(life.journal, context.namespace, TERMS), kills)
+        return dying  # type: ignore[no-any-return]
+
+    return Paywall(
+        api_key=TEST_KEY,
+        base_url=life.service,
+        public_url=SELLER,
+        environ={},
+        journal=journal,
+        transport=DyingTransport(HttpcoreTransport(), kills),
+        timeout=TIMEOUT,
+        max_work_seconds=WORK_SECONDS,
+    )
+
+
+def _note(executions: Path, request: Request) -> None:
+    """One line, in one write: lines of several processes do not mix."""
+    line = json.dumps({"transaction": request.state.payment.transaction_id, "pid": os.getpid()})
+    log = os.open(executions, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(log, f"{line}\n".encode())
+    finally:
+        os.close(log)

@@ -1,0 +1,51 @@
+"""Every point once on every journal, and each broken rule noticed. `scripts/crash-points` does forty."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.points import stores
+from tests.crash.points.kill_points import ALL
+from tests.crash.points.mutants import VARIANTS
+from tests.servers.shared import need
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def campaign(*arguments: str) -> tuple[int, dict[str, Any]]:
+    """As `scripts/crash-points` runs it: in a process of its own, which has no threads when it forks."""
+    command = [sys.executable, "-m", "tests.crash.points", "--json", *arguments]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert run.stdout, run.stderr
+    return run.returncode, json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("kind", stores.KINDS)
+def test_nothing_is_lost_or_done_twice_wherever_a_shop_is_killed(kind: str, tmp_path: Path) -> None:
+    need(kind, stores.MISSING[kind])
+    status, found = campaign("--journals", kind, "--trials", "1", "--resume", str(tmp_path))
+    assert (found["failures"], status) == ([], 0)
+    assert [name for name, deaths in found["points"].items() if deaths != {kind: 1}] == []
+    assert found["journals"][kind]["trials"] == len(ALL)
+
+
+NOTICED = {
+    "no-claim": ("work:middle", "second executions"),
+    "no-fence": ("stopped/work:middle", "contradictory outcomes"),
+    "complete-before-outcome": ("decide:in", "paid but undeliverable"),
+    "release-on-any-2xx": ("hold:", "unpaid releases"),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_rule_that_is_taken_out_is_missed(variant: str, tmp_path: Path) -> None:
+    points, wrong = NOTICED[variant]
+    chosen = ("--journals", "sqlite", "--points", points, "--trials", "4")
+    status, found = campaign(*chosen, "--broken", variant, "--resume", str(tmp_path))
+    assert status == 1
+    assert found["journals"]["sqlite"][wrong]["found"] > 0
+    assert found["journals"]["sqlite"]["errors"] == 0

@@ -1,0 +1,146 @@
+"""One trial: a sale is begun, a process dies, others take over, the payer comes back with the same proof."""
+
+import shutil
+import time
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+from tests.crash.points.checker import Evidence, judged
+from tests.crash.points.plan import Trial, drawn
+from tests.crash.points.processes import Process
+from tests.crash.points.trial_setup import PATIENCE, TURN, Ground, Stage
+
+RECOVERY = 10.0
+"""Seconds after which what is still open stays so."""
+AFTERWARDS = 3.0
+"""Seconds in which a process may still come to its point when its payer has a final answer."""
+A_WHILE = 0.3
+"""Seconds in which a sweeper that was stopped does what it had in mind."""
+
+
+def told(trial: Trial, ground: Ground) -> dict[str, Any]:
+    """Runs the trial; what is to be kept of it."""
+    began = time.monotonic()
+    story = Story(trial, ground)
+    evidence = story.run()
+    wrongs, counts = judged(evidence)
+    if not any(wrongs.values()):
+        shutil.rmtree(story.folder)
+    return {
+        "trial": trial.name,
+        "seed": trial.seed,
+        "broken": trial.broken,
+        "seconds": round(time.monotonic() - began, 3),
+        "deaths": story.deaths,
+        "wrongs": {name: count for name, count in wrongs.items() if count},
+        "counts": counts,
+        "plan": asdict(story.plan),
+        "evidence": asdict(evidence) if any(wrongs.values()) else None,
+    }
+
+
+class Story:
+    """`deaths` are those that were seen to happen where they were meant to."""
+
+    def __init__(self, trial: Trial, ground: Ground) -> None:
+        self.point, self.plan = trial.where, drawn(trial)
+        self.deaths: list[str] = []
+        self._stage = Stage.set(trial, self.plan, ground)
+        self.folder = self._stage.life.said.parent
+
+    def run(self) -> Evidence:
+        with closing(self._stage):
+            self._first_death()
+            self._second_death()
+            self._recovery()
+            return self._stage.evidence()
+
+    def _first_death(self) -> None:
+        """The payer comes, perhaps several times at once, and the shop dies in the middle of it."""
+        process = self._stage.shop(self.point.first, self.plan.visit)
+        for _ in range(self.plan.uses):
+            self._stage.payers.ask(process.port)
+        if self.plan.killed_at is None:
+            self._until_gone(process, process)
+        else:
+            self._stage.listen(self.plan.killed_at)
+            process.end(self.point.first.stops)
+        self._saw(process, self.point.name if self.point.second is None else self.point.first.at)
+
+    def _second_death(self) -> None:
+        """Of a shop that the payer comes back to, or of a sweeper, while the payer is away."""
+        second = self.point.second
+        if second is None:
+            return
+        sells = second.role == "shop"
+        process = self._stage.shop(second) if sells else self._stage.sweeper(second)
+        self._until_gone(process, process if sells else None)
+        self._saw(process, self.point.name)
+
+    def _saw(self, process: Process, name: str) -> None:
+        if process.look() == "stopped" or process.died_at_its_point:
+            self.deaths.append(name)
+        self._stage.service.spare()
+        if process.state == "stopped":
+            self._wake(process)
+
+    def _wake(self, process: Process) -> None:
+        """Others take over from a process that is stopped; then it goes on as if nothing had been."""
+        other = self._stage.shop()
+        self._stage.sweeper()
+        self._until_done(other, PATIENCE)
+        process.go_on()
+        if process.port:
+            self._until_answered(process)
+        else:
+            self._stage.listen(A_WHILE)
+        self._stage.end_all()
+
+    def _recovery(self) -> None:
+        """They are started again, and killed once more perhaps; in the end the service is well."""
+        self._stage.end_all()
+        shop = self._reopened()
+        if self.plan.killed_again_at is not None:
+            self._until_done(shop, self.plan.killed_again_at)
+            self._stage.end_all()
+            self.deaths.append("again")
+            shop = self._reopened()
+        self._until_done(shop, self.plan.heals_at)
+        self._stage.service.heal()
+        self._until_done(shop, RECOVERY)
+        shop = shop or self._stage.shop()
+        self._stage.sweeper()
+        self._until_done(shop, RECOVERY)
+        if self.plan.asks_again:
+            self._stage.payers.ask(shop.port)
+            self._until_answered(shop)
+
+    def _reopened(self) -> Process | None:
+        """A shop, unless the payer is away; and somebody who sweeps, beside it or instead."""
+        if self.plan.sweeps == "beside" or not self.plan.returns:
+            self._stage.sweeper()
+        return self._stage.shop() if self.plan.returns else None
+
+    # Waiting
+
+    def _until_gone(self, process: Process, comes_to: Process | None) -> None:
+        """Until it is dead or stopped; the payer keeps coming, if there is a shop to come to."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and process.look() == "alive":
+            self._stage.turn(comes_to)
+            if comes_to is not None and self._stage.has_final_answer():
+                until = min(until, time.monotonic() + AFTERWARDS)
+
+    def _until_done(self, comes_to: Process | None, seconds: float) -> None:
+        """Until the payer has what there is to have, and no row is unfinished."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._stage.turn(comes_to)
+            if (comes_to is None or self._stage.has_final_answer()) and self._stage.is_final():
+                break
+
+    def _until_answered(self, process: Process) -> None:
+        until = time.monotonic() + PATIENCE
+        while self._stage.payers.waits_for(process.port) and time.monotonic() < until:
+            self._stage.listen(TURN)

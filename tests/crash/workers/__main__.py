@@ -1,0 +1,82 @@
+"""Kill the workers of a seller at random, under load, and say what became of every payment.
+
+scripts/crash-workers                                     two minutes on every store
+scripts/crash-workers --stores sqlite,redis --seconds 30
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tests.crash.points.processes import lifeline
+from tests.crash.workers.campaign import run_on
+from tests.crash.workers.checker import LIMIT, WRONGS, is_wrong
+from tests.crash.workers.stores import KINDS
+
+EVERY = 15.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    said = _parser().parse_args(arguments)
+    stores = said.stores.split(",")
+    if unknown := [kind for kind in stores if kind not in KINDS]:
+        raise SystemExit(f"there is no store {unknown[0]!r}: {', '.join(KINDS)}")
+    lifeline()
+    found: list[dict[str, Any]] = []
+    for kind in stores:
+        found.append(run_on(kind, said.seconds, said.seed, said.payers, Progress(kind).tell))
+        if not said.json:
+            print(line(found[-1]), flush=True)
+    if said.json:
+        print(json.dumps(found))
+    return 1 if any(is_wrong(one, said.limit) for one in found) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/crash-workers", description=__doc__.split("\n")[0])
+    parser.add_argument("--stores", default=",".join(KINDS), help=", ".join(KINDS))
+    parser.add_argument("--seconds", type=float, default=120.0, help="on each store (120)")
+    parser.add_argument("--seed", type=int, default=1, help="of who is killed, and who buys what (1)")
+    parser.add_argument("--payers", type=int, default=12, help="at the same time (12)")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="of the slowest return, in seconds (15)")
+    parser.add_argument("--json", action="store_true", help="what was found as JSON, and nothing else")
+    return parser
+
+
+def line(said: dict[str, Any]) -> str:
+    """What came of one store."""
+    wrongs = ", ".join(f"{said['wrongs'][name]} {name}" for name in WRONGS)
+    forgotten = ", ".join(f"{count} {name}" for name, count in said["forgotten"].items() if count)
+    return (
+        f"{said['store']}: {said['payments']} payments, {said['delivered']} delivered, "
+        f"{said['pay_again']} asked to pay again, {said['kills']} kills, {said['stops']} stops; "
+        f"{said['interrupted']} interrupted, {said['interrupted_again']} of them again; "
+        f"slowest return {said['slowest_return']:.2f} s, longest wait {said['longest_wait']:.2f} s, "
+        f"p50 {said['p50']:.2f} s, p99 {said['p99']:.2f} s; {wrongs}"
+        + (f"; forgotten with their process: {forgotten}" if forgotten else "")
+    )
+
+
+class Progress:
+    """On a terminal one line that changes; elsewhere a line now and then."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._began = self._told_at = time.monotonic()
+
+    def tell(self, text: str) -> None:
+        now = time.monotonic()
+        told = f"{self._kind}, {now - self._began:.0f} s: {text}"
+        if sys.stderr.isatty():
+            print(f"\r\033[K{told}", end="", file=sys.stderr, flush=True)
+        elif now - self._told_at >= EVERY:
+            self._told_at = now
+            print(told, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

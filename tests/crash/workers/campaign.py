@@ -1,0 +1,153 @@
+"""One store: its server, the service and the seller in processes of their own, payers, and a killer."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from faregate.emulator import TEST_KEY, Emulator
+from faregate.emulator.server import listen, run, url_of
+from faregate.merchant.client import MerchantClient
+from tests.crash.points.processes import fork
+from tests.crash.workers.checker import Charge, Evidence, Execution, judge
+from tests.crash.workers.killer import Killer
+from tests.crash.workers.payers import Payers
+from tests.crash.workers.seller import DATABASE, EXECUTIONS, WORKERS
+from tests.crash.workers.stores import Store, opened
+
+ROOT = Path(__file__).resolve().parents[3]
+AFTERWARDS = 30.0
+"""Seconds that payers have to finish what they began, when nobody is killed any more."""
+START_SECONDS = 60.0
+Print = Callable[[str], None]
+
+
+def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Print = lambda _: None) -> dict[str, Any]:
+    """What came of it. Raises `RuntimeError` if the seller does not start."""
+    folder = Path(tempfile.mkdtemp(prefix="faregate-kills-"))
+    try:
+        # The service first: it is forked, and a process that forks must have no threads.
+        with _service(seed) as service, opened(kind, folder) as store:
+            with _seller(store, service, folder) as (url, pid):
+                began = time.monotonic()
+                crowd = Payers(url, payers, seed, began + seconds, began + seconds + AFTERWARDS)
+                killer = Killer(pid, seed, began + seconds)
+                asyncio.run(_play(crowd, killer, tell))
+            evidence = Evidence(crowd.purchases, _charges(service), _executions(folder), killer.deaths)
+        said = {
+            "store": kind,
+            "seconds": seconds,
+            "seed": seed,
+            "kills": len(killer.deaths),
+            "stops": killer.stops,
+        }
+        log = (folder / "log").read_text(errors="replace")
+        return {
+            **said,
+            **judge(evidence, forgets=store.forgets),
+            "answers": dict(crowd.answers),
+            "log": log[-4000:],
+        }
+    finally:
+        shutil.rmtree(folder)
+
+
+async def _play(crowd: Payers, killer: Killer, tell: Print) -> None:
+    async def show() -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            delivered = sum(payment.ended == "delivered" for payment in crowd.payments)
+            told = f"{len(crowd.payments)} payments, {delivered} delivered"
+            tell(f"{told}, {len(killer.deaths)} kills, {killer.stops} stops")
+
+    showing = asyncio.create_task(show())
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(crowd.run())
+            group.create_task(killer.run())
+    finally:
+        showing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await showing
+
+
+@contextmanager
+def _service(seed: int) -> Generator[str]:
+    listener = listen()
+    process = fork(partial(run, Emulator(seed=seed), listener, control=False))
+    url = url_of(listener)
+    listener.close()
+    try:
+        yield url
+    finally:
+        process.kill()
+
+
+@contextmanager
+def _seller(store: Store, service: str, folder: Path) -> Generator[tuple[str, int]]:
+    """Its URL, and the process that starts its workers."""
+    environ = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")},
+        "FAREGATE_API_KEY": TEST_KEY,
+        "FAREGATE_BASE_URL": service,
+        "FAREGATE_PUBLIC_URL": "https://seller.example",
+        "FAREGATE_JOURNAL": store.journal,
+        EXECUTIONS: str(folder / "executions"),
+        DATABASE: store.database,
+        WORKERS: str(store.workers),
+    }
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("ab") as log:
+        command = [sys.executable, "-m", "tests.crash.workers.seller", str(listener.fileno())]
+        seller = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=environ,
+            pass_fds=[listener.fileno()],
+        )  # fmt: skip
+        try:
+            port = listener.getsockname()[1]
+            _wait_until_served(seller, port, folder)
+            yield f"http://127.0.0.1:{port}", seller.pid
+        finally:
+            assert seller.stdin is not None
+            seller.stdin.close()
+            seller.wait()
+
+
+def _wait_until_served(seller: "subprocess.Popen[bytes]", port: int, folder: Path) -> None:
+    """The socket takes connections before anybody answers."""
+    end = time.monotonic() + START_SECONDS
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.settimeout(0.2)
+        line.sendall(b"GET /quick HTTP/1.1\r\nHost: seller.example\r\nConnection: close\r\n\r\n")
+        while True:
+            with contextlib.suppress(TimeoutError):
+                if line.recv(12) == b"HTTP/1.1 402":
+                    return
+                break
+            if time.monotonic() > end or seller.poll() is not None:
+                break
+    said = (folder / "log").read_text(errors="replace")[-4000:]
+    raise RuntimeError(f"the seller does not start:\n{said}")
+
+
+def _charges(service: str) -> list[Charge]:
+    with MerchantClient(TEST_KEY, service) as client:
+        return [
+            Charge(one.id, (one.payer or "").lower(), one.status or "") for one in client.iter_transactions()
+        ]
+
+
+def _executions(folder: Path) -> list[Execution]:
+    log = folder / "executions"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [Execution(**json.loads(line)) for line in lines]

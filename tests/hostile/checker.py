@@ -1,0 +1,96 @@
+"""What must never happen, whatever a service does; and what must have become of a sale in the end."""
+
+import json
+
+from faregate.emulator import TEST_KEY
+from tests.hostile.case import Case, Seen
+from tests.hostile.faults.statuses import INNER
+from tests.hostile.forgery import LIE
+from tests.hostile.sellers import CONTENT
+
+SECRETS = (TEST_KEY, INNER, LIE, "Traceback", "127.0.0.1", "faregate", "httpx", "pydantic", "_error")
+NEVER_MET = "the fault was never met"
+OPEN = ("authorized", "settling", "reconciling", "succeeded")
+
+
+def look_at(case: Case, seen: Seen, proven: bool) -> None:
+    """One answer to a payer, at the moment it came."""
+    whole = seen.body.decode(errors="replace") + repr(seen.headers)
+    if seen.status == 0:
+        case.wrong("no answer")
+    elif CONTENT in whole:
+        _released(case, seen)
+    else:
+        _withheld(case, seen, proven)
+    case.wrongs += [f"{secret!r} was told" for secret in SECRETS if secret in whole]
+
+
+def _released(case: Case, seen: Seen) -> None:
+    proofs = seen.values("payment-response")
+    if case.call.path == "/free":
+        if (seen.status, proofs) != (200, []):
+            case.wrong(f"free, as {seen.status} with {proofs}")
+        case.delivered = True
+        return
+    settled = case.transaction.settled if case.transaction is not None else None
+    if case.status != "succeeded" or settled is None:
+        case.wrong(f"UNPAID RELEASE ({case.status})")
+    elif proofs != [settled.payment_response]:
+        case.wrong("released with another proof of payment")
+    case.delivered = True
+
+
+def _withheld(case: Case, seen: Seen, proven: bool) -> None:
+    if seen.values("payment-response"):
+        case.wrong("a proof of payment without what was paid for")
+    unsold = case.call.path == "/refusing" and seen.status == 404
+    if seen.values("x-own") and not unsold:
+        case.wrong("a header of what is not paid for")
+    if seen.values("cache-control") != ["private, no-store"]:
+        case.wrong(f"caches may keep {seen.status}")
+    if seen.status == 402:
+        _asked_to_pay(case, seen, proven)
+    elif seen.status != 202 and not unsold and not _is_ours(seen):
+        case.wrong(f"an exception: {seen.status} {seen.body[:80]!r}")
+
+
+def _asked_to_pay(case: Case, seen: Seen, proven: bool) -> None:
+    if len(seen.values("payment-required")) != 1:
+        case.wrong("402 and nothing to pay")
+    # Work that gave nothing to sell is never reported as anything else: its payment is not taken.
+    if proven and case.status in (OPEN[1:] if case.call.path == "/refusing" else OPEN):
+        case.wrong(f"FRESH 402 ({case.status})")
+    case.must_pay_anew = proven
+
+
+def _is_ours(seen: Seen) -> bool:
+    try:
+        body = json.loads(seen.body)
+    except ValueError:
+        return False
+    return isinstance(body, dict) and {"code", "message"} <= set(body) <= {
+        "code",
+        "message",
+        "transaction_id",
+    }
+
+
+def look_back(case: Case) -> None:
+    """When the service was well for long enough."""
+    case.wrongs += case.service.mistakes
+    if not case.met:
+        case.wrong(NEVER_MET)
+    paid = [run for run in case.runs if run is not None]
+    if case.call.path != "/free" and len(paid) > 1:
+        case.wrong(f"EXECUTED {len(paid)} TIMES")
+    told = [transaction for transaction, _ in case.service.outcomes]
+    if len(told) > len(set(told)):
+        case.wrong("two outcomes were told of one payment")
+    if open_ones := case.owed():
+        case.wrong(f"NOT FINAL: {open_ones}")
+    if (stuck := case.stuck()) - case.ear.stuck:
+        case.wrong(f"STUCK AND NOT REPORTED: {stuck}")
+    if case.status == "succeeded" and not case.delivered:
+        case.wrong("PAID AND NOT DELIVERED")
+    if case.status in ("settling", "reconciling"):
+        case.wrong(f"left {case.status}")

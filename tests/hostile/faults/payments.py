@@ -1,0 +1,146 @@
+"""What can be wrong with what is said of a payment: to access, to complete, to a look."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from faregate.core.models import Response
+from tests.hostile.faults import ONLY_AFTER, spoken, twisted, with_header, without
+from tests.hostile.faults.fields import (
+    GONE,
+    JUNK,
+    NEVER,
+    OTHER,
+    SOME,
+    also,
+    answering,
+    brief,
+    field,
+    odd,
+    paths,
+)
+from tests.hostile.faults.framing import says, trailing
+from tests.hostile.forgery import JSON, LIE, said
+from tests.hostile.service import Fault
+from tests.merchant.samples import RECEIPT, SETTLEMENT, TAIL
+
+IDS = (*JUNK, OTHER, f"rex_{TAIL}", f"TXN_{TAIL}", f" {OTHER}", f"{OTHER}\n", f"{OTHER}0", [OTHER])
+STATUSES = (
+    *JUNK,
+    "Succeeded",
+    "SUCCEEDED",
+    "succeeded ",
+    ["succeeded"],
+    "authorized",
+    "settling",
+    "invented",
+)
+PROOF = "PAYMENT-RESPONSE"
+SIGNS: tuple[dict[str, Any], ...] = (
+    {"receipt": None, "payment_response": None},
+    {"receipt": None, "transaction_hash": None},
+    {"payment_response": None, "transaction_hash": None},
+    {"receipt": None, "payment_response": None, "transaction_hash": None},
+)
+"""What may be missing of a payment's signs, so that some are left; of the last, the header."""
+
+
+def of_access() -> Iterator[Fault]:
+    yield from field("transaction_id", [value for value in IDS if value is not None])
+    yield from answering("202 and no words", Response(202))
+    yield from answering("202 and other words", Response(202, JSON, b'{"status":"settling"}'))
+    yield from answering("202 and null", Response(202, JSON, b'{"transaction_id":null}'))
+    yield from answering("402 and nothing to pay", Response(402, JSON, b'{"code":"payment_required"}'))
+    for header in ("", " ", "a b", "\xff", "x" * 20_000):
+        reply = Response(402, (*JSON, ("PAYMENT-REQUIRED", header)), b"{}")
+        yield from answering(f"402 and {header!r:.9}", reply)
+    two = (("PAYMENT-REQUIRED", "YQ=="), ("PAYMENT-REQUIRED", "Yg=="))
+    yield from answering("402 twice", Response(402, (*JSON, *two), b"{}"))
+
+
+def of_complete() -> Iterator[Fault]:
+    yield from twisted("no proof", without(PROOF))
+    yield from twisted(
+        "an old proof's name", lambda reply: with_header("X-" + PROOF, LIE)(without(PROOF)(reply))
+    )
+    yield from twisted(
+        "the proof twice", lambda reply: reply.plus((PROOF, reply.first("payment-response") or ""))
+    )
+    yield from twisted("two proofs", lambda reply: reply.plus((PROOF, LIE)))
+    yield from spoken("the proof in the trailer", says(trailing))
+    for value in ("", " ", "a b", "\t", "\xff", "x" * 20_000):
+        yield from twisted(f"the proof is {value!r:.9}", with_header(PROOF, value))
+    yield from field("transaction_id", IDS)
+    yield from field("status", STATUSES)
+    yield from field("receipt", JUNK)
+    for path in sorted(paths(RECEIPT)):
+        yield from odd(f"receipt.{path}", NEVER)
+    for name in ("payment_response", "transaction_hash"):
+        yield from odd(name, JUNK)
+    elsewhere = {"transaction_id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}}
+    yield from twisted("of another payment, all of it", also(elsewhere))
+    for signs in SIGNS:
+        change = {"status": "failed", **signs}
+        yield from twisted(f"failed, and {sorted(signs)} gone", also(change))
+
+
+def of_fail() -> Iterator[Fault]:
+    yield from field("transaction_id", IDS)
+    yield from field("status", [*STATUSES, "succeeded"])
+    for name in ("payment_response", "receipt", "transaction_hash"):
+        yield from field(name, [value for value in JUNK if value is not None])
+    yield from field("receipt", [RECEIPT])
+    yield from twisted("failed, and with a proof", with_header(PROOF, LIE))
+
+
+def of_look(paid: bool) -> Iterator[Fault]:
+    """`paid`: whether the truth has a receipt in which something can be wrong."""
+    with_signs = ("before", "after") if paid else ("before",)
+    yield from field("id", IDS)
+    yield from twisted("a perfect lie", lambda reply: reply, ("before",))
+    yield from field("status", STATUSES)
+    yield from field("receipt", [value for value in JUNK if value is not GONE])
+    yield from field("receipt.transaction_id", IDS, with_signs)
+    elsewhere = {"id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}, "status": "succeeded"}
+    yield from twisted("of another payment, all of it", also(elsewhere))
+    for name in ("payer", "payment_request_id", "created_at"):
+        yield from field(name, NEVER)
+    for name in SETTLEMENT:
+        yield from field(name, (0, [], {}, "x"))
+    for change in ({"status": "failed"}, {"status": "failed", "receipt": None}):
+        twist = also(change)
+        yield from twisted(f"failed, and yet settled, {len(change)}", twist, with_signs)
+
+
+def of_execution() -> Iterator[Fault]:
+    return field("resource_execution_id", IDS, ONLY_AFTER)
+
+
+def of_ask() -> Iterator[Fault]:
+    yield from twisted("nothing to pay", without("PAYMENT-REQUIRED"), ONLY_AFTER)
+    yield from twisted("to pay twice", lambda reply: reply.plus(("PAYMENT-REQUIRED", "YQ==")), ONLY_AFTER)
+    for value in ("", " ", "a b", "\xff", "x" * 20_000):
+        yield from twisted(f"to pay {value!r:.9}", with_header("PAYMENT-REQUIRED", value), ONLY_AFTER)
+    for wrong in IDS:
+        body = {} if wrong is GONE else {"transaction_id": wrong}
+        if wrong is not None:
+            yield from answering(f"free, by {brief(wrong)}, {type(wrong).__name__}", said(body), ONLY_AFTER)
+    yield from twisted(
+        "to be waited for", lambda _: Response(202, JSON, b'{"transaction_id":null}'), ONLY_AFTER
+    )
+
+
+def of_rules(revision_id: str) -> Iterator[Fault]:
+    revision = f"components.schemas.{revision_id}"
+    for path in ("openapi", "info", "info.version", "paths", "components", "components.schemas", "security"):
+        yield from field(path, SOME, ONLY_AFTER)
+    for name in ("title", "type", "additionalProperties", "properties", "required"):
+        yield from field(f"{revision}.{name}", SOME, ONLY_AFTER)
+    for name in (
+        "revision-id",
+        "revision-number",
+        "resource-id",
+        "settlement-asset",
+        "resource-integration-key",
+    ):
+        yield from field(f"{revision}.x-svc-{name}", (*SOME, OTHER, -1, "EURC"), ONLY_AFTER)
+    yield from field(revision, SOME, ONLY_AFTER)

@@ -1,0 +1,151 @@
+"""Where cases are played: sellers' front doors and services, all on real sockets, and payers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpcore
+
+from faregate.emulator import TEST_KEY
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.policy import JournalPolicy
+from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.sqlite.store import SqliteStore
+from faregate.merchant.transports.pyreqwest import PyreqwestTransport
+from faregate.paywall import Paywall
+from tests.hostile.case import Case, Seen
+from tests.hostile.raw_server import serving_by_hand
+from tests.hostile.sellers import Shop
+from tests.hostile.service import Street
+from tests.journals.kinds import KEY
+from tests.servers.http import serving, serving_wsgi
+
+PATIENCE = 5.0
+"""Seconds that a seller waits for a service that says something."""
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Which front door, journal and transport the sellers have."""
+
+    door: str
+    journal: str
+    transport: str
+
+    def __str__(self) -> str:
+        return f"{self.door}-{self.journal}-{self.transport}"
+
+
+STANDS = (
+    Stand("asgi", "memory", "httpx"),
+    Stand("asgi", "sqlite", "pyreqwest"),
+    Stand("wsgi", "sqlite", "httpx"),
+    Stand("wsgi", "memory", "pyreqwest"),
+)
+
+
+@dataclass
+class House:
+    """The servers of a session."""
+
+    street: Street
+    shop: Shop
+    urls: dict[str, str]
+    file: SqliteFile
+    pyreqwest: PyreqwestTransport = field(default_factory=PyreqwestTransport)
+    """One for all: it is dear to make, and never uses a connection again on which too much was said."""
+
+    def open(self, case: Case, stand: Stand) -> str:
+        """Give a case its seller; gives the name under which it is known."""
+        name = self.street.opened(case.service)
+        case.journal = self._journal(name, case, stand)
+        case.paywall = self._paywall(name, case, stand, case.patience if case.fault.mute else PATIENCE)
+        self.shop.customers[name] = case
+        return name
+
+    async def mend(self, name: str, case: Case, stand: Stand) -> None:
+        """The service is as it should be, and its seller waits for it long enough."""
+        case.service.healed = True
+        if case.fault.mute:
+            await self._dismiss(case, stand)
+            case.paywall = self._paywall(name, case, stand, PATIENCE)
+
+    async def close(self, name: str, case: Case, stand: Stand) -> None:
+        await self._dismiss(case, stand)
+        del case.paywall
+        del self.shop.customers[name]
+        self.street.closed(name)
+
+    async def _dismiss(self, case: Case, stand: Stand) -> None:
+        if stand.transport != "pyreqwest":
+            await case.paywall.aclose()
+
+    def _journal(self, name: str, case: Case, stand: Stand) -> MemoryJournal | PersistentJournal:
+        terms = JournalPolicy.for_calls_of(PATIENCE)
+        if stand.journal == "memory":
+            return MemoryJournal(policy=terms, clock=case.clock)
+        shelf = SqliteStore(self.file, name)
+        return PersistentJournal(shelf, keys=[KEY], policy=terms, clock=case.clock)
+
+    def _paywall(self, name: str, case: Case, stand: Stand, timeout: float) -> Paywall:
+        return Paywall(
+            api_key=TEST_KEY,
+            base_url=self.street.address(name),
+            public_url="https://seller.example",
+            journal=case.journal,
+            environ={},
+            on_event=case.ear.hear,
+            transport=self.pyreqwest if stand.transport == "pyreqwest" else stand.transport,
+            timeout=timeout,
+        )
+
+
+@contextmanager
+def house(folder: Path) -> Generator[House]:
+    """The servers, while the block runs."""
+    street, shop = Street(), Shop()
+    with (
+        serving_by_hand(street) as street.port,
+        serving(shop.asgi, lifespan="off", interface="asgi3") as asgi,
+        serving_wsgi(shop.wsgi) as wsgi,
+    ):
+        file = SqliteFile(folder / "journal.db", 20)
+        yield House(street, shop, {"asgi": asgi, "wsgi": wsgi}, file)
+        file.disconnect()
+
+
+class Payers:
+    """Whoever pays: one HTTP client for all."""
+
+    def __init__(self, pool: httpcore.AsyncConnectionPool, urls: dict[str, str]) -> None:
+        self._pool = pool
+        self._urls = urls
+
+    async def ask(self, stand: Stand, name: str, path: str, proof: str | None) -> Seen:
+        headers = [("host", "seller.example"), ("x-case", name)]
+        headers += [("payment-signature", proof)] if proof is not None else []
+        try:
+            async with asyncio.timeout(30):
+                reply = await self._pool.request("GET", self._urls[stand.door] + path, headers=headers)
+        except (TimeoutError, httpcore.ProtocolError, httpcore.NetworkError):
+            return Seen(0)
+        pairs = ((key.decode("latin-1"), value.decode("latin-1")) for key, value in reply.headers)
+        return Seen(reply.status, tuple(pairs), reply.content)
+
+
+@asynccontextmanager
+async def payers(urls: dict[str, str]) -> AsyncGenerator[Payers]:
+    limits: dict[str, Any] = {"max_connections": 64, "keepalive_expiry": 2.0, "retries": 1}
+    async with httpcore.AsyncConnectionPool(**limits) as pool:
+        yield Payers(pool, urls)
+
+
+async def swept(case: Case, stand: Stand) -> None:
+    if stand.door == "asgi":
+        await case.paywall.asweep()
+    else:
+        await asyncio.to_thread(case.paywall.sweep)

@@ -1,0 +1,88 @@
+"""What happens in a case: the payer pays, comes back, the seller sweeps; then the service is well again."""
+
+import json
+
+from faregate.core.models import WireRequest
+from faregate.emulator import TEST_KEY
+from tests.hostile import checker
+from tests.hostile.case import Case
+from tests.hostile.harness import House, Payers, Stand, swept
+
+LATER = 400.0
+"""Seconds of the journal's clock: longer than any lease, shorter than a redelivery window."""
+ROUNDS = 8
+
+
+class Story:
+    def __init__(self, case: Case, stand: Stand, house: House, payers: Payers) -> None:
+        self.case = case
+        self.stand = stand
+        self.house = house
+        self.payers = payers
+        self.name = house.open(case, stand)
+
+    async def play(self) -> None:
+        case = self.case
+        try:
+            if case.call.path == "/free" or not case.call.acts:
+                await self._without_paying()
+            if case.call.path != "/free":
+                case.proof = self.proof()
+                await self._pay()
+            checker.look_back(case)
+        finally:
+            await self.house.close(self.name, case, self.stand)
+
+    async def _without_paying(self) -> None:
+        for _ in range(2):
+            await self.visit()
+
+    async def _pay(self) -> None:
+        case = self.case
+        for _ in range(2):
+            await self.visit()
+        await self._sweep()
+        await self.visit()
+        await self.house.mend(self.name, case, self.stand)
+        for number in range(ROUNDS):
+            if self._is_over():
+                break
+            if (number + len(case.fault.name)) % 2:
+                await self.visit()
+            else:
+                await self._sweep()
+
+    async def visit(self) -> None:
+        case = self.case
+        if case.delivered and case.call.path != "/free":
+            return
+        if case.must_pay_anew:
+            return
+        if case.call.operation == "rules":
+            case.paywall._catalog._read_at = case.paywall._catalog._asked_at = float("-inf")
+        case.visits += 1
+        seen = await self.payers.ask(self.stand, self.name, case.call.path, case.proof)
+        checker.look_at(case, seen, case.proof is not None)
+
+    async def _sweep(self) -> None:
+        self.case.clock.now += LATER
+        await swept(self.case, self.stand)
+
+    def _is_over(self) -> bool:
+        case = self.case
+        return not case.owed() and (case.delivered or case.must_pay_anew)
+
+    def proof(self) -> str:
+        """A payment for what the service asks, whoever says so."""
+        emulator = self.case.service.emulator
+        headers = (("authorization", f"Bearer {TEST_KEY}"), ("content-type", "application/json"))
+        resource = {"url": f"https://seller.example{self.case.call.path}", "mime_type": "application/json"}
+        body = {
+            "revision_id": emulator.revision_id("daily_report"),
+            "resource": resource,
+            "settlement_asset": "USDC",
+        }
+        call = WireRequest("POST", "/merchant/v1/access", headers, json.dumps(body).encode())
+        asked = emulator.respond(call).first("payment-required")
+        assert asked is not None
+        return self.case.wallet.pay(asked)

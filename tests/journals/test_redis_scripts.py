@@ -1,0 +1,378 @@
+"""The scripts of the Redis journal: what they refuse, what they leave behind, and what a repetition does."""
+
+import itertools
+import threading
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from faregate.errors import JournalError
+from faregate.journals.redis.client import NAMESPACES, ScriptClient
+from faregate.journals.redis.connections import Connections
+from faregate.journals.redis.store import APART, RedisStore
+from faregate.journals.store import Record, TransactionTaken
+from tests.journals.kinds import LEASED, due_at
+from tests.servers import REDIS_MISSING, Network, RedisHouse, lossy_network
+from tests.servers.shared import need
+
+NOW, LEASE, LATER = 1000.0, 1030.0, 1060.25
+SEALED = b"\x00sealed\xff\r\n"
+
+
+@pytest.fixture(scope="module")
+def _house() -> Generator[RedisHouse]:
+    need("redis", REDIS_MISSING)
+    made = RedisHouse()
+    try:
+        made.open()
+        yield made
+    finally:
+        made.leave()
+
+
+@pytest.fixture
+def house(_house: RedisHouse) -> RedisHouse:
+    """An empty one."""
+    connections = Connections(_house.url, 5)
+    connections.call("FLUSHALL")
+    connections.close()
+    return _house
+
+
+@pytest.fixture
+def shelf(house: RedisHouse) -> Generator[RedisStore]:
+    made = RedisStore(ScriptClient(house.url, "test", 20))
+    yield made
+    made.disconnect()
+
+
+def record(name: str = "a", **changes: Any) -> Record:
+    row: dict[str, Any] = {
+        "key": name.encode() * 32, "stamp": 2**62 + 1, "fence": 2**62 + 3, "generation": 1,
+        "state": "claimed", "request": "5e", "transaction_id": None, "revision_id": "", "since": NOW,
+        **LEASED,
+        "lease_until": LEASE, "due_at": 0.0, "expires_at": LATER, "delivered": False, "redelivered": 0,
+        "holds_so_far": 0, "size": 0, "reason": "", "proof": SEALED,
+        "payment_response": None, "receipt": None, "result": None,
+    }  # fmt: skip
+    return Record(**{**row, **changes})  # type: ignore[typeddict-item]
+
+
+RUNNING: dict[str, Any] = {"state": "running", "transaction_id": "txn_1", "expires_at": None}
+OK: dict[str, Any] = {"state": "ok", "result": SEALED, "size": 9}
+FINAL: dict[str, Any] = {"proof": None, "expires_at": LATER}
+SETTLED: dict[str, Any] = {"state": "settled", "payment_response": SEALED, "receipt": SEALED, **FINAL}
+CLOSED: dict[str, Any] = {"state": "closed", "result": None, "size": 0, **FINAL}
+STUCK: dict[str, Any] = {"state": "stuck", "reason": "404"}
+Steps = tuple[dict[str, Any], ...]
+
+
+def put(shelf: RedisStore, *steps: dict[str, Any], name: str = "a", **more: Any) -> Record:
+    """A row that went through these steps."""
+    row = record(name, **more)
+    assert shelf.insert(row, [row["key"]], NOW)
+    for step in steps:
+        row = moved(shelf, row, step)
+    return row
+
+
+def moved(shelf: RedisStore, row: Record, step: dict[str, Any]) -> Record:
+    changes = {**step, "stamp": row["stamp"] + 1}
+    assert shelf.replace(row["key"], row["stamp"], changes, True)
+    return Record(**{**row, **changes})  # type: ignore[typeddict-item]
+
+
+def found(shelf: RedisStore, name: str = "a") -> Record | None:
+    return shelf.find([name.encode() * 32])
+
+
+def kept(house: RedisHouse) -> dict[str, str]:
+    """Every key there is, without its prefix, and of what type it is."""
+    connections = Connections(house.url, 5)
+    names = {name.decode() for name in connections.call("KEYS", "*")} - {NAMESPACES}
+    types = {name: connections.call("TYPE", name).decode() for name in names}
+    connections.close()
+    return {name.rpartition("}:")[2]: types[name] for name in names}
+
+
+# What is written is read
+
+
+@pytest.mark.parametrize(
+    "steps", [(), (RUNNING,), (RUNNING, OK), (RUNNING, OK, SETTLED), (RUNNING, OK, STUCK)]
+)
+def test_a_row_is_read_as_it_was_written(shelf: RedisStore, steps: Steps) -> None:
+    row = put(shelf, *steps, delivered=True, due_at=1 / 3, redelivered=2)
+    assert found(shelf) == row
+    assert shelf.find_transaction("txn_1") == (row if steps else None)
+
+
+def test_of_several_keys_the_first_one_counts(shelf: RedisStore) -> None:
+    one, other = put(shelf), put(shelf, name="b")
+    assert shelf.find([b"c" * 32, other["key"], one["key"]]) == other
+    assert not shelf.insert(record("c"), [b"c" * 32, one["key"]], NOW)
+
+
+def test_a_large_result_is_kept_apart_and_goes_with_its_row(house: RedisHouse, shelf: RedisStore) -> None:
+    large = {**OK, "result": b"x" * (APART + 1), "size": APART}
+    row = put(shelf, RUNNING, large)
+    assert found(shelf) == row
+    assert kept(house)[f"result:{row['key'].hex()}"] == "string"
+    assert shelf.measure() == (1, APART)
+    moved(shelf, row, CLOSED)
+    assert not any(name.startswith("result:") for name in kept(house))
+    assert shelf.measure() == (1, 0)
+
+
+@pytest.mark.parametrize("how", ["purge", "delete", "insert"])
+def test_what_is_forgotten_leaves_nothing_behind(house: RedisHouse, shelf: RedisStore, how: str) -> None:
+    row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)}, SETTLED)
+    if how == "purge":
+        assert (shelf.purge(LATER - 1, 10), shelf.purge(LATER, 10), shelf.purge(LATER, 10)) == (0, 1, 0)
+    else:
+        if how == "insert":
+            assert shelf.insert(record("b"), [b"b" * 32], LATER)
+            row = record("b")
+        assert shelf.delete(row["key"], row["stamp"])
+    assert kept(house) == {"schema": "string", "bytes": "string"}
+    assert shelf.measure() == (0, 0)
+    owed = put(shelf, RUNNING)
+    assert shelf.delete(owed["key"], owed["stamp"])
+    assert kept(house) == {"schema": "string", "bytes": "string"}
+    assert put(shelf, RUNNING)["transaction_id"] == "txn_1"
+
+
+def test_all_keys_of_a_journal_have_one_hash_tag(house: RedisHouse) -> None:
+    """So that a proxy which spreads keys over several servers keeps them together."""
+    assert len({name.partition(b"}")[0] for name in everything(house)}) == 1
+
+
+def everything(house: RedisHouse) -> list[bytes]:
+    """Every script is run once; the names of all keys then."""
+    shelf = RedisStore(ScriptClient(house.url, "everything", 20))
+    row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)})
+    put(shelf, name="b")
+    assert shelf.delete(b"b" * 32, record()["stamp"])
+    assert shelf.take_due(due_at(LEASE), {"stamp": 1, "fence": 1, "lease_until": LATER}) is not None
+    assert shelf.find_transaction("txn_1") is not None
+    assert (len(shelf.owed(10)), shelf.purge(NOW, 1), shelf.measure()) == (1, 0, (1, row["size"]))
+    names: list[bytes] = shelf._server._call("KEYS", "*")
+    shelf.disconnect()
+    names.remove(NAMESPACES.encode())  # of the whole server
+    assert len(names) == 9
+    return names
+
+
+# What is refused
+
+
+IMPOSSIBLE: list[tuple[Steps, dict[str, Any], str]] = [
+    ((RUNNING,), {"state": "novel"}, "known_state"),
+    ((RUNNING,), {"transaction_id": None}, "claimed_has_no_transaction"),
+    ((), {"transaction_id": "txn_1"}, "claimed_has_no_transaction"),
+    ((RUNNING,), {"expires_at": LATER}, "owed_never_expires"),
+    ((RUNNING, OK, SETTLED), {"expires_at": None}, "owed_never_expires"),
+    ((RUNNING,), {"state": "ok"}, "decided_has_its_outcome"),
+    ((RUNNING,), {"state": "failed"}, "decided_has_its_outcome"),
+    ((RUNNING,), {"result": SEALED}, "decided_has_its_outcome"),
+    ((RUNNING, OK), {"result": None}, "decided_has_its_outcome"),
+    ((RUNNING, OK), {**CLOSED, "result": SEALED}, "decided_has_its_outcome"),
+    ((RUNNING, OK), {**SETTLED, "receipt": None}, "settled_is_proven"),
+    ((RUNNING, OK), {**SETTLED, "payment_response": None}, "settled_is_proven"),
+    ((RUNNING, OK), {"receipt": SEALED}, "settled_is_proven"),
+    ((RUNNING,), {"proof": None}, "proof_until_final"),
+    ((RUNNING, OK), {**SETTLED, "proof": SEALED}, "proof_until_final"),
+    ((RUNNING,), {**STUCK, "proof": None}, "proof_until_final"),
+    ((RUNNING,), {"state": "stuck"}, "stuck_for_a_reason"),
+    ((RUNNING,), {"reason": "why"}, "stuck_for_a_reason"),
+    ((RUNNING,), {"state": "claimed", "transaction_id": None, "expires_at": LATER}, "never_back"),
+    ((RUNNING, OK, SETTLED), {"state": "paid", **CLOSED, "payment_response": None, "receipt": None},
+     "never_back"),
+    ((RUNNING, OK, CLOSED), {"state": "running", "expires_at": None, "proof": SEALED}, "never_back"),
+    ((RUNNING, OK), {"state": "running", "result": None}, "never_back"),
+    ((RUNNING, OK), {"state": "failed"}, "never_back"),
+    ((RUNNING, {**OK, "state": "failed"}), SETTLED, "never_back"),
+    ((RUNNING,), {**SETTLED, "result": SEALED}, "never_back"),
+    ((RUNNING, OK), {"result": b"other"}, "decided_once"),
+    ((RUNNING, OK), {"result": b"x" * (APART + 1)}, "decided_once"),
+    ((RUNNING, {**OK, "result": b"x" * (APART + 1)}), {"result": b"other"}, "decided_once"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "changes", "rule"), IMPOSSIBLE)
+def test_an_impossible_row_is_refused(
+    shelf: RedisStore, steps: Steps, changes: dict[str, Any], rule: str
+) -> None:
+    row = put(shelf, *steps)
+    with pytest.raises(JournalError, match=f"impossible row: {rule}"):
+        shelf.replace(row["key"], row["stamp"], {"stamp": 1, **changes}, True)
+    assert found(shelf) == row
+
+
+@pytest.mark.parametrize("changes", [{"state": "running"}, {"proof": None}, {"result": SEALED}])
+def test_an_impossible_new_row_is_refused(
+    house: RedisHouse, shelf: RedisStore, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(JournalError, match="impossible row"):
+        shelf.insert(record(**changes), [b"a" * 32], NOW)
+    assert kept(house) == {"schema": "string"}
+
+
+def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(shelf: RedisStore) -> None:
+    put(shelf, RUNNING, OK, SETTLED)
+    twin = put(shelf, name="b")
+    with pytest.raises(TransactionTaken):
+        shelf.replace(twin["key"], twin["stamp"], {"stamp": 1, **RUNNING}, True)
+    assert found(shelf, "b") == twin
+    shelf.purge(LATER, 1)
+    twin = moved(shelf, twin, RUNNING)
+    moved(shelf, twin, {"transaction_id": "txn_1"})
+
+
+def test_who_has_an_older_stamp_writes_nothing(shelf: RedisStore) -> None:
+    row = put(shelf)
+    assert not shelf.replace(row["key"], row["stamp"] - 1, {"stamp": 1, **RUNNING}, True)
+    assert not shelf.delete(row["key"], row["stamp"] - 1)
+    assert not shelf.delete(b"b" * 32, row["stamp"])
+    assert not shelf.replace(b"b" * 32, row["stamp"], {"stamp": 1}, True)
+    assert found(shelf) == row
+
+
+# The sweep
+
+
+def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never(shelf: RedisStore) -> None:
+    for name, lease, due in (("a", 30.0, 10.0), ("b", 10.0, 40.0), ("c", 20.0, 51.0), ("d", 51.0, 0.0)):
+        put(shelf, {**RUNNING, "transaction_id": name}, name=name, lease_until=lease, due_at=due)
+    put(shelf, {**RUNNING, **STUCK, "transaction_id": "e"}, name="e", lease_until=0.0)
+    put(shelf, name="f", lease_until=0.0, expires_at=1.0)
+    taken = [
+        shelf.take_due(due_at(50.0), {"stamp": n, "fence": n, "lease_until": 100.0 + n}) for n in range(4)
+    ]
+    assert [row and (row["transaction_id"], row["stamp"], row["lease_until"]) for row in taken] == [
+        ("b", 0, 100.0), ("a", 1, 101.0), None, None
+    ]  # fmt: skip
+    assert found(shelf, "b") == taken[0]
+
+
+def test_what_is_owed_is_listed_from_the_oldest_on(shelf: RedisStore) -> None:
+    for name, since, state in (("a", 3.0, RUNNING), ("b", 1.0, RUNNING), ("c", 2.0, STUCK)):
+        put(shelf, {**RUNNING, **state, "transaction_id": name}, name=name, since=since)
+    put(shelf, name="d", since=0.0)
+    put(shelf, {**RUNNING, "transaction_id": "e"}, CLOSED, name="e", since=0.0)
+    assert [row["transaction_id"] for row in shelf.owed(10)] == ["b", "c", "a"]
+    assert [row["transaction_id"] for row in shelf.owed(2)] == ["b", "c"]
+    assert shelf.owed(0) == []
+
+
+def test_eight_sweepers_never_get_the_same_row(house: RedisHouse, shelf: RedisStore) -> None:
+    names = [f"txn_{number}" for number in range(64)]
+    for number, name in enumerate(names):
+        put(shelf, {**RUNNING, "transaction_id": name}, name=chr(64 + number))
+    taken: list[str | None] = []
+    barrier = threading.Barrier(8)
+
+    def sweep(sweeper: int) -> None:
+        mine, stamp = RedisStore(ScriptClient(house.url, "test", 20)), sweeper
+        barrier.wait()
+        while row := mine.take_due(due_at(LEASE), {"stamp": stamp, "fence": stamp, "lease_until": LATER}):
+            taken.append(row["transaction_id"])
+            stamp += 8
+        mine.disconnect()
+
+    together(8, sweep)
+    assert sorted(map(str, taken)) == sorted(names)
+
+
+def together(count: int, act: Callable[[int], None]) -> None:
+    threads = [threading.Thread(target=act, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# Lost answers
+
+
+@pytest.fixture
+def network(house: RedisHouse) -> Generator[Network]:
+    with lossy_network(house.port) as made:
+        yield made
+
+
+@pytest.fixture
+def far(house: RedisHouse, network: Network) -> Generator[RedisStore]:
+    """A shelf behind the network, in use for some time: the server knows its scripts."""
+    everything(house)
+    made = RedisStore(ScriptClient(f"redis://127.0.0.1:{network.port}/0", "far", 20))
+    assert made.measure() == (0, 0)
+    yield made
+    made.disconnect()
+
+
+STARTING = {"stamp": 7, **RUNNING}
+TAKING = {"stamp": 7, "fence": 8, "lease_until": LATER}
+CALLS: dict[str, tuple[Steps | None, Callable[[RedisStore, Record], Any]]] = {
+    "insert": (None, lambda shelf, row: shelf.insert(row, [row["key"]], NOW)),
+    "replace": ((), lambda shelf, row: shelf.replace(row["key"], row["stamp"], STARTING, True)),
+    "delete": ((), lambda shelf, row: shelf.delete(row["key"], row["stamp"])),
+    "take_due": ((RUNNING,), lambda shelf, row: shelf.take_due(due_at(LEASE), TAKING)),
+    "find": ((RUNNING,), lambda shelf, row: shelf.find([row["key"]])),
+    "find_transaction": ((RUNNING,), lambda shelf, row: shelf.find_transaction("txn_1")),
+    "owed": ((RUNNING,), lambda shelf, row: shelf.owed(5)),
+    "measure": ((RUNNING, OK), lambda shelf, row: shelf.measure()),
+}
+
+
+@pytest.mark.parametrize("lost", ["answer", "request"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_is_made_once_and_says_the_same_though_something_was_lost(
+    shelf: RedisStore, far: RedisStore, network: Network, call: str, lost: str
+) -> None:
+    steps, act = CALLS[call]
+    rows = [record() if steps is None else put(each, *steps) for each in (shelf, far)]
+    network.lose(lost)
+    expected, said = act(shelf, rows[0]), act(far, rows[1])
+    assert network.lost == 1
+    assert said == expected
+    assert said
+    assert found(far) == found(shelf)
+    assert far.measure() == shelf.measure()
+
+
+def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisStore, network: Network) -> None:
+    for name in "ab":
+        put(far, {**RUNNING, "transaction_id": name}, name=name)
+    network.lose("answer")
+    row = far.take_due(due_at(LEASE), TAKING)
+    assert row is not None
+    assert [other["stamp"] == 7 for other in far.owed(5)].count(True) == 1
+
+
+def test_a_call_that_is_lost_twice_is_an_error_and_may_be_made_again(
+    far: RedisStore, network: Network
+) -> None:
+    """The second time at every answer there is, those of connecting among them: it may have been made."""
+    for after in itertools.count():
+        row, lost = record(chr(97 + after)), network.lost
+        network.lose("request")
+        network.lose("answer", after)
+        with suppress(JournalError):
+            assert far.insert(row, [row["key"]], NOW)
+            break
+        assert network.lost == lost + 2
+        assert far.find([row["key"]]) in (None, row)
+        assert far.insert(row, [row["key"]], NOW)
+        assert far.find([row["key"]]) == row
+    assert after > 0
+
+
+def test_a_row_that_others_made_since_is_not_taken_for_ones_own(shelf: RedisStore) -> None:
+    row = put(shelf)
+    assert shelf.delete(row["key"], row["stamp"])
+    put(shelf, stamp=5)
+    assert not shelf.insert(row, [row["key"]], NOW)
+    assert found(shelf) == record(stamp=5)

@@ -1,0 +1,106 @@
+"""What a simulation plays on: a clock, a journal of either kind, the service, and what can go wrong there."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from faregate.core.steps import (
+    CallAccess,
+    CallComplete,
+    GetTime,
+    GetTransaction,
+    RecallGuessability,
+    RunHandler,
+    Step,
+    WriteFallback,
+)
+from faregate.errors import JournalError
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.persistent import PersistentJournal
+from tests.journals.kinds import STEADY
+from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How, ModelWorld
+from tests.model.dict_store import DictShelf
+from tests.model.fault_plan import Weather
+from tests.model.journal_views import KEY, Books, MemoryBooks, StoredBooks
+from tests.model.replies import FAULTS
+
+ACCESS_FAULTS = tuple(fault for fault in FAULTS if fault != "another id")
+"""Whoever is granted another id than it should cannot know."""
+WELL = How()
+
+
+class Stage:
+    def __init__(self, rng: Random, weather: Weather) -> None:
+        self.now = 1_000_000.0
+        self.calm = False
+        self._rng = rng
+        self._weather = weather
+        self.between: Callable[[], None] = lambda: None
+        self.proofs = _proofs(rng, weather.payments)
+        self.journal, self.books = self._stored() if weather.stored else self._in_memory()
+        self.world = ModelWorld(self.journal, self.proofs)
+
+    def _in_memory(self) -> tuple[Any, Books]:
+        journal = MemoryJournal(clock=self._clock)
+        return journal, MemoryBooks(journal)
+
+    def _stored(self) -> tuple[Any, Books]:
+        shelf = DictShelf()
+        shelf.before, shelf.after = self._before_write, self._after_write
+        journal = PersistentJournal(shelf, keys=[KEY], policy=STEADY, clock=self._clock)
+        return journal, StoredBooks(journal, shelf)
+
+    def _clock(self) -> float:
+        return self.now
+
+    # What goes wrong
+
+    def how(self, question: Step[Any]) -> How:
+        """Drawn for each question."""
+        if self.calm:
+            return WELL
+        if isinstance(question, CallAccess | CallComplete | GetTransaction):
+            return self._over_the_network(question)
+        if isinstance(question, RunHandler):
+            return How(course=BAD_WORK) if self._happens(self._weather.course) else WELL
+        if (
+            isinstance(question, WriteFallback | RecallGuessability | GetTime)
+            or self._weather.stored
+            or not self._happens(self._weather.store)
+        ):
+            return WELL
+        return How(self._rng.choice((STORE_BEFORE, STORE_AFTER)))
+
+    def dies(self) -> bool:
+        """With an answer in hand that it never looked at."""
+        return not self.calm and self._happens(self._weather.gone / 4)
+
+    def _over_the_network(self, question: Step[Any]) -> How:
+        faults = ACCESS_FAULTS if isinstance(question, CallAccess) else FAULTS
+        fault = self._rng.choice(faults) if self._happens(self._weather.network) else WELL.fault
+        if isinstance(question, GetTransaction) or not self._happens(self._weather.course):
+            return How(fault)
+        courses = (WAITS, REFUSES) if isinstance(question, CallAccess) else (SLOWLY,)
+        return How(fault, self._rng.choice(courses))
+
+    def _before_write(self, name: str) -> None:
+        if self.calm:
+            return
+        if self._happens(self._weather.store / 2):
+            raise JournalError(f"down before {name}")
+        if name != "find" and self._happens(self._weather.between):
+            self.between()
+
+    def _after_write(self, name: str) -> None:
+        if not self.calm and self._happens(self._weather.store / 2):
+            raise JournalError(f"down after {name}")
+
+    def _happens(self, odds: float) -> bool:
+        return odds > 0 and self._rng.random() < odds
+
+
+def _proofs(rng: Random, payments: int) -> dict[str, int]:
+    """One proof for each payment, and for some a second one: the same payment, encoded anew."""
+    proofs = {f"proof{number}": number for number in range(1, payments + 1)}
+    again = {f"{proof}=": number for proof, number in proofs.items() if rng.random() < 0.25}
+    return proofs | again

@@ -1,0 +1,91 @@
+"""Where a flow stands: a tree of its questions, grown as answers are given.
+
+A flow is a pure function of its answers, and a generator cannot be copied: each place is found once, by
+replaying the answers that lead to it. Questions that nobody else can notice are answered on the way.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from faregate.core.models import HandlerResult
+from faregate.core.results import Guessability
+from faregate.core.steps import (
+    EmitEvent,
+    Flow,
+    GetTime,
+    LogWarning,
+    RecallGuessability,
+    ResolveOffer,
+    Sleep,
+    Step,
+)
+from tests.core.flow_script import RULES
+from tests.model.knowledge import BLANK, Mind
+from tests.model.notation import brief
+from tests.model.replies import Raised
+
+Make = Callable[[], Flow[Any]]
+
+_ANSWERS: dict[type, Any] = {ResolveOffer: RULES, GetTime: 0.0, RecallGuessability: Guessability.UNGUESSABLE}
+
+
+class End(NamedTuple):
+    """What a flow gave, or that it raised."""
+
+    value: Any = None
+    error: Exception | None = None
+
+    def brief(self) -> str:
+        return brief(self.value if self.error is None else self.error)
+
+
+class Place:
+    """A question that waits for its answer, or the end."""
+
+    __slots__ = ("_after", "_answers", "_make", "end", "mind", "proof", "question")
+
+    def __init__(
+        self, make: Make, proof: str = "", answers: tuple[Any, ...] = (), mind: Mind = BLANK
+    ) -> None:
+        self._make = make
+        self._answers = answers
+        self._after: dict[Any, Place] = {}
+        self.proof = proof
+        self.mind = mind
+        self.question, self.end = _replay(make(), answers)
+
+    def after(self, answer: Any) -> "Place":
+        key = answer.response if isinstance(answer, HandlerResult) else answer
+        place = self._after.get(key)
+        if place is None:
+            mind = self.mind.after(self.question, answer)
+            place = self._after[key] = Place(self._make, self.proof, (*self._answers, answer), mind)
+        return place
+
+    # For whoever reads a schedule
+
+    def last_answer(self) -> str:
+        end = "" if self.end is None else f"; it ends with {self.end.brief()}"
+        return f" -> {brief(self._answers[-1])}{end}"
+
+
+def _replay(flow: Flow[Any], answers: tuple[Any, ...]) -> tuple[Step[Any] | None, End | None]:
+    try:
+        question = loud(flow, None)
+        for answer in answers:
+            question = loud(flow, answer)
+    except StopIteration as end:
+        return None, End(end.value)
+    except Exception as error:
+        return None, End(error=error)
+    finally:
+        flow.close()
+    return question, None
+
+
+def loud(flow: Flow[Any], answer: Any) -> Step[Any]:
+    """The next question that somebody else may notice."""
+    question = flow.throw(answer.error()) if isinstance(answer, Raised) else flow.send(answer)
+    while isinstance(question, Sleep | LogWarning | EmitEvent | ResolveOffer | GetTime | RecallGuessability):
+        question = flow.send(_ANSWERS.get(type(question)))
+    return question

@@ -1,0 +1,89 @@
+"""What stands in a journal, memory's or a stored one, read in the same way by whoever watches it."""
+
+import hmac
+from typing import NamedTuple, Protocol
+
+from faregate.core.claims import Claimant
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.persistent import PersistentJournal
+from faregate.journals.row import Row
+from faregate.journals.store import Record
+from tests.model.dict_store import DictShelf
+from tests.model.invariants import TransactionState
+
+KEY = b"k" * 32
+PEPPER = b"pepper"
+
+
+class Line(NamedTuple):
+    key: bytes
+    fence: int
+    lease_until: float
+    owed: bool
+    state: str
+    reason: str
+    redelivered: int
+
+
+class Books(Protocol):
+    def line(self, transaction_id: str) -> Line | None: ...
+
+    def lines(self) -> list[Line]: ...
+
+    def key_of(self, proof: str) -> bytes: ...
+
+
+class MemoryBooks:
+    def __init__(self, journal: MemoryJournal) -> None:
+        journal._pepper = PEPPER
+        self._journal = journal
+
+    def line(self, transaction_id: str) -> Line | None:
+        row = self._journal._rows.get(self._journal._transactions.get(transaction_id, b""))
+        return None if row is None else _line_of(row)
+
+    def lines(self) -> list[Line]:
+        return [_line_of(row) for row in self._journal._rows.values()]
+
+    def key_of(self, proof: str) -> bytes:
+        return hmac.digest(PEPPER, proof.encode(), "sha256")
+
+
+class StoredBooks:
+    def __init__(self, journal: PersistentJournal, shelf: DictShelf) -> None:
+        self._journal = journal
+        self._store = shelf
+
+    def line(self, transaction_id: str) -> Line | None:
+        record = self._store.rows.get(self._store.transactions.get(transaction_id, b""))
+        return None if record is None else _line_in(record)
+
+    def lines(self) -> list[Line]:
+        return [_line_in(record) for record in self._store.rows.values()]
+
+    def key_of(self, proof: str) -> bytes:
+        return next(iter(self._journal._keyring.names(proof, Claimant(""))))
+
+
+def _line_of(row: Row) -> Line:
+    owed = row.expires_at is None
+    return Line(row.key, row.fence, row.lease_until, owed, row.state.value, row.reason, row.redelivered)
+
+
+def _line_in(record: Record) -> Line:
+    return Line(
+        record["key"],
+        record["fence"],
+        record["lease_until"],
+        record["expires_at"] is None,
+        record["state"],
+        record["reason"],
+        record["redelivered"],
+    )
+
+
+def standing(books: Books, transaction_id: str, proof: str) -> TransactionState:
+    line = books.line(transaction_id)
+    if line is None:
+        return TransactionState.NOBODYS
+    return TransactionState.OWN if line.key == books.key_of(proof) else TransactionState.OTHERS

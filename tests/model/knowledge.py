@@ -1,0 +1,62 @@
+"""What one flow knows at a place, and what it may not do then: it follows from its questions and answers."""
+
+from typing import Any, NamedTuple
+
+from faregate.core.claims import Fresh, Owed, PendingPayment
+from faregate.core.results import AccessPending, Granted, Proven
+from faregate.core.steps import (
+    CallAccess,
+    CallComplete,
+    LeaseNext,
+    RecordOutcome,
+    RecordSettlement,
+    RecordTransaction,
+    RunHandler,
+    Step,
+)
+from tests.model.invariants import Violation
+from tests.model.replies import Raised
+
+
+class Mind(NamedTuple):
+    """`learned`: an id that is still to be written. `lost`: it was told not to go on."""
+
+    learned: str = ""
+    lost: bool = False
+    proven: bool = False
+    fences: frozenset[int] = frozenset()
+
+    def after(self, question: Step[Any] | None, answer: Any) -> "Mind":
+        if self.lost and isinstance(question, CallComplete | RunHandler | RecordSettlement):
+            raise Violation(f"it lost its lease, and asked {type(question).__name__}")
+        return Mind(
+            _id_in(question, answer) or (self.learned if isinstance(answer, Raised) else ""),
+            _is_lost(self.lost, question, answer),
+            (self.proven and not isinstance(question, LeaseNext)) or isinstance(answer, Proven),
+            self.fences | _fences_in(answer),
+        )
+
+
+BLANK = Mind()
+
+
+def _id_in(question: Step[Any] | None, answer: Any) -> str:
+    if isinstance(question, CallAccess) and isinstance(answer, Granted | AccessPending):
+        return answer.transaction_id or ""
+    return ""
+
+
+def _is_lost(lost: bool, question: Step[Any] | None, answer: Any) -> bool:
+    """Refused, or not known to be written: either way it sends nothing."""
+    if isinstance(question, LeaseNext):
+        return False
+    refused = answer is False or isinstance(answer, Raised)
+    return lost or (refused and isinstance(question, RecordTransaction | RecordOutcome))
+
+
+def _fences_in(answer: Any) -> frozenset[int]:
+    match answer:
+        case Fresh(lease) | Owed(PendingPayment(lease)) | PendingPayment(lease):
+            return frozenset((lease.fence,))
+        case _:
+            return frozenset()

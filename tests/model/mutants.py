@@ -1,0 +1,143 @@
+"""Each rule that keeps a payment safe, broken on purpose. Whoever searches must find every one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from faregate.core.claims import Claim, Fresh, Lease, Spent
+from faregate.core.recovery import sweep
+from faregate.errors import JournalError
+from faregate.journals.memory import MemoryJournal
+from faregate.journals.policy import JournalPolicy
+from faregate.journals.row import Holder, Row, State
+from tests.model import mutated_flows
+from tests.model.mutated_flows import Wrap
+from tests.model.scope import ANEW, FIRST, Flows, Scope
+
+SMALL = Scope("two requests", crashes=1)
+ENCODED = Scope("two encodings", proofs=(FIRST, ANEW), crashes=0, courses=())
+
+
+@dataclass(frozen=True)
+class Planted:
+    """`plant` changes a journal's rule; `wrap` stands between a flow and its world."""
+
+    name: str
+    plant: Callable[[pytest.MonkeyPatch], None] = lambda _: None
+    wrap: Wrap = lambda flow: flow
+    scope: Scope = SMALL
+
+    @contextmanager
+    def flows(self) -> Iterator[Flows]:
+        plain = Flows()
+        with pytest.MonkeyPatch.context() as patch:
+            self.plant(patch)
+            yield Flows(lambda proof: self.wrap(plain.request(proof)), lambda: self.wrap(sweep()))
+
+
+def _no_claim(patch: pytest.MonkeyPatch) -> None:
+    def claimed(
+        row: Row, _print: Any, _replay: Any, now: float, policy: JournalPolicy, holder: Holder, _until: float
+    ) -> Claim:
+        row.state, row.expires_at = State.CLAIMED, now + policy.claim_lease
+        return Fresh(row.take(holder, now + policy.claim_lease, now))
+
+    patch.setattr(Row, "claimed_again", claimed)
+
+
+def _worked_again(patch: pytest.MonkeyPatch) -> None:
+    claimed_again = Row.claimed_again
+
+    def claimed(row: Row, fingerprint: Any, replay: Any, now: float, *others: Any) -> Claim:
+        if row.state is State.RUNNING and row.lease_until <= now:
+            row.state = State.OPEN
+        return claimed_again(row, fingerprint, replay, now, *others)
+
+    patch.setattr(Row, "claimed_again", claimed)
+
+
+def _no_running_mark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MemoryJournal, "start", lambda *_: True)
+
+
+def _decided_by_anybody(patch: pytest.MonkeyPatch) -> None:
+    def decide(row: Row, lease: Lease, outcome: Any, now: float, policy: JournalPolicy) -> bool:
+        row.fence, row.state, row.outcome = lease.fence, State.RUNNING, None
+        return plain(row, lease, outcome, now, policy)
+
+    plain = Row.decide
+    patch.setattr(Row, "decide", decide)
+
+
+def _started_by_anybody(patch: pytest.MonkeyPatch) -> None:
+    def may_start(row: Row, lease: Lease, transaction_id: str) -> bool:
+        return row.state in (State.CLAIMED, State.OPEN, State.RUNNING)
+
+    patch.setattr(Row, "may_start", may_start)
+
+
+def _swept_under_lease(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Row, "is_due", lambda row, now: row.expires_at is None)
+
+
+def _forgotten_when_held(patch: pytest.MonkeyPatch) -> None:
+    def hold(journal: MemoryJournal, lease: Lease) -> bool:
+        journal._forget(journal._rows[lease.key])
+        return True
+
+    patch.setattr(MemoryJournal, "hold", hold)
+
+
+def _two_rows_for_one_payment(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MemoryJournal, "_is_free", lambda *_: True)
+
+
+def _id_of_the_slow_one_is_lost(patch: pytest.MonkeyPatch) -> None:
+    def learned(journal: MemoryJournal, *known: Any, waits: bool) -> None:
+        try:
+            plain(journal, *known, waits=waits)
+        except JournalError:
+            return
+
+    plain = MemoryJournal._learned
+    patch.setattr(Row, "learn", lambda *_: False)
+    patch.setattr(MemoryJournal, "_learned", learned)
+
+
+def _never_due(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Row, "is_due", lambda *_: False)
+
+
+def _delivered_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Row, "_delivered_again", lambda row, *_: Spent(row.transaction_id))
+
+
+def _never_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Row, "release", lambda *_: False)
+
+
+PLANTED = (
+    Planted("every claim is fresh", _no_claim),
+    Planted("work that was interrupted is done again", _worked_again),
+    Planted("no mark that the work runs", _no_running_mark),
+    Planted("whoever comes decides, and decides again", _decided_by_anybody),
+    Planted("whoever comes starts", _started_by_anybody),
+    Planted("the sweep takes rows under lease", _swept_under_lease),
+    Planted("a row is dropped after its start", _forgotten_when_held),
+    Planted("two rows for one payment", _two_rows_for_one_payment, scope=ENCODED),
+    Planted("the id that a slow request learned is lost", _id_of_the_slow_one_is_lost),
+    Planted("nothing is ever due", _never_due),
+    Planted("a result is handed out once", _delivered_once),
+    Planted("a settled row is not written", _never_released),
+    Planted("told before it is written", wrap=mutated_flows.told_before_written),
+    Planted("released on a 202", wrap=mutated_flows.released_on_202),
+    Planted("released on a GET", wrap=mutated_flows.released_on_a_get),
+    Planted("a fresh 402 while unconfirmed", wrap=mutated_flows.fresh_402),
+    Planted("a 402 that a newer request made untrue", wrap=mutated_flows.any_402),
+    Planted("who lost the decision goes on", wrap=mutated_flows.deaf_to_a_lost_decision),
+    Planted("who could not start works", wrap=mutated_flows.deaf_to_a_refused_start),
+    Planted("a failed complete counts as paid", wrap=mutated_flows.released_without_an_answer),
+)

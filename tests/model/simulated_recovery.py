@@ -1,0 +1,76 @@
+"""After bad weather: walks alone bring every row to its end or report it, and who paid gets the result."""
+
+from tests.model.environment import WELL, Stage
+from tests.model.flow_run import Actor
+from tests.model.invariants import Violation
+from tests.model.monitor import Watch
+from tests.model.notation import Say, brief, in_brief
+from tests.model.replies import transaction
+from tests.model.scope import Flows
+from tests.model.service import FINAL, SUCCEEDED, settled
+
+WALKS = 3
+BETWEEN_WALKS = 400.0
+BETWEEN_VISITS = 130.0
+VISITS = 2
+REDELIVERIES = 3
+
+
+class Recovery:
+    def __init__(self, stage: Stage, watch: Watch, flows: Flows, say: Say | None) -> None:
+        self._stage = stage
+        self._watch = watch
+        self._flows = flows
+        self._say = say
+
+    def check(self) -> None:
+        """Raises `Violation`."""
+        for _ in range(WALKS):
+            self._later(BETWEEN_WALKS)
+            self._walk(Actor("the last walk", self._flows.sweep()))
+        self._check_reported()
+        for _ in range(VISITS):
+            self._later(BETWEEN_VISITS)
+            for proof, number in self._stage.proofs.items():
+                self._walk(Actor(f"at last {proof}", self._flows.request(proof), number, proof))
+        for number in self._stage.world.payments:
+            self._check_end(number)
+
+    def _later(self, seconds: float) -> None:
+        self._stage.now += seconds
+        payments = self._stage.world.payments
+        payments.update({number: settled(payment, SUCCEEDED) for number, payment in payments.items()})
+
+    def _walk(self, actor: Actor) -> None:
+        while True:
+            question = actor.question
+            self._watch.asks(actor)
+            answer = self._stage.world.asked(question, WELL)
+            if self._say is not None:
+                self._say(f"{actor.name}: {in_brief(question, WELL)} -> {brief(answer)}")
+            try:
+                actor.goes_on(answer)
+            except StopIteration as end:
+                return self._watch.ended(actor, end.value, None)
+
+    def _check_reported(self) -> None:
+        owed = [line for line in self._stage.books.lines() if line.owed]
+        if any(line.state != "stuck" or not line.reason for line in owed):
+            raise Violation("walks alone do not bring every row to its end")
+        if len(self._stage.journal.holdings(len(owed) + 1)) != len(owed):
+            raise Violation("a row is stuck, and nobody is told")
+        self._watch.counts["stuck"] += len(owed)
+
+    def _check_end(self, number: int) -> None:
+        payment, facts = self._stage.world.payments[number], self._stage.world.facts[number]
+        line = self._stage.books.line(transaction(number))
+        if payment.status not in FINAL:
+            raise Violation(f"the payer came back, and the payment is {payment.status}")
+        if payment.accepted != facts.told:
+            return
+        if line is not None and line.owed:
+            raise Violation(f"the payer came back, and the row is {line.state}")
+        spent = line is not None and line.redelivered >= REDELIVERIES
+        given = number in self._watch.given
+        if payment.status == SUCCEEDED and payment.accepted and not (given or spent or facts.over):
+            raise Violation("it was paid, and its payer never gets the result")

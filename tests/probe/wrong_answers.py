@@ -1,0 +1,197 @@
+"""For each check of the probe a service that decides exactly that otherwise."""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from faregate.core.models import Response
+from faregate.emulator import Emulator
+from faregate.emulator.faults.changes import guessable
+from tests.probe.wrong_services import (
+    EMPTY_LIST,
+    Call,
+    Lie,
+    Truth,
+    answering,
+    changing,
+    error,
+    instead,
+    of_status,
+    told,
+    turned,
+)
+
+_EMULATOR = Emulator()
+OWN = {_EMULATOR.revision_id(one.key) for one in _EMULATOR.world.resources}
+FOREIGN = {_EMULATOR.revision_id(one.key, "live") for one in _EMULATOR.world.resources}
+SUMMARY = _EMULATOR.revision_id("text_summary")
+OTHER_ID = "rex_019b76da800070008000000000000001"
+
+
+def unheard_of(call: Call) -> bool:
+    """Whether the revision is one that nobody has, in neither environment."""
+    return call.said.get("revision_id") not in FOREIGN | OWN and call.said.get("surprise") is None
+
+
+def unproven_at_first(call: Call, truth: Truth) -> Response:
+    real = truth()
+    if COMPLETE(call) and not call.again() and real.status == 200:
+        kept = tuple(pair for pair in real.headers if pair[0].lower() != "payment-response")
+        return replace(real, headers=kept)
+    return real
+
+
+def one_use(call: Call, truth: Truth) -> Response:
+    """A proof is looked at once, also while its transaction is open."""
+    real = truth()
+    return error(409) if ACCESS(call) and call.proof and call.again() and real.status == 200 else real
+
+
+def knows_by_nonce(call: Call, truth: Truth) -> Response:
+    """Another spelling of a proof is the proof that was sent first."""
+    if not (ACCESS(call) and call.proof):
+        return truth()
+    try:
+        nonce = json.loads(base64.b64decode(call.proof))["payload"]["authorization"]["nonce"]
+    except (ValueError, KeyError):
+        return truth()
+    first = next((known.partition(" ")[2] for known in call.memory if known.startswith(nonce)), call.proof)
+    call.memory.add(f"{nonce} {first}")
+    headers = (pair for pair in call.request.headers if pair[0].lower() != "payment-signature")
+    return truth(replace(call.request, headers=(*headers, ("payment-signature", first))))
+
+
+def never_repeats(call: Call, truth: Truth) -> Response:
+    real = truth()
+    took = call.said.get("outcome") == "succeeded" and real.status == 200
+    return error(409) if COMPLETE(call) and took and call.again() else real
+
+
+def never_repeats_pending(call: Call, truth: Truth) -> Response:
+    real = truth()
+    return error(409) if COMPLETE(call) and real.status == 202 and call.again() else real
+
+
+def used_up(call: Call, truth: Truth) -> Response:
+    real = truth()
+    if ACCESS(call) and call.proof and call.said["resource"]["url"].endswith("/probe"):
+        return error(409) if call.again() and real.status == 402 else real
+    return real
+
+
+def shows_keys(call: Call, truth: Truth) -> Response:
+    real = truth()
+    if call.operation != "contracts" or call.query:
+        return real
+    body = json.loads(real.body)
+    for schema in body["components"]["schemas"].values():
+        schema["x-svc-revision-key"] = None
+    return replace(real, body=json.dumps(body).encode())
+
+
+def wants_metadata(call: Call) -> bool:
+    return call.said.get("outcome") == "succeeded" and "resource_execution" not in call.said
+
+
+def wants_values(call: Call) -> bool:
+    return call.said.get("revision_id") == SUMMARY and call.said.get("values") == {}
+
+
+def without_values(call: Call) -> bool:
+    return call.said.get("outcome") == "succeeded" and "values" not in call.said
+
+
+def metadata(call: Call) -> dict[str, Any]:
+    found: dict[str, Any] = call.said.get("resource_execution") or {}
+    return found
+
+
+def other_proof(call: Call) -> bool:
+    return COMPLETE(call) and call.proof is not None and "failure_code" in call.said and not metadata(call)
+
+
+def elsewhere(call: Call) -> bool:
+    url: str = call.said.get("resource", {}).get("url", "")
+    return url.endswith("/another")
+
+
+def of(operation: str) -> Callable[[Call], bool]:
+    return lambda call: call.operation == operation
+
+
+ACCESS, EXECUTION = of("access"), of("complete resource-executions")
+COMPLETE, TRANSACTION, TRANSACTIONS = of("complete transactions"), of("transaction"), of("transactions")
+SUCCEEDED, FAILED = '"status":"succeeded"', '"status":"failed"'
+
+LIES: dict[str, Lie] = {
+    # Keys
+    "list-no-key": of_status(401, TRANSACTIONS, error(403, "forbidden")),
+    "access-no-key": of_status(401, lambda call: ACCESS(call) and call.key is None, error(403, "forbidden")),
+    "access-wrong-key": of_status(401, lambda call: ACCESS(call) and call.key is not None, error(403)),
+    "access-forbidden": of_status(403, ACCESS, error(404)),
+    "complete-no-key": of_status(401, COMPLETE, error(403, "forbidden")),
+    "complete-forbidden": of_status(403, COMPLETE, error(401, "unauthenticated")),
+    # Access
+    "access-unpaid": turned(402, lambda call: ACCESS(call) and not call.proof, changing(code="pay_first")),
+    "instructions-unguessable": turned(402, ACCESS, guessable),
+    "access-paid": turned(200, ACCESS, answering(201), "txn_"),
+    "access-not-json": of_status(400, ACCESS, error(422)),
+    "access-missing-field": of_status(
+        422, lambda call: ACCESS(call) and "settlement_asset" not in call.said, error(400)
+    ),
+    "access-unknown-property": of_status(
+        422, lambda call: "surprise" in call.said, error(402, "payment_required")
+    ),
+    "access-unknown-revision": of_status(422, lambda call: ACCESS(call) and unheard_of(call), error(404)),
+    "access-foreign-revision": of_status(
+        422, lambda call: call.said.get("revision_id") in FOREIGN, error(403, "forbidden")
+    ),
+    "status-before-completion": turned(200, TRANSACTION, changing(status="open"), '"status":"authorized"'),
+    # Access again
+    "access-again-open": one_use,
+    "access-again-settling": turned(202, ACCESS, answering(200)),
+    "access-again-final": used_up,
+    "access-used-elsewhere": of_status(402, elsewhere, told(transaction_id=None)),
+    "access-other-bytes": knows_by_nonce,
+    # Complete, refused
+    "complete-unknown": of_status(404, COMPLETE, error(404)),
+    "complete-no-proof": of_status(422, lambda call: COMPLETE(call) and not call.proof, error(400)),
+    "complete-other-proof": of_status(422, other_proof, error(409)),
+    "complete-not-json": of_status(400, COMPLETE, error(422)),
+    "complete-other-revision": turned(409, COMPLETE, answering(422), "revision_mismatch"),
+    "complete-no-values": of_status(422, without_values, told()),
+    "complete-required-value": of_status(422, lambda call: call.said.get("values") == {}, told()),
+    "complete-negative-metadata": of_status(422, lambda call: "duration_ms" in metadata(call), told()),
+    "complete-long-metadata": of_status(422, lambda call: "response_content_type" in metadata(call), told()),
+    # Complete, taken
+    "complete-succeeded": unproven_at_first,
+    "complete-failed": turned(200, COMPLETE, changing(transaction_hash="0x01"), FAILED),
+    "complete-no-metadata": instead(wants_metadata, error(422)),
+    "complete-empty-values": instead(wants_values, error(422)),
+    "complete-again-final": never_repeats,
+    "complete-other-outcome": turned(409, COMPLETE, answering(200), "invalid_request"),
+    "complete-settling": turned(202, COMPLETE, answering(200)),
+    "complete-again-settling": never_repeats_pending,
+    # Free
+    "free-access": of_status(200, lambda call: ACCESS(call) and not call.proof, told()),
+    "free-execution-id": turned(200, ACCESS, changing(price="0"), '"transaction_id":null'),
+    "execution-closed": turned(200, EXECUTION, changing(resource_execution_id=OTHER_ID)),
+    "execution-conflict": turned(409, EXECUTION, answering(200), "resource_execution_conflict"),
+    "execution-other-revision": turned(409, EXECUTION, answering(422), "revision_mismatch"),
+    "execution-unknown": of_status(404, EXECUTION, error(404)),
+    # Reads
+    "transaction-succeeded": turned(200, TRANSACTION, changing(receipt=None), SUCCEEDED),
+    "transaction-failed": turned(200, TRANSACTION, changing(status="cancelled"), FAILED),
+    "transaction-unknown": of_status(404, TRANSACTION, error(403, "forbidden")),
+    "list-pages": turned(200, lambda call: "page=2" in call.query, changing(count=1000)),
+    "list-page-size": of_status(422, lambda call: "page_size=101" in call.query, told(**EMPTY_LIST)),
+    "list-future": of_status(422, lambda call: "as_of=" in call.query, told(**EMPTY_LIST)),
+    "status-filter": of_status(200, lambda call: "status=reconciling" in call.query, error(422)),
+    "status-filter-unknown": of_status(422, lambda call: "status=" in call.query, told(**EMPTY_LIST)),
+    "contracts-document": turned(
+        200, lambda call: call.operation == "contracts" and not call.query, changing(openapi="3.0.0")
+    ),
+    "contracts-keys": shows_keys,
+}
