@@ -12,17 +12,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.mutation.rules import MUTANTS, Mutant  # noqa: E402
-from tests.mutation.spec import spec_mutants  # noqa: E402
+from tests.mutation.spec import BREAKS, row_of, rows, spec_mutants  # noqa: E402
 
 
-def main(wanted: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     mutants = (*MUTANTS, *spec_mutants())
+    if arguments == ["--check"]:
+        return check(mutants)
+    wanted = arguments or [""]
     chosen = [mutant for mutant in mutants if any(part in mutant.name for part in wanted)]
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
@@ -41,6 +46,32 @@ def main(wanted: list[str]) -> int:
                 survivors.append(mutant.name)
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} caught", *survivors)
     return 1 if survivors or not chosen else 0
+
+
+def check(mutants: Sequence[Mutant]) -> int:
+    """Print each rule that does not match: its text, a file or a test is gone, or a row has no rule."""
+    stale = [f"{mutant.name}: {problem}" for mutant in mutants for problem in _find_problems(mutant)]
+    stale += [
+        f"{name}: used twice" for name, times in Counter(one.name for one in mutants).items() if times > 1
+    ]
+    broken = [row_of(one) for one in BREAKS]
+    stale += [f"{row}: in {broken.count(row)} rules" for row in rows() if broken.count(row) != 1]
+    print(*stale, f"{len(mutants)} rules, {len(stale)} problems", sep="\n")
+    return 1 if stale else 0
+
+
+def _find_problems(mutant: Mutant) -> Iterator[str]:
+    file = ROOT / mutant.file
+    count = file.read_text().count(mutant.old) if file.exists() else 0
+    if count != 1:
+        yield f"its text stands {count} times in {mutant.file}"
+    if mutant.new == mutant.old:
+        yield "it changes nothing"
+    if not mutant.tests:
+        yield "it names no test"
+    for word in mutant.tests:
+        if word.startswith("tests/") and not (ROOT / word.partition("::")[0]).exists():
+            yield f"{word} is not there"
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -73,4 +104,4 @@ def _fails(tests: tuple[str, ...], copy: Path) -> bool:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:] or [""]))
+    raise SystemExit(main(sys.argv[1:]))
