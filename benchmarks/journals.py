@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.servers import POSTGRES_MISSING, REDIS_MISSING, postgres_server, redis_server
 
-from faregate.core.claims import Fresh
+from faregate.core.claims import Claimed
 from faregate.core.models import Response, Succeeded
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.postgres import PostgresJournal
@@ -41,7 +41,7 @@ Sell = Callable[[str], None]
 def by(journal: Any) -> Sell:
     def sell(name: str) -> None:
         claim = journal.claim(name, "GET /report")
-        assert isinstance(claim, Fresh)
+        assert isinstance(claim, Claimed)
         assert journal.start(claim.lease, f"txn_{name}", "acr_1", 54.0)
         assert journal.decide(claim.lease, RESULT)
         journal.release(claim.lease, "cGFpZA==", "receipt" * 40, True)

@@ -25,7 +25,7 @@ from faregate.journals.registry import named_journal
 from faregate.journals.threaded import for_loops
 from faregate.merchant.backend import MerchantBackend, access_resource
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.revisions import Catalog
+from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
 from faregate.observers import EventDispatcher, Listener
@@ -66,7 +66,7 @@ class Paywall:
         client = self._client_arguments(transport)
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
-        catalog = self._catalog = Catalog(time.monotonic)
+        catalog = self._catalog = RevisionCache(time.monotonic)
         voice = EventDispatcher(on_event, self.settings.last_resort)
         self.world: Backend = MerchantBackend(
             self._client.send, self.journal, catalog, time.monotonic, time.sleep, voice

@@ -4,9 +4,17 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from faregate.core.claims import Claimant, Fresh, Lease, PendingPayment, Replay
-from faregate.core.models import HandlerResult, Offer, PaidRequest, Request, Response, Rules, Succeeded
-from faregate.core.results import Granted, Proven
+from faregate.core.claims import Claimant, Claimed, Lease, PendingPayment, ReplayPolicy
+from faregate.core.models import (
+    HandlerResult,
+    Offer,
+    OfferRevision,
+    PaidRequest,
+    Request,
+    Response,
+    Succeeded,
+)
+from faregate.core.results import AccessGranted, CompletionPaid
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
@@ -29,7 +37,7 @@ ACR = "acr_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
 PROOF = "cHJvb2Y="
 LEASE_HELD = Lease(b"key", 1)
 OFFER = Offer("text_summary")
-RULES = Rules(ACR, "USDC", frozenset({"input_tokens"}))
+RULES = OfferRevision(ACR, "USDC", frozenset({"input_tokens"}))
 ENTRY = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
 RESULT = Response(200, (("content-type", "text/plain"),), b"the paid result")
 WORK = HandlerResult(RESULT, {"input_tokens": "12"}, 5)
@@ -133,7 +141,9 @@ def found(proof: str | None = PROOF, offer: Offer = OFFER) -> tuple[Any, Any]:
 
 
 def claimed(answer: Any = None, url: str = "/summary?q=1") -> tuple[Any, Any]:
-    return ClaimProof(PROOF, Claimant(f"GET {url}", replay=Replay.SAME_CLIENT)), answer or Fresh(LEASE_HELD)
+    return ClaimProof(PROOF, Claimant(f"GET {url}", replay=ReplayPolicy.SAME_CLIENT)), answer or Claimed(
+        LEASE_HELD
+    )
 
 
 ALL_KEYS = (HasUnknownKeys(), False)
@@ -141,7 +151,7 @@ ALL_KEYS = (HasUnknownKeys(), False)
 
 
 def accessed(answer: Any = None, proof: str | None = PROOF) -> tuple[Any, Any]:
-    return CallAccess(sale(proof), RULES, proof), answer or Granted(TXN)
+    return CallAccess(sale(proof), RULES, proof), answer or AccessGranted(TXN)
 
 
 BEGINNING = (claimed(), found(), accessed(), (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), True))
@@ -150,4 +160,4 @@ WORKED = (*BEGINNING, (RunHandler(sale(), TXN), WORK), (RecordOutcome(LEASE_HELD
 """Work done and outcome written."""
 COMPLETE = CallComplete(ENTRY, GOOD)
 RECEIPT = '{"receipt":1}'
-PAID = Proven("cmVjZWlwdA==", RECEIPT)
+PAID = CompletionPaid("cmVjZWlwdA==", RECEIPT)

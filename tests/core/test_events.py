@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Again, InProgress, Owed, PendingPayment
+from faregate.core.claims import InProgress, PendingPayment, Replayable, Resumable
 from faregate.core.flow import serve
 from faregate.core.models import Failed as FailedOutcome
 from faregate.core.models import HandlerResult, Response
 from faregate.core.recovery import sweep
-from faregate.core.results import Denied, NotPaid, Settling, TransactionState
+from faregate.core.results import CompletionPending, CompletionRejected, CompletionUnpaid, TransactionState
 from faregate.core.steps import (
     CallComplete,
     GetTransaction,
@@ -70,7 +70,9 @@ def test_a_sale_that_goes_well() -> None:
 
 
 def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
-    events = told(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (ScheduleRetry(LEASE_HELD), True))
+    events = told(
+        serve(sale()), *WORKED, (COMPLETE, CompletionPending(PENDING)), (ScheduleRetry(LEASE_HELD), True)
+    )
     assert events == [*BEGUN, Held(TXN, "settling")]
     redeemed = (
         (LeaseNext(), HELD),
@@ -82,7 +84,7 @@ def test_a_sale_that_is_held_and_then_redeemed_by_a_sweep() -> None:
 
 
 def test_a_result_that_is_handed_out_again() -> None:
-    again = claimed(Again(RESULT, PAID.payment_response, TXN))
+    again = claimed(Replayable(RESULT, PAID.payment_response, TXN))
     assert told(serve(sale()), again) == [Redelivered(TXN)]
 
 
@@ -104,13 +106,15 @@ def test_work_that_was_interrupted() -> None:
 def failing(verdict: FailedOutcome) -> tuple[tuple[Any, Any], ...]:
     return (
         (RecordOutcome(LEASE_HELD, verdict), True),
-        (CallComplete(ENTRY, verdict), NotPaid()),
+        (CallComplete(ENTRY, verdict), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
     )
 
 
 def test_a_payment_that_failed_and_the_402_after_it() -> None:
-    events = told(serve(sale()), *WORKED, (COMPLETE, NotPaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402)
+    events = told(
+        serve(sale()), *WORKED, (COMPLETE, CompletionUnpaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402
+    )
     assert events == [*BEGUN, Failed(TXN, "payment_failed"), Refused(402, "payment_required")]
 
 
@@ -133,7 +137,7 @@ def test_a_payment_that_was_taken_for_nothing_that_is_here() -> None:
 
 def test_a_row_that_is_left_to_people() -> None:
     reason = "completion was refused: 404 transaction_not_found"
-    refused = (COMPLETE_HELD, Denied(404, "transaction_not_found"))
+    refused = (COMPLETE_HELD, CompletionRejected(404, "transaction_not_found"))
     back = (
         *BACK,
         (STANDING, TransactionState.SUCCEEDED),
@@ -151,7 +155,7 @@ def test_a_refusal() -> None:
 
 def test_an_unproven_payment_that_is_asked_after() -> None:
     lost = (GetTransaction(TXN), TransactionState.PENDING)
-    assert told(serve(sale()), claimed(Owed(HELD)), lost, (ScheduleRetry(LEASE_HELD), True)) == [
+    assert told(serve(sale()), claimed(Resumable(HELD)), lost, (ScheduleRetry(LEASE_HELD), True)) == [
         Held(TXN, "settling")
     ]
 

@@ -7,32 +7,32 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import (
-    Again,
+    AlreadyFailed,
+    AlreadyUsed,
     Claimant,
     InProgress,
     Lease,
-    Owed,
     PendingPayment,
-    Replay,
-    Spent,
-    UsedElsewhere,
-    Void,
+    Replayable,
+    ReplayPolicy,
+    RequestMismatch,
+    Resumable,
 )
 from faregate.core.flow import serve
 from faregate.core.models import Failed, HandlerResult, Offer, PaidRequest, Request, Response, Succeeded
 from faregate.core.recovery import sweep
 from faregate.core.results import (
+    AccessFailed,
+    AccessFree,
+    AccessGranted,
     AccessPending,
-    Denied,
-    Free,
-    Granted,
-    NotPaid,
-    Proven,
-    Settling,
+    AccessUnpaid,
+    CompletionPaid,
+    CompletionPending,
+    CompletionRejected,
+    CompletionUnknown,
+    CompletionUnpaid,
     TransactionState,
-    Trouble,
-    Unpaid,
-    Unproven,
 )
 from faregate.core.steps import (
     AbandonClaim,
@@ -40,7 +40,7 @@ from faregate.core.steps import (
     CallComplete,
     ClaimProof,
     CloseExecution,
-    GetKnownRules,
+    GetKnownRevision,
     GetTransaction,
     HasUnknownKeys,
     LeaseNext,
@@ -112,7 +112,7 @@ PENDING = Response(
     (("content-type", "application/json"),),
     json.dumps({"transaction_id": TXN, "status": "settling"}).encode(),
 )
-FRESH_402 = (found(), (CallAccess(sale(), RULES, None), Unpaid(NEEDED)))
+FRESH_402 = (found(), (CallAccess(sale(), RULES, None), AccessUnpaid(NEEDED)))
 PAUSES = (Sleep(0.2), None), (Sleep(0.8), None)
 SALVAGED = (WriteFallback(TXN, ACR), None)
 
@@ -163,7 +163,7 @@ def assert_unconfirmed(response: Response) -> None:
 
 
 def test_row_1_no_proof_relays_the_402_and_nothing_else() -> None:
-    response = play(serve(sale(None)), found(), accessed(Unpaid(NEEDED), None))
+    response = play(serve(sale(None)), found(), accessed(AccessUnpaid(NEEDED), None))
     assert_402(response)
     assert response.first("retry-after") == "7"
     assert response.first("cache-control") == "private, no-store"
@@ -182,7 +182,7 @@ def test_row_2_free_access_gives_the_result_without_payment_response(proof: str 
         serve(sale(proof)),
         *claim,
         found(),
-        accessed(Free(), proof),
+        accessed(AccessFree(), proof),
         *dropped,
         (RunHandler(sale(proof), None), handler),
     )
@@ -192,7 +192,7 @@ def test_row_2_free_access_gives_the_result_without_payment_response(proof: str 
 
 def test_row_2_a_known_execution_is_closed_and_its_failure_costs_nothing() -> None:
     closing = CloseExecution("rex_x", RULES, WORK)
-    opening = (found(), accessed(Free("rex_x"), None), (RunHandler(sale(None), None), WORK))
+    opening = (found(), accessed(AccessFree("rex_x"), None), (RunHandler(sale(None), None), WORK))
     assert play(serve(sale(None)), *opening, (closing, None)).body == RESULT.body
     assert play(serve(sale(None)), *opening, (closing, Raise(NoAnswer("down"))), NOTE).body == RESULT.body
 
@@ -200,7 +200,11 @@ def test_row_2_a_known_execution_is_closed_and_its_failure_costs_nothing() -> No
 def test_row_2_free_work_that_is_too_large_is_an_error_not_a_crash() -> None:
     too_large = Raise(ResultTooLarge("big"))
     response = play(
-        serve(sale(None)), found(), accessed(Free(), None), (RunHandler(sale(None), None), too_large), NOTE
+        serve(sale(None)),
+        found(),
+        accessed(AccessFree(), None),
+        (RunHandler(sale(None), None), too_large),
+        NOTE,
     )
     assert (response.status, body(response)["code"]) == (500, "result_too_large")
 
@@ -231,12 +235,12 @@ def test_row_3_without_an_id_the_claim_is_dropped() -> None:
 
 def test_row_4_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
     dropped = (AbandonClaim(LEASE_HELD), True)
-    assert_402(play(serve(sale()), claimed(), found(), accessed(Unpaid(NEEDED)), ALL_KEYS, dropped))
+    assert_402(play(serve(sale()), claimed(), found(), accessed(AccessUnpaid(NEEDED)), ALL_KEYS, dropped))
 
 
 def test_a_proof_that_a_row_of_another_key_may_know_is_nobodys_402() -> None:
     """While a new journal key is brought to one worker after the other, this one may miss the row."""
-    refused = (claimed(), found(), accessed(Unpaid(NEEDED)))
+    refused = (claimed(), found(), accessed(AccessUnpaid(NEEDED)))
     for answer in (True, Raise(JournalError("down"))):
         missed = ((HasUnknownKeys(), answer), NOTE, (AbandonClaim(LEASE_HELD), True))
         response = play(serve(sale()), *refused, *missed)
@@ -252,7 +256,7 @@ def test_a_transaction_that_a_row_of_another_key_may_have_is_not_called_used() -
 
 def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> None:
     """The proof may be refused because it is being sold, or was sold, by whoever has the claim by now."""
-    refused = (claimed(), found(), accessed(Unpaid(NEEDED)), ALL_KEYS)
+    refused = (claimed(), found(), accessed(AccessUnpaid(NEEDED)), ALL_KEYS)
     assert play(serve(sale()), *refused, (AbandonClaim(LEASE_HELD), False)).status == 409
     unknown = (AbandonClaim(LEASE_HELD), Raise(JournalError("disk")))
     assert play(serve(sale()), *refused, unknown, NOTE).status == 503
@@ -265,12 +269,12 @@ def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> Non
 @pytest.mark.parametrize(
     ("answers", "status"),
     [
-        ([Trouble(502, "401 unauthenticated")], 502),
-        ([Trouble(503, "500 internal_error", "9")], 503),
+        ([AccessFailed(502, "401 unauthenticated")], 502),
+        ([AccessFailed(503, "500 internal_error", "9")], 503),
         ([Raise(BadAnswer("nonsense"))], 502),
         ([Raise(ConfigurationError("bad mime type"))], 502),
         ([Raise(NoAnswer("timeout")), Raise(NoAnswer("timeout"))], 503),
-        ([Raise(NoAnswer("timeout")), Trouble(502, "422")], 502),
+        ([Raise(NoAnswer("timeout")), AccessFailed(502, "422")], 502),
     ],
 )
 def test_row_5_a_service_in_trouble_is_a_generic_answer(
@@ -290,7 +294,7 @@ def test_row_5_a_service_in_trouble_is_a_generic_answer(
 
 def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
     deaf = accessed(Raise(NoAnswer("reset")), None)
-    assert_402(play(serve(sale(None)), found(), deaf, accessed(Unpaid(NEEDED), None)))
+    assert_402(play(serve(sale(None)), found(), deaf, accessed(AccessUnpaid(NEEDED), None)))
 
 
 @pytest.mark.parametrize(
@@ -299,7 +303,7 @@ def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
 def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> None:
     failed: tuple[Any, ...] = ((ResolveOffer(OFFER), Raise(error)),)
     if isinstance(error, ServiceError):
-        failed = (*failed, (GetKnownRules(OFFER), None))
+        failed = (*failed, (GetKnownRevision(OFFER), None))
     response = play(serve(sale()), claimed(), *failed, (AbandonClaim(LEASE_HELD), True), NOTE)
     assert play(serve(sale(None)), *failed, NOTE) == response
     assert response.status == status
@@ -310,7 +314,7 @@ def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> N
 
 
 def test_row_6_a_transaction_without_a_proof_never_runs_the_work() -> None:
-    response = play(serve(sale(None)), found(), accessed(Granted(TXN), None), NOTE)
+    response = play(serve(sale(None)), found(), accessed(AccessGranted(TXN), None), NOTE)
     assert response.status == 502
 
 
@@ -325,7 +329,7 @@ def test_row_7_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
             *BEGINNING,
             (RunHandler(sale(), TXN), Raise(ZeroDivisionError())),
             (RecordOutcome(LEASE_HELD, failed), True),
-            (CallComplete(ENTRY, failed), NotPaid()),
+            (CallComplete(ENTRY, failed), CompletionUnpaid()),
             (RecordFinal(LEASE_HELD), None),
         )
 
@@ -339,7 +343,7 @@ def test_row_7_a_status_that_is_not_billable_is_passed_on_uncharged(status: int)
         *BEGINNING,
         (RunHandler(sale(), TXN), HandlerResult(answer, {})),
         (RecordOutcome(LEASE_HELD, failed), True),
-        (CallComplete(ENTRY, failed), NotPaid()),
+        (CallComplete(ENTRY, failed), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
     )
     assert (response.status, response.body, response.first("x-own")) == (status, b"sorry", "1")
@@ -355,7 +359,7 @@ def test_row_7_an_offer_may_say_what_is_billable() -> None:
         serve(asked),
         claimed(),
         (ResolveOffer(offer), RULES),
-        (CallAccess(asked, RULES, PROOF), Granted(TXN)),
+        (CallAccess(asked, RULES, PROOF), AccessGranted(TXN)),
         (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), True),
         (RunHandler(asked, TXN), work),
         (RecordOutcome(LEASE_HELD, outcome), True),
@@ -373,7 +377,7 @@ def test_row_7_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cu
         (RunHandler(sale(), TXN), late),
         NOTE,
         (RecordOutcome(LEASE_HELD, Failed("work_timed_out")), True),
-        (CallComplete(ENTRY, Failed("work_timed_out")), NotPaid()),
+        (CallComplete(ENTRY, Failed("work_timed_out")), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
     )
     assert (response.status, body(response)["code"]) == (500, "work_timed_out")
@@ -381,7 +385,7 @@ def test_row_7_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cu
 
 def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
     exposed = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After"
-    unpaid = play(serve(sale(None)), found(), accessed(Unpaid(NEEDED), None))
+    unpaid = play(serve(sale(None)), found(), accessed(AccessUnpaid(NEEDED), None))
     paid = play(
         serve(sale()),
         *WORKED,
@@ -403,7 +407,7 @@ def test_row_7_work_without_a_result_to_sell(error: Exception, code: str) -> Non
         (RunHandler(sale(), TXN), Raise(error)),
         NOTE,
         (RecordOutcome(LEASE_HELD, Failed(code)), True),
-        (CallComplete(ENTRY, Failed(code)), NotPaid()),
+        (CallComplete(ENTRY, Failed(code)), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
     )
     assert (response.status, body(response)["code"]) == (500, code)
@@ -418,7 +422,7 @@ def test_row_7_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[st
         (RunHandler(sale(), TXN), HandlerResult(RESULT, values)),
         NOTE,
         (RecordOutcome(LEASE_HELD, failed), True),
-        (CallComplete(ENTRY, failed), NotPaid()),
+        (CallComplete(ENTRY, failed), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
     )
     assert response.status == 500
@@ -432,12 +436,12 @@ def test_row_7_a_missing_required_value_is_a_failed_outcome() -> None:
         serve(sale()),
         claimed(),
         (ResolveOffer(OFFER), strict),
-        (CallAccess(sale(), strict, PROOF), Granted(TXN)),
+        (CallAccess(sale(), strict, PROOF), AccessGranted(TXN)),
         (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), True),
         (RunHandler(sale(), TXN), HandlerResult(RESULT, {})),
         NOTE,
         (RecordOutcome(LEASE_HELD, failed), True),
-        (CallComplete(ENTRY, failed), NotPaid()),
+        (CallComplete(ENTRY, failed), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
     )
     assert response.status == 500
@@ -492,14 +496,16 @@ def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it(
 
 
 def test_row_9_settling_is_202_and_held() -> None:
-    response = play(serve(sale()), *WORKED, (COMPLETE, Settling(PENDING)), (ScheduleRetry(LEASE_HELD), True))
+    response = play(
+        serve(sale()), *WORKED, (COMPLETE, CompletionPending(PENDING)), (ScheduleRetry(LEASE_HELD), True)
+    )
     assert (response.status, response.body) == (202, PENDING.body)
     assert response.first("retry-after")
     assert_nothing_left(response)
 
 
 def test_row_9_a_200_that_is_not_final_is_told_as_202() -> None:
-    settling = Settling(Response(200, (("payment-response", "early"),), PENDING.body))
+    settling = CompletionPending(Response(200, (("payment-response", "early"),), PENDING.body))
     response = play(serve(sale()), *WORKED, (COMPLETE, settling), (ScheduleRetry(LEASE_HELD), True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
     assert_nothing_left(response)
@@ -509,7 +515,7 @@ def test_row_9_a_200_that_is_not_final_is_told_as_202() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [Unproven("wrong id"), Raise(NoAnswer("timeout")), Raise(BadAnswer("garbage"))]
+    "answer", [CompletionUnknown("wrong id"), Raise(NoAnswer("timeout")), Raise(BadAnswer("garbage"))]
 )
 def test_row_10_an_unknown_outcome_is_503_after_bounded_retries(answer: Any) -> None:
     response = play(
@@ -550,17 +556,17 @@ def test_an_outcome_that_could_not_be_written_is_not_sent(answer: Any) -> None:
 
 def test_row_11_not_paid_for_certain_gets_fresh_instructions() -> None:
     response = play(
-        serve(sale()), *WORKED, (COMPLETE, NotPaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402
+        serve(sale()), *WORKED, (COMPLETE, CompletionUnpaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402
     )
     assert_402_anew(response)
 
 
-@pytest.mark.parametrize("now", [Free(), Granted(TXN)])
+@pytest.mark.parametrize("now", [AccessFree(), AccessGranted(TXN)])
 def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) -> None:
     response = play(
         serve(sale()),
         *WORKED,
-        (COMPLETE, NotPaid()),
+        (COMPLETE, CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
         found(),
         (CallAccess(sale(), RULES, None), now),
@@ -576,7 +582,7 @@ def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 422, 423, 425, 429])
 def test_row_12_a_refusal_is_relayed_and_held(status: int) -> None:
     """It does not say that nothing was charged: a service may have acted, and answer for something else."""
-    refusal = Denied(status, "code", "3")
+    refusal = CompletionRejected(status, "code", "3")
     response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (ScheduleRetry(LEASE_HELD), True))
     assert (response.status, response.first("retry-after")) == (status, "3")
     assert_nothing_left(response)
@@ -585,7 +591,7 @@ def test_row_12_a_refusal_is_relayed_and_held(status: int) -> None:
 @pytest.mark.parametrize("status", [401, 404, 409, 422, 500, 503])
 def test_row_12_whoever_is_held_is_told_to_come_back_with_the_same_payment(status: int) -> None:
     """Also when the service does not say when, and when it is refused again: the row is kept either way."""
-    refused = (COMPLETE_HELD, Denied(status, "code"))
+    refused = (COMPLETE_HELD, CompletionRejected(status, "code"))
     again = (PAUSES[0], refused, PAUSES[1], refused) if status >= 500 else ()
     left = Some(MarkStuck) if status in (404, 409, 422) else ScheduleRetry(LEASE_HELD)
     stuck = (NOTE,) if status in (404, 409, 422) else ()
@@ -598,7 +604,7 @@ def test_row_12_whoever_is_held_is_told_to_come_back_with_the_same_payment(statu
 
 
 def test_row_12_a_failing_service_is_asked_again_within_the_bound() -> None:
-    refusal = (COMPLETE, Denied(500, "internal_error"))
+    refusal = (COMPLETE, CompletionRejected(500, "internal_error"))
     response = play(
         serve(sale()),
         *WORKED,
@@ -620,7 +626,7 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
         *WORKED,
         (COMPLETE, Raise(NoAnswer("timeout"))),
         PAUSES[0],
-        (COMPLETE, Denied(status, "invalid_request")),
+        (COMPLETE, CompletionRejected(status, "invalid_request")),
         NOTE,
         (ScheduleRetry(LEASE_HELD), True),
     )
@@ -630,7 +636,7 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
 # Row 13
 
 HELD = replace(ENTRY, outcome=GOOD)
-BACK = (claimed(Owed(HELD)),)
+BACK = (claimed(Resumable(HELD)),)
 COMPLETE_HELD = CallComplete(HELD, GOOD)
 OPEN_AS_YET = (GetTransaction(TXN), TransactionState.AUTHORIZED)
 STANDING = GetTransaction(TXN)
@@ -657,7 +663,7 @@ def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Trans
 
 
 def test_row_13_a_get_alone_never_releases() -> None:
-    unproven = (COMPLETE_HELD, Unproven("no header"))
+    unproven = (COMPLETE_HELD, CompletionUnknown("no header"))
     response = play(
         serve(sale()),
         *BACK,
@@ -674,9 +680,11 @@ def test_row_13_a_get_alone_never_releases() -> None:
 
 
 @pytest.mark.parametrize("standing", [TransactionState.SUCCEEDED, TransactionState.UNKNOWN])
-@pytest.mark.parametrize("refusal", [Denied(409, "invalid_request"), Denied(404, "transaction_not_found")])
+@pytest.mark.parametrize(
+    "refusal", [CompletionRejected(409, "invalid_request"), CompletionRejected(404, "transaction_not_found")]
+)
 def test_row_13_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
-    refusal: Denied, standing: TransactionState
+    refusal: CompletionRejected, standing: TransactionState
 ) -> None:
     response = play(
         serve(sale()),
@@ -712,10 +720,10 @@ def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
     failed = Failed("interrupted")
     response = play(
         serve(sale()),
-        claimed(Owed(ENTRY)),
+        claimed(Resumable(ENTRY)),
         (RecordOutcome(LEASE_HELD, failed), True),
         OPEN_AS_YET,
-        (CallComplete(ENTRY, failed), NotPaid()),
+        (CallComplete(ENTRY, failed), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
         *FRESH_402,
     )
@@ -725,10 +733,10 @@ def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
 def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
     failed = Failed("handler_error")
     entry = replace(ENTRY, outcome=failed)
-    silent = (CallComplete(entry, failed), Unproven("silence"))
+    silent = (CallComplete(entry, failed), CompletionUnknown("silence"))
     response = play(
         serve(sale()),
-        claimed(Owed(entry)),
+        claimed(Resumable(entry)),
         OPEN_AS_YET,
         silent,
         PAUSES[0],
@@ -741,7 +749,7 @@ def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
     assert_unconfirmed(response)
 
 
-REFUSED = Denied(404, "transaction_not_found")
+REFUSED = CompletionRejected(404, "transaction_not_found")
 REPORTED = replace(ENTRY, outcome=Failed("interrupted"))
 
 
@@ -749,14 +757,19 @@ REPORTED = replace(ENTRY, outcome=Failed("interrupted"))
     "open_as_yet", [TransactionState.AUTHORIZED, TransactionState.UNKNOWN, TransactionState.UNNAMED]
 )
 def test_a_failure_is_told_again_unless_the_service_knows_of_an_end(open_as_yet: TransactionState) -> None:
-    telling = (CallComplete(REPORTED, Failed("interrupted")), NotPaid())
-    told_again = (claimed(Owed(REPORTED)), (STANDING, open_as_yet), telling, (RecordFinal(LEASE_HELD), None))
+    telling = (CallComplete(REPORTED, Failed("interrupted")), CompletionUnpaid())
+    told_again = (
+        claimed(Resumable(REPORTED)),
+        (STANDING, open_as_yet),
+        telling,
+        (RecordFinal(LEASE_HELD), None),
+    )
     assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
 
 
 def test_a_failure_waits_until_it_is_known_how_the_payment_stands() -> None:
     lost = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (ScheduleRetry(LEASE_HELD), True))
-    assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *lost))
+    assert_unconfirmed(play(serve(sale()), claimed(Resumable(REPORTED)), *lost))
 
 
 def test_a_key_that_may_not_look_completes_all_the_same() -> None:
@@ -764,19 +777,23 @@ def test_a_key_that_may_not_look_completes_all_the_same() -> None:
     hidden = (STANDING, Raise(Forbidden(403, "forbidden", "no")))
     paid = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True)
     assert play(serve(sale()), *BACK, hidden, (COMPLETE_HELD, PAID), paid).body == RESULT.body
-    telling = (CallComplete(REPORTED, Failed("interrupted")), NotPaid())
-    told_again = (claimed(Owed(REPORTED)), hidden, telling, (RecordFinal(LEASE_HELD), None))
+    telling = (CallComplete(REPORTED, Failed("interrupted")), CompletionUnpaid())
+    told_again = (claimed(Resumable(REPORTED)), hidden, telling, (RecordFinal(LEASE_HELD), None))
     assert_402_anew(play(serve(sale()), *told_again, *FRESH_402))
 
 
 def test_a_failure_that_the_service_has_is_not_told_again() -> None:
-    known = (claimed(Owed(REPORTED)), (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
+    known = (
+        claimed(Resumable(REPORTED)),
+        (STANDING, TransactionState.FAILED),
+        (RecordFinal(LEASE_HELD), None),
+    )
     assert_402_anew(play(serve(sale()), *known, *FRESH_402))
 
 
 def test_a_payment_that_others_completed_ends_as_paid_though_our_work_failed() -> None:
     paid = ((STANDING, TransactionState.SUCCEEDED), NOTE, (RecordFinal(LEASE_HELD, paid=True), None))
-    response = play(serve(sale()), claimed(Owed(REPORTED)), *paid)
+    response = play(serve(sale()), claimed(Resumable(REPORTED)), *paid)
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
 
@@ -784,7 +801,7 @@ def test_a_payment_that_others_completed_is_waited_for() -> None:
     """It is not reported as failed into a settlement, and not given up either."""
     for standing in (TransactionState.PENDING, TransactionState.CONTRADICTORY):
         settling = ((STANDING, standing), (ScheduleRetry(LEASE_HELD), True))
-        assert_unconfirmed(play(serve(sale()), claimed(Owed(REPORTED)), *settling))
+        assert_unconfirmed(play(serve(sale()), claimed(Resumable(REPORTED)), *settling))
 
 
 def test_a_failure_that_is_refused_at_first_is_held() -> None:
@@ -792,7 +809,7 @@ def test_a_failure_that_is_refused_at_first_is_held() -> None:
     failed = Failed("interrupted")
     response = play(
         serve(sale()),
-        claimed(Owed(ENTRY)),
+        claimed(Resumable(ENTRY)),
         (RecordOutcome(LEASE_HELD, failed), True),
         OPEN_AS_YET,
         (CallComplete(ENTRY, failed), REFUSED),
@@ -807,7 +824,7 @@ def test_a_failure_that_is_refused_again_is_left_to_people() -> None:
     entry = replace(ENTRY, outcome=failed)
     response = play(
         serve(sale()),
-        claimed(Owed(entry)),
+        claimed(Resumable(entry)),
         OPEN_AS_YET,
         (CallComplete(entry, failed), REFUSED),
         NOTE,
@@ -822,7 +839,7 @@ def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
     entry = replace(ENTRY, outcome=failed)
     response = play(
         serve(sale()),
-        claimed(Owed(entry)),
+        claimed(Resumable(entry)),
         OPEN_AS_YET,
         (CallComplete(entry, failed), PAID),
         NOTE,
@@ -847,21 +864,21 @@ def test_row_15_a_released_result_is_given_again_without_call_or_work() -> None:
         (COMPLETE, PAID),
         (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
-    again = play(serve(sale()), claimed(Again(RESULT, PAID.payment_response, TXN)))
+    again = play(serve(sale()), claimed(Replayable(RESULT, PAID.payment_response, TXN)))
     assert again == first
 
 
 def test_row_15_after_the_last_redelivery() -> None:
-    response = play(serve(sale()), claimed(Spent(TXN)))
+    response = play(serve(sale()), claimed(AlreadyUsed(TXN)))
     assert (response.status, body(response)["transaction_id"]) == (409, TXN)
 
 
 def test_row_15_a_dead_proof_gets_fresh_instructions() -> None:
-    assert_402_anew(play(serve(sale()), claimed(Void()), *FRESH_402), None)
+    assert_402_anew(play(serve(sale()), claimed(AlreadyFailed()), *FRESH_402), None)
 
 
 def test_row_16_the_same_proof_for_another_request() -> None:
-    response = play(serve(sale()), claimed(UsedElsewhere()))
+    response = play(serve(sale()), claimed(RequestMismatch()))
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
 
@@ -934,14 +951,14 @@ def test_a_proof_of_16_kib_is_read() -> None:
     proof = "x" * 16384
     play(
         serve(sale(proof)),
-        (ClaimProof(proof, Claimant("GET /summary?q=1", replay=Replay.SAME_CLIENT)), InProgress()),
+        (ClaimProof(proof, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT)), InProgress()),
     )
 
 
 def test_a_resource_url_that_the_service_could_not_take_is_414() -> None:
     asked = PaidRequest(OFFER, Request("GET", "/"), "https://seller.example/" + "a" * 2025, 54.0, 1000)
     assert len(asked.resource_url) == 2048
-    play(serve(asked), found(), (CallAccess(asked, RULES, None), Unpaid(NEEDED)))
+    play(serve(asked), found(), (CallAccess(asked, RULES, None), AccessUnpaid(NEEDED)))
     longer = replace(asked, resource_url=asked.resource_url + "a")
     assert play(serve(longer)).status == 414
 
@@ -966,11 +983,11 @@ def test_the_sweep_finishes_what_was_left() -> None:
         (LeaseNext(), interrupted),
         (RecordOutcome(T1, verdict), True),
         (GetTransaction("txn_1"), TransactionState.AUTHORIZED),
-        (CallComplete(interrupted, verdict), NotPaid()),
+        (CallComplete(interrupted, verdict), CompletionUnpaid()),
         (RecordFinal(T1), None),
         (LeaseNext(), failed),
         (GetTransaction("txn_2"), TransactionState.AUTHORIZED),
-        (CallComplete(failed, Failed("handler_error")), NotPaid()),
+        (CallComplete(failed, Failed("handler_error")), CompletionUnpaid()),
         (RecordFinal(T2), None),
         (LeaseNext(), waiting),
         (GetTransaction("txn_3"), TransactionState.PENDING),
@@ -1040,25 +1057,25 @@ def test_a_waiting_payment_that_is_final_is_closed() -> None:
     ],
 )
 def test_row_3_then_13_a_waiting_payment_is_asked_after(standing: TransactionState, step: Any) -> None:
-    response = play(serve(sale()), claimed(Owed(WAITING)), (STANDING, standing), (step, True))
+    response = play(serve(sale()), claimed(Resumable(WAITING)), (STANDING, standing), (step, True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
 
 
 def test_row_3_then_13_a_waiting_payment_that_the_service_does_not_know_is_left_to_people() -> None:
     lost = (STANDING, Raise(TransactionNotFound(404, "transaction_not_found", "no")))
     stuck = (MarkStuck(LEASE_HELD, "the service does not know the transaction"), None)
-    assert_unconfirmed(play(serve(sale()), claimed(Owed(WAITING)), lost, stuck, NOTE))
+    assert_unconfirmed(play(serve(sale()), claimed(Resumable(WAITING)), lost, stuck, NOTE))
 
 
 def test_row_3_then_13_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
     closed = (RecordFinal(LEASE_HELD), None)
-    waiting = (claimed(Owed(WAITING)), (STANDING, TransactionState.FAILED), closed)
+    waiting = (claimed(Resumable(WAITING)), (STANDING, TransactionState.FAILED), closed)
     assert_402_anew(play(serve(sale()), *waiting, *FRESH_402))
 
 
 def test_row_3_then_13_whoever_paid_is_not_asked_to_pay_again() -> None:
     closed = (RecordFinal(LEASE_HELD, paid=True), None)
-    waiting = (claimed(Owed(WAITING)), (STANDING, TransactionState.SUCCEEDED), NOTE, closed)
+    waiting = (claimed(Resumable(WAITING)), (STANDING, TransactionState.SUCCEEDED), NOTE, closed)
     response = play(serve(sale()), *waiting)
     assert (response.status, body(response)["transaction_id"]) == (409, TXN)
 
@@ -1067,4 +1084,4 @@ def test_every_question_of_this_file_is_known_by_kind() -> None:
     """The matcher used for notes really tells kinds apart."""
     assert Some(ScheduleRetry) == ScheduleRetry(LEASE_HELD)
     assert Some(ScheduleRetry) != AbandonClaim(LEASE_HELD)
-    assert Proven("a", "r") != Proven("b", "r")
+    assert CompletionPaid("a", "r") != CompletionPaid("b", "r")

@@ -10,7 +10,14 @@ from faregate.core.claims import PendingPayment
 from faregate.core.flow import serve
 from faregate.core.models import Failed
 from faregate.core.recovery import sweep
-from faregate.core.results import AccessPending, Denied, Granted, TransactionState, Trouble, Unproven
+from faregate.core.results import (
+    AccessFailed,
+    AccessGranted,
+    AccessPending,
+    CompletionRejected,
+    CompletionUnknown,
+    TransactionState,
+)
 from faregate.core.steps import (
     AbandonClaim,
     CallComplete,
@@ -77,7 +84,7 @@ def swept(owed: PendingPayment, *script: Any) -> Case:
 OF_A_TRANSACTION: dict[str, Case] = {
     "access granted a transaction without a proof": (
         lambda: serve(sale(None)),
-        (found(), accessed(Granted(TXN), None), NOTE),
+        (found(), accessed(AccessGranted(TXN), None), NOTE),
     ),
     "the journal could not start the work: disk full": served(
         *BEGUN, (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), DISK), NOTE, SALVAGED
@@ -97,9 +104,11 @@ OF_A_TRANSACTION: dict[str, Case] = {
     ),
     "the journal could not decide: disk full": served(*WORKED[:-1], (WORKED[-1][0], DISK), NOTE),
     "completion was refused: 403 forbidden": served(
-        *WORKED, (COMPLETE, Denied(403, "forbidden")), NOTE, HELD_STEP
+        *WORKED, (COMPLETE, CompletionRejected(403, "forbidden")), NOTE, HELD_STEP
     ),
-    "the payment is not proven: half": served(*WORKED, *thrice(COMPLETE, Unproven("half")), NOTE, HELD_STEP),
+    "the payment is not proven: half": served(
+        *WORKED, *thrice(COMPLETE, CompletionUnknown("half")), NOTE, HELD_STEP
+    ),
     "the payment is not proven: timed out": served(
         *WORKED, *thrice(COMPLETE, Raise(NoAnswer("timed out"))), NOTE, HELD_STEP
     ),
@@ -145,14 +154,14 @@ OF_A_TRANSACTION: dict[str, Case] = {
     "a failed outcome was refused: 403 forbidden": swept(
         REPORTED,
         (STANDING, TransactionState.AUTHORIZED),
-        (CallComplete(REPORTED, FAILURE), Denied(403, "forbidden")),
+        (CallComplete(REPORTED, FAILURE), CompletionRejected(403, "forbidden")),
         NOTE,
         HELD_STEP,
     ),
     "a failed outcome is not acknowledged yet": swept(
         REPORTED,
         (STANDING, TransactionState.AUTHORIZED),
-        *thrice(CallComplete(REPORTED, FAILURE), Unproven("silence")),
+        *thrice(CallComplete(REPORTED, FAILURE), CompletionUnknown("silence")),
         NOTE,
         HELD_STEP,
     ),
@@ -210,7 +219,7 @@ BEFORE: dict[str, tuple[Any, ...]] = {
     ),
     "the journal missed AbandonClaim: disk full": (
         *BEGUN[:2],
-        accessed(Trouble(502, "401")),
+        accessed(AccessFailed(502, "401")),
         (DROPPED[0], DISK),
         NOTE,
         NOTE,

@@ -9,17 +9,17 @@ import pytest
 
 from faregate.core.models import Response, WireRequest
 from faregate.core.results import (
+    AccessFailed,
+    AccessFree,
+    AccessGranted,
     AccessPending,
-    Denied,
-    Free,
-    Granted,
-    NotPaid,
-    Proven,
-    Settling,
+    AccessUnpaid,
+    CompletionPaid,
+    CompletionPending,
+    CompletionRejected,
+    CompletionUnknown,
+    CompletionUnpaid,
     TransactionState,
-    Trouble,
-    Unpaid,
-    Unproven,
 )
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
@@ -50,7 +50,7 @@ def bought() -> tuple[str, Response, Response]:
     asked = AccessRequest(revision_id=revision, resource=resource, settlement_asset="USDC")
     proof = Wallet().pay(raw(access(asked).request).first("payment-required") or "")
     granted = read_access(raw(access(asked, proof).request))
-    assert isinstance(granted, Granted)
+    assert isinstance(granted, AccessGranted)
     body = SucceededCompleteRequest(revision_id=revision, values={})
     completed = raw(complete_transaction(granted.transaction_id, body, proof).request)
     return granted.transaction_id, completed, raw(get_transaction(granted.transaction_id).request)
@@ -72,13 +72,13 @@ def answer(status: int, body: Any, *headers: tuple[str, str]) -> Response:
 
 def test_a_whole_proof_is_proof() -> None:
     proven = read_completion(COMPLETED, SOLD)
-    assert isinstance(proven, Proven)
-    assert proven == Proven(COMPLETED.first("payment-response") or "", proven.receipt)
+    assert isinstance(proven, CompletionPaid)
+    assert proven == CompletionPaid(COMPLETED.first("payment-response") or "", proven.receipt)
     assert json.loads(proven.receipt)["transaction_id"] == SOLD
 
 
 def test_a_reply_that_is_wholly_about_another_transaction_proves_nothing() -> None:
-    assert isinstance(read_completion(COMPLETED, OTHER_TXN), Unproven)
+    assert isinstance(read_completion(COMPLETED, OTHER_TXN), CompletionUnknown)
 
 
 def drop(*names: str) -> Callable[[Any], Any]:
@@ -104,7 +104,7 @@ def put(**fields: Any) -> Callable[[Any], Any]:
     ],
 )
 def test_a_missing_part_of_the_body_is_unproven(change: Callable[[Any], Any]) -> None:
-    assert isinstance(read_completion(changed(COMPLETED, change), SOLD), Unproven)
+    assert isinstance(read_completion(changed(COMPLETED, change), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_body_that_is_not_the_contracts_is_a_bad_answer(change: Callable[[Any]
 def test_what_no_decision_needs_is_not_judged(change: Callable[[Any], Any]) -> None:
     """A payment that succeeded must not be held for ever because of a field that nobody reads."""
     proven = read_completion(changed(COMPLETED, change), SOLD)
-    assert isinstance(proven, Proven)
+    assert isinstance(proven, CompletionPaid)
     assert json.loads(proven.receipt) == json.loads(changed(COMPLETED, change).body)["receipt"]
 
 
@@ -137,53 +137,53 @@ def test_what_no_decision_needs_is_not_judged(change: Callable[[Any], Any]) -> N
 def test_a_payment_response_that_could_not_be_relayed_is_unproven(value: str) -> None:
     headers = tuple(pair for pair in COMPLETED.headers if pair[0].lower() != "payment-response")
     reply = replace(COMPLETED, headers=(*headers, ("Payment-Response", value)))
-    assert isinstance(read_completion(reply, SOLD), Unproven)
-    assert isinstance(read_completion(replace(reply, headers=headers), SOLD), Unproven)
+    assert isinstance(read_completion(reply, SOLD), CompletionUnknown)
+    assert isinstance(read_completion(replace(reply, headers=headers), SOLD), CompletionUnknown)
 
 
 def test_two_payment_responses_are_none() -> None:
-    assert isinstance(read_completion(COMPLETED.plus(("payment-response", "Yg==")), SOLD), Unproven)
+    assert isinstance(read_completion(COMPLETED.plus(("payment-response", "Yg==")), SOLD), CompletionUnknown)
 
 
 def test_unknown_fields_are_tolerated() -> None:
-    assert isinstance(read_completion(changed(COMPLETED, put(novelty=1)), SOLD), Proven)
+    assert isinstance(read_completion(changed(COMPLETED, put(novelty=1)), SOLD), CompletionPaid)
 
 
 @pytest.mark.parametrize(
     "status", ["settling", "reconciling", "authorized", "SUCCEEDED", "succeeded ", "", "novel"]
 )
 def test_any_other_status_is_settling_and_nothing_early_is_relayed(status: str) -> None:
-    assert read_completion(changed(COMPLETED, put(status=status)), SOLD) == Settling(Response(202))
+    assert read_completion(changed(COMPLETED, put(status=status)), SOLD) == CompletionPending(Response(202))
     clean = changed(COMPLETED, put(status=status, receipt=None, payment_response=None, transaction_hash=None))
-    assert read_completion(clean, SOLD) == Settling(replace(clean, status=202))
+    assert read_completion(clean, SOLD) == CompletionPending(replace(clean, status=202))
 
 
 def test_202_needs_no_more_than_the_transaction_id() -> None:
     minimal = answer(202, {"transaction_id": SOLD})
-    assert read_completion(minimal, SOLD) == Settling(minimal)
-    assert isinstance(read_completion(answer(202, {"transaction_id": OTHER_TXN}), SOLD), Unproven)
-    assert isinstance(read_completion(answer(202, b"<html>"), SOLD), Unproven)
+    assert read_completion(minimal, SOLD) == CompletionPending(minimal)
+    assert isinstance(read_completion(answer(202, {"transaction_id": OTHER_TXN}), SOLD), CompletionUnknown)
+    assert isinstance(read_completion(answer(202, b"<html>"), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize("status", ["succeeded", "failed", "settling"])
 def test_202_is_settling_whatever_its_body_says(status: str) -> None:
-    assert isinstance(read_completion(changed(COMPLETED, put(status=status), 202), SOLD), Settling)
+    assert isinstance(read_completion(changed(COMPLETED, put(status=status), 202), SOLD), CompletionPending)
 
 
 def test_failed_is_not_paid() -> None:
     clean = put(status="failed", receipt=None, payment_response=None, transaction_hash=None)
     headers = tuple(pair for pair in COMPLETED.headers if pair[0].lower() != "payment-response")
     failed = replace(changed(COMPLETED, clean), headers=headers)
-    assert read_completion(failed, SOLD) == NotPaid()
+    assert read_completion(failed, SOLD) == CompletionUnpaid()
     signs = [put(receipt=json.loads(COMPLETED.body)["receipt"]), put(payment_response="eA==")]
     for sign in [*signs, put(transaction_hash="0x" + "a" * 64)]:
-        assert isinstance(read_completion(changed(failed, sign), SOLD), Unproven)
-    assert isinstance(read_completion(failed.plus(("PAYMENT-RESPONSE", "eA==")), SOLD), Unproven)
+        assert isinstance(read_completion(changed(failed, sign), SOLD), CompletionUnknown)
+    assert isinstance(read_completion(failed.plus(("PAYMENT-RESPONSE", "eA==")), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize("status", [100, 201, 204, 206, 301, 302, 304, 307, 402])
 def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
-    assert isinstance(read_completion(replace(COMPLETED, status=status), SOLD), Unproven)
+    assert isinstance(read_completion(replace(COMPLETED, status=status), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
 )
 def test_a_refusal_and_what_it_is_about(status: int, final: bool) -> None:
     refusal = read_completion(answer(status, ERROR, ("Retry-After", "5")), SOLD)
-    assert refusal == Denied(status, "c", "5")
-    assert isinstance(refusal, Denied)
+    assert refusal == CompletionRejected(status, "c", "5")
+    assert isinstance(refusal, CompletionRejected)
     assert refusal.is_about_the_transaction is final
 
 
 @pytest.mark.parametrize("status", [100, 201, 302, 399, 402, 600, 999])
 def test_a_status_that_cannot_be_relayed_proves_nothing(status: int) -> None:
-    assert isinstance(read_completion(answer(status, ERROR), SOLD), Unproven)
+    assert isinstance(read_completion(answer(status, ERROR), SOLD), CompletionUnknown)
 
 
 def test_a_name_that_is_said_twice_is_nothing_said() -> None:
@@ -223,15 +223,15 @@ def test_a_name_that_is_said_twice_is_nothing_said() -> None:
 @pytest.mark.parametrize(
     ("reply", "meaning"),
     [
-        (answer(200, {"transaction_id": TXN}), Granted(TXN)),
-        (answer(200, {"transaction_id": None}), Free(None)),
-        (answer(200, {"transaction_id": None, "novelty": 1}), Free(None)),
-        (answer(401, UNAUTHENTICATED), Trouble(502, f"{SAID} 401 unauthenticated")),
-        (answer(499, ERROR), Trouble(502, f"{SAID} 499 c")),
-        (answer(500, b"trace"), Trouble(503, f"{SAID} 500 unreadable")),
-        (answer(429, ERROR, ("Retry-After", "9")), Trouble(503, f"{SAID} 429 c", "9")),
-        (answer(429, ERROR, ("Retry-After", "9" * 5000)), Trouble(503, f"{SAID} 429 c")),
-        (answer(302, b""), Trouble(502, f"{SAID} 302 unreadable")),
+        (answer(200, {"transaction_id": TXN}), AccessGranted(TXN)),
+        (answer(200, {"transaction_id": None}), AccessFree(None)),
+        (answer(200, {"transaction_id": None, "novelty": 1}), AccessFree(None)),
+        (answer(401, UNAUTHENTICATED), AccessFailed(502, f"{SAID} 401 unauthenticated")),
+        (answer(499, ERROR), AccessFailed(502, f"{SAID} 499 c")),
+        (answer(500, b"trace"), AccessFailed(503, f"{SAID} 500 unreadable")),
+        (answer(429, ERROR, ("Retry-After", "9")), AccessFailed(503, f"{SAID} 429 c", "9")),
+        (answer(429, ERROR, ("Retry-After", "9" * 5000)), AccessFailed(503, f"{SAID} 429 c")),
+        (answer(302, b""), AccessFailed(502, f"{SAID} 302 unreadable")),
     ],
 )  # fmt: skip
 def test_access(reply: Response, meaning: Any) -> None:
@@ -240,9 +240,9 @@ def test_access(reply: Response, meaning: Any) -> None:
 
 def test_access_that_a_payer_can_act_on() -> None:
     payable = answer(402, {"code": "payment_required", "message": "m"}, INSTRUCTIONS)
-    assert read_access(payable) == Unpaid(payable)
+    assert read_access(payable) == AccessUnpaid(payable)
     for headers in ((), (INSTRUCTIONS, INSTRUCTIONS), (("PAYMENT-REQUIRED", ""),)):
-        assert isinstance(read_access(replace(payable, headers=headers)), Trouble)
+        assert isinstance(read_access(replace(payable, headers=headers)), AccessFailed)
     pending = answer(202, {"transaction_id": TXN, "status": "settling"})
     assert read_access(pending) == AccessPending(pending, TXN)
     assert read_access(answer(202, b"?")) == AccessPending(Response(202), None)
@@ -263,8 +263,8 @@ def test_access_that_is_not_the_contracts(body: bytes) -> None:  # fmt: skip
 def test_a_field_that_decides_nothing_refuses_no_payment(execution: Any) -> None:
     """The contract does not name it: an id of another shape refused every paid request."""
     extra = {"resource_execution_id": execution, "expires_at": None}
-    assert read_access(answer(200, {"transaction_id": SOLD, **extra})) == Granted(SOLD)
-    assert read_access(answer(200, {"transaction_id": None, **extra})) == Free(None)
+    assert read_access(answer(200, {"transaction_id": SOLD, **extra})) == AccessGranted(SOLD)
+    assert read_access(answer(200, {"transaction_id": None, **extra})) == AccessFree(None)
 
 
 def test_standing() -> None:

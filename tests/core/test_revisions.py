@@ -6,9 +6,16 @@ from typing import Any
 import pytest
 
 from faregate.core.flow import serve
-from faregate.core.models import Offer, Response, Rules
-from faregate.core.results import Guessability, RevisionRejected, Trouble, Unpaid
-from faregate.core.steps import AbandonClaim, CallAccess, GetKnownRules, RefreshRules, ResolveOffer, Sleep
+from faregate.core.models import Offer, OfferRevision, Response
+from faregate.core.results import AccessFailed, AccessUnpaid, Guessability, RevisionRejected
+from faregate.core.steps import (
+    AbandonClaim,
+    CallAccess,
+    GetKnownRevision,
+    RefreshRevision,
+    ResolveOffer,
+    Sleep,
+)
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer
 from faregate.merchant.interpret import read_revisions
 from faregate.merchant.revisions import (
@@ -16,7 +23,7 @@ from faregate.merchant.revisions import (
     FRESH_SECONDS,
     GUESSABILITY_SECONDS,
     REFRESH_SECONDS,
-    Catalog,
+    RevisionCache,
 )
 from tests.core.flow_script import (
     ACR,
@@ -34,11 +41,11 @@ from tests.core.flow_script import (
     sale,
 )
 
-NEWER = Rules("acr_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb", "USDC")
-REJECTED = RevisionRejected(Trouble(502, "access was answered with 422 invalid_request"))
-NEEDED = Unpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
+NEWER = OfferRevision("acr_0190bbbbbbbb7bbb8bbbbbbbbbbbbbbb", "USDC")
+REJECTED = RevisionRejected(AccessFailed(502, "access was answered with 422 invalid_request"))
+NEEDED = AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
 UNREADABLE = BadAnswer("not a contracts document")
-REFRESH = RefreshRules(OFFER, RULES)
+REFRESH = RefreshRevision(OFFER, RULES)
 
 
 # Access refuses the revision
@@ -88,12 +95,12 @@ def test_nobody_waits_for_ever() -> None:
 
 @pytest.mark.parametrize("error", [NoAnswer("down"), UNREADABLE])
 def test_rules_that_are_known_serve_on(error: Exception) -> None:
-    script = ((ResolveOffer(OFFER), Raise(error)), (GetKnownRules(OFFER), RULES), NOTE)
+    script = ((ResolveOffer(OFFER), Raise(error)), (GetKnownRevision(OFFER), RULES), NOTE)
     assert play(serve(sale(None)), *script, accessed(NEEDED, None)).status == 402
 
 
 def test_known_rules_for_another_asset_do_not_sell() -> None:
-    known = (GetKnownRules(OFFER), Raise(ConfigurationError("settles in EURC")))
+    known = (GetKnownRevision(OFFER), Raise(ConfigurationError("settles in EURC")))
     assert play(serve(sale(None)), (ResolveOffer(OFFER), Raise(NoAnswer("down"))), known, NOTE).status == 503
 
 
@@ -107,7 +114,9 @@ class Clock:
         return self.now
 
 
-def schema(revision: Rules, key: str | None = None, number: Any = 1, **changes: Any) -> dict[str, Any]:
+def schema(
+    revision: OfferRevision, key: str | None = None, number: Any = 1, **changes: Any
+) -> dict[str, Any]:
     return {
         "properties": {name: {} for name in revision.names},
         "required": [],
@@ -154,7 +163,7 @@ def test_what_is_no_contracts_document_is_a_bad_answer(body: bytes) -> None:
         read_revisions(Response(200, (), body))
 
 
-def learned(catalog: Catalog, *schemas: Any) -> Rules:
+def learned(catalog: RevisionCache, *schemas: Any) -> OfferRevision:
     return catalog.asking(OFFER).read(contracts(*schemas))
 
 
@@ -164,15 +173,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def catalog(clock: Clock) -> Catalog:
-    made = Catalog(clock)
+def catalog(clock: Clock) -> RevisionCache:
+    made = RevisionCache(clock)
     assert made.known(OFFER) is None
     learned(made, schema(RULES, OFFER.sells))
     clock.now = 10.0
     return made
 
 
-def test_one_refresh_is_enough_for_a_crowd(catalog: Catalog, clock: Clock) -> None:
+def test_one_refresh_is_enough_for_a_crowd(catalog: RevisionCache, clock: Clock) -> None:
     rejected = catalog.known(OFFER)
     assert rejected is not None
     assert catalog.refreshed(OFFER, rejected) is None
@@ -182,7 +191,9 @@ def test_one_refresh_is_enough_for_a_crowd(catalog: Catalog, clock: Clock) -> No
     assert newer.revision_id == NEWER.revision_id
 
 
-def test_who_refused_the_newest_revision_is_not_asked_at_once_again(catalog: Catalog, clock: Clock) -> None:
+def test_who_refused_the_newest_revision_is_not_asked_at_once_again(
+    catalog: RevisionCache, clock: Clock
+) -> None:
     rejected = catalog.known(OFFER)
     assert rejected is not None
     assert catalog.may_ask()
@@ -193,13 +204,13 @@ def test_who_refused_the_newest_revision_is_not_asked_at_once_again(catalog: Cat
     assert catalog.may_ask()
 
 
-def test_a_refresh_that_failed_may_be_tried_again(catalog: Catalog, clock: Clock) -> None:
+def test_a_refresh_that_failed_may_be_tried_again(catalog: RevisionCache, clock: Clock) -> None:
     assert catalog.may_ask()
     clock.now += REFRESH_SECONDS
     assert catalog.may_ask()
 
 
-def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: Catalog, clock: Clock) -> None:
+def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: RevisionCache, clock: Clock) -> None:
     rules = catalog.known(OFFER)
     clock.now += FRESH_SECONDS
     assert catalog.known(OFFER) is None  # to be asked for
@@ -207,7 +218,9 @@ def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: Catalog, c
     assert catalog.last_read(Offer("never_seen")) is None
 
 
-def test_whether_instructions_are_unguessable_is_known_for_a_while(catalog: Catalog, clock: Clock) -> None:
+def test_whether_instructions_are_unguessable_is_known_for_a_while(
+    catalog: RevisionCache, clock: Clock
+) -> None:
     """One request finds it out; what it recorded holds for an hour."""
     assert catalog.recall_guessability() is Guessability.UNKNOWN
     assert catalog.recall_guessability() is Guessability.BEING_ASKED

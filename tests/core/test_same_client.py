@@ -13,16 +13,31 @@ import itsdangerous
 import pytest
 from django.core import signing
 
-from faregate.core.claims import Again, Claimant, OtherClient, Owed, Replay, ReplayUnsafe, Spent
+from faregate.core.claims import (
+    AlreadyUsed,
+    Claimant,
+    ClientMismatch,
+    ClientUnverified,
+    Replayable,
+    ReplayPolicy,
+    Resumable,
+)
 from faregate.core.credentials import EXACT, GUESSABLE, MAX_COOKIES, STABLE, find_credentials
 from faregate.core.flow import CROWD_PAUSES, serve
 from faregate.core.models import Headers, Offer, PaidRequest, Response
-from faregate.core.results import Access, Guessability, Proven, TransactionState, Trouble, Unpaid
+from faregate.core.results import (
+    Access,
+    AccessFailed,
+    AccessUnpaid,
+    CompletionPaid,
+    Guessability,
+    TransactionState,
+)
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
     ClaimProof,
-    GetKnownRules,
+    GetKnownRevision,
     GetTransaction,
     RecallGuessability,
     RecordGuessability,
@@ -57,19 +72,19 @@ from tests.core.flow_script import (
     told,
 )
 
-AGAIN = Again(RESULT, "cmVjZWlwdA==", TXN)
-UNSAFE = claimed(ReplayUnsafe(TXN))
+AGAIN = Replayable(RESULT, "cmVjZWlwdA==", TXN)
+UNSAFE = claimed(ClientUnverified(TXN))
 NOT_KNOWN = (RecallGuessability(), Guessability.UNKNOWN)
 RECALLED_SECRET = (RecallGuessability(), Guessability.UNGUESSABLE)
 RECALLED_PUBLIC = (RecallGuessability(), Guessability.GUESSABLE)
-ONCE_MORE = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=Replay.SAME_PROOF))
+ONCE_MORE = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF))
 
 
-def instructions(value: str = "") -> Unpaid:
+def instructions(value: str = "") -> AccessUnpaid:
     """A 402 whose instructions carry this value."""
     accepts = [{"scheme": "exact", "amount": "50000", "extra": {"name": "USDC", "id": value}}]
     header = base64.b64encode(json.dumps({"accepts": accepts}).encode()).decode()
-    return Unpaid(Response(402, (("PAYMENT-REQUIRED", header),), b"{}"))
+    return AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", header),), b"{}"))
 
 
 def asked_without_proof(answer: Access) -> tuple[Any, Any]:
@@ -107,8 +122,8 @@ def test_whether_instructions_can_be_guessed_is_found_out_by_asking_twice() -> N
     assert play(serve(sale()), *script, (ONCE_MORE, AGAIN)).status == 200
 
 
-@pytest.mark.parametrize("second", [instructions("same"), Unpaid(Response(402, (), b"{}"))])
-def test_what_can_be_guessed_replays_nothing(second: Unpaid) -> None:
+@pytest.mark.parametrize("second", [instructions("same"), AccessUnpaid(Response(402, (), b"{}"))])
+def test_what_can_be_guessed_replays_nothing(second: AccessUnpaid) -> None:
     """Nor does it claim again: what a stranger tries uses nothing up."""
     two = (asked_without_proof(instructions("same")), asked_without_proof(second))
     script = (
@@ -133,8 +148,8 @@ def test_what_is_known_to_be_guessable_is_not_asked_again() -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        ((ResolveOffer(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None)),
-        (found(), asked_without_proof(Trouble(503, "busy"))),
+        ((ResolveOffer(OFFER), Raise(NoAnswer("down"))), (GetKnownRevision(OFFER), None)),
+        (found(), asked_without_proof(AccessFailed(503, "busy"))),
     ],
 )
 def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) -> None:
@@ -156,30 +171,30 @@ def test_a_crowd_does_not_wait_for_ever() -> None:
 
 
 def test_a_replay_that_was_used_up_meanwhile_is_refused() -> None:
-    response = play(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, Spent(TXN)))
+    response = play(serve(sale()), UNSAFE, RECALLED_SECRET, (ONCE_MORE, AlreadyUsed(TXN)))
     assert (response.status, code(response)) == (409, "proof_already_used")
 
 
 def test_an_offer_that_is_never_replayed_says_so_to_the_journal() -> None:
     offer = Offer("text_summary", replay=False)
-    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=Replay.NEVER))
-    assert play(serve(sale(offer=offer)), (claim, Spent(TXN))).status == 409
+    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.NEVER))
+    assert play(serve(sale(offer=offer)), (claim, AlreadyUsed(TXN))).status == 409
 
 
 def test_another_client_is_told_why_and_nothing_else() -> None:
-    response = play(serve(sale()), claimed(OtherClient()))
+    response = play(serve(sale()), claimed(ClientMismatch()))
     assert (response.status, code(response)) == (409, "proof_already_used")
     assert b"Authorization, Cookie and Idempotency-Key" in response.body
     assert TXN.encode() not in response.body
-    assert told(serve(sale()), claimed(OtherClient())) == [Refused(409, "proof_already_used")]
+    assert told(serve(sale()), claimed(ClientMismatch())) == [Refused(409, "proof_already_used")]
 
 
 def test_what_a_request_shows_of_itself_is_claimed_with_its_proof() -> None:
     one = with_headers(sale(), ("Authorization", "Bearer x"), ("cookie", "sid=1; lang=de"))
     one = replace(one, request=replace(one.request, body_digest="d1"))
     shown = ("authorization Bearer x", "?cookie lang=de", "?cookie sid=1")
-    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", Replay.SAME_CLIENT))
-    assert play(serve(one), (claim, Spent(TXN))).status == 409
+    claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", ReplayPolicy.SAME_CLIENT))
+    assert play(serve(one), (claim, AlreadyUsed(TXN))).status == 409
 
 
 def test_a_cookie_is_sent_with_the_first_result_and_never_stored() -> None:
@@ -299,12 +314,12 @@ def test_a_token_whose_signature_guards_its_content_is_compared_whole() -> None:
 
 def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
     held = replace(ENTRY, outcome=GOOD)
-    paid = Proven("cGFpZA==", "rcp_1")
+    paid = CompletionPaid("cGFpZA==", "rcp_1")
     response = play(
         serve(sale()),
         UNSAFE,
         RECALLED_SECRET,
-        (ONCE_MORE, Owed(held)),
+        (ONCE_MORE, Resumable(held)),
         (GetTransaction(TXN), TransactionState.SUCCEEDED),
         (CallComplete(held, GOOD), paid),
         (RecordSettlement(ENTRY.lease, paid.payment_response, paid.receipt, True), True),

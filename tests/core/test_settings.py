@@ -16,7 +16,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.revisions import Catalog
+from faregate.merchant.revisions import RevisionCache
 from faregate.paywall import Paywall, offer
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
@@ -228,7 +228,7 @@ def client() -> MerchantClient:
 def test_an_integration_key_and_a_revision_id_name_the_same_rules(
     clock: Clock, client: MerchantClient
 ) -> None:
-    catalog = Catalog(clock)
+    catalog = RevisionCache(clock)
     by_key = client.send(catalog.asking(Offer("token_meter")))
     by_id = catalog.known(Offer(by_key.revision_id))
     assert by_key == by_id
@@ -236,7 +236,7 @@ def test_an_integration_key_and_a_revision_id_name_the_same_rules(
 
 
 def test_what_was_read_is_kept_for_a_while(clock: Clock, client: MerchantClient) -> None:
-    catalog = Catalog(clock)
+    catalog = RevisionCache(clock)
     assert catalog.known(Offer("token_meter")) is None
     client.send(catalog.asking(Offer("token_meter")))
     assert catalog.known(Offer("token_meter")) is not None
@@ -245,7 +245,7 @@ def test_what_was_read_is_kept_for_a_while(clock: Clock, client: MerchantClient)
 
 
 def test_one_request_reads_anew_while_the_others_go_on(clock: Clock, client: MerchantClient) -> None:
-    catalog = Catalog(clock)
+    catalog = RevisionCache(clock)
     rules = client.send(catalog.asking(Offer("token_meter")))
     clock.now = 300
     assert [catalog.known(Offer("token_meter")) for _ in range(3)] == [None, rules, rules]
@@ -256,7 +256,7 @@ def test_one_request_reads_anew_while_the_others_go_on(clock: Clock, client: Mer
 def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
     clock: Clock, client: MerchantClient
 ) -> None:
-    catalog = Catalog(clock)
+    catalog = RevisionCache(clock)
     with pytest.raises(ConfigurationError, match="daily_report"):
         client.send(catalog.asking(Offer("no_such_thing")))
     with pytest.raises(ConfigurationError, match="Nothing is sold as 'no_such_thing'"):
@@ -267,5 +267,5 @@ def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
 
 def test_an_asset_that_differs_from_the_revisions_says_so(clock: Clock, client: MerchantClient) -> None:
     with pytest.raises(ConfigurationError, match="settles in USDC"):
-        client.send(Catalog(clock).asking(Offer("token_meter", asset="EURC")))
-    assert client.send(Catalog(clock).asking(Offer("euro_report", asset="EURC"))).asset == "EURC"
+        client.send(RevisionCache(clock).asking(Offer("token_meter", asset="EURC")))
+    assert client.send(RevisionCache(clock).asking(Offer("euro_report", asset="EURC"))).asset == "EURC"

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Fresh, Owed, PendingPayment
+from faregate.core.claims import Claimed, PendingPayment, Resumable
 from faregate.core.flow import serve
 from faregate.core.models import Failed, Response
 from faregate.core.recovery import redeem, sweep
-from faregate.core.results import Denied, Granted, NotPaid, TransactionState, Unpaid
+from faregate.core.results import (
+    AccessGranted,
+    AccessUnpaid,
+    CompletionRejected,
+    CompletionUnpaid,
+    TransactionState,
+)
 from faregate.core.settlement import settle
 from faregate.core.steps import (
     CallAccess,
@@ -51,7 +57,7 @@ from tests.core.flow_script import (
     told,
 )
 
-NEEDED = Unpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
+NEEDED = AccessUnpaid(Response(402, (("PAYMENT-REQUIRED", "bmVlZGVk"),), b'{"code":"payment_required"}'))
 HELD = replace(ENTRY, outcome=GOOD)
 FOREIGN = replace(HELD, foreign=True)
 INTERRUPTED = Failed("interrupted")
@@ -81,7 +87,7 @@ def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
 
 def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
     """It was answered with 409 for as long as its payer asked, and kept from the sweep."""
-    known = claimed(Fresh(LEASE_HELD, TXN, ACR))
+    known = claimed(Claimed(LEASE_HELD, TXN, ACR))
     entry = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
     script = (
         known,
@@ -89,7 +95,7 @@ def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
         accessed(NEEDED),
         (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
         (GetTransaction(TXN), TransactionState.AUTHORIZED),
-        (CallComplete(entry, INTERRUPTED), NotPaid()),
+        (CallComplete(entry, INTERRUPTED), CompletionUnpaid()),
         (RecordFinal(LEASE_HELD), None),
         found(),
         (CallAccess(sale(), RULES, None), NEEDED),
@@ -100,7 +106,7 @@ def test_what_is_granted_no_more_is_looked_at_and_ended() -> None:
 
 def test_what_was_paid_meanwhile_is_not_asked_for_again() -> None:
     script = (
-        claimed(Fresh(LEASE_HELD, TXN, ACR)),
+        claimed(Claimed(LEASE_HELD, TXN, ACR)),
         found(),
         accessed(NEEDED),
         (RecordOutcome(LEASE_HELD, INTERRUPTED), True),
@@ -112,7 +118,7 @@ def test_what_was_paid_meanwhile_is_not_asked_for_again() -> None:
 
 
 def test_what_is_granted_again_is_worked_for() -> None:
-    begun = (claimed(Fresh(LEASE_HELD, TXN, ACR)), found(), accessed(Granted(TXN)))
+    begun = (claimed(Claimed(LEASE_HELD, TXN, ACR)), found(), accessed(AccessGranted(TXN)))
     script = (*begun, *WORKED[3:], (COMPLETE, PAID))
     done = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True)
     assert play(serve(sale()), *script, done).status == 200
@@ -129,7 +135,7 @@ def test_another_sellers_row_is_left_alone(answer: Exception) -> None:
     """Its proof is sent to nobody, and nothing is decided about it."""
     script = ((GetTransaction(TXN), Raise(answer)), NOTE, (Postpone(LEASE_HELD), None))
     assert play(redeem(FOREIGN, awaited=False), *script).status == 503
-    response = play(serve(sale()), claimed(Owed(FOREIGN)), *script)
+    response = play(serve(sale()), claimed(Resumable(FOREIGN)), *script)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
 
@@ -140,7 +146,7 @@ def test_a_row_from_before_the_api_key_was_changed_is_ones_own() -> None:
         (CallComplete(FOREIGN, GOOD), PAID),
         (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), True),
     )
-    assert play(serve(sale()), claimed(Owed(FOREIGN)), *script).status == 200
+    assert play(serve(sale()), claimed(Resumable(FOREIGN)), *script).status == 200
 
 
 def test_a_sweep_goes_on_after_a_row_that_is_not_its_own() -> None:
@@ -167,7 +173,7 @@ def test_a_payment_that_succeeded_is_known_by_id_status_and_receipt(missing: dic
 def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outcome: Any) -> None:
     entry = replace(HELD, outcome=outcome)
     looked = ((GetTransaction(TXN), Raise(BadAnswer("not JSON"))), NOTE)
-    said = (CallComplete(entry, outcome), PAID if outcome is GOOD else NotPaid())
+    said = (CallComplete(entry, outcome), PAID if outcome is GOOD else CompletionUnpaid())
     end = (
         (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), True)
         if outcome is GOOD
@@ -180,7 +186,7 @@ def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outco
 @pytest.mark.parametrize("status", [400, 404, 409, 410, 422])
 def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
     refused = read_completion(reply(status, body), TXN)
-    assert refused == Denied(status, "unreadable", None, is_readable=False)
+    assert refused == CompletionRejected(status, "unreadable", None, is_readable=False)
     script = (
         (GetTransaction(TXN), TransactionState.AUTHORIZED),
         (CallComplete(HELD, GOOD), refused),
@@ -199,7 +205,7 @@ def test_what_the_service_says_itself_does() -> None:
 
 
 def test_a_page_of_a_proxy_refuses_no_revision() -> None:
-    assert type(read_access(reply(422, b"<html>"))).__name__ == "Trouble"
+    assert type(read_access(reply(422, b"<html>"))).__name__ == "AccessFailed"
 
 
 @pytest.mark.parametrize(
@@ -219,4 +225,6 @@ def test_a_page_of_a_proxy_refuses_no_revision() -> None:
 )
 def test_when_to_come_back_is_relayed(said: str, relayed: str | None) -> None:
     error = {"code": "busy", "message": ""}
-    assert read_completion(reply(503, error, ("Retry-After", said)), TXN) == Denied(503, "busy", relayed)
+    assert read_completion(reply(503, error, ("Retry-After", said)), TXN) == CompletionRejected(
+        503, "busy", relayed
+    )

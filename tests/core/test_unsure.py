@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Owed, Spent, UsedElsewhere
+from faregate.core.claims import AlreadyUsed, RequestMismatch, Resumable
 from faregate.core.flow import serve
 from faregate.core.models import Failed, HandlerResult, Succeeded
 from faregate.core.recovery import sweep
 from faregate.core.results import (
-    Denied,
-    NotPaid,
-    Settling,
+    AccessFailed,
+    CompletionPending,
+    CompletionRejected,
+    CompletionUnpaid,
     TransactionState,
-    Trouble,
 )
 from faregate.core.settlement import COMPLETE_PAUSES, settle
 from faregate.core.steps import (
@@ -21,7 +21,7 @@ from faregate.core.steps import (
     CallAccess,
     CallComplete,
     EmitEvent,
-    GetKnownRules,
+    GetKnownRevision,
     GetTime,
     LeaseNext,
     LogWarning,
@@ -81,7 +81,9 @@ FAILED = Failed("result_too_large")
 # Whoever may have paid is not told that nothing was taken, nor asked to pay again
 
 
-@pytest.mark.parametrize("answer", [Denied(404, "transaction_not_found"), Settling(PENDING), PAID])
+@pytest.mark.parametrize(
+    "answer", [CompletionRejected(404, "transaction_not_found"), CompletionPending(PENDING), PAID]
+)
 def test_work_that_gave_nothing_and_a_failure_that_is_not_acknowledged_is_503(answer: Any) -> None:
     closed = (
         (RecordFinal(LEASE_HELD, paid=True), None) if answer is PAID else (ScheduleRetry(LEASE_HELD), True)
@@ -108,12 +110,12 @@ def test_work_that_gave_nothing_and_a_failure_that_could_not_be_written_is_503(a
 def test_interrupted_work_that_somebody_else_decides_gets_no_fresh_402(answer: Any) -> None:
     note = (NOTE,) if answer is DISK else ()
     decided = (RecordOutcome(LEASE_HELD, Failed("interrupted")), answer)
-    assert_unconfirmed(play(serve(sale()), claimed(Owed(ENTRY)), decided, *note))
+    assert_unconfirmed(play(serve(sale()), claimed(Resumable(ENTRY)), decided, *note))
 
 
 def test_a_payment_that_cannot_be_held_is_told_as_if_it_were() -> None:
     """The lease of its row ends by itself: it is owed all the same."""
-    settling = (*WORKED, (COMPLETE, Settling(PENDING)), (ScheduleRetry(LEASE_HELD), DISK), NOTE)
+    settling = (*WORKED, (COMPLETE, CompletionPending(PENDING)), (ScheduleRetry(LEASE_HELD), DISK), NOTE)
     assert play(serve(sale()), *settling).status == 202
     assert told(serve(sale()), *settling)[-1] == Held(TXN, "settling")
 
@@ -126,9 +128,14 @@ def test_a_sweep_that_cannot_give_back_its_last_row_ends_all_the_same() -> None:
 
 
 def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:
-    no_price = ((ResolveOffer(OFFER), Raise(NoAnswer("down"))), (GetKnownRules(OFFER), None))
+    no_price = ((ResolveOffer(OFFER), Raise(NoAnswer("down"))), (GetKnownRevision(OFFER), None))
     response = play(
-        serve(sale()), *WORKED, (COMPLETE, NotPaid()), (RecordFinal(LEASE_HELD), None), *no_price, NOTE
+        serve(sale()),
+        *WORKED,
+        (COMPLETE, CompletionUnpaid()),
+        (RecordFinal(LEASE_HELD), None),
+        *no_price,
+        NOTE,
     )
     assert (response.status, body(response)["code"]) == (503, "payment_service_unavailable")
     assert_nothing_left(response)
@@ -150,9 +157,16 @@ def test_work_may_take_all_of_its_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "refusal", [Denied(401, "unauthenticated"), Denied(403, "forbidden"), Denied(429, "busy")]
+    "refusal",
+    [
+        CompletionRejected(401, "unauthenticated"),
+        CompletionRejected(403, "forbidden"),
+        CompletionRejected(429, "busy"),
+    ],
 )
-def test_a_refusal_that_is_not_about_the_transaction_is_never_left_to_people(refusal: Denied) -> None:
+def test_a_refusal_that_is_not_about_the_transaction_is_never_left_to_people(
+    refusal: CompletionRejected,
+) -> None:
     """A key that is put right completes what is held; the sweep goes on asking."""
     back = (
         *BACK,
@@ -166,7 +180,7 @@ def test_a_refusal_that_is_not_about_the_transaction_is_never_left_to_people(ref
 
 @pytest.mark.parametrize("status", [400, 499])
 def test_only_a_failing_service_is_asked_to_complete_again(status: int) -> None:
-    refused = (COMPLETE, Denied(status, "no"))
+    refused = (COMPLETE, CompletionRejected(status, "no"))
     assert play(serve(sale()), *WORKED, refused, NOTE, (ScheduleRetry(LEASE_HELD), True)).status == status
 
 
@@ -174,7 +188,7 @@ def test_only_a_failing_service_is_asked_to_complete_again(status: int) -> None:
 
 
 def test_a_payer_hears_when_the_service_asks_for_patience() -> None:
-    busy = Trouble(503, "429", "9")
+    busy = AccessFailed(503, "429", "9")
     asked = (claimed(), found(), accessed(busy), (AbandonClaim(LEASE_HELD), True), NOTE)
     assert play(serve(sale()), *asked).first("retry-after") == "9"
 
@@ -187,10 +201,10 @@ def test_a_payer_hears_which_transaction_used_the_payment() -> None:
     )
     for response in (
         play(serve(sale()), claimed(), found(), accessed(), *taken),
-        play(serve(sale()), claimed(Spent(TXN))),
+        play(serve(sale()), claimed(AlreadyUsed(TXN))),
     ):
         assert (response.status, body(response)["transaction_id"]) == (409, TXN)
-    assert "transaction_id" not in body(play(serve(sale()), claimed(UsedElsewhere())))
+    assert "transaction_id" not in body(play(serve(sale()), claimed(RequestMismatch())))
 
 
 # Nobody waits for long

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faregate.core.models import Rules
+from faregate.core.models import OfferRevision
 from faregate.core.usage import as_decimal, check
 from faregate.errors import InvalidUsage
 from tests.core.flow_script import ACR
@@ -16,7 +16,7 @@ from tests.core.flow_script import ACR
 WIRE = re.compile(r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$", re.ASCII)
 """As the specification has it (spec: Contract revision)."""
 MOST = "9" * 18 + "." + "9" * 12
-RULES = Rules(ACR, "USDC", frozenset({"pages", "tokens", "words"}), frozenset({"pages", "tokens"}))
+RULES = OfferRevision(ACR, "USDC", frozenset({"pages", "tokens", "words"}), frozenset({"pages", "tokens"}))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_name_that_is_unknown_is_told_with_those_that_are_known() -> None:
     with pytest.raises(InvalidUsage, match=r"^lines, zeros: not among .* \(pages, tokens, words\)$"):
         check({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
     with pytest.raises(InvalidUsage, match=r"^lines: not among this revision's values \(none\)$"):
-        check({"lines": 4}, Rules(ACR, "USDC", frozenset()))
+        check({"lines": 4}, OfferRevision(ACR, "USDC", frozenset()))
 
 
 def test_names_that_are_missing_are_told() -> None:

@@ -10,7 +10,13 @@ import pytest
 from faregate.core import recovery, responses
 from faregate.core.claims import PendingPayment
 from faregate.core.models import Response, header_values
-from faregate.core.results import Completion, Denied, NotPaid, Proven, Unproven
+from faregate.core.results import (
+    Completion,
+    CompletionPaid,
+    CompletionRejected,
+    CompletionUnknown,
+    CompletionUnpaid,
+)
 from faregate.errors import BadAnswer
 from faregate.merchant import backend, interpret
 from faregate.merchant.wire import PAYMENT_RESPONSE
@@ -38,29 +44,29 @@ def _202_is_as_good(honest: Read, reply: Response, transaction_id: str) -> Compl
 
 
 def _any_2xx_is_good(honest: Read, reply: Response, transaction_id: str) -> Completion:
-    return Proven("bm8=", "{}") if 200 <= reply.status < 300 else honest(reply, transaction_id)
+    return CompletionPaid("bm8=", "{}") if 200 <= reply.status < 300 else honest(reply, transaction_id)
 
 
 def _402_means_not_paid(honest: Read, reply: Response, transaction_id: str) -> Completion:
-    return NotPaid() if reply.status == 402 else honest(reply, transaction_id)
+    return CompletionUnpaid() if reply.status == 402 else honest(reply, transaction_id)
 
 
 def _a_refusal_means_not_paid(honest: Read, reply: Response, transaction_id: str) -> Completion:
     read = honest(reply, transaction_id)
-    return NotPaid() if isinstance(read, Denied) else read
+    return CompletionUnpaid() if isinstance(read, CompletionRejected) else read
 
 
 def _nonsense_means_not_paid(honest: Read, reply: Response, transaction_id: str) -> Completion:
     try:
         return honest(reply, transaction_id)
     except BadAnswer:
-        return NotPaid()
+        return CompletionUnpaid()
 
 
 def _no_receipt_asked_for(patch: pytest.MonkeyPatch) -> None:
-    def lax(reply: Response, result: dict[str, Any]) -> Proven | Unproven:
+    def lax(reply: Response, result: dict[str, Any]) -> CompletionPaid | CompletionUnknown:
         header = reply.first(PAYMENT_RESPONSE)
-        return Unproven("no header") if header is None else Proven(header, "{}")
+        return CompletionUnknown("no header") if header is None else CompletionPaid(header, "{}")
 
     patch.setattr(interpret, "_proof_of_payment", lax)
 
@@ -73,7 +79,7 @@ def _any_header_will_do(patch: pytest.MonkeyPatch) -> None:
 
 
 def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(interpret, "_not_paid", lambda _reply, _result: NotPaid())
+    patch.setattr(interpret, "_not_paid", lambda _reply, _result: CompletionUnpaid())
 
 
 def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:

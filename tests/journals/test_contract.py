@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import (
-    Again,
+    AlreadyFailed,
+    AlreadyUsed,
     Claim,
     Claimant,
-    Fresh,
+    Claimed,
     InProgress,
     Lease,
-    Owed,
     PendingPayment,
-    Spent,
-    UsedElsewhere,
-    Void,
+    Replayable,
+    RequestMismatch,
+    Resumable,
 )
 from faregate.core.models import Failed, Response, Succeeded
 from faregate.journals.policy import JournalPolicy
@@ -46,12 +46,12 @@ def journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Gen
 
 
 def fresh(claim: Claim) -> Lease:
-    assert isinstance(claim, Fresh)
+    assert isinstance(claim, Claimed)
     return claim.lease
 
 
 def owed(claim: Claim) -> PendingPayment:
-    assert isinstance(claim, Owed)
+    assert isinstance(claim, Resumable)
     return claim.entry
 
 
@@ -82,11 +82,11 @@ def test_a_claim_is_won_once(journal: AnyJournal) -> None:
 def test_a_claim_belongs_to_its_request_for_ever(journal: AnyJournal) -> None:
     lease = fresh(journal.claim("proof", HERE))
     elsewhere = Claimant("GET /summary?q=2")
-    assert journal.claim("proof", elsewhere) == UsedElsewhere()
+    assert journal.claim("proof", elsewhere) == RequestMismatch()
     journal.start(lease, TXN, ACR, WORK_SECONDS)
     journal.decide(lease, GOOD)
     journal.release(lease, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("proof", elsewhere) == UsedElsewhere()
+    assert journal.claim("proof", elsewhere) == RequestMismatch()
 
 
 def test_a_dropped_claim_leaves_no_trace(journal: AnyJournal) -> None:
@@ -170,8 +170,8 @@ def test_a_released_result_is_given_again_three_times_within_the_window(
 ) -> None:
     released(journal)
     for _ in range(TERMS.redeliveries):
-        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
-    assert journal.claim("proof", HERE) == Spent(TXN)
+        assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
+    assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
     clock.now += TERMS.redelivery_window
     fresh(journal.claim("proof", HERE))
 
@@ -181,7 +181,7 @@ def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: AnyJourn
     clock.now += LEASE
     owed(journal.claim("proof", HERE))
     journal.release(slow, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+    assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_the_window_opens_when_the_result_is_first_handed_out(journal: AnyJournal, clock: Clock) -> None:
@@ -189,9 +189,9 @@ def test_the_window_opens_when_the_result_is_first_handed_out(journal: AnyJourna
     journal.release(decided(journal), "cGFpZA==", RECEIPT, False)
     clock.now += TERMS.undelivered_retention - 1
     for _ in range(1 + TERMS.redeliveries):
-        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+        assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
     clock.now += TERMS.redelivery_window - 1
-    assert journal.claim("proof", HERE) == Spent(TXN)
+    assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
     clock.now += 1
     fresh(journal.claim("proof", HERE))
 
@@ -213,7 +213,7 @@ def test_an_abandoned_claim_that_was_taken_over_is_forgotten_as_well(
     clock.now += TERMS.claim_lease
     fresh(journal.claim("proof", HERE))
     clock.now += 2 * TERMS.claim_lease - 1
-    assert journal.claim("proof", Claimant("GET /other")) == UsedElsewhere()
+    assert journal.claim("proof", Claimant("GET /other")) == RequestMismatch()
     clock.now += 1
     fresh(journal.claim("proof", Claimant("GET /other")))
 
@@ -230,7 +230,7 @@ def test_what_was_released_stays_as_it_was(journal: AnyJournal, clock: Clock) ->
     lease = released(journal)
     clock.now += TERMS.redelivery_window - 1
     journal.release(lease, "YW5vdGhlcg==", RECEIPT, True)
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+    assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
     clock.now += 1
     fresh(journal.claim("proof", HERE))
 
@@ -247,10 +247,10 @@ def test_nothing_undecided_or_failed_is_ever_released(journal: AnyJournal) -> No
 def test_a_closed_row_is_void_and_keeps_no_result(journal: AnyJournal, clock: Clock) -> None:
     lease = decided(journal)
     journal.close(lease, False)
-    assert journal.claim("proof", HERE) == Void()
+    assert journal.claim("proof", HERE) == AlreadyFailed()
     assert journal.due() is None
     journal.release(lease, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("proof", HERE) == Void()
+    assert journal.claim("proof", HERE) == AlreadyFailed()
     clock.now += TERMS.failed_retention
     fresh(journal.claim("proof", HERE))
 
@@ -276,7 +276,7 @@ def test_a_waiting_payment_is_watched_by_the_sweep_and_by_its_payer(
     due = journal.due()
     assert due is not None
     journal.close(due.lease, True)
-    assert journal.claim("proof", HERE) == Spent(TXN)
+    assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
 def test_a_stale_ticket_writes_nothing(journal: AnyJournal, clock: Clock) -> None:
@@ -305,5 +305,5 @@ def test_one_of_many_threads_wins(journal: AnyJournal) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(isinstance(answer, Fresh) for answer in answers) == 1
+    assert sum(isinstance(answer, Claimed) for answer in answers) == 1
     assert sum(isinstance(answer, InProgress) for answer in answers) == 15

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Again, Claimant, InProgress
+from faregate.core.claims import Claimant, InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.persistent import PersistentJournal
@@ -89,7 +89,7 @@ class InATestCase(TestCase):
     def test_the_block_of_a_test_case_is_exempt(self) -> None:
         journal = make_journal(context("test case"))
         released(journal)
-        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+        assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
         assert not journal.start(fresh(journal.claim("twin", HERE)), TXN, ACR, WORK_SECONDS)
         assert journal.due() is None
         assert JournalRow.objects.count() == 2
@@ -172,7 +172,7 @@ def test_what_was_sealed_with_an_older_secret_key_is_still_read(tmp_path: Path) 
     with override_settings(SECRET_KEY="only for tests", SECRET_KEY_FALLBACKS=[]):
         released(make_journal(context(str(tmp_path))))
     journal = make_journal(context(str(tmp_path)))
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+    assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
     assert len(set(secret_keys())) == 2
     assert b"only for tests" not in b"".join(secret_keys())
 

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Again, Fresh, InProgress, Lease, PendingPayment, Spent, Void
+from faregate.core.claims import (
+    AlreadyFailed,
+    AlreadyUsed,
+    Claimed,
+    InProgress,
+    Lease,
+    PendingPayment,
+    Replayable,
+)
 from faregate.core.models import Failed
 from faregate.errors import JournalError
 from faregate.journals.persistent import PersistentJournal
@@ -113,7 +121,7 @@ def test_a_payment_that_settles_without_us_is_watched_whoever_learned_it(
     entry = due(journal)
     assert (entry.transaction_id, entry.waiting) == (TXN, True)
     journal.close(entry.lease, True)
-    assert journal.claim("proof", HERE) == Spent(TXN)
+    assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
 def test_no_work_starts_for_a_payment_that_settles_without_us(journal: AnyJournal, clock: Clock) -> None:
@@ -138,7 +146,7 @@ def test_who_learns_of_a_payment_when_it_is_over_opens_nothing(journal: AnyJourn
     assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
     journal.wait(slow, TXN, ACR)
     assert journal.holdings(10) == []
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+    assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_who_learns_the_same_gives_the_row_back(journal: AnyJournal, clock: Clock) -> None:
@@ -240,14 +248,14 @@ def test_a_stuck_row_is_still_its_payers(journal: AnyJournal, clock: Clock) -> N
     assert not journal.hold(entry.lease)
     entry = owed(journal.claim("proof", HERE))
     journal.release(entry.lease, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+    assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
     assert journal.holdings(10) == []
 
 
 def test_a_stuck_row_can_be_closed(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     journal.close(owed(journal.claim("proof", HERE)).lease, False)
-    assert journal.claim("proof", HERE) == Void()
+    assert journal.claim("proof", HERE) == AlreadyFailed()
 
 
 def test_what_waits_for_a_payment_can_be_stuck(journal: AnyJournal, clock: Clock) -> None:
@@ -279,7 +287,7 @@ def test_a_stuck_outcome_is_not_dropped(journal: AnyJournal) -> None:
 def test_who_paid_for_nothing_is_remembered_for_a_month(journal: AnyJournal, clock: Clock) -> None:
     journal.close(decided(journal), True)
     clock.now += 2_592_000 - 1
-    assert journal.claim("proof", HERE) == Spent(TXN)
+    assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
 def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
@@ -358,8 +366,8 @@ def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) ->
         assert journal.decide(lease, GOOD)
         journal.release(lease, "cGFpZA==", RECEIPT, delivered)
         if not delivered:
-            assert isinstance(journal.claim(name, HERE), Again)
-        assert journal.claim(name, HERE) == Spent(f"txn_{name}")
+            assert isinstance(journal.claim(name, HERE), Replayable)
+        assert journal.claim(name, HERE) == AlreadyUsed(f"txn_{name}")
         done_with(journal)
 
 
@@ -390,7 +398,7 @@ def test_people_take_what_nobody_else_has(journal: AnyJournal, clock: Clock) -> 
     assert (entry.outcome, entry.proof) == (GOOD, "proof")
     assert journal.take(TXN) is None
     journal.close(entry.lease, True)
-    assert journal.claim("proof", HERE) == Spent(TXN)
+    assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
 def test_people_are_not_shown_what_is_settled_or_unheard_of(journal: AnyJournal, clock: Clock) -> None:
@@ -403,7 +411,7 @@ def test_people_are_not_shown_what_is_settled_or_unheard_of(journal: AnyJournal,
 def test_a_claim_can_be_begun_anew_after_a_crash_before_access(journal: AnyJournal, clock: Clock) -> None:
     journal.claim("proof", HERE)
     clock.now += TERMS.claim_lease
-    assert isinstance(journal.claim("proof", HERE), Fresh)
+    assert isinstance(journal.claim("proof", HERE), Claimed)
     assert journal.holdings(10) == []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Again, Fresh, InProgress, Owed
+from faregate.core.claims import Claimed, InProgress, Replayable, Resumable
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import heartbeat as heartbeats
 from faregate.journals.heartbeat import Heartbeat
@@ -125,13 +125,13 @@ def test_nobody_who_lives_is_renewed_past_the_longest_work(open_one: Open, clock
     started(mine)
     clock.now += WORK_SECONDS + TERMS.completion_lease
     beat(mine)
-    assert isinstance(theirs.claim("proof", HERE), Owed)
+    assert isinstance(theirs.claim("proof", HERE), Resumable)
 
 
 def test_what_is_given_back_is_nobodys(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     assert mine.hold(decided(mine))
-    assert isinstance(theirs.claim("proof", HERE), Owed)
+    assert isinstance(theirs.claim("proof", HERE), Resumable)
     assert not mine._heartbeat._leases
 
 
@@ -155,7 +155,7 @@ def test_who_slept_and_wakes_delivers_nothing_twice(open_one: Open, clock: Clock
     assert theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
     assert not mine.release(slow, "cGFpZA==", RECEIPT, True)
     assert not mine.decide(slow, GOOD)
-    assert [theirs.claim("proof", HERE) for _ in range(3)] == [Again(GOOD.result, "cGFpZA==", TXN)] * 3
+    assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
 def test_who_slept_delivers_what_a_sweep_only_settled(open_one: Open, clock: Clock) -> None:
@@ -178,7 +178,7 @@ def test_who_wakes_and_delivers_first_is_the_only_one(open_one: Open, clock: Clo
     assert mine.release(slow, "cGFpZA==", RECEIPT, True)
     assert not theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
     assert mine.release(slow, "cGFpZA==", RECEIPT, True)  # its answer was lost
-    assert [theirs.claim("proof", HERE) for _ in range(3)] == [Again(GOOD.result, "cGFpZA==", TXN)] * 3
+    assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
 # The thread
@@ -381,7 +381,7 @@ def test_rows_of_a_key_that_is_not_there_are_noticed(open_one: Open, clock: Cloc
     started(new, "another", OTHER_TXN)
     assert old.has_unknown_keys()
     assert not both.has_unknown_keys()
-    assert isinstance(old.claim("another", HERE), Fresh)  # it does not see the row
+    assert isinstance(old.claim("another", HERE), Claimed)  # it does not see the row
 
 
 def test_what_each_key_is_needed_for(open_one: Open, clock: Clock) -> None:
@@ -436,8 +436,8 @@ def test_rows_are_moved_to_a_new_address(open_one: Open, clock: Clock) -> None:
     assert there not in new.namespaces()
     assert new.move(there) == 0
     assert owed(new.claim("proof", HERE)).outcome == GOOD
-    assert new.claim("settled", HERE) == Again(large.result, "cGFpZA==", OTHER_TXN)
-    assert isinstance(old.claim("proof", HERE), Fresh)
+    assert new.claim("settled", HERE) == Replayable(large.result, "cGFpZA==", OTHER_TXN)
+    assert isinstance(old.claim("proof", HERE), Claimed)
 
 
 def test_what_is_known_here_is_not_moved_over(open_one: Open, clock: Clock) -> None:

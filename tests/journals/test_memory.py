@@ -2,7 +2,7 @@
 
 import pytest
 
-from faregate.core.claims import Again, Claimant, Fresh
+from faregate.core.claims import Claimant, Claimed, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
@@ -20,7 +20,7 @@ def test_it_refuses_rather_than_evicts_when_full() -> None:
     with pytest.raises(JournalFull):
         journal.claim("three", HERE)
     journal.drop(first)
-    assert isinstance(journal.claim("three", HERE), Fresh)
+    assert isinstance(journal.claim("three", HERE), Claimed)
 
 
 def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
@@ -31,9 +31,9 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
     journal.release(lease, "cGFpZA==", RECEIPT, True)
-    assert isinstance(journal.claim("proof", HERE), Again)
+    assert isinstance(journal.claim("proof", HERE), Replayable)
     clock.now += JournalPolicy().redelivery_window
-    assert isinstance(journal.claim("two", HERE), Fresh)
+    assert isinstance(journal.claim("two", HERE), Claimed)
 
 
 def test_only_a_row_that_is_closed_gives_its_room_back() -> None:
@@ -47,7 +47,7 @@ def test_only_a_row_that_is_closed_gives_its_room_back() -> None:
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
     journal.close(taken.lease, False)
-    assert isinstance(journal.claim("two", HERE), Fresh)
+    assert isinstance(journal.claim("two", HERE), Claimed)
 
 
 def test_an_abandoned_claim_is_forgotten() -> None:
@@ -77,7 +77,7 @@ def test_the_proof_is_not_kept_longer_than_it_is_owed_and_never_shown() -> None:
 def test_namespaces_do_not_answer_for_each_other() -> None:
     journal = MemoryJournal(namespace="test https://one.example")
     assert journal.start(fresh(journal.claim("proof", HERE)), "txn", ACR, 54.0)
-    assert isinstance(MemoryJournal(namespace="live https://one.example").claim("proof", HERE), Fresh)
+    assert isinstance(MemoryJournal(namespace="live https://one.example").claim("proof", HERE), Claimed)
 
 
 def test_a_dropped_claim_takes_no_room() -> None:
@@ -91,5 +91,5 @@ def test_a_journal_that_is_cleared_is_as_new() -> None:
     journal.decide(started(journal), Succeeded(Response(200, (), b"x" * 10)))
     journal.clear()
     assert (len(journal), journal.holdings(10)) == (0, [])
-    assert isinstance(journal.claim("proof", Claimant("GET /other")), Fresh)
+    assert isinstance(journal.claim("proof", Claimant("GET /other")), Claimed)
     started(journal, "another")

@@ -13,7 +13,7 @@ import anyio
 import psycopg
 import pytest
 
-from faregate.core.claims import Fresh, InProgress
+from faregate.core.claims import Claimed, InProgress
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
@@ -188,7 +188,7 @@ def test_threads_share_a_few_connections(url: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(isinstance(claim, Fresh) for claim in claims) == 16
+    assert sum(isinstance(claim, Claimed) for claim in claims) == 16
     assert asked(url, "SELECT count(*) <= 2 FROM pg_stat_activity WHERE application_name = 'few'") == [
         (True,)
     ]
@@ -224,18 +224,18 @@ def test_what_is_open_is_closed_when_the_journal_goes(url: str) -> None:
 
 
 FORKED = """
-assert isinstance(journal.claim("before", HERE), Fresh)
+assert isinstance(journal.claim("before", HERE), Claimed)
 if (child := os.fork()) == 0:
     for number in range(20):
         assert journal.claim("before", HERE) == InProgress()
-    assert isinstance(journal.claim("child", HERE), Fresh)
+    assert isinstance(journal.claim("child", HERE), Claimed)
     (place / "child is there").touch()
     wait_for("parent is gone")
-    assert isinstance(journal.claim("later", HERE), Fresh)
+    assert isinstance(journal.claim("later", HERE), Claimed)
     sys.exit(0)  # in good order, with all that Python cleans up
 for number in range(20):
     assert journal.claim("before", HERE) == InProgress()
-assert isinstance(journal.claim("parent", HERE), Fresh)
+assert isinstance(journal.claim("parent", HERE), Claimed)
 wait_for("child is there")
 journal.disconnect()
 (place / "parent is gone").touch()

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from faregate.core.claims import Again, Claimant
+from faregate.core.claims import Claimant, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import JournalError
 from tests.core.flow_script import ACR, OTHER_TXN, TXN
@@ -119,7 +119,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresH
     journal.start(lease, TXN, ACR, WORK_SECONDS)
     journal.decide(lease, good)
     journal.release(lease, response, receipt, True)
-    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
+    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
     journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     with pytest.raises(JournalError, match="impossible row"):
         shelf_of(journal).replace(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Again, InProgress
+from faregate.core.claims import Replayable, InProgress
 from faregate.core.models import Response, Succeeded
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPENED = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
-from faregate.core.claims import Fresh, InProgress
+from faregate.core.claims import Claimed, InProgress
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS
@@ -74,7 +74,7 @@ def test_what_was_written_outlives_its_killed_writer(kind: str, tmp_path: Path, 
     clock = Clock()
     journal = STORED[kind](tmp_path, clock)
     if last == "settled":
-        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+        assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
     else:
         assert journal.claim("proof", HERE) == InProgress()
         clock.now += LEASE
@@ -110,8 +110,8 @@ def claim_all():
     barrier.wait()
     for number in range(10):
         claim = journal.claim(f"proof {number}", HERE)
-        assert isinstance(claim, Fresh | InProgress)
-        if isinstance(claim, Fresh):
+        assert isinstance(claim, Claimed | InProgress)
+        if isinstance(claim, Claimed):
             fresh.append(number)
     done_with(journal)
 (place / str(os.getpid())).touch()
@@ -158,18 +158,18 @@ def test_two_sweeps_take_each_row_once(kind: str, tmp_path: Path) -> None:
 
 
 FORKED = """
-assert isinstance(journal.claim("before", HERE), Fresh)
+assert isinstance(journal.claim("before", HERE), Claimed)
 if (child := os.fork()) == 0:
     assert journal.claim("before", HERE) == InProgress()
-    assert isinstance(journal.claim("child", HERE), Fresh)
+    assert isinstance(journal.claim("child", HERE), Claimed)
     (place / "child is there").touch()
     wait_for("parent is gone")
     # Had the child's locks been its parent's, the log would be away now with what the child wrote.
     assert (place / "journal.db-wal").exists()
-    assert isinstance(journal.claim("later", HERE), Fresh)
+    assert isinstance(journal.claim("later", HERE), Claimed)
     journal.disconnect()
     os._exit(0)
-assert isinstance(journal.claim("parent", HERE), Fresh)
+assert isinstance(journal.claim("parent", HERE), Claimed)
 wait_for("child is there")
 journal.disconnect()
 (place / "parent is gone").touch()
@@ -233,7 +233,7 @@ def until(count):
 won = []
 def claim(number):
     claim = journal.claim(f"proof {number}", HERE)
-    won.append(isinstance(claim, Fresh))
+    won.append(isinstance(claim, Claimed))
 threads = [threading.Thread(target=file.write, args=[slow])]
 threads[0].start()
 assert began.wait(30)
@@ -249,7 +249,7 @@ def let_go_when_the_fork_waits():
     let_go.set()
 threading.Thread(target=let_go_when_the_fork_waits).start()
 if (child := os.fork()) == 0:
-    os._exit(0 if isinstance(journal.claim("child", HERE), Fresh) else 1)
+    os._exit(0 if isinstance(journal.claim("child", HERE), Claimed) else 1)
 status = os.waitpid(child, 0)[1]
 for thread in threads: thread.join()
 seen = [journal.claim(proof, HERE) == InProgress() for proof in ("child", "proof 0", "proof 19")]
@@ -335,5 +335,5 @@ def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> 
     journal.start(lease, TXN, ACR, WORK_SECONDS)
     assert journal.decide(lease, large)
     journal.release(lease, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("large", HERE) == Again(large.result, "cGFpZA==", TXN)
+    assert journal.claim("large", HERE) == Replayable(large.result, "cGFpZA==", TXN)
     done_with(journal)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Again, Claimant, Fresh, InProgress
+from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
@@ -144,7 +144,7 @@ def test_a_user_who_may_do_no_more_than_a_journal_needs(
     url = f"redis://seller:{QUOTED}@127.0.0.1:{house.port}/0"
     with opened(house, url) as journal:
         released(journal)
-        assert isinstance(journal.claim("proof", HERE), Again)
+        assert isinstance(journal.claim("proof", HERE), Replayable)
     said = caplog.text
     assert "must have maxmemory-policy noeviction" in said
     assert "what a power cut loses could not be checked" in said
@@ -218,7 +218,7 @@ def test_a_server_that_hangs_costs_no_more_than_the_patience(house: RedisHouse) 
         # What was given up may have been done; it is never done twice, nor undone.
         journal.decide(lease, GOOD)
         journal.release(lease, "cGFpZA==", RECEIPT, True)
-        assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+        assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_a_replica_is_refused_writes_and_says_so(house: RedisHouse, journal: RedisJournal) -> None:
@@ -305,7 +305,7 @@ def test_nothing_of_a_payment_can_be_read_from_its_files(house: RedisHouse, jour
     journal.decide(lease, good)
     seen += look(house)
     journal.release(lease, "response-canary", "receipt-canary", True)
-    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
+    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
     journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(house)
     assert TXN.encode() in seen
@@ -346,7 +346,7 @@ def test_many_threads_have_a_connection_each_while_they_need_it(house: RedisHous
         def claim() -> None:
             barrier.wait()
             for number in range(10):
-                if isinstance(journal.claim(f"proof {number}", HERE), Fresh):
+                if isinstance(journal.claim(f"proof {number}", HERE), Claimed):
                     won.append(number)
 
         threads = [threading.Thread(target=claim) for _ in range(40)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Again, InProgress
+from faregate.core.claims import InProgress, Replayable
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
@@ -75,7 +75,7 @@ def sold_over(url: str) -> None:
     journal = named(url)
     try:
         released(journal)
-        assert isinstance(journal.claim("proof", HERE), Again)
+        assert isinstance(journal.claim("proof", HERE), Replayable)
     finally:
         journal.disconnect()
 

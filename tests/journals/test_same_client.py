@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import (
-    Again,
+    AlreadyFailed,
+    AlreadyUsed,
     Claimant,
-    Fresh,
+    Claimed,
+    ClientMismatch,
+    ClientUnverified,
     InProgress,
-    OtherClient,
-    Owed,
-    Replay,
-    ReplayUnsafe,
-    Spent,
-    UsedElsewhere,
-    Void,
+    Replayable,
+    ReplayPolicy,
+    RequestMismatch,
+    Resumable,
 )
 from faregate.journals.persistent import PersistentJournal
 from tests.core.flow_script import ACR, RECEIPT, TXN
@@ -28,10 +28,10 @@ from tests.journals.test_contract import journal as journal
 
 URL = "GET /summary?q=1"
 PLAIN = Claimant(URL)
-UNSURE = Claimant(URL, replay=Replay.SAME_CLIENT)
-ALICE = Claimant(URL, ("authorization Bearer alice", "cookie sid=1"), replay=Replay.SAME_CLIENT)
+UNSURE = Claimant(URL, replay=ReplayPolicy.SAME_CLIENT)
+ALICE = Claimant(URL, ("authorization Bearer alice", "cookie sid=1"), replay=ReplayPolicy.SAME_CLIENT)
 BOB = Claimant(URL, ("authorization Bearer bob", "cookie sid=2"))
-AGAIN = Again(GOOD.result, "cGFpZA==", TXN)
+AGAIN = Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def worked(journal: AnyJournal, claimant: Claimant) -> Any:
@@ -47,7 +47,7 @@ def sold(journal: AnyJournal, claimant: Claimant, *, delivered: bool = True) -> 
 
 def test_a_result_goes_to_who_shows_the_same_credentials(journal: AnyJournal) -> None:
     sold(journal, ALICE)
-    more = Claimant(URL, (*ALICE.credentials, "cookie theme=dark"), replay=Replay.SAME_CLIENT)
+    more = Claimant(URL, (*ALICE.credentials, "cookie theme=dark"), replay=ReplayPolicy.SAME_CLIENT)
     assert journal.claim("proof", ALICE) == AGAIN
     assert journal.claim("proof", more) == AGAIN
 
@@ -62,55 +62,55 @@ def test_a_stranger_gets_nothing_and_uses_nothing_up(
 ) -> None:
     sold(journal, ALICE, delivered=delivered)
     for _ in range(10):
-        assert journal.claim("proof", stranger) == OtherClient()
+        assert journal.claim("proof", stranger) == ClientMismatch()
     deliveries = 3 if delivered else 4
     assert [journal.claim("proof", ALICE) for _ in range(deliveries)] == [AGAIN] * deliveries
-    assert journal.claim("proof", ALICE) == Spent(TXN)
+    assert journal.claim("proof", ALICE) == AlreadyUsed(TXN)
 
 
 def test_a_held_result_is_bound_as_well(journal: AnyJournal, clock: Clock) -> None:
     lease = worked(journal, ALICE)
-    assert journal.claim("proof", BOB) == OtherClient()
+    assert journal.claim("proof", BOB) == ClientMismatch()
     assert journal.claim("proof", ALICE) == InProgress()
     assert journal.hold(lease)
     for _ in range(2):
-        assert journal.claim("proof", BOB) == OtherClient()
-    assert isinstance(journal.claim("proof", ALICE), Owed)
+        assert journal.claim("proof", BOB) == ClientMismatch()
+    assert isinstance(journal.claim("proof", ALICE), Resumable)
 
 
 def test_without_credentials_the_bytes_of_the_proof_must_be_secret(journal: AnyJournal) -> None:
     sold(journal, PLAIN)
     for _ in range(10):
-        assert journal.claim("proof", UNSURE) == ReplayUnsafe(TXN)
+        assert journal.claim("proof", UNSURE) == ClientUnverified(TXN)
     assert [journal.claim("proof", PLAIN) for _ in range(3)] == [AGAIN] * 3
-    assert journal.claim("proof", UNSURE) == Spent(TXN)
+    assert journal.claim("proof", UNSURE) == AlreadyUsed(TXN)
 
 
 def test_a_credential_that_can_be_guessed_makes_no_proof_secret(journal: AnyJournal) -> None:
     """`lang=en` was enough to be given what somebody else had paid for."""
     guessed = replace(UNSURE, credentials=("?cookie lang=en",))
     sold(journal, guessed)
-    assert journal.claim("proof", guessed) == ReplayUnsafe(TXN)
-    assert journal.claim("proof", UNSURE) == OtherClient()
-    assert journal.claim("proof", replace(guessed, replay=Replay.SAME_PROOF)) == AGAIN
+    assert journal.claim("proof", guessed) == ClientUnverified(TXN)
+    assert journal.claim("proof", UNSURE) == ClientMismatch()
+    assert journal.claim("proof", replace(guessed, replay=ReplayPolicy.SAME_PROOF)) == AGAIN
 
 
 def test_what_was_never_delivered_waits_for_who_brings_the_proof(journal: AnyJournal) -> None:
     sold(journal, PLAIN, delivered=False)
     assert journal.claim("proof", UNSURE) == AGAIN
-    assert journal.claim("proof", UNSURE) == ReplayUnsafe(TXN)
+    assert journal.claim("proof", UNSURE) == ClientUnverified(TXN)
 
 
 def test_an_offer_without_replay_delivers_once(journal: AnyJournal) -> None:
-    never = Claimant(URL, ALICE.credentials, replay=Replay.NEVER)
+    never = Claimant(URL, ALICE.credentials, replay=ReplayPolicy.NEVER)
     sold(journal, never, delivered=False)
     assert journal.claim("proof", never) == AGAIN
-    assert journal.claim("proof", never) == Spent(TXN)
+    assert journal.claim("proof", never) == AlreadyUsed(TXN)
 
 
 ROLLING = replace(UNSURE, credentials=("=cookie s=user.t1.x", "~cookie s=user"))
 ROLLED = replace(UNSURE, credentials=("=cookie s=user.t2.y", "~cookie s=user"))
-ROLLED_WITH_SECRET = replace(ROLLED, replay=Replay.SAME_PROOF)
+ROLLED_WITH_SECRET = replace(ROLLED, replay=ReplayPolicy.SAME_PROOF)
 OTHERS = replace(ROLLED_WITH_SECRET, credentials=("=cookie s=other.t1.x", "~cookie s=other"))
 
 
@@ -120,17 +120,17 @@ def test_a_signed_cookie_with_another_time_is_known_where_the_proof_is_secret(
 ) -> None:
     sold(journal, ROLLING, delivered=delivered)
     for _ in range(10):
-        assert journal.claim("proof", ROLLED) == ReplayUnsafe(TXN)
-        assert journal.claim("proof", OTHERS) == OtherClient()
+        assert journal.claim("proof", ROLLED) == ClientUnverified(TXN)
+        assert journal.claim("proof", OTHERS) == ClientMismatch()
     assert journal.claim("proof", ROLLING) == AGAIN
     assert journal.claim("proof", ROLLED_WITH_SECRET) == AGAIN
 
 
 def test_a_held_result_is_for_a_cookie_with_another_time_too(journal: AnyJournal) -> None:
     assert journal.hold(worked(journal, ROLLING))
-    assert journal.claim("proof", ROLLED) == ReplayUnsafe(TXN)
-    assert journal.claim("proof", OTHERS) == OtherClient()
-    assert isinstance(journal.claim("proof", ROLLED_WITH_SECRET), Owed)
+    assert journal.claim("proof", ROLLED) == ClientUnverified(TXN)
+    assert journal.claim("proof", OTHERS) == ClientMismatch()
+    assert isinstance(journal.claim("proof", ROLLED_WITH_SECRET), Resumable)
 
 
 def test_credentials_keep_nobody_from_paying_anew(journal: AnyJournal) -> None:
@@ -138,7 +138,7 @@ def test_credentials_keep_nobody_from_paying_anew(journal: AnyJournal) -> None:
     assert journal.start(lease, TXN, ACR, WORK_SECONDS)
     assert journal.decide(lease, GOOD)
     journal.close(lease, False)
-    assert journal.claim("proof", BOB) == Void()
+    assert journal.claim("proof", BOB) == AlreadyFailed()
 
 
 def test_work_that_was_not_begun_is_for_who_comes_now(journal: AnyJournal, clock: Clock) -> None:
@@ -151,13 +151,13 @@ def test_work_that_was_not_begun_is_for_who_comes_now(journal: AnyJournal, clock
     assert again == InProgress()
     clock.now += LEASE
     third = journal.claim("proof", BOB)
-    assert isinstance(third, Fresh)
+    assert isinstance(third, Claimed)
     assert third.transaction_id == TXN  # learned from the first, who had no say any more
     assert not journal.start(second, TXN, ACR, WORK_SECONDS)
     assert journal.start(third.lease, TXN, ACR, WORK_SECONDS)
     assert journal.decide(third.lease, GOOD)
     assert journal.release(third.lease, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("proof", ALICE) == OtherClient()
+    assert journal.claim("proof", ALICE) == ClientMismatch()
 
 
 # The body
@@ -169,9 +169,9 @@ def body(digest: str) -> Claimant:
 
 def test_another_body_is_another_request(journal: AnyJournal) -> None:
     lease = worked(journal, body("one"))
-    assert journal.claim("proof", body("two")) == UsedElsewhere()
+    assert journal.claim("proof", body("two")) == RequestMismatch()
     assert journal.release(lease, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("proof", body("two")) == UsedElsewhere()
+    assert journal.claim("proof", body("two")) == RequestMismatch()
     assert journal.claim("proof", body("one")) == AGAIN
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Again, Claimant, Fresh, InProgress
+from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
@@ -176,7 +176,7 @@ def test_a_file_that_was_taken_away_is_not_made_anew(journal: SqliteJournal, fil
     assert not file.exists()
     journal.disconnect()
     aside.rename(file)
-    assert isinstance(journal.claim("proof", HERE), Again)
+    assert isinstance(journal.claim("proof", HERE), Replayable)
 
 
 def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(
@@ -318,7 +318,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, 
     journal.decide(lease, good)
     seen += look(tmp_path)
     journal.release(lease, response, RECEIPT, True)
-    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Again)
+    assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
     journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(tmp_path)
     journal.disconnect()
@@ -333,7 +333,7 @@ def look(folder: Path) -> bytes:
 
 def test_a_second_journal_in_the_same_process_shares_the_file(journal: SqliteJournal, tmp_path: Path) -> None:
     other = sqlite(tmp_path, Clock())
-    assert isinstance(journal.claim("proof", HERE), Fresh)
+    assert isinstance(journal.claim("proof", HERE), Claimed)
     assert other.claim("proof", HERE) == InProgress()
     other.disconnect()
     assert journal.claim("proof", HERE) == InProgress()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Again, Lease, Owed, PendingPayment
+from faregate.core.claims import Lease, PendingPayment, Replayable, Resumable
 from faregate.core.models import Failed, Response, Succeeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
@@ -40,7 +40,7 @@ def decided(journal: SqliteJournal) -> Lease:
 
 def owed(journal: SqliteJournal) -> PendingPayment:
     claim = journal.claim("proof", HERE)
-    assert isinstance(claim, Owed)
+    assert isinstance(claim, Resumable)
     return claim.entry
 
 
@@ -61,7 +61,7 @@ def test_it_is_written_once_whatever_happens_to_its_row(journal: SqliteJournal, 
     assert taken is not None
     assert taken.outcome == LARGE
     journal.release(taken.lease, RESPONSE, RECEIPT, True)
-    assert journal.claim("proof", HERE) == Again(LARGE.result, RESPONSE, TXN)
+    assert journal.claim("proof", HERE) == Replayable(LARGE.result, RESPONSE, TXN)
     assert log.stat().st_size - before < len(BODY)
     assert kept(journal) == 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Again, Fresh, InProgress, Spent
+from faregate.core.claims import AlreadyUsed, Claimed, InProgress, Replayable
 from faregate.core.models import Failed, Response, Succeeded
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import quota
@@ -80,8 +80,8 @@ def test_a_failed_outcome_is_remembered_as_it_was(open_one: Open, clock: Clock) 
 def test_redeliveries_are_counted_once_each_however_many_ask(open_one: Open) -> None:
     released(open_one())
     answers = together(8, lambda: open_one().claim("proof", HERE))
-    assert sum(isinstance(answer, Again) for answer in answers) == TERMS.redeliveries
-    assert sum(answer == Spent(TXN) for answer in answers) == 8 - TERMS.redeliveries
+    assert sum(isinstance(answer, Replayable) for answer in answers) == TERMS.redeliveries
+    assert sum(answer == AlreadyUsed(TXN) for answer in answers) == 8 - TERMS.redeliveries
 
 
 def test_a_transaction_that_many_want_is_had_by_one(open_one: Open) -> None:
@@ -146,7 +146,7 @@ def test_a_release_that_was_overtaken_is_written_all_the_same(
     clock.now += LEASE
     taken_over(journal, monkeypatch, lambda: owed(open_one().claim("proof", HERE)))
     journal.release(lease, "cGFpZA==", RECEIPT, True)
-    assert journal.claim("proof", HERE) == Again(GOOD.result, "cGFpZA==", TXN)
+    assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_a_dropped_claim_that_was_taken_over_stays(
@@ -206,8 +206,8 @@ def test_keys_can_be_changed(open_one: Open, clock: Clock) -> None:
     fresh(both.claim("new", HERE))
     clock.now += LEASE
     assert owed(both.claim("proof", HERE)).outcome == GOOD
-    assert isinstance(open_one(keys=[OTHER_KEY]).claim("new", HERE), Fresh)  # its lease is over
-    assert isinstance(open_one(keys=[KEY]).claim("new", HERE), Fresh)  # not to be found: as if never seen
+    assert isinstance(open_one(keys=[OTHER_KEY]).claim("new", HERE), Claimed)  # its lease is over
+    assert isinstance(open_one(keys=[KEY]).claim("new", HERE), Claimed)  # not to be found: as if never seen
 
 
 def test_a_payment_under_a_forgotten_key_is_still_not_served_twice(open_one: Open) -> None:
@@ -414,7 +414,7 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back(open_one: Open, cl
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
     journal.release(lease, "cGFpZA==", RECEIPT, True)
-    assert isinstance(journal.claim("proof", HERE), Again)
+    assert isinstance(journal.claim("proof", HERE), Replayable)
     clock.now += TERMS.redelivery_window
     fresh(journal.claim("two", HERE))
 

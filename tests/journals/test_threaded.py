@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from faregate.asgi import PaywallMiddleware
-from faregate.core.claims import Claimant, InProgress, Owed, PendingPayment, UsedElsewhere
+from faregate.core.claims import Claimant, InProgress, PendingPayment, RequestMismatch, Resumable
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import JournalError
@@ -42,12 +42,12 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
 
     async def sell() -> None:
         lease = fresh(await journal.claim("proof", HERE))
-        assert await journal.claim("proof", Claimant("GET /other")) == UsedElsewhere()
+        assert await journal.claim("proof", Claimant("GET /other")) == RequestMismatch()
         assert await journal.start(lease, TXN, ACR, WORK_SECONDS) is True
         assert await journal.decide(lease, GOOD) is True
         await journal.hold(lease)
         again = await journal.claim("proof", HERE)
-        assert isinstance(again, Owed)
+        assert isinstance(again, Resumable)
         await journal.release(again.entry.lease, "cGFpZA==", RECEIPT, True)
         await journal.wait(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
         clock.now += LEASE
@@ -142,7 +142,7 @@ def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:
     assert (one.sweep(), asyncio.run(other.asweep())) == (0, 0)
     for made in (one, other):
         assert isinstance(made.journal, SqliteJournal)
-        assert made.journal.claim(proof, Claimant("GET /elsewhere")) == UsedElsewhere()
+        assert made.journal.claim(proof, Claimant("GET /elsewhere")) == RequestMismatch()
         made.journal.disconnect()
 
 

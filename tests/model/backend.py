@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from faregate.core.claims import PendingPayment
-from faregate.core.models import HandlerResult, Offer, Outcome, PaidRequest, Response, Rules
-from faregate.core.results import Guessability, Proven
+from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest, Response
+from faregate.core.results import CompletionPaid, Guessability
 from faregate.core.steps import RunHandler, Step
 from faregate.errors import JournalError
 from tests.core.flow_script import RULES
@@ -68,7 +68,7 @@ class ModelWorld:
             return HandlerResult(Response(500, (), b"sorry"), {})
         return HandlerResult(Response(200, (), b"the paid result %d" % number), {})
 
-    def access(self, sale: PaidRequest, rules: Rules, proof: str | None) -> Any:
+    def access(self, sale: PaidRequest, rules: OfferRevision, proof: str | None) -> Any:
         if proof is None:
             return meaning("access", NEW, 0, self._how.fault)
         number = self._numbers[proof]
@@ -88,7 +88,7 @@ class ModelWorld:
             slowly = self._how.course == SLOWLY
             self.payments[number], said = service.complete(self.payments[number], named(outcome), slowly)
         answer = meaning("complete", said, number, self._how.fault)
-        if isinstance(answer, Proven):
+        if isinstance(answer, CompletionPaid):
             self.facts[number] = self.facts[number]._replace(proven=True)
         return answer
 
@@ -108,13 +108,13 @@ class ModelWorld:
         self.under_way.remove(question)
         self.asked(question, How(LOST[1]))
 
-    def rules(self, offer: Offer) -> Rules:
+    def rules(self, offer: Offer) -> OfferRevision:
         return RULES
 
-    def known_rules(self, offer: Offer) -> Rules:
+    def known_rules(self, offer: Offer) -> OfferRevision:
         return RULES
 
-    def refresh_rules(self, offer: Offer, rejected: Rules) -> Rules:
+    def refresh_rules(self, offer: Offer, rejected: OfferRevision) -> OfferRevision:
         return RULES
 
     def recall_guessability(self) -> Guessability:
@@ -131,5 +131,5 @@ class ModelWorld:
 
     def note(self, message: str, transaction_id: str | None) -> None: ...
 
-    def close_execution(self, execution_id: str, rules: Rules, work: HandlerResult | None) -> None:
+    def close_execution(self, execution_id: str, rules: OfferRevision, work: HandlerResult | None) -> None:
         raise NotImplementedError("nothing is free here")

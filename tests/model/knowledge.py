@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from faregate.core.claims import Fresh, Owed, PendingPayment
-from faregate.core.results import AccessPending, Granted, Proven
+from faregate.core.claims import Claimed, PendingPayment, Resumable
+from faregate.core.results import AccessGranted, AccessPending, CompletionPaid
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
@@ -32,7 +32,7 @@ class Mind(NamedTuple):
         return Mind(
             _id_in(question, answer) or (self.learned if isinstance(answer, Raised) else ""),
             _is_lost(self.lost, question, answer),
-            (self.proven and not isinstance(question, LeaseNext)) or isinstance(answer, Proven),
+            (self.proven and not isinstance(question, LeaseNext)) or isinstance(answer, CompletionPaid),
             self.fences | _fences_in(answer),
         )
 
@@ -41,7 +41,7 @@ BLANK = Mind()
 
 
 def _id_in(question: Step[Any] | None, answer: Any) -> str:
-    if isinstance(question, CallAccess) and isinstance(answer, Granted | AccessPending):
+    if isinstance(question, CallAccess) and isinstance(answer, AccessGranted | AccessPending):
         return answer.transaction_id or ""
     return ""
 
@@ -56,7 +56,7 @@ def _is_lost(lost: bool, question: Step[Any] | None, answer: Any) -> bool:
 
 def _fences_in(answer: Any) -> frozenset[int]:
     match answer:
-        case Fresh(lease) | Owed(PendingPayment(lease)) | PendingPayment(lease):
+        case Claimed(lease) | Resumable(PendingPayment(lease)) | PendingPayment(lease):
             return frozenset((lease.fence,))
         case _:
             return frozenset()

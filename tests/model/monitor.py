@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.claims import Fresh, Owed, PendingPayment
+from faregate.core.claims import Claimed, PendingPayment, Resumable
 from faregate.core.steps import (
     AbandonClaim,
     MarkStuck,
@@ -58,7 +58,7 @@ class Watch:
             self._known.add(actor.number)
             self._owed.add(actor.number) if line.owed else self._owed.discard(actor.number)
         match answer:
-            case Fresh(lease) | Owed(PendingPayment(lease)) | PendingPayment(lease):
+            case Claimed(lease) | Resumable(PendingPayment(lease)) | PendingPayment(lease):
                 self._took(actor, lease.key)
             case _ if isinstance(actor.question, GIVES_BACK):
                 self._holders = {key: held for key, held in self._holders.items() if held[0] is not actor}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claim, Fresh, Lease, Spent
+from faregate.core.claims import AlreadyUsed, Claim, Claimed, Lease
 from faregate.core.recovery import sweep
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
@@ -43,7 +43,7 @@ def _no_claim(patch: pytest.MonkeyPatch) -> None:
         row: Row, _print: Any, _replay: Any, now: float, policy: JournalPolicy, holder: Holder, _until: float
     ) -> Claim:
         row.state, row.expires_at = State.CLAIMED, now + policy.claim_lease
-        return Fresh(row.take(holder, now + policy.claim_lease, now))
+        return Claimed(row.take(holder, now + policy.claim_lease, now))
 
     patch.setattr(Row, "claimed_again", claimed)
 
@@ -112,7 +112,7 @@ def _never_due(patch: pytest.MonkeyPatch) -> None:
 
 
 def _delivered_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Row, "_delivered_again", lambda row, *_: Spent(row.transaction_id))
+    patch.setattr(Row, "_delivered_again", lambda row, *_: AlreadyUsed(row.transaction_id))
 
 
 def _never_released(patch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faregate.core.models import Response, Succeeded
-from faregate.core.results import Proven, Settling, TransactionState
+from faregate.core.results import CompletionPaid, CompletionPending, TransactionState
 from faregate.core.steps import (
     AbandonClaim,
     CallComplete,
@@ -16,7 +16,7 @@ from faregate.core.steps import (
 )
 from tests.model.replies import INSTRUCTIONS, PAYMENT_RESPONSE
 
-PAID = Proven(PAYMENT_RESPONSE, "{}")
+PAID = CompletionPaid(PAYMENT_RESPONSE, "{}")
 Wrap = Callable[[Flow[Any]], Flow[Any]]
 Meddle = Callable[[Step[Any]], Flow[Any]]
 
@@ -52,7 +52,9 @@ def told_before_written(flow: Flow[Any]) -> Flow[Any]:
 
 
 def released_on_202(flow: Flow[Any]) -> Flow[Any]:
-    return _between(flow, _replacing(lambda _, answer: PAID if isinstance(answer, Settling) else answer))
+    return _between(
+        flow, _replacing(lambda _, answer: PAID if isinstance(answer, CompletionPending) else answer)
+    )
 
 
 def released_without_an_answer(flow: Flow[Any]) -> Flow[Any]:

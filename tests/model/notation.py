@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from faregate.core.claims import Fresh, Lease, Owed, PendingPayment
+from faregate.core.claims import Claimed, Lease, PendingPayment, Resumable
 from faregate.core.models import Failed, HandlerResult, Outcome, Response, Succeeded
-from faregate.core.results import AccessPending, Denied, Unproven
+from faregate.core.results import AccessPending, CompletionRejected, CompletionUnknown
 from tests.model.replies import WELL
 
 _FENCE = re.compile(r"#\d+")
@@ -47,10 +47,10 @@ def brief(value: Any) -> str:
     match value:
         case Lease(_, fence):
             return f"#{fence}"
-        case Fresh(lease):
-            return f"Fresh {brief(lease)}"
-        case Owed(entry):
-            return f"Owed {brief(entry)}"
+        case Claimed(lease):
+            return f"Claimed {brief(lease)}"
+        case Resumable(entry):
+            return f"Resumable {brief(entry)}"
         case PendingPayment(lease, outcome=outcome):
             return f"{brief(lease)} {_outcome(outcome)}".rstrip()
         case Response(status, _, body):
@@ -59,7 +59,7 @@ def brief(value: Any) -> str:
             return f"{response.status}"
         case Succeeded() | Failed():
             return _outcome(value)
-        case AccessPending() | Denied() | Unproven() | None | bool() | Exception():
+        case AccessPending() | CompletionRejected() | CompletionUnknown() | None | bool() | Exception():
             return repr(value)
         case _:
             return _name(value)

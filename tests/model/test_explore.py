@@ -29,7 +29,7 @@ def test_a_schedule_that_breaks_a_rule_is_told_step_by_step() -> None:
         explore(planted.scope, flows)
     told = str(broken.value).splitlines()
     assert told[0] == "two requests: a row was taken while somebody held its lease"
-    assert told[1].split() == ["1", "request", "1:", "ClaimProof", "->", "Fresh", "#1"]
+    assert told[1].split() == ["1", "request", "1:", "ClaimProof", "->", "Claimed", "#1"]
     assert told[-1].split() == [str(len(told) - 1), "sweep:", "LeaseNext"]
 
 

@@ -59,7 +59,7 @@ def test_a_seed_that_breaks_a_rule_is_named_and_can_be_followed(capsys: pytest.C
         assert simulate.main(["--seed", seed, "--trace"]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told[-1] == f"seed {seed}: walks alone do not bring every row to its end"
-    assert any("request 1" in line and "ClaimProof -> Fresh" in line for line in told)
+    assert any("request 1" in line and "ClaimProof -> Claimed" in line for line in told)
 
 
 def test_several_processes_share_the_seeds_and_count_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,7 +113,7 @@ MUTANTS = (
     Mutant("release-on-get", REDEEM, "case (\n            TransactionState.SUCCEEDED\n            | TransactionState.AUTHORIZED\n",
            'case TransactionState.SUCCEEDED:\n            return responses.release(outcome.result, "")\n'
            "        case (\n            TransactionState.AUTHORIZED\n"),
-    Mutant("no-header-needed", VERDICT, 'return Unproven("succeeded without one PAYMENT-RESPONSE header")',
+    Mutant("no-header-needed", VERDICT, 'return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")',
            'payment_response = ""'),
     Mutant("no-receipt-needed", VERDICT, "    if not _has_receipt(result):\n", "    if False:\n"),
     Mutant("any-transaction", VERDICT, 'if result.get("transaction_id") != transaction_id:', "if False:"),
@@ -125,7 +125,7 @@ MUTANTS = (
            "if self.state not in (State.OK, State.STUCK, State.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
-           "            return (yield from _refuse(responses.trouble(502), TROUBLE))", "return (yield from _give_free(sale, rules, Free()))"),
+           "            return (yield from _refuse(responses.trouble(502), TROUBLE))", "return (yield from _give_free(sale, rules, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if not (yield from _start(entry, sale)):",
            "if False:"),
     Mutant("free-when-nothing-is-said", VERDICT, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
@@ -235,12 +235,12 @@ MUTANTS = (
     Mutant("people-take-what-is-leased", STORED, "if row.is_leased(now, self._policy, self._owner_until(record, now)):\n            return None", "if False:\n            return None", SHELVES),
     # A result goes to the client that paid for it
     Mutant("handed-to-another-client", ROW, "case _ if not self._is_bound_to(fingerprint, STABLE):", "case _ if False:", CLIENTS),
-    Mutant("handed-to-an-older-cookie", ROW, "replay is not Replay.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
-    Mutant("replayed-without-credentials", ROW, "elif replay is Replay.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
-    Mutant("replayed-although-never", ROW, "elif replay is Replay.NEVER or self", "elif self", CLIENTS),
-    Mutant("never-replay-is-ignored", FLOW, "replay if sale.offer.replay else Replay.NEVER", "replay", CLIENTS),
+    Mutant("handed-to-an-older-cookie", ROW, "replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
+    Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
+    Mutant("replayed-although-never", ROW, "elif replay is ReplayPolicy.NEVER or self", "elif self", CLIENTS),
+    Mutant("never-replay-is-ignored", FLOW, "replay if sale.offer.replay else ReplayPolicy.NEVER", "replay", CLIENTS),
     Mutant("replayed-where-proofs-are-public", FLOW, "    if not unguessable:\n        return", "    if False:\n        return", CLIENTS),
-    Mutant("claimed-as-secret-at-once", FLOW, "_claim(sale, proof, Replay.SAME_CLIENT)", "_claim(sale, proof, Replay.SAME_PROOF)", CLIENTS),
+    Mutant("claimed-as-secret-at-once", FLOW, "_claim(sale, proof, ReplayPolicy.SAME_CLIENT)", "_claim(sale, proof, ReplayPolicy.SAME_PROOF)", CLIENTS),
     Mutant("one-402-tells-whether-it-is-guessable", FLOW, "len(found) == 2 and are_unguessable(*found)", "len(found) == 2", CLIENTS),
     Mutant("cookies-are-stored", SETTLE, "decided(entry, _storable(outcome))", "decided(entry, outcome)", CLIENTS),
     Mutant("authorization-is-no-credential", CREDENTIALS, '("authorization", "idempotency-key")', '("idempotency-key",)', CLIENTS),
@@ -489,8 +489,8 @@ MUTANTS = (
     # Journals that outlive their process
     Mutant("expired-is-answered", STORED, 'elif record["expires_at"] is not None and record["expires_at"] <= now:',
            "elif False:", ("tests/journals/test_contract.py",)),
-    Mutant("overtaken-claim-is-believed", STORED, "isinstance(claim, Fresh | Owed | Again) and not self._replace(record, row)",
-           "isinstance(claim, Fresh | Owed | Again) and not (self._replace(record, row) or True)", SHELVES),
+    Mutant("overtaken-claim-is-believed", STORED, "isinstance(claim, Claimed | Resumable | Replayable) and not self._replace(record, row)",
+           "isinstance(claim, Claimed | Resumable | Replayable) and not (self._replace(record, row) or True)", SHELVES),
     Mutant("overtaken-write-is-believed", STORED, "            if self._replace(record, row, durable):\n                return row, True\n",
            "            self._replace(record, row, durable)\n            return row, True\n", SHELVES),
     Mutant("fences-are-used-twice", STORED, "return secrets.randbits(63)", "return 1", SHELVES),

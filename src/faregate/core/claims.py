@@ -10,7 +10,7 @@ from enum import Enum
 from faregate.core.models import Outcome, Response
 
 
-class Replay(Enum):
+class ReplayPolicy(Enum):
     """When a result that was delivered once is handed out again."""
 
     NEVER = "never"
@@ -31,7 +31,7 @@ class Claimant:
     request: str
     credentials: tuple[str, ...] = field(default=(), repr=False)
     body_digest: str = ""
-    replay: Replay = Replay.SAME_PROOF
+    replay: ReplayPolicy = ReplayPolicy.SAME_PROOF
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PendingPayment:
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class Claimed:
     """Nobody works for this proof: go on to access.
 
     `transaction_id` and `revision_id` are what was learned of it before, without any work.
@@ -78,17 +78,17 @@ class InProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class UsedElsewhere:
+class RequestMismatch:
     """The proof belongs to another request: another URL, method or body."""
 
 
 @dataclass(frozen=True, slots=True)
-class OtherClient:
+class ClientMismatch:
     """There is a result for this proof, bound to credentials that this request does not carry."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayUnsafe:
+class ClientUnverified:
     """The client of the first request cannot be recognised with certainty.
 
     It had no credentials and its result was delivered, or its signed cookie has another time by now. Whoever
@@ -99,14 +99,14 @@ class ReplayUnsafe:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
+class Resumable:
     """Work was started for this proof and its payment is not final; the lease is ours now."""
 
     entry: PendingPayment
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Replayable:
     """Paid and released: the same result once more, already counted."""
 
     result: Response
@@ -115,19 +115,19 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class AlreadyUsed:
     """Paid, released, and delivered as often as is allowed."""
 
     transaction_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Void:
+class AlreadyFailed:
     """The payment with this proof failed for certain; a new one is right."""
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HoldInfo:
     """What a person may know of a row that owes something. Times are the journal's clock, in seconds.
 
     `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; `reason` says why it is stuck.
@@ -146,4 +146,14 @@ class Holding:
     readable: bool = True
 
 
-Claim = Fresh | InProgress | UsedElsewhere | OtherClient | Owed | Again | ReplayUnsafe | Spent | Void
+Claim = (
+    Claimed
+    | InProgress
+    | RequestMismatch
+    | ClientMismatch
+    | Resumable
+    | Replayable
+    | ClientUnverified
+    | AlreadyUsed
+    | AlreadyFailed
+)

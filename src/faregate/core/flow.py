@@ -15,30 +15,30 @@ from urllib.parse import unquote, urlsplit
 
 from faregate.core import responses
 from faregate.core.claims import (
-    Again,
+    AlreadyFailed,
+    AlreadyUsed,
     Claim,
     Claimant,
-    Fresh,
+    Claimed,
+    ClientMismatch,
+    ClientUnverified,
     InProgress,
     Lease,
-    OtherClient,
-    Owed,
     PendingPayment,
-    Replay,
-    ReplayUnsafe,
-    Spent,
-    UsedElsewhere,
-    Void,
+    Replayable,
+    ReplayPolicy,
+    RequestMismatch,
+    Resumable,
 )
 from faregate.core.credentials import find_credentials
 from faregate.core.instructions import are_unguessable
 from faregate.core.models import (
     Failed,
     HandlerResult,
+    OfferRevision,
     Outcome,
     PaidRequest,
     Response,
-    Rules,
     Succeeded,
     header_values,
 )
@@ -46,13 +46,13 @@ from faregate.core.proof import BadProof, find_proof
 from faregate.core.recovery import redeem
 from faregate.core.results import (
     Access,
+    AccessFailed,
+    AccessFree,
+    AccessGranted,
     AccessPending,
-    Free,
-    Granted,
+    AccessUnpaid,
     Guessability,
     RevisionRejected,
-    Trouble,
-    Unpaid,
 )
 from faregate.core.settlement import RETRY_SECONDS, decide_and_settle, fail, written
 from faregate.core.steps import (
@@ -62,7 +62,7 @@ from faregate.core.steps import (
     CloseExecution,
     EmitEvent,
     Flow,
-    GetKnownRules,
+    GetKnownRevision,
     GetTime,
     HasUnknownKeys,
     LogWarning,
@@ -70,7 +70,7 @@ from faregate.core.steps import (
     RecordGuessability,
     RecordPending,
     RecordTransaction,
-    RefreshRules,
+    RefreshRevision,
     ResolveOffer,
     RunHandler,
     Sleep,
@@ -111,13 +111,13 @@ def serve(sale: PaidRequest) -> Flow[Response]:
 
 def _without_proof(sale: PaidRequest) -> Flow[Response]:
     rules = yield from _find_rules(sale)
-    if isinstance(rules, Trouble):
+    if isinstance(rules, AccessFailed):
         return (yield from _not_granted(rules))
     rules, access = yield from _authorize(sale, rules, None)
     match access:
-        case Free():
+        case AccessFree():
             return (yield from _give_free(sale, rules, access))
-        case Granted(transaction_id):
+        case AccessGranted(transaction_id):
             yield from LogWarning("access granted a transaction without a proof", transaction_id)
             return (yield from _refuse(responses.trouble(502), TROUBLE))
         case _:
@@ -126,43 +126,43 @@ def _without_proof(sale: PaidRequest) -> Flow[Response]:
 
 def _with_proof(sale: PaidRequest, proof: str) -> Flow[Response]:
     try:
-        claim = yield from _claim(sale, proof, Replay.SAME_CLIENT)
+        claim = yield from _claim(sale, proof, ReplayPolicy.SAME_CLIENT)
     except Exception as error:
         yield from LogWarning(f"the journal could not take a claim: {error}")
         return (yield from _refuse(responses.trouble(503), TROUBLE))
-    if isinstance(claim, ReplayUnsafe):
+    if isinstance(claim, ClientUnverified):
         return (yield from _claim_as_secret(sale, proof, claim.transaction_id))
     return (yield from _proceed(sale, proof, claim))
 
 
 def _proceed(sale: PaidRequest, proof: str, claim: Claim) -> Flow[Response]:
     match claim:
-        case Fresh():
+        case Claimed():
             return (yield from _first_use(sale, proof, claim))
-        case Owed(entry):
+        case Resumable(entry):
             again = yield from redeem(entry, awaited=True)
             return again or (yield from _fresh_instructions(sale, entry.transaction_id))
-        case Again(result, payment_response, transaction_id):
+        case Replayable(result, payment_response, transaction_id):
             yield from EmitEvent(Redelivered(transaction_id))
             return responses.release(result, payment_response)
         case InProgress():
             return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
-        case UsedElsewhere():
+        case RequestMismatch():
             return (yield from _refuse(responses.already_used(), "proof_already_used"))
-        case OtherClient():
+        case ClientMismatch():
             return (yield from _refuse(responses.other_client(), "proof_already_used"))
-        case Spent(transaction_id) | ReplayUnsafe(transaction_id):
+        case AlreadyUsed(transaction_id) | ClientUnverified(transaction_id):
             return (yield from _refuse(responses.already_used(transaction_id), "proof_already_used"))
-        case Void():
+        case AlreadyFailed():
             return (yield from _fresh_instructions(sale, None))
 
 
-def _claim(sale: PaidRequest, proof: str, replay: Replay) -> ClaimProof:
+def _claim(sale: PaidRequest, proof: str, replay: ReplayPolicy) -> ClaimProof:
     """Claim the proof for this request, and for the client that its credentials show."""
     request = sale.request
     credentials = find_credentials(request.headers)
     called = f"{request.method} {request.url}"
-    allowed = replay if sale.offer.replay else Replay.NEVER
+    allowed = replay if sale.offer.replay else ReplayPolicy.NEVER
     return ClaimProof(proof, Claimant(called, credentials, request.body_digest, allowed))
 
 
@@ -174,7 +174,7 @@ def _claim_as_secret(sale: PaidRequest, proof: str, transaction_id: str) -> Flow
     if not unguessable:
         return (yield from _refuse(responses.not_recognized(transaction_id), "proof_already_used"))
     try:
-        claim = yield from _claim(sale, proof, Replay.SAME_PROOF)
+        claim = yield from _claim(sale, proof, ReplayPolicy.SAME_PROOF)
     except Exception as error:
         yield from LogWarning(f"the journal could not take a claim: {error}", transaction_id)
         return (yield from _refuse(responses.unconfirmed(transaction_id), "payment_unconfirmed"))
@@ -200,12 +200,12 @@ def _find_guessability(sale: PaidRequest) -> Flow[bool | None]:
     if known is not Guessability.UNKNOWN:
         return known is Guessability.UNGUESSABLE
     rules = yield from _find_rules(sale)
-    if isinstance(rules, Trouble):
+    if isinstance(rules, AccessFailed):
         return None
     found: list[str] = []
     for _ in range(2):
         rules, access = yield from _authorize(sale, rules, None)
-        if not isinstance(access, Unpaid):
+        if not isinstance(access, AccessUnpaid):
             return None
         found += header_values(access.response.headers, "payment-required")
     unguessable = len(found) == 2 and are_unguessable(*found)
@@ -217,37 +217,37 @@ def _find_guessability(sale: PaidRequest) -> Flow[bool | None]:
     return unguessable
 
 
-def _first_use(sale: PaidRequest, proof: str, claim: Fresh) -> Flow[Response]:
+def _first_use(sale: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
     lease = claim.lease
     rules = yield from _find_rules(sale)
-    if isinstance(rules, Trouble):
+    if isinstance(rules, AccessFailed):
         yield from written(AbandonClaim(lease))
         return (yield from _not_granted(rules))
     rules, access = yield from _authorize(sale, rules, proof)
     match access:
-        case Granted(transaction_id):
+        case AccessGranted(transaction_id):
             return (
                 yield from _sell(sale, rules, PendingPayment(lease, proof, transaction_id, rules.revision_id))
             )
         case AccessPending(_, transaction_id) if transaction_id is not None:
             yield from _wait(PendingPayment(lease, proof, transaction_id, rules.revision_id))
             return (yield from _not_granted(access))
-        case Free():
+        case AccessFree():
             yield from written(AbandonClaim(lease))
             return (yield from _give_free(sale, rules, access))
-        case Unpaid() if claim.transaction_id:
+        case AccessUnpaid() if claim.transaction_id:
             # What was authorized before is not any more: whoever began it has not ended it.
             entry = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id)
             again = yield from redeem(entry, awaited=True)
             return again or (yield from _fresh_instructions(sale, claim.transaction_id))
-        case Unpaid():
+        case AccessUnpaid():
             return (yield from _not_accepted(lease, access))
         case _:
             yield from written(AbandonClaim(lease))
             return (yield from _not_granted(access))
 
 
-def _not_accepted(lease: Lease, access: Unpaid) -> Flow[Response]:
+def _not_accepted(lease: Lease, access: AccessUnpaid) -> Flow[Response]:
     """The service may refuse a proof because it was used, by whoever took this claim over meanwhile."""
     may_be_missed = yield from _may_miss_rows()
     try:
@@ -281,28 +281,30 @@ def _may_miss_rows() -> Flow[bool]:
 # Access
 
 
-def _find_rules(sale: PaidRequest) -> Flow[Rules | Trouble]:
+def _find_rules(sale: PaidRequest) -> Flow[OfferRevision | AccessFailed]:
     try:
         return (yield from ResolveOffer(sale.offer))
     except ServiceError as error:
         failure = error
     except FaregateError as error:
-        return Trouble(502, f"nothing can be sold: {error}")
+        return AccessFailed(502, f"nothing can be sold: {error}")
     known = yield from _known_rules(sale)
     if known is None:
-        return Trouble(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
+        return AccessFailed(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
     yield from LogWarning(f"the rules could not be read anew, and the known ones are used: {failure}")
     return known
 
 
-def _known_rules(sale: PaidRequest) -> Flow[Rules | None]:
+def _known_rules(sale: PaidRequest) -> Flow[OfferRevision | None]:
     try:
-        return (yield from GetKnownRules(sale.offer))
+        return (yield from GetKnownRevision(sale.offer))
     except FaregateError:
         return None
 
 
-def _authorize(sale: PaidRequest, rules: Rules, proof: str | None) -> Flow[tuple[Rules, Access]]:
+def _authorize(
+    sale: PaidRequest, rules: OfferRevision, proof: str | None
+) -> Flow[tuple[OfferRevision, Access]]:
     """Ask access. If the revision was refused, read the rules anew and ask once more, with what sells now."""
     access = yield from _ask_access(sale, rules, proof)
     if not isinstance(access, RevisionRejected):
@@ -314,11 +316,11 @@ def _authorize(sale: PaidRequest, rules: Rules, proof: str | None) -> Flow[tuple
     return newer, access.trouble if isinstance(access, RevisionRejected) else access
 
 
-def _refresh_rules(sale: PaidRequest, rejected: Rules) -> Flow[Rules | None]:
+def _refresh_rules(sale: PaidRequest, rejected: OfferRevision) -> Flow[OfferRevision | None]:
     """The rules that sell now. One request reads them; a crowd waits for what it finds."""
     try:
         for pause in (*CROWD_PAUSES, 0.0):
-            newer = yield from RefreshRules(sale.offer, rejected)
+            newer = yield from RefreshRevision(sale.offer, rejected)
             if newer is not None:
                 return newer
             yield from Sleep(pause)
@@ -327,7 +329,7 @@ def _refresh_rules(sale: PaidRequest, rejected: Rules) -> Flow[Rules | None]:
     return None
 
 
-def _ask_access(sale: PaidRequest, rules: Rules, proof: str | None) -> Flow[Access]:
+def _ask_access(sale: PaidRequest, rules: OfferRevision, proof: str | None) -> Flow[Access]:
     """Access may be asked again: the same proof gets the same transaction."""
     began = yield from GetTime()
     try:
@@ -340,18 +342,18 @@ def _ask_access(sale: PaidRequest, rules: Rules, proof: str | None) -> Flow[Acce
                 raise
             return (yield from CallAccess(sale, rules, proof))
     except NoAnswer as error:
-        return Trouble(503, f"access was not answered: {error}")
+        return AccessFailed(503, f"access was not answered: {error}")
     except FaregateError as error:
-        return Trouble(502, f"access could not be asked, or was answered with nonsense: {error}")
+        return AccessFailed(502, f"access could not be asked, or was answered with nonsense: {error}")
 
 
 def _not_granted(access: Access) -> Flow[Response]:
     match access:
-        case Unpaid(reply):
+        case AccessUnpaid(reply):
             return (yield from _refuse(responses.unpaid(reply), "payment_required"))
         case AccessPending(reply, transaction_id):
             return (yield from _refuse(responses.pending(reply, transaction_id), "payment_settling"))
-        case Trouble(status, reason, retry_after):
+        case AccessFailed(status, reason, retry_after):
             yield from LogWarning(reason)
             return (yield from _refuse(responses.trouble(status, retry_after), TROUBLE))
         case _:
@@ -376,10 +378,10 @@ def _wait(entry: PendingPayment) -> Flow[None]:
 def _fresh_instructions(sale: PaidRequest, transaction_id: str | None) -> Flow[Response]:
     """For a payment that failed for certain: what to pay, asked for without the dead proof."""
     rules = yield from _find_rules(sale)
-    if isinstance(rules, Trouble):
+    if isinstance(rules, AccessFailed):
         return (yield from _not_granted(rules))
     _, access = yield from _authorize(sale, rules, None)
-    if isinstance(access, Unpaid):
+    if isinstance(access, AccessUnpaid):
         anew = responses.unpaid_anew(access.response, transaction_id)
         return (yield from _refuse(anew, "payment_required"))
     return (yield from _not_granted(access))
@@ -388,7 +390,7 @@ def _fresh_instructions(sale: PaidRequest, transaction_id: str | None) -> Flow[R
 # Free
 
 
-def _give_free(sale: PaidRequest, rules: Rules, access: Free) -> Flow[Response]:
+def _give_free(sale: PaidRequest, rules: OfferRevision, access: AccessFree) -> Flow[Response]:
     try:
         work = yield from RunHandler(sale, None)
     except HandlerError as error:
@@ -402,7 +404,9 @@ def _give_free(sale: PaidRequest, rules: Rules, access: Free) -> Flow[Response]:
     return responses.free(work.response)
 
 
-def _close_execution(execution_id: str | None, rules: Rules, work: HandlerResult | None) -> Flow[None]:
+def _close_execution(
+    execution_id: str | None, rules: OfferRevision, work: HandlerResult | None
+) -> Flow[None]:
     """Whatever the handler did: an execution that is known is not left open."""
     if execution_id is None:
         return
@@ -415,7 +419,7 @@ def _close_execution(execution_id: str | None, rules: Rules, work: HandlerResult
 # Paid: start, work, decide
 
 
-def _sell(sale: PaidRequest, rules: Rules, entry: PendingPayment) -> Flow[Response]:
+def _sell(sale: PaidRequest, rules: OfferRevision, entry: PendingPayment) -> Flow[Response]:
     try:
         if not (yield from _start(entry, sale)):
             return (yield from _not_started(entry))
@@ -477,7 +481,7 @@ def _read_path(url: str) -> str:
         return url
 
 
-def _judge(work: HandlerResult, sale: PaidRequest, rules: Rules) -> Outcome:
+def _judge(work: HandlerResult, sale: PaidRequest, rules: OfferRevision) -> Outcome:
     if work.duration_ms > sale.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = work.response.status

@@ -90,7 +90,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class OfferRevision:
     """What the service's published revision asks of an offer: its id, asset and reportable values."""
 
     revision_id: str

@@ -12,21 +12,21 @@ from faregate.core.models import Response
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class AccessGranted:
     """200 with a transaction: do the work, then complete."""
 
     transaction_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class AccessFree:
     """200 without a transaction: nothing to pay."""
 
     execution_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Unpaid:
+class AccessUnpaid:
     """402 that a payer can act on."""
 
     response: Response
@@ -41,7 +41,7 @@ class AccessPending:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class AccessFailed:
     """Anything else: the seller's problem, not the payer's. `status` is 502 or 503."""
 
     status: int
@@ -53,16 +53,16 @@ class Trouble:
 class RevisionRejected:
     """422: perhaps a newer revision was published meanwhile. `trouble` is what it is otherwise."""
 
-    trouble: Trouble
+    trouble: AccessFailed
 
 
-Access = Granted | Free | Unpaid | AccessPending | RevisionRejected | Trouble
+Access = AccessGranted | AccessFree | AccessUnpaid | AccessPending | RevisionRejected | AccessFailed
 
 # Completion
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
+class CompletionPaid:
     """200, `succeeded`, the same transaction, a receipt and a `PAYMENT-RESPONSE`: the only way out."""
 
     payment_response: str
@@ -70,26 +70,26 @@ class Proven:
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class CompletionPending:
     """202, or 200 with a status that is not final."""
 
     response: Response
 
 
 @dataclass(frozen=True, slots=True)
-class NotPaid:
+class CompletionUnpaid:
     """200 `failed` for this transaction: nothing was charged, for certain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unproven:
+class CompletionUnknown:
     """No answer, or one that proves nothing. The outcome is unknown."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
+class CompletionRejected:
     """Another status: the service refused to complete."""
 
     status: int
@@ -104,7 +104,7 @@ class Denied:
         return self.is_readable and self.status in (400, 404, 409, 410, 422)
 
 
-Completion = Proven | Settling | NotPaid | Unproven | Denied
+Completion = CompletionPaid | CompletionPending | CompletionUnpaid | CompletionUnknown | CompletionRejected
 
 
 class Guessability(Enum):

@@ -9,7 +9,14 @@ from dataclasses import replace
 from faregate.core import responses
 from faregate.core.claims import PendingPayment
 from faregate.core.models import Failed, Outcome, Response, Succeeded
-from faregate.core.results import Completion, Denied, NotPaid, Proven, Settling, Unproven
+from faregate.core.results import (
+    Completion,
+    CompletionPaid,
+    CompletionPending,
+    CompletionRejected,
+    CompletionUnknown,
+    CompletionUnpaid,
+)
 from faregate.core.steps import (
     AbandonClaim,
     CallComplete,
@@ -74,7 +81,7 @@ def settle(
     """Complete; what the payer gets is decided here and nowhere else."""
     completion = yield from _complete(entry, outcome)
     match completion:
-        case Proven(payment_response, receipt):
+        case CompletionPaid(payment_response, receipt):
             # The payment is proven, whatever the journal says now.
             yield from EmitEvent(Settled(entry.transaction_id))
             ours = yield from _released(
@@ -86,17 +93,17 @@ def settle(
             if awaited:
                 yield from EmitEvent(Released(entry.transaction_id))
             return responses.release(outcome.result, payment_response)
-        case Settling(reply):
+        case CompletionPending(reply):
             yield from hold(entry, "settling")
             return responses.pending(reply, entry.transaction_id)
-        case NotPaid():
+        case CompletionUnpaid():
             yield from close(entry, "payment_failed")
             return None
-        case Denied(status, code, retry_after):
+        case CompletionRejected(status, code, retry_after):
             yield from LogWarning(f"completion was refused: {status} {code}", entry.transaction_id)
             yield from _hold_or_stick(entry, completion, repeated)
             return responses.denied(status, entry.transaction_id, retry_after)
-        case Unproven(reason):
+        case CompletionUnknown(reason):
             yield from LogWarning(f"the payment is not proven: {reason}", entry.transaction_id)
             yield from hold(entry, "not proven")
             return responses.unconfirmed(entry.transaction_id)
@@ -106,15 +113,15 @@ def tell_failed(entry: PendingPayment, outcome: Failed, *, repeated: bool) -> Fl
     """Report that the work gave nothing to sell."""
     completion = yield from _complete(entry, outcome)
     match completion:
-        case NotPaid():
+        case CompletionUnpaid():
             yield from close(entry, outcome.code)
             return None
-        case Proven():
+        case CompletionPaid():
             yield from LogWarning(
                 "the service settled a payment that was reported as failed", entry.transaction_id
             )
             yield from close_as_paid(entry)
-        case Denied(status, code):
+        case CompletionRejected(status, code):
             yield from LogWarning(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
             yield from _hold_or_stick(entry, completion, repeated)
         case _:
@@ -139,11 +146,13 @@ def _complete_once(entry: PendingPayment, outcome: Outcome) -> Flow[Completion]:
     try:
         return (yield from CallComplete(entry, outcome))
     except ServiceError as error:
-        return Unproven(str(error))
+        return CompletionUnknown(str(error))
 
 
 def _worth_repeating(completion: Completion) -> bool:
-    return isinstance(completion, Unproven) or (isinstance(completion, Denied) and completion.status >= 500)
+    return isinstance(completion, CompletionUnknown) or (
+        isinstance(completion, CompletionRejected) and completion.status >= 500
+    )
 
 
 # What the journal is told then. The payer's answer does not depend on it
@@ -162,7 +171,7 @@ def hold(entry: PendingPayment, reason: str) -> Flow[None]:
         yield from _tell_stuck(entry, f"still open: {reason}")
 
 
-def _hold_or_stick(entry: PendingPayment, refusal: Denied, repeated: bool) -> Flow[None]:
+def _hold_or_stick(entry: PendingPayment, refusal: CompletionRejected, repeated: bool) -> Flow[None]:
     """A service that says the same thing again about this transaction will not change its mind."""
     reason = f"completion was refused: {refusal.status} {refusal.code}"
     if not (repeated and refusal.is_about_the_transaction):

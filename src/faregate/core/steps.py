@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.interfaces import Backend, MaybeAwaitable
-from faregate.core.models import HandlerResult, Offer, Outcome, PaidRequest, Rules
+from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Access, Completion, Guessability, TransactionState
 from faregate.events import Event
 
@@ -38,36 +38,36 @@ Flow = Generator[Step[Any], Any, R]
 
 
 @dataclass(frozen=True, slots=True)
-class ResolveOffer(Step[Rules]):
+class ResolveOffer(Step[OfferRevision]):
     """The revision behind an offer. Raises `ConfigurationError` or `ServiceError`."""
 
     offer: Offer
 
-    def ask(self, world: Backend) -> MaybeAwaitable[Rules]:
+    def ask(self, world: Backend) -> MaybeAwaitable[OfferRevision]:
         return world.rules(self.offer)
 
 
 @dataclass(frozen=True, slots=True)
-class GetKnownRules(Step[Rules | None]):
+class GetKnownRevision(Step[OfferRevision | None]):
     """The rules that were read last, however old; None if none were. Asks nobody."""
 
     offer: Offer
 
-    def ask(self, world: Backend) -> MaybeAwaitable[Rules | None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[OfferRevision | None]:
         return world.known_rules(self.offer)
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshRules(Step[Rules | None]):
+class RefreshRevision(Step[OfferRevision | None]):
     """The rules after the service refused the revision of `rejected`; None while somebody else reads them.
 
     Raises `ConfigurationError` or `ServiceError`.
     """
 
     offer: Offer
-    rejected: Rules
+    rejected: OfferRevision
 
-    def ask(self, world: Backend) -> MaybeAwaitable[Rules | None]:
+    def ask(self, world: Backend) -> MaybeAwaitable[OfferRevision | None]:
         return world.refresh_rules(self.offer, self.rejected)
 
 
@@ -94,7 +94,7 @@ class CallAccess(Step[Access]):
     """May this payer have the resource? Raises `ServiceError`."""
 
     sale: PaidRequest
-    rules: Rules
+    rules: OfferRevision
     proof: str | None = field(repr=False)
 
     def ask(self, world: Backend) -> MaybeAwaitable[Access]:
@@ -127,7 +127,7 @@ class CloseExecution(Step[None]):
     """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
 
     execution_id: str
-    rules: Rules
+    rules: OfferRevision
     work: HandlerResult | None
 
     def ask(self, world: Backend) -> MaybeAwaitable[None]:

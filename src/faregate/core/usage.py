@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from faregate.core.models import Rules
+from faregate.core.models import OfferRevision
 from faregate.errors import InvalidUsage
 
 FAR = 60
@@ -13,7 +13,7 @@ FAR = 60
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
 
 
-def check(values: Mapping[str, object], rules: Rules) -> tuple[tuple[str, str], ...]:
+def check(values: Mapping[str, object], rules: OfferRevision) -> tuple[tuple[str, str], ...]:
     """The values as the wire wants them, sorted by name.
 
     Raises `InvalidUsage` for an unknown name, a missing required one, or a value that is not a

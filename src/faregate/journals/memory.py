@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from faregate.core.claims import Again, Claim, Claimant, Fresh, Holding, Lease, PendingPayment
+from faregate.core.claims import Claim, Claimant, Claimed, HoldInfo, Lease, PendingPayment, Replayable
 from faregate.core.credentials import hash_credential
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
@@ -70,7 +70,7 @@ class MemoryJournal:
                 claim = row.claimed_again(
                     fingerprint, claimant.replay, now, self._policy, self._holder(), math.inf
                 )
-                if isinstance(claim, Fresh | Again):
+                if isinstance(claim, Claimed | Replayable):
                     self._note_expiry(row)
                 return claim
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
@@ -78,7 +78,7 @@ class MemoryJournal:
             row = Row.claimed(key, "", fingerprint, proof, self._holder(), now, self._policy)
             self._rows[key] = row
             self._note_expiry(row)
-            return Fresh(Lease(key, row.fence))
+            return Claimed(Lease(key, row.fence))
 
     def _fingerprint(self, claimant: Claimant) -> Fingerprint:
         """Credentials are hashed, so that none is kept."""
@@ -195,13 +195,13 @@ class MemoryJournal:
             row = next((row for row in self._owed.values() if row.is_due(now)), None)
             return None if row is None else self._taken(row, now)
 
-    def holdings(self, limit: int) -> list[Holding]:
+    def holdings(self, limit: int) -> list[HoldInfo]:
         """Rows that owe something, from the oldest on."""
         with self._lock:
             owed = sorted(self._owed.values(), key=lambda row: row.since)
             return [row.holding() for row in owed[:limit]]
 
-    def holding(self, transaction_id: str) -> Holding | None:
+    def holding(self, transaction_id: str) -> HoldInfo | None:
         with self._lock:
             row = self._owed.get(self._transactions.get(transaction_id, b""))
             return None if row is None else row.holding()

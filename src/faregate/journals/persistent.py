@@ -8,7 +8,17 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 
-from faregate.core.claims import Again, Claim, Claimant, Fresh, Holding, Lease, Owed, PendingPayment, Replay
+from faregate.core.claims import (
+    Claim,
+    Claimant,
+    Claimed,
+    HoldInfo,
+    Lease,
+    PendingPayment,
+    Replayable,
+    ReplayPolicy,
+    Resumable,
+)
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalUnreadable
@@ -97,15 +107,15 @@ class PersistentJournal:
             return None
         self._quota.add(1, 0)
         self._heartbeat.hold(row.key, self._policy.claim_lease)
-        return Fresh(Lease(row.key, row.fence))
+        return Claimed(Lease(row.key, row.fence))
 
-    def _claimed_again(self, record: Record, name: Name, replay: Replay, now: float) -> Claim | None:
+    def _claimed_again(self, record: Record, name: Name, replay: ReplayPolicy, now: float) -> Claim | None:
         row = self._codec.open(record)
         owner_until = self._owner_until(record, now)
         claim = row.claimed_again(name.fingerprint, replay, now, self._policy, self._holder(), owner_until)
-        if isinstance(claim, Fresh | Owed | Again) and not self._replace(record, row):
+        if isinstance(claim, Claimed | Resumable | Replayable) and not self._replace(record, row):
             return None
-        if isinstance(claim, Fresh | Owed):
+        if isinstance(claim, Claimed | Resumable):
             self._heartbeat.hold(row.key, row.lease_until - now)
         return claim
 
@@ -168,11 +178,11 @@ class PersistentJournal:
         self._store.replace(record["key"], record["stamp"], changes, False)
         self._heartbeat.drop(record["key"])
 
-    def holdings(self, limit: int) -> list[Holding]:
+    def holdings(self, limit: int) -> list[HoldInfo]:
         """Rows that owe something, from the oldest on."""
         return [self._holding(record) for record in self._store.owed(limit)]
 
-    def holding(self, transaction_id: str) -> Holding | None:
+    def holding(self, transaction_id: str) -> HoldInfo | None:
         record = self._store.find_transaction(transaction_id)
         return None if record is None or record["expires_at"] is not None else self._holding(record)
 
@@ -190,9 +200,9 @@ class PersistentJournal:
         self._heartbeat.hold(row.key, self._policy.completion_lease)
         return row.entry(self._seller)
 
-    def _holding(self, record: Record) -> Holding:
+    def _holding(self, record: Record) -> HoldInfo:
         """Of what is not sealed: people may look at a journal without its keys."""
-        return Holding(
+        return HoldInfo(
             record["transaction_id"] or "",
             record["revision_id"],
             record["state"],

@@ -17,20 +17,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from faregate.core.claims import (
-    Again,
+    AlreadyFailed,
+    AlreadyUsed,
     Claim,
-    Fresh,
-    Holding,
+    Claimed,
+    ClientMismatch,
+    ClientUnverified,
+    HoldInfo,
     InProgress,
     Lease,
-    OtherClient,
-    Owed,
     PendingPayment,
-    Replay,
-    ReplayUnsafe,
-    Spent,
-    UsedElsewhere,
-    Void,
+    Replayable,
+    ReplayPolicy,
+    RequestMismatch,
+    Resumable,
 )
 from faregate.core.credentials import EXACT, GUESSABLE, STABLE
 from faregate.core.models import Failed, Outcome, Succeeded
@@ -140,29 +140,29 @@ class Row:
     def claimed_again(
         self,
         fingerprint: Fingerprint,
-        replay: Replay,
+        replay: ReplayPolicy,
         now: float,
         policy: JournalPolicy,
         holder: Holder,
         owner_until: float,
     ) -> Claim:
-        """The same proof comes back. `Fresh`, `Owed` and `Again` changed the row.
+        """The same proof comes back. `Claimed`, `Resumable` and `Replayable` changed the row.
 
         `owner_until` is how long the owner of the lease is known to live, besides what the row says.
         """
         if fingerprint.request != self.request or (
             fingerprint.body and self.body and fingerprint.body != self.body
         ):
-            return UsedElsewhere()
+            return RequestMismatch()
         match self.state:
             case State.CLOSED:
-                return Void()
+                return AlreadyFailed()
             case State.PAID:
-                return Spent(self.transaction_id)
+                return AlreadyUsed(self.transaction_id)
             case _ if not self._is_bound_to(fingerprint, STABLE):
-                return OtherClient()
-            case _ if replay is not Replay.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
-                return ReplayUnsafe(self.transaction_id)
+                return ClientMismatch()
+            case _ if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
+                return ClientUnverified(self.transaction_id)
             case State.SETTLED:
                 return self._delivered_again(replay, now, policy)
             case _ if self.is_leased(now, policy, owner_until):
@@ -171,7 +171,7 @@ class Row:
                 return self._taken_up(fingerprint, now, policy, holder)
             case _:
                 self.take(holder, now + policy.completion_lease, now)
-                return Owed(self.entry(holder.seller))
+                return Resumable(self.entry(holder.seller))
 
     def _taken_up(self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder) -> Claim:
         """Nothing was done for it yet, so it is bound to whoever comes now."""
@@ -179,7 +179,7 @@ class Row:
             self.expires_at = now + 2 * policy.claim_lease
         lease = self.take(holder, now + policy.claim_lease, now)
         self._bind_to(fingerprint, holder, self.lease_until, now)
-        return Fresh(lease, self.transaction_id, self.revision_id)
+        return Claimed(lease, self.transaction_id, self.revision_id)
 
     def _bind_to(self, fingerprint: Fingerprint, holder: Holder, until: float, now: float) -> None:
         self.client = " ".join(sorted(fingerprint.client))
@@ -201,19 +201,19 @@ class Row:
     def _has_secret_credentials(self) -> bool:
         return any(one[0] != GUESSABLE for one in self.client.split())
 
-    def _delivered_again(self, replay: Replay, now: float, policy: JournalPolicy) -> Claim:
+    def _delivered_again(self, replay: ReplayPolicy, now: float, policy: JournalPolicy) -> Claim:
         if not isinstance(self.outcome, Succeeded):
-            return Spent(self.transaction_id)
+            return AlreadyUsed(self.transaction_id)
         if not self.delivered:
             self.delivered = True
             self.expires_at = now + policy.redelivery_window
-        elif replay is Replay.NEVER or self.redelivered >= policy.redeliveries:
-            return Spent(self.transaction_id)
-        elif replay is Replay.SAME_CLIENT and not self._has_secret_credentials:
-            return ReplayUnsafe(self.transaction_id)
+        elif replay is ReplayPolicy.NEVER or self.redelivered >= policy.redeliveries:
+            return AlreadyUsed(self.transaction_id)
+        elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:
+            return ClientUnverified(self.transaction_id)
         else:
             self.redelivered += 1
-        return Again(self.outcome.result, self.payment_response, self.transaction_id)
+        return Replayable(self.outcome.result, self.payment_response, self.transaction_id)
 
     def is_leased(self, now: float, policy: JournalPolicy, owner_until: float) -> bool:
         return self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now
@@ -243,8 +243,8 @@ class Row:
             foreign=self.seller != seller,
         )
 
-    def holding(self) -> Holding:
-        return Holding(
+    def holding(self) -> HoldInfo:
+        return HoldInfo(
             self.transaction_id,
             self.revision_id,
             self.state.value,

@@ -16,10 +16,10 @@ from faregate.core.models import (
     Failed,
     HandlerResult,
     Offer,
+    OfferRevision,
     Outcome,
     PaidRequest,
     Response,
-    Rules,
     WireRequest,
 )
 from faregate.core.results import Access, Completion, Guessability, TransactionState
@@ -35,7 +35,7 @@ from faregate.merchant.requests import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.merchant.revisions import Catalog
+from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
 from faregate.observers import EventDispatcher
@@ -54,7 +54,7 @@ class MerchantBackend:
         self,
         send: Send,
         journal: Journal,
-        catalog: Catalog,
+        catalog: RevisionCache,
         now: Callable[[], float],
         pause: Callable[[float], MaybeAwaitable[None]],
         voice: EventDispatcher,
@@ -67,13 +67,13 @@ class MerchantBackend:
         self.tell = voice.tell
         self.last_resort = voice.last_resort
 
-    def rules(self, offer: Offer) -> MaybeAwaitable[Rules]:
+    def rules(self, offer: Offer) -> MaybeAwaitable[OfferRevision]:
         return self._catalog.known(offer) or self._send(self._catalog.asking(offer))
 
-    def known_rules(self, offer: Offer) -> Rules | None:
+    def known_rules(self, offer: Offer) -> OfferRevision | None:
         return self._catalog.last_read(offer)
 
-    def refresh_rules(self, offer: Offer, rejected: Rules) -> MaybeAwaitable[Rules | None]:
+    def refresh_rules(self, offer: Offer, rejected: OfferRevision) -> MaybeAwaitable[OfferRevision | None]:
         refreshed = self._catalog.refreshed(offer, rejected)
         if refreshed is not None or not self._catalog.may_ask():
             return refreshed
@@ -85,7 +85,7 @@ class MerchantBackend:
     def record_guessability(self, unguessable: bool) -> None:
         self._catalog.record_guessability(unguessable)
 
-    def access(self, sale: PaidRequest, rules: Rules, proof: str | None) -> MaybeAwaitable[Access]:
+    def access(self, sale: PaidRequest, rules: OfferRevision, proof: str | None) -> MaybeAwaitable[Access]:
         request = _access_call(sale.offer, sale.resource_url, rules)
         return self._send(Call(wire.with_proof(request, proof), read_access))
 
@@ -100,7 +100,7 @@ class MerchantBackend:
         return self._send(Call(request, lambda reply: read_standing(reply, transaction_id)))
 
     def close_execution(
-        self, execution_id: str, rules: Rules, work: HandlerResult | None
+        self, execution_id: str, rules: OfferRevision, work: HandlerResult | None
     ) -> MaybeAwaitable[None]:
         facts = ResourceExecutionMetadata() if work is None else _facts(work.response, work.duration_ms)
         body = ResourceExecutionCompleteRequest(revision_id=rules.revision_id, resource_execution=facts)
@@ -112,7 +112,7 @@ class MerchantBackend:
 
 
 @lru_cache(maxsize=1024)
-def _access_call(offer: Offer, resource_url: str, rules: Rules) -> WireRequest:
+def _access_call(offer: Offer, resource_url: str, rules: OfferRevision) -> WireRequest:
     """The call without a proof: the same for everybody who asks for this URL."""
     resource = access_resource(offer, resource_url)
     body = AccessRequest(

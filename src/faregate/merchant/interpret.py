@@ -17,22 +17,22 @@ from dataclasses import replace
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any, cast
 
-from faregate.core.models import Response, Rules, header_values
+from faregate.core.models import OfferRevision, Response, header_values
 from faregate.core.results import (
     Access,
+    AccessFailed,
+    AccessFree,
+    AccessGranted,
     AccessPending,
+    AccessUnpaid,
     Completion,
-    Denied,
-    Free,
-    Granted,
-    NotPaid,
-    Proven,
+    CompletionPaid,
+    CompletionPending,
+    CompletionRejected,
+    CompletionUnknown,
+    CompletionUnpaid,
     RevisionRejected,
-    Settling,
     TransactionState,
-    Trouble,
-    Unpaid,
-    Unproven,
 )
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import ErrorBody
@@ -58,27 +58,29 @@ def read_access(reply: Response) -> Access:
             found = _unfinished(reply)
             return AccessPending(_relayable(reply, found), _transaction_id(found))
         case 402 if _one_sane(reply, INSTRUCTIONS) is not None:
-            return Unpaid(reply)
+            return AccessUnpaid(reply)
         case 422 if _error(reply) is not None:
             return RevisionRejected(_trouble(reply))
         case _:
             return _trouble(reply)
 
 
-def _read_decision(decision: dict[str, Any]) -> Free | Granted:
+def _read_decision(decision: dict[str, Any]) -> AccessFree | AccessGranted:
     if decision.get("transaction_id", "") is None:
         execution_id = decision.get("resource_execution_id")
         known = isinstance(execution_id, str) and _EXECUTION_ID.fullmatch(execution_id)
-        return Free(execution_id if known else None)
+        return AccessFree(execution_id if known else None)
     transaction_id = _transaction_id(decision)
     if transaction_id is None:
         raise BadAnswer("HTTP 200: an access decision without a transaction_id")
-    return Granted(transaction_id)
+    return AccessGranted(transaction_id)
 
 
-def _trouble(reply: Response) -> Trouble:
+def _trouble(reply: Response) -> AccessFailed:
     status = 503 if reply.status >= 500 or reply.status == 429 else 502
-    return Trouble(status, f"access was answered with {reply.status} {_code(reply)}", _retry_after(reply))
+    return AccessFailed(
+        status, f"access was answered with {reply.status} {_code(reply)}", _retry_after(reply)
+    )
 
 
 # Completion
@@ -92,7 +94,7 @@ def read_completion(reply: Response, transaction_id: str) -> Completion:
         return _still_settling(reply, transaction_id)
     result = parse_object(reply)
     if result.get("transaction_id") != transaction_id:
-        return Unproven("the reply is about another transaction")
+        return CompletionUnknown("the reply is about another transaction")
     match result.get("status"):
         case "succeeded":
             return _proof_of_payment(reply, result)
@@ -122,34 +124,34 @@ def _relayable(reply: Response, found: dict[str, Any] | None) -> Response:
     return Response(202) if early or _transaction_id(found) is None else reply
 
 
-def _still_settling(reply: Response, transaction_id: str) -> Settling | Unproven:
+def _still_settling(reply: Response, transaction_id: str) -> CompletionPending | CompletionUnknown:
     found = _unfinished(reply)
     if _transaction_id(found) != transaction_id:
-        return Unproven("the reply is not about this transaction")
-    return Settling(_relayable(reply, found))
+        return CompletionUnknown("the reply is not about this transaction")
+    return CompletionPending(_relayable(reply, found))
 
 
-def _not_paid(reply: Response, result: dict[str, Any]) -> NotPaid | Unproven:
+def _not_paid(reply: Response, result: dict[str, Any]) -> CompletionUnpaid | CompletionUnknown:
     """Only a clean `failed` is certain: with any sign of payment the payer must not pay again."""
     if _looks_paid(result) or header_values(reply.headers, PAYMENT_RESPONSE):
-        return Unproven("failed, and yet with signs of a payment")
-    return NotPaid()
+        return CompletionUnknown("failed, and yet with signs of a payment")
+    return CompletionUnpaid()
 
 
-def _proof_of_payment(reply: Response, result: dict[str, Any]) -> Proven | Unproven:
+def _proof_of_payment(reply: Response, result: dict[str, Any]) -> CompletionPaid | CompletionUnknown:
     payment_response = _one_sane(reply, PAYMENT_RESPONSE)
     if payment_response is None:
-        return Unproven("succeeded without one PAYMENT-RESPONSE header")
+        return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")
     if not _has_receipt(result):
-        return Unproven("succeeded without a receipt")
-    return Proven(payment_response, json.dumps(result["receipt"]))
+        return CompletionUnknown("succeeded without a receipt")
+    return CompletionPaid(payment_response, json.dumps(result["receipt"]))
 
 
-def _refusal(reply: Response) -> Denied | Unproven:
+def _refusal(reply: Response) -> CompletionRejected | CompletionUnknown:
     # A 402 here must not reach the payer, who would sign a new payment for it. Above 599 no server relays it.
     if not 400 <= reply.status < 600 or reply.status == 402:
-        return Unproven(f"complete was answered with {reply.status}")
-    return Denied(reply.status, _code(reply), _retry_after(reply), _error(reply) is not None)
+        return CompletionUnknown(f"complete was answered with {reply.status}")
+    return CompletionRejected(reply.status, _code(reply), _retry_after(reply), _error(reply) is not None)
 
 
 def _error(reply: Response) -> ErrorBody | None:
@@ -202,7 +204,7 @@ def _has_receipt(found: dict[str, Any]) -> bool:
 # Contracts
 
 
-def read_revisions(reply: Response) -> dict[str, Rules]:
+def read_revisions(reply: Response) -> dict[str, OfferRevision]:
     """The rules of every active revision, by its id and by its integration key. Raises `ServiceError`.
 
     Of several revisions under one key the one with the highest number sells. A revision that cannot be read
@@ -210,7 +212,7 @@ def read_revisions(reply: Response) -> dict[str, Rules]:
     """
     if reply.status != 200:
         raise error_of(reply)
-    found: dict[str, Rules] = {}
+    found: dict[str, OfferRevision] = {}
     newest: dict[str, int] = {}
     for revision in _schemas(parse_object(reply)):
         rules = _rules(revision)
@@ -237,7 +239,7 @@ def _schemas(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", schema) for schema in found if isinstance(schema, dict)]
 
 
-def _rules(revision: dict[str, Any]) -> Rules | None:
+def _rules(revision: dict[str, Any]) -> OfferRevision | None:
     revision_id, asset = revision.get(_ID), revision.get(_ASSET)
     properties, required = revision.get("properties"), revision.get("required")
     if not (isinstance(revision_id, str) and _REVISION_ID.fullmatch(revision_id)):
@@ -247,7 +249,7 @@ def _rules(revision: dict[str, Any]) -> Rules | None:
     if not (isinstance(properties, dict) and isinstance(required, list)):
         return None
     names = cast("dict[str, Any]", properties)
-    return Rules(
+    return OfferRevision(
         revision_id, asset, frozenset(names), frozenset(str(name) for name in cast("list[object]", required))
     )
 

@@ -7,7 +7,7 @@ are too old are better than none: they serve on while the service cannot be aske
 
 from collections.abc import Callable
 
-from faregate.core.models import Offer, Response, Rules
+from faregate.core.models import Offer, OfferRevision, Response
 from faregate.core.results import Guessability
 from faregate.errors import ConfigurationError
 from faregate.merchant.interpret import read_revisions
@@ -22,7 +22,7 @@ ASK_SECONDS = 5.0
 """So long one request may take to find out whether instructions are unguessable; then another tries."""
 
 
-class Catalog:
+class RevisionCache:
     """The rules of every active revision, by revision id and by integration key."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -31,12 +31,12 @@ class Catalog:
 
     def forget(self) -> None:
         """As if nothing had been read yet."""
-        self._rules: dict[str, Rules] = {}
+        self._rules: dict[str, OfferRevision] = {}
         self._read_at = self._asked_at = float("-inf")
         self._guessability = Guessability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
 
-    def known(self, offer: Offer) -> Rules | None:
+    def known(self, offer: Offer) -> OfferRevision | None:
         """The rules, or None for whoever is to ask for them. Raises `ConfigurationError`."""
         now = self._clock()
         if offer.sells in self._rules:
@@ -48,11 +48,11 @@ class Catalog:
         self._asked_at = now
         return None
 
-    def last_read(self, offer: Offer) -> Rules | None:
+    def last_read(self, offer: Offer) -> OfferRevision | None:
         """The rules, however old. Raises `ConfigurationError`."""
         return self._matching(offer) if offer.sells in self._rules else None
 
-    def refreshed(self, offer: Offer, rejected: Rules) -> Rules | None:
+    def refreshed(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
         """The rules if they were read since `rejected` was, or just now. Raises `ConfigurationError`."""
         found = self._rules.get(offer.sells)
         is_newer = found is not None and found.revision_id != rejected.revision_id
@@ -86,19 +86,19 @@ class Catalog:
         self._guessability = Guessability.UNGUESSABLE if unguessable else Guessability.GUESSABLE
         self._judged_at = self._clock()
 
-    def asking(self, offer: Offer) -> Call[Rules]:
+    def asking(self, offer: Offer) -> Call[OfferRevision]:
         """The call that reads the contracts document and gives the offer's rules."""
         call = list_contracts(include_integration_key=True)
         return Call(call.request, lambda reply: self._learned(reply, offer))
 
-    def _learned(self, reply: Response, offer: Offer) -> Rules:
+    def _learned(self, reply: Response, offer: Offer) -> OfferRevision:
         self._rules = read_revisions(reply)
         self._read_at = self._clock()
         if offer.sells not in self._rules:
             raise self._unknown(offer)
         return self._matching(offer)
 
-    def _matching(self, offer: Offer) -> Rules:
+    def _matching(self, offer: Offer) -> OfferRevision:
         rules = self._rules[offer.sells]
         if offer.asset not in (None, rules.asset):
             raise ConfigurationError(

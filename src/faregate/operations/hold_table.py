@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from faregate.core.claims import Holding
+from faregate.core.claims import HoldInfo
 
 STUCK = "stuck"
 NO_KEY = "of a journal key that was not given here"
@@ -17,24 +17,24 @@ _HEAD = ("TRANSACTION", "STATE", "SINCE", "NEXT LOOK", "ATTEMPTS", "SIZE", "REAS
 class Owed:
     """What was found, sorted by who has to do something: people, the sweep, or nobody yet."""
 
-    stuck: list[Holding]
-    held: list[Holding]
-    running: list[Holding]
+    stuck: list[HoldInfo]
+    held: list[HoldInfo]
+    running: list[HoldInfo]
     now: float
 
     @classmethod
-    def of(cls, found: Sequence[Holding], now: float) -> "Owed":
+    def of(cls, found: Sequence[HoldInfo], now: float) -> "Owed":
         stuck = [one for one in found if one.state == STUCK]
         running = [one for one in found if _is_being_served(one, now)]
         held = [one for one in found if one not in stuck and one not in running]
         return cls(stuck, held, running, now)
 
 
-def _is_being_served(one: Holding, now: float) -> bool:
+def _is_being_served(one: HoldInfo, now: float) -> bool:
     return one.state not in (STUCK, "waiting") and one.attempts == 0 and one.due_at > now
 
 
-def as_table(shown: Sequence[Holding], now: float) -> str:
+def as_table(shown: Sequence[HoldInfo], now: float) -> str:
     return format_table([_HEAD, *(_row(one, now) for one in shown)])
 
 
@@ -44,7 +44,7 @@ def format_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(_line(row, widths) for row in rows)
 
 
-def _row(one: Holding, now: float) -> tuple[str, ...]:
+def _row(one: HoldInfo, now: float) -> tuple[str, ...]:
     since, look = span(now - one.since), _next_look(one, now)
     reason = (one.reason or "-") if one.readable else NO_KEY
     return one.transaction_id, one.state, since, look, str(one.attempts), size(one.size), reason
@@ -54,7 +54,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def as_page(one: Holding, now: float) -> str:
+def as_page(one: HoldInfo, now: float) -> str:
     """One row, a line for each thing that is known."""
     lines = {
         "transaction": one.transaction_id,
@@ -70,7 +70,7 @@ def as_page(one: Holding, now: float) -> str:
     return "\n".join(f"{name:<12} {said}" for name, said in lines.items())
 
 
-def as_object(one: Holding) -> dict[str, Any]:
+def as_object(one: HoldInfo) -> dict[str, Any]:
     """For machines. Times are ISO 8601; `next_look` is null for what nobody looks at again."""
     return {
         "transaction_id": one.transaction_id,
@@ -85,7 +85,7 @@ def as_object(one: Holding) -> dict[str, Any]:
     }
 
 
-def as_json(shown: Sequence[Holding], owed: Owed, more: bool) -> str:
+def as_json(shown: Sequence[HoldInfo], owed: Owed, more: bool) -> str:
     """`more`: there are others, younger than all of these."""
     numbers = {"stuck": len(owed.stuck), "held": len(owed.held), "running": len(owed.running), "more": more}
     return json.dumps({**numbers, "holds": [as_object(one) for one in shown]}, indent=2)
@@ -109,7 +109,7 @@ def size(number: int) -> str:
     return f"{kilo:.1f} kB" if kilo < 1000 else f"{kilo / 1000:.1f} MB"
 
 
-def _next_look(one: Holding, now: float) -> str:
+def _next_look(one: HoldInfo, now: float) -> str:
     if one.state == STUCK:
         return "-"
     return "now" if one.due_at <= now else f"in {span(one.due_at - now)}"

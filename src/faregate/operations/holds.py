@@ -7,7 +7,7 @@ stuck.
 import time
 from typing import Protocol, runtime_checkable
 
-from faregate.core.claims import Holding, Lease, PendingPayment
+from faregate.core.claims import HoldInfo, Lease, PendingPayment
 from faregate.core.driver import drive, started
 from faregate.core.interfaces import MaybeAwaitable
 from faregate.core.models import Response
@@ -28,9 +28,9 @@ class NotHeld(FaregateError):
 class HoldStore(Protocol):
     """A journal that people can look into."""
 
-    def holdings(self, limit: int) -> list[Holding]: ...
+    def holdings(self, limit: int) -> list[HoldInfo]: ...
 
-    def holding(self, transaction_id: str) -> Holding | None: ...
+    def holding(self, transaction_id: str) -> HoldInfo | None: ...
 
     def take(self, transaction_id: str) -> PendingPayment | None: ...
 
@@ -50,7 +50,7 @@ def desk_of(paywall: Paywall) -> HoldStore:
     return journal
 
 
-def known(desk: HoldStore, transaction_id: str) -> Holding:
+def known(desk: HoldStore, transaction_id: str) -> HoldInfo:
     """Raises `NotHeld` if nothing is owed for it."""
     one = desk.holding(transaction_id)
     if one is None:
@@ -58,7 +58,7 @@ def known(desk: HoldStore, transaction_id: str) -> Holding:
     return one
 
 
-def known_as_stuck(desk: HoldStore, transaction_id: str) -> Holding:
+def known_as_stuck(desk: HoldStore, transaction_id: str) -> HoldInfo:
     """Raises `NotHeld` if somebody else may still bring it to its end."""
     one = known(desk, transaction_id)
     if one.state != STUCK:

@@ -6,7 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from faregate.core.claims import Holding
+from faregate.core.claims import HoldInfo
 from faregate.operations.app_loader import WrongCall
 from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
 from faregate.operations.holds import HoldStore, desk_of, discard, known, known_as_stuck, retry
@@ -135,7 +135,7 @@ def _discard(desk: HoldStore, asked: Namespace, tell: Print) -> int:
     return 0
 
 
-def _what_is_lost(one: Holding, paid: bool) -> str:
+def _what_is_lost(one: HoldInfo, paid: bool) -> str:
     result = (
         f"Its result ({size(one.size)}) and its proof are" if one.size else "It has no result. Its proof is"
     )

@@ -8,11 +8,11 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
-from faregate.core.claims import Claimant, Fresh
+from faregate.core.claims import Claimant, Claimed
 from faregate.core.driver import drive, started
 from faregate.core.instructions import are_unguessable
-from faregate.core.models import HandlerResult, Offer, PaidRequest, Request, Response, Rules
-from faregate.core.results import Free, Unpaid
+from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidRequest, Request, Response
+from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
 from faregate.errors import FaregateError, ServiceError
 from faregate.merchant.wire import INSTRUCTIONS
@@ -74,9 +74,9 @@ def _ask_for_instructions(offer: Offer) -> Flow[list[str]]:
     found = list[str]()
     for _ in range(2):
         access = yield from CallAccess(sale, rules, None)
-        if isinstance(access, Unpaid):
+        if isinstance(access, AccessUnpaid):
             found.append(access.response.first(INSTRUCTIONS) or "")
-        elif isinstance(access, Free) and access.execution_id is not None:
+        elif isinstance(access, AccessFree) and access.execution_id is not None:
             yield from CloseExecution(access.execution_id, rules, HandlerResult(Response(200), {}))
     return found
 
@@ -95,7 +95,7 @@ def _unwritable(paywall: Paywall) -> Iterator[str]:
     journal = paywall.world.journal
     try:
         claim = journal.claim(f"faregate check {secrets.token_hex(16)}", Claimant("CHECK /"))
-        if isinstance(claim, Fresh):
+        if isinstance(claim, Claimed):
             journal.drop(claim.lease)
     except Exception as error:
         yield f"The journal cannot be written: {error}"
@@ -114,7 +114,7 @@ def _unfinished(paywall: Paywall) -> Iterator[str]:
 
 
 def _unsellable(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
-    known: tuple[Offer, Rules] | None = None
+    known: tuple[Offer, OfferRevision] | None = None
     for offer in offers:
         try:
             rules = paywall.world.rules(offer)
@@ -125,6 +125,6 @@ def _unsellable(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
         except FaregateError as error:
             yield f"{offer.sells}: {error}"
         else:
-            known = known or (offer, cast(Rules, rules))
+            known = known or (offer, cast(OfferRevision, rules))
     if known is not None:
         yield from find_missing_rights(paywall, *known, _CHECKED_URL)

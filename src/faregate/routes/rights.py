@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, cast
 
-from faregate.core.models import Offer, Rules
+from faregate.core.models import Offer, OfferRevision
 from faregate.errors import Forbidden, ServiceError
 from faregate.merchant import wire
 from faregate.merchant.backend import access_resource
@@ -20,7 +20,7 @@ from faregate.merchant.wire import Call
 from faregate.paywall import Paywall
 
 
-def find_missing_rights(paywall: Paywall, offer: Offer, rules: Rules, url: str) -> Iterator[str]:
+def find_missing_rights(paywall: Paywall, offer: Offer, rules: OfferRevision, url: str) -> Iterator[str]:
     """What the key may not do, a sentence each.
 
     Asks for the price of the offer, and of things that do not exist: a service refuses a key before it looks
@@ -40,7 +40,7 @@ def find_missing_rights(paywall: Paywall, offer: Offer, rules: Rules, url: str) 
             _close(paywall, rules, getattr(answer, "resource_execution_id", None))
 
 
-def _calls(offer: Offer, rules: Rules, url: str) -> Iterator[tuple[str, Call[Any]]]:
+def _calls(offer: Offer, rules: OfferRevision, url: str) -> Iterator[tuple[str, Call[Any]]]:
     request = AccessRequest(
         revision_id=rules.revision_id,
         resource=access_resource(offer, url),
@@ -60,14 +60,14 @@ def _calls(offer: Offer, rules: Rules, url: str) -> Iterator[tuple[str, Call[Any
     yield "complete free executions", _closing(rules, _unissued("rex"))
 
 
-def _close(paywall: Paywall, rules: Rules, execution_id: str | None) -> None:
+def _close(paywall: Paywall, rules: OfferRevision, execution_id: str | None) -> None:
     """Free access leaves an execution."""
     if execution_id is not None:
         with suppress(ServiceError):
             paywall.call(_closing(rules, execution_id))
 
 
-def _closing(rules: Rules, execution_id: str) -> Call[Any]:
+def _closing(rules: OfferRevision, execution_id: str) -> Call[Any]:
     body = ResourceExecutionCompleteRequest(
         revision_id=rules.revision_id, resource_execution=ResourceExecutionMetadata()
     )

@@ -6,7 +6,7 @@ from typing import Any
 from faregate.core import flow, settlement
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.models import Outcome, Response, Succeeded
-from faregate.core.results import Completion, Proven
+from faregate.core.results import Completion, CompletionPaid
 from faregate.core.steps import Flow
 from faregate.journals.persistent import PersistentJournal
 from faregate.merchant import backend
@@ -64,7 +64,7 @@ def _release_on_any_2xx() -> None:
 
     def believed(reply: Response, transaction_id: str) -> Completion:
         if 200 <= reply.status < 300:
-            return Proven("cGFpZA==", "{}")
+            return CompletionPaid("cGFpZA==", "{}")
         return read_completion(reply, transaction_id)
 
     _put(backend, "read_completion", believed)

@@ -1,7 +1,7 @@
 """Completions that are taken: how they end, what is told again, and what a change of mind gets."""
 
 from faregate.core.models import Response
-from faregate.core.results import NotPaid, Proven
+from faregate.core.results import CompletionPaid, CompletionUnpaid
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import CompletionResult
 from faregate.merchant.interpret import read_completion
@@ -79,9 +79,9 @@ def _meaning(reply: Response, transaction_id: str) -> str:
         meaning = read_completion(reply, transaction_id)
     except BadAnswer:
         return "unreadable"
-    if isinstance(meaning, Proven):
+    if isinstance(meaning, CompletionPaid):
         return "proven"
-    return "not paid" if isinstance(meaning, NotPaid) else "neither"
+    return "not paid" if isinstance(meaning, CompletionUnpaid) else "neither"
 
 
 def _result(reply: Response) -> CompletionResult | None:
