@@ -36,16 +36,16 @@ def test_the_public_names() -> None:
 
 
 def test_the_names_of_the_front_doors() -> None:
-    assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "inventory_of", "paid"]
+    assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "list_routes", "paid"]
     assert faregate.fastapi.__all__ == [
         "Paid",
         "Payment",
         "PaywallMiddleware",
         "document",
-        "inventory_of",
+        "list_routes",
         "paid",
     ]
-    assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]
+    assert faregate.flask.__all__ == ["Faregate", "PayingClient", "Payment", "list_routes", "payment"]
     assert faregate.asgi.__all__ == ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
     assert faregate.wsgi.__all__ == [
         "Environ",

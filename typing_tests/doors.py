@@ -41,8 +41,8 @@ shop = Starlette(
 plain = faregate.asgi.PaywallMiddleware(shop, offers={"/reports": "daily_report"}, refuse=["/"])
 
 assert_type(faregate.fastapi.paid("text_summary"), Paid)
-assert_type(faregate.fastapi.inventory_of(app), RouteTable)
-assert_type(as_table(faregate.starlette.inventory_of(shop)), str)
+assert_type(faregate.fastapi.list_routes(app), RouteTable)
+assert_type(as_table(faregate.starlette.list_routes(shop)), str)
 assert_type(faregate.fastapi.document(app), None)
 
 

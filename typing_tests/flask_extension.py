@@ -7,7 +7,7 @@ from flask import Blueprint, Flask, Response
 from flask.views import MethodView
 
 from faregate import Paywall
-from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
+from faregate.flask import Faregate, PayingClient, Payment, list_routes, payment
 from faregate.routes import RouteTable
 
 paywall = Faregate()
@@ -55,7 +55,7 @@ paywall.init_app(app)
 paywall.init_app(app, Paywall())
 paywall.init_app(app, paywall=Paywall())
 assert_type(Faregate(app), Faregate)
-assert_type(inventory_of(app), RouteTable)
+assert_type(list_routes(app), RouteTable)
 
 app.test_client_class = PayingClient
 answer = PayingClient(app).get("/summary/x", pay=True)

@@ -22,7 +22,7 @@ from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, to_the_end
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.routes.resolution import Resolver
+from faregate.routes.dispatch import HandlerResolver
 from faregate.settings import Arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
@@ -64,7 +64,7 @@ class PaywallMiddleware:
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
         self.grounds = PathRules(offers, refuse)
-        self._resolver = Resolver(app)
+        self._resolver = HandlerResolver(app)
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds

@@ -37,17 +37,17 @@ from faregate.payment import Payment
 from faregate.paywall import Limits
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
-from faregate.routes.wrappers import layers
+from faregate.routes.wrappers import unwrap
 from faregate.starlette import check_offer, document, enter
 
-__all__ = ["Paid", "Payment", "PaywallMiddleware", "document", "inventory_of", "paid"]
+__all__ = ["Paid", "Payment", "PaywallMiddleware", "document", "list_routes", "paid"]
 
 
 class PaywallMiddleware(starlette.PaywallMiddleware):
     """`faregate.starlette.PaywallMiddleware` for an application of FastAPI."""
 
     def _list(self, app: Any) -> RouteTable:
-        return inventory_of(app)
+        return list_routes(app)
 
 
 class Paid(Depends):
@@ -119,10 +119,10 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Paid:
 mark_maker(paid)
 
 
-def inventory_of(app: Any) -> RouteTable:
+def list_routes(app: Any) -> RouteTable:
     """What a FastAPI application or router sells. Raises `ConfigurationError`."""
-    inventory = starlette_routes.inventory_of(app, _expanded)
-    missed = dict.fromkeys(_find_missed(layers(app)[-1], inventory))
+    inventory = starlette_routes.list_routes(app, _expanded)
+    missed = dict.fromkeys(_find_missed(unwrap(app)[-1], inventory))
     return replace(inventory, mistakes=(*inventory.mistakes, *missed)) if missed else inventory
 
 
@@ -131,7 +131,7 @@ def _find_missed(app: Any, inventory: RouteTable) -> Iterator[str]:
     for path, sold in _find_unreached(getattr(app, "router", app)):
         for row in inventory.routes:
             is_below = row.path == path or row.path.startswith(f"{path.rstrip('/')}/")
-            if is_below and row.standing == "free" and not row.handler.startswith(_DOCUMENTATION):
+            if is_below and row.access == "free" and not row.handler.startswith(_DOCUMENTATION):
                 yield (
                     f"{row.verbs} {row.place} is free, and its router or application is sold as "
                     f"{sold.sells!r}. FastAPI's dependencies do not reach mounts, routes of Starlette and "
@@ -163,7 +163,7 @@ def _find_unreached(
         elif isinstance(route, Route | Mount):
             yield from ((path, sold) for sold in (*above, *own))
         if isinstance(route, Mount):
-            inner = layers(route.app)[-1]
+            inner = unwrap(route.app)[-1]
             yield from _find_unreached(getattr(inner, "router", inner), path)
 
 

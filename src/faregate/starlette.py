@@ -32,11 +32,11 @@ from faregate.payment import Payment
 from faregate.paywall import Limits, Paywall, offer
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
-from faregate.routes.starlette import inventory_of
-from faregate.routes.wrappers import layers
+from faregate.routes.starlette import list_routes
+from faregate.routes.wrappers import unwrap
 from faregate.settings import Arguments
 
-__all__ = ["Payment", "PaywallMiddleware", "inventory_of", "paid"]
+__all__ = ["Payment", "PaywallMiddleware", "list_routes", "paid"]
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ class PaywallMiddleware(ASGIMiddleware):
     """`faregate.asgi.PaywallMiddleware`; also completes the app's OpenAPI document, if it makes one.
 
     At the start, or with the first request, the application is looked through for what would give paid
-    handlers away: see `routes.starlette.inventory_of`. `allow_outside` names the middleware classes that may
+    handlers away: see `routes.starlette.list_routes`. `allow_outside` names the middleware classes that may
     stand outside although they are called after caches or files.
 
     Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
@@ -102,7 +102,7 @@ class PaywallMiddleware(ASGIMiddleware):
             document(app, self)
 
     def _list(self, app: Any) -> RouteTable:
-        return starlette_routes.inventory_of(app)
+        return starlette_routes.list_routes(app)
 
 
 async def _not_started(mistake: ConfigurationError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,7 +129,7 @@ def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> N
         app.openapi = openapi
     for route in getattr(app, "routes", ()):
         if isinstance(route, Mount):
-            document(layers(route.app)[-1], front, root + route.path)
+            document(unwrap(route.app)[-1], front, root + route.path)
 
 
 def completed(schema: dict[str, Any], front: ASGIMiddleware | None, root: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from ninja import NinjaAPI  # noqa: E402
 
 from faregate.django import Payment, paid, paid_include  # noqa: E402
 from faregate.django.conf import shop as made_shop  # noqa: E402
-from faregate.django.routes import inventory_of  # noqa: E402
+from faregate.django.routes import list_routes  # noqa: E402
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
@@ -896,7 +896,7 @@ def test_routes_lists_every_kind() -> None:
         routes = json.loads(said_by("faregate_routes", "--json"))["routes"]
         table = said_by("faregate_routes")
     standing = {
-        (one["path"], method): one["standing"] for one in routes for method in one["methods"] or ["any"]
+        (one["path"], method): one["access"] for one in routes for method in one["methods"] or ["any"]
     }
     for place in KINDS:
         assert "paid" in {standing.get((place, "any")), standing.get((place, "GET"))}, (place, standing)
@@ -909,7 +909,7 @@ def test_routes_lists_every_kind() -> None:
 
 def test_routes_fails_when_a_prefix_matches_nothing() -> None:
     with project(path("a", content), FAREGATE={"OFFERS": {"/nowhere": "daily_report"}}):
-        assert inventory_of().unmatched == ("/nowhere",)
+        assert list_routes().unmatched == ("/nowhere",)
         with pytest.raises(SystemExit):
             said_by("faregate_routes")
 

@@ -39,7 +39,7 @@ from rest_framework.views import APIView  # noqa: E402
 from rest_framework.viewsets import ViewSet  # noqa: E402
 
 from faregate.django import PaywallMiddleware, conf, paid  # noqa: E402
-from faregate.django.routes import inventory_of  # noqa: E402
+from faregate.django.routes import list_routes  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
@@ -170,9 +170,9 @@ def test_a_class_and_a_method_with_two_prices_are_told() -> None:
 
     routes = (path("two", method_decorator(SOLD, name="dispatch")(Two).as_view()),)
     with override_settings(FAREGATE={"BASE_URL": "emulator:"}, ROOT_URLCONF=routes):
-        inventory = inventory_of()
-    assert [row.standing for row in inventory.routes] == ["refused"]
-    assert "nobody can buy" in inventory.complaints[0]
+        inventory = list_routes()
+    assert [row.access for row in inventory.routes] == ["refused"]
+    assert "nobody can buy" in inventory.problems[0]
 
 
 # What a view leaves open

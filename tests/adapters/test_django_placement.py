@@ -49,7 +49,7 @@ from rest_framework.viewsets import ViewSet  # noqa: E402
 
 from faregate.django import paid, paid_include  # noqa: E402
 from faregate.django.conf import shop as made_shop  # noqa: E402
-from faregate.django.routes import inventory_of  # noqa: E402
+from faregate.django.routes import list_routes  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from tests.adapters.test_django import PAYWALL, project  # noqa: E402
@@ -162,7 +162,7 @@ def is_refused(site: Site, sentence: str, log: str, place: str = "/sold", method
     for command in ("faregate_routes", "faregate_check"):
         well, said = told(command)
         assert (well, sentence in said) == (False, True), (command, said)
-    standing = {row.path: row.standing for row in inventory_of().routes}
+    standing = {row.path: row.access for row in list_routes().routes}
     assert standing[place] == "refused"
     return True
 
@@ -425,7 +425,7 @@ def test_every_order_on_an_action_is_sold(order: tuple[str, ...]) -> None:
     router.register("set", actions(order), basename="set")
     with site(path("", include(router.urls))) as here:
         assert is_sold(here, "/set/reports/")
-        standing = {row.path: row.standing for row in inventory_of().routes}
+        standing = {row.path: row.access for row in list_routes().routes}
         assert "paid" in standing.values()
 
 
@@ -509,7 +509,7 @@ def test_a_price_in_ninja_s_own_ways_is_sold() -> None:
         cache.clear()
         with site(route) as here:
             assert is_sold(here)
-            assert [row.standing for row in inventory_of().routes if row.path == "/sold"] == ["paid"]
+            assert [row.access for row in list_routes().routes if row.path == "/sold"] == ["paid"]
 
 
 def test_ninja_s_urls_are_sold_as_a_whole() -> None:
@@ -625,7 +625,7 @@ def test_what_cannot_be_sold_in_a_transaction_is_told_before_a_payer_finds_out()
     def named() -> list[str]:
         errors = [one.msg for one in checks.run_checks() if one.id == "faregate.E008"]
         assert all(one in told("faregate_check")[1] for one in errors)
-        return [row.path for row in inventory_of().routes if row.standing == "refused"]
+        return [row.path for row in list_routes().routes if row.access == "refused"]
 
     connections.settings["default"]["ATOMIC_REQUESTS"] = True
     try:

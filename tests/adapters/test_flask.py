@@ -30,7 +30,7 @@ from faregate.emulator import TEST_KEY, Emulator, Fault, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
-from faregate.flask import Faregate, PayingClient, Payment, inventory_of, payment
+from faregate.flask import Faregate, PayingClient, Payment, list_routes, payment
 from faregate.flask.middleware import permission
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
@@ -746,8 +746,8 @@ def run(shop: Shop, *arguments: str) -> tuple[int, str]:
 
 
 def listed(shop: Shop) -> dict[str, tuple[str, str]]:
-    routes = inventory_of(shop.app).routes
-    return {f"{','.join(route.methods)} {route.path}": (route.standing, route.sells) for route in routes}
+    routes = list_routes(shop.app).routes
+    return {f"{','.join(route.methods)} {route.path}": (route.access, route.sells) for route in routes}
 
 
 def test_every_route_is_listed(shop: Shop) -> None:
@@ -868,7 +868,7 @@ def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyP
 
 def test_an_app_without_a_paywall_cannot_be_listed() -> None:
     with pytest.raises(ConfigurationError, match="no paywall"):
-        inventory_of(Flask("shop"))
+        list_routes(Flask("shop"))
 
 
 # The client that pays

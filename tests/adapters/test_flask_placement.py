@@ -18,7 +18,7 @@ from whitenoise import WhiteNoise
 
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
-from faregate.flask import Faregate, inventory_of
+from faregate.flask import Faregate, list_routes
 from tests.adapters.test_flask import Shop, paywall, run
 
 CONTENT = b"paid-content-4711"
@@ -286,7 +286,7 @@ def test_a_price_on_a_function_before_the_request_sells_what_follows(shop: Shop)
     blueprint.add_url_rule("/sold", view_func=lambda: CONTENT)
     shop.app.register_blueprint(blueprint)
     assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
-    assert [row.standing for row in inventory_of(shop.app).routes if row.path == "/sold"] == ["paid"]
+    assert [row.access for row in list_routes(shop.app).routes if row.path == "/sold"] == ["paid"]
 
 
 @pytest.mark.parametrize("decorate", [with_wraps, without_wraps])

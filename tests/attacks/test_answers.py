@@ -20,9 +20,9 @@ from starlette.testclient import TestClient
 
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.cli.routes import stock_of
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
+from faregate.routes.inspect import inspect_app
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.report import figures
@@ -365,7 +365,7 @@ def test_a_cache_around_a_subapplication_with_its_own_paywall_is_reported_by_the
     """The sub-application does not know where it is mounted."""
     inner = Starlette(routes=[Route("/sold", endpoint(Content()))], middleware=[front(make_paywall())])
     app = Starlette(routes=[Mount("", app=inner)], middleware=[Middleware(Cache)])
-    assert any(OUTSIDE in fault for fault in stock_of(app).inventory.complaints)
+    assert any(OUTSIDE in fault for fault in inspect_app(app).problems)
 
 
 def test_one_that_only_speaks_of_caches_may_be_outside_and_so_may_one_that_is_allowed() -> None:
@@ -382,11 +382,11 @@ def test_one_that_only_speaks_of_caches_may_be_outside_and_so_may_one_that_is_al
 def test_the_commands_report_what_is_wrapped_around_any_application() -> None:
     content = Content()
     wrapped = Cache(PaywallMiddleware(Starlette(routes=[Route("/sold", endpoint(content))]), make_paywall()))
-    assert any(OUTSIDE in fault for fault in stock_of(wrapped).inventory.complaints)
+    assert any(OUTSIDE in fault for fault in inspect_app(wrapped).problems)
     within = PaywallMiddleware(Cache(Starlette(routes=[Route("/sold", endpoint(content))])), make_paywall())
-    assert stock_of(within).inventory.complaints == ()
+    assert inspect_app(within).problems == ()
     allowed = PaywallMiddleware(Starlette(), make_paywall(), allow_outside=[Cache])
-    assert stock_of(Cache(allowed)).inventory.complaints == ()
+    assert inspect_app(Cache(allowed)).problems == ()
 
 
 SHOP = """

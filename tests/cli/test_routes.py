@@ -48,9 +48,9 @@ number = 3
 """
 
 TABLE = """\
-STANDING  METHODS  PATH            SELLS         HANDLER
-paid      GET      /report         daily_report  shop.report
-refused   GET      /drafts/{name}  -             shop.draft
+ACCESS   METHODS  PATH            SELLS         HANDLER
+paid     GET      /report         daily_report  shop.report
+refused  GET      /drafts/{name}  -             shop.draft
 
 1 paid, 0 free, 1 refused
 """
@@ -87,7 +87,7 @@ def test_the_directory_can_be_named(folder: Path, tmp_path_factory: pytest.TempP
 
 def test_json(folder: Path) -> None:
     told = json.loads(faregate(folder, "routes", "shop:app", "--json").stdout)
-    assert [route["standing"] for route in told["routes"]] == ["paid", "refused"]
+    assert [route["access"] for route in told["routes"]] == ["paid", "refused"]
     assert (told["unmatched"], told["faults"]) == ([], [])
 
 

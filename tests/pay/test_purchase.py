@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from faregate.cli.command import CommandError
 from faregate.core.models import Response
 from faregate.errors import ConfigurationError
-from faregate.operations.app_loader import WrongCall
 from faregate.pay.http import RequestSpec, SellerClient
 from faregate.pay.output import ProgressStep
 from faregate.pay.payment_file import PaymentFile
@@ -214,7 +214,7 @@ def test_a_saved_payment_is_only_sent_with_its_own_request(seller: Seller, tmp_p
     kept = tmp_path / "payment.json"
     kept.write_text(json.dumps({"method": "GET", "url": f"{seller.url}/other", "proof": "abc"}))
 
-    with pytest.raises(WrongCall, match="not for this request"):
+    with pytest.raises(CommandError, match="not for this request"):
         run(seller, proof=kept)
     assert seller.sent == []
 

@@ -1,4 +1,4 @@
-"""What an app sells, as `inventory_of` lists it: never better than what a request gets."""
+"""What an app sells, as `list_routes` lists it: never better than what a request gets."""
 
 import json
 from contextlib import closing
@@ -22,16 +22,16 @@ from starlette.websockets import WebSocket
 import faregate.asgi
 import faregate.fastapi
 import faregate.starlette
-from faregate.cli.routes import stock_of
 from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.server import serve
 from faregate.errors import ConfigurationError
 from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
-from faregate.routes import RouteInfo, RouteTable, TransactionState
+from faregate.routes import RouteAccess, RouteInfo, RouteTable
+from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check
-from faregate.routes.resolve import take_stock
+from faregate.routes.inspect import inspect_app
 from faregate.routes.table import as_json, as_table
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.test_starlette import a_paywall, collect, http_scope, never
@@ -64,13 +64,13 @@ async def sockets(websocket: WebSocket) -> None: ...
 
 
 def rows(inventory: RouteTable) -> list[tuple[str, str, str, str]]:
-    return [(row.standing, row.verbs, row.place, row.sells) for row in inventory.routes]
+    return [(row.access, row.verbs, row.place, row.sells) for row in inventory.routes]
 
 
 def of(*routes: Any, **settings: Any) -> RouteTable:
     """The inventory of a Starlette app behind its paywall."""
     layer = Middleware(PaywallMiddleware, paywall=a_paywall(), **settings)
-    return faregate.starlette.inventory_of(Starlette(routes=routes, middleware=[layer]))
+    return faregate.starlette.list_routes(Starlette(routes=routes, middleware=[layer]))
 
 
 # Starlette
@@ -106,7 +106,7 @@ def test_functions_classes_and_sockets() -> None:
         ("refused", "WEBSOCKET", "/paid-socket", "daily_report"),
         ("free", "WEBSOCKET", "/socket", ""),
     ]
-    assert inventory.complaints == ()
+    assert inventory.problems == ()
     handlers = [row.handler.removeprefix("tests.routes.test_routes.") for row in inventory.routes]
     assert handlers[:5] == [*["report"] * 4, "test_functions_classes_and_sockets.Summary"]
 
@@ -153,13 +153,13 @@ def test_every_listed_standing_is_what_a_request_gets() -> None:
             )
         ],
     )
-    inventory = faregate.starlette.inventory_of(app)
+    inventory = faregate.starlette.list_routes(app)
     expected = {"paid": 402, "free": 200, "refused": 403}
-    got: dict[str, tuple[TransactionState, int]] = {}
+    got: dict[str, tuple[RouteAccess, int]] = {}
     for row in inventory.routes:
         sent: list[Any] = []
         anyio.run(partial(_asked, app, row.path, sent))
-        got[row.path] = (row.standing, sent[0]["status"])
+        got[row.path] = (row.access, sent[0]["status"])
     # Two offers: unpaid it is 402 of the ground, paid for it is an error. Nobody can have it.
     assert got.pop("/sold/two") == ("refused", 402)
     assert len(got) == 8
@@ -186,7 +186,7 @@ def test_middleware_on_a_mount_a_router_and_a_route_counts() -> None:
             Mount("/w", app=CORSMiddleware(PaywallMiddleware(plain, a_paywall(), refuse=["/w/x"]))),
         ]
     )
-    assert rows(faregate.starlette.inventory_of(app)) == [
+    assert rows(faregate.starlette.list_routes(app)) == [
         ("refused", "GET", "/m/shut", ""),
         ("refused", "GET", "/r/shut", ""),
         ("refused", "GET", "/shut", ""),
@@ -200,17 +200,17 @@ def test_what_is_sold_without_a_paywall_in_front_is_told() -> None:
         routes=[Route("/in", report)], middleware=[Middleware(PaywallMiddleware, paywall=a_paywall())]
     )
     app = Starlette(routes=[Mount("/sub", app=inner), Route("/out", report)])
-    inventory = faregate.starlette.inventory_of(app)
-    assert inventory.complaints == ("GET /out sells 'daily_report', and no PaywallMiddleware is in front.",)
+    inventory = faregate.starlette.list_routes(app)
+    assert inventory.problems == ("GET /out sells 'daily_report', and no PaywallMiddleware is in front.",)
 
 
 def test_a_middleware_that_could_not_be_made_says_why() -> None:
     broken = PaywallMiddleware(Starlette(), a_paywall(), offers={"no-slash": "daily_report"})
     with pytest.raises(ConfigurationError, match="starts with a slash"):
-        stock_of(broken)
+        inspect_app(broken)
     listed = Starlette(middleware=[Middleware(PaywallMiddleware, offers={"no-slash": "daily_report"})])
     with pytest.raises(ConfigurationError, match="starts with a slash"):
-        stock_of(listed)
+        inspect_app(listed)
 
 
 # FastAPI
@@ -243,7 +243,7 @@ def test_offers_are_found_wherever_they_are_declared() -> None:
     app.add_api_route("/security", lambda: "x", dependencies=[Security(sold)])
     app.add_api_route("/starlette", report, methods=["POST"])
     app.mount("/sub", Starlette(routes=[Route("/report", report)]))
-    assert rows(faregate.fastapi.inventory_of(app)) == [
+    assert rows(faregate.fastapi.list_routes(app)) == [
         ("paid", "GET", "/v1/outer/inner/deep", "daily_report"),
         ("free", "GET", "/v1/outer/inner/plain", ""),
         ("paid", "GET", "/group/route", "daily_report"),
@@ -265,12 +265,12 @@ def test_app_wide_dependencies_mounts_in_routers_and_two_offers() -> None:
     app = FastAPI(openapi_url=None)
     app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall())
     app.include_router(router, prefix="/v1")
-    inventory = faregate.fastapi.inventory_of(app)
+    inventory = faregate.fastapi.list_routes(app)
     assert rows(inventory) == [
         ("paid", "GET", "/v1/nested/one", "daily_report"),
         ("refused", "GET", "/v1/nested/two", "daily_report"),
     ]
-    assert inventory.complaints == (
+    assert inventory.problems == (
         "GET /v1/nested/two sells 'daily_report' and 'text_summary': nobody can buy it. Keep one offer.",
     )
 
@@ -283,7 +283,7 @@ def test_a_frontend_is_listed_and_can_be_sold(tmp_path: Path) -> None:
     sold.frontend("/site", directory=tmp_path)
     app.include_router(sold, prefix="/v1")
     app.frontend("/", directory=tmp_path)
-    assert rows(faregate.fastapi.inventory_of(app)) == [
+    assert rows(faregate.fastapi.list_routes(app)) == [
         ("free", "GET", "/{path:path}", ""),
         ("paid", "GET", "/v1/site/{path:path}", "daily_report"),
     ]
@@ -301,13 +301,13 @@ def test_a_bare_middleware_lists_its_prefixes_and_what_is_inside() -> None:
     wrapped = CORSMiddleware(
         faregate.asgi.PaywallMiddleware(inside, a_paywall(), offers=offers, refuse=["/files"])
     )
-    assert rows(stock_of(wrapped).inventory) == [
+    assert rows(inspect_app(wrapped)) == [
         ("paid", "GET", "/files/reports/*", "daily_report"),
         ("refused", "GET", "/files/{path:path}", ""),
         ("free", "GET", "/about", ""),
     ]
     unknown = faregate.asgi.PaywallMiddleware(plain, a_paywall(), offers=offers, refuse=["/files"])
-    assert rows(stock_of(unknown).inventory) == [
+    assert rows(inspect_app(unknown)) == [
         ("paid", "any", "/files/reports/*", "daily_report"),
         ("refused", "any", "/files/*", ""),
         ("free", "any", "/*", ""),
@@ -315,7 +315,7 @@ def test_a_bare_middleware_lists_its_prefixes_and_what_is_inside() -> None:
 
 
 def stocked(pattern: str, root: str = "", **grounds: Any) -> RouteTable:
-    return take_stock([RouteInfo(pattern, ("GET",), "app.view")], PathRules(**grounds), root=root)
+    return apply_path_rules([RouteInfo(pattern, ("GET",), "app.view")], PathRules(**grounds), root=root)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_a_route_that_can_answer_below_a_prefix_matches_it(pattern: str) -> None
 def test_one_that_cannot_does_not(pattern: str) -> None:
     inventory = stocked(pattern, refuse=["/reports"])
     assert inventory.unmatched == ("/reports",)
-    assert inventory.complaints == ("Nothing is below /reports: no route matches this prefix.",)
+    assert inventory.problems == ("Nothing is below /reports: no route matches this prefix.",)
     assert stocked("/{one}", refuse=["/one/two"]).unmatched == ("/one/two",)
 
 
@@ -368,30 +368,30 @@ def test_a_catch_all_is_listed_as_each_of_its_prefixes_stands() -> None:
 def test_a_prefix_is_read_with_and_without_where_the_app_is_mounted() -> None:
     for prefix in ("/reports", "/api/reports"):
         inventory = stocked("/api/reports/{id}", root="/api", refuse=[prefix])
-        assert (inventory.routes[0].standing, inventory.unmatched) == ("refused", ())
+        assert (inventory.routes[0].access, inventory.unmatched) == ("refused", ())
     led = stocked("/api/{rest:path}", root="/api", refuse=["/reports"])
     assert [row.path for row in led.routes] == ["/api/reports/*", "/api/{rest:path}"]
 
 
 def test_a_socket_on_guarded_ground_is_refused() -> None:
     for grounds in ({"offers": {"/": "daily_report"}}, {"refuse": ["/"]}):
-        inventory = take_stock([RouteInfo("/ws", ("WEBSOCKET",), "app.ws")], PathRules(**grounds))
-        assert inventory.routes[0].standing == "refused"
+        inventory = apply_path_rules([RouteInfo("/ws", ("WEBSOCKET",), "app.ws")], PathRules(**grounds))
+        assert inventory.routes[0].access == "refused"
 
 
 # Told
 
 
 def test_an_app_without_routes_says_so_and_what_hangs_in_the_air() -> None:
-    assert as_table(take_stock([])) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
-    assert as_table(take_stock([], PathRules({"/x": "daily_report"}, ["/x"]))) == (
+    assert as_table(apply_path_rules([])) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
+    assert as_table(apply_path_rules([], PathRules({"/x": "daily_report"}, ["/x"]))) == (
         "This application has no routes.\n\n0 paid, 0 free, 0 refused\n\n"
         "Nothing is below /x: no route matches this prefix."
     )
 
 
 def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
-    inventory = take_stock(
+    inventory = apply_path_rules(
         [
             RouteInfo("/b", ("GET", "POST"), "shop.b", REPORT, "paid"),
             RouteInfo("/a", (), "shop.a", host="api.example"),
@@ -400,9 +400,9 @@ def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
         faults=["Something else."],
     )
     assert as_table(inventory).splitlines() == [
-        "STANDING  METHODS   PATH           SELLS         HANDLER",
-        "paid      GET,POST  /b             daily_report  shop.b",
-        "free      any       api.example/a  -             shop.a",
+        "ACCESS  METHODS   PATH           SELLS         HANDLER",
+        "paid    GET,POST  /b             daily_report  shop.b",
+        "free    any       api.example/a  -             shop.a",
         "",
         "1 paid, 1 free, 0 refused",
         "",
@@ -413,7 +413,7 @@ def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
     assert told == {
         "routes": [
             {
-                "standing": "paid",
+                "access": "paid",
                 "methods": ["GET", "POST"],
                 "host": None,
                 "path": "/b",
@@ -421,7 +421,7 @@ def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
                 "handler": "shop.b",
             },
             {
-                "standing": "free",
+                "access": "free",
                 "methods": [],
                 "host": "api.example",
                 "path": "/a",
@@ -449,36 +449,36 @@ def test_each_paywall_is_asked_for_what_it_stands_in_front_of() -> None:
         routes=[Mount("/sub", app=inner), Route("/report", report)],
         middleware=[Middleware(PaywallMiddleware, paywall=a_paywall())],
     )
-    [fault] = check(None, faregate.starlette.inventory_of(app))
+    [fault] = check(faregate.starlette.list_routes(app))
     assert fault.startswith("no_such_thing: Nothing is sold as 'no_such_thing'")
 
 
 def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> None:
     away = Paywall(api_key="svc_test_emulator", base_url="http://127.0.0.1:9", timeout=0.5, environ={})
-    inventory = take_stock(
+    inventory = apply_path_rules(
         [
             RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid"),
             RouteInfo("/b", ("GET",), "shop.b", Offer("text_summary"), "paid"),
         ]
     )
-    [fault] = check(away, inventory)
+    [fault] = check(inventory, away)
     assert fault.startswith("The merchant service does not say what is sold: GET http://127.0.0.1:9/")
     away.close()
     with (
         serve(Emulator()) as url,
         closing(Paywall(api_key="svc_test_wrong", base_url=url, environ={})) as wrong,
     ):
-        [fault] = check(wrong, inventory)
+        [fault] = check(inventory, wrong)
     assert fault.startswith("The merchant service does not say what is sold: 401 unauthenticated")
 
 
 def test_what_nobody_was_asked_about_is_not_well() -> None:
     routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
-    assert check(None, take_stock(routes)) == ["daily_report: no paywall is in front, so nobody was asked."]
+    assert check(apply_path_rules(routes)) == ["daily_report: no paywall is in front, so nobody was asked."]
 
 
 def test_a_given_paywall_answers_for_routes_without_their_own() -> None:
     routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
-    assert check(a_paywall(), take_stock(routes, PathRules(refuse=["/shut"]))) == [
+    assert check(apply_path_rules(routes, PathRules(refuse=["/shut"])), a_paywall()) == [
         "Nothing is below /shut: no route matches this prefix."
     ]

@@ -8,8 +8,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
+from faregate.cli.command import CommandError
 from faregate.errors import FaregateError
-from faregate.operations.app_loader import WrongCall
 
 
 class Command(NamedTuple):
@@ -61,8 +61,8 @@ COMMANDS: Final = (
     Command(
         "holds",
         "what is owed to payers, and what people can do about it",
-        "faregate.operations.holds_command:add_holds",
-        "faregate.operations.holds_command:run_holds",
+        "faregate.cli.holds:add_holds",
+        "faregate.cli.holds:run_holds",
         "Lists what the journal that FAREGATE_JOURNAL names owes to payers, and does what only people can do "
         "about it.",
     ),
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read has seen enough, such as `head`. The interpreter must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except WrongCall as error:
+    except CommandError as error:
         print(f"faregate: {error}", file=sys.stderr)
         return 2
     except (FaregateError, ImportError) as error:

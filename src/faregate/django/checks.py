@@ -57,11 +57,11 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
 
 def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
     """E006, with `--deploy` alone, because it asks the service: something that cannot be sold."""
-    from faregate.django.routes import inventory_of
+    from faregate.django.routes import list_routes
 
     try:
-        inventory = inventory_of()
-        faults = check(conf.shop().paywall, inventory)
+        inventory = list_routes()
+        faults = check(inventory, conf.shop().paywall)
     except ConfigurationError:
         return []  # check_settings tells it
     return [Error(fault, id="faregate.E006") for fault in faults]

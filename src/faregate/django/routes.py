@@ -18,20 +18,20 @@ from faregate.django.placement import (
 )
 from faregate.django.stack import list_stack_mistakes
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.resolve import take_stock
+from faregate.routes.access import apply_path_rules
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 
 
-def inventory_of() -> RouteTable:
+def list_routes() -> RouteTable:
     """Every route of the project as paid, free or refused. Raises `ConfigurationError`."""
     made = shop()
     resolver = get_resolver()
     rows = list(_walk(resolver, "/", find_given_away(resolver)))
-    two = (_two_offers(row) for row in rows if row.standing == "refused" and row.offer is not None)
+    two = (_two_offers(row) for row in rows if row.access == "refused" and row.offer is not None)
     stack = (f"{one.message} {one.hint}" for one in list_stack_mistakes(made.grounds))
     faults = tuple(dict.fromkeys((*two, *list_route_mistakes(), *stack)))
-    return take_stock(rows, made.grounds, faults=faults, paywall=lambda: made.paywall)
+    return apply_path_rules(rows, made.grounds, faults=faults, paywall=lambda: made.paywall)
 
 
 def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[RouteInfo]:

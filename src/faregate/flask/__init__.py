@@ -22,8 +22,8 @@ else:
 
 from faregate.flask.decorators import payment
 from faregate.flask.extension import Faregate
-from faregate.flask.routes import inventory_of
+from faregate.flask.routes import list_routes
 from faregate.flask.testing import PayingClient
 from faregate.payment import Payment
 
-__all__ = ["Faregate", "PayingClient", "Payment", "inventory_of", "payment"]
+__all__ = ["Faregate", "PayingClient", "Payment", "list_routes", "payment"]

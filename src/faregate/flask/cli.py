@@ -9,10 +9,10 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
+from faregate.cli.command import CommandError
+from faregate.cli.holds import add_holds, hold_as_asked
 from faregate.errors import FaregateError
-from faregate.flask.routes import get_middleware, inventory_of
-from faregate.operations.app_loader import WrongCall
-from faregate.operations.holds_command import add_holds, hold_as_asked
+from faregate.flask.routes import get_middleware, list_routes
 from faregate.operations.journal_command import add_journal, administer
 from faregate.operations.sweeper import add_sweep, sweep_as_asked
 from faregate.routes.check import check, describe_instructions
@@ -34,24 +34,24 @@ def routes(for_machines: bool) -> None:
 
     Fails if something is declared that no request can reach.
     """
-    inventory = inventory_of(current_app)
+    inventory = list_routes(current_app)
     click.echo(as_json(inventory) if for_machines else as_table(inventory))
-    if inventory.complaints:
+    if inventory.problems:
         raise SystemExit(1)
 
 
 @commands.command("check")
 def check_all() -> None:
     """Ask whether everything can be sold: the settings, the journal, each key at the service."""
-    door, inventory = get_middleware(current_app), inventory_of(current_app)
-    faults = check(door.paywall, inventory)
+    door, inventory = get_middleware(current_app), list_routes(current_app)
+    faults = check(inventory)
     for fault in faults:
         click.echo(fault, err=True)
     if not faults:
         offers = len(inventory.offers)
         number = f"{offers} {'offer' if offers == 1 else 'offers'}"
         click.echo(f"All is well: {number} at {door.paywall.settings.base_url}")
-    for note in describe_instructions(door.paywall, inventory):
+    for note in describe_instructions(inventory):
         click.echo(note)
     if faults:
         raise SystemExit(1)
@@ -96,7 +96,7 @@ def _told() -> Generator[None]:
     """A fault is one sentence in a terminal, not a traceback."""
     try:
         yield
-    except WrongCall as error:
+    except CommandError as error:
         raise click.UsageError(str(error)) from error
     except FaregateError as error:
         raise click.ClickException(str(error)) from error

@@ -12,10 +12,10 @@ from faregate.flask.decorators import is_in, list_mistakes, list_offers, list_so
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.stack import list_stack_mistakes
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.resolve import take_stock
+from faregate.routes.access import apply_path_rules
 
 
-def inventory_of(app: Flask) -> RouteTable:
+def list_routes(app: Flask) -> RouteTable:
     """Every route of the app as paid, free or refused.
 
     Raises `ConfigurationError` for one without a paywall.
@@ -24,7 +24,7 @@ def inventory_of(app: Flask) -> RouteTable:
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
     door = get_middleware(app)
     faults.extend((*_empty_groups(app), *list_stack_mistakes(app)))
-    return take_stock(rows, door.grounds, faults=faults)
+    return apply_path_rules(rows, door.grounds, faults=faults, paywall=lambda: door.paywall)
 
 
 def get_middleware(app: Flask) -> FlaskPaywallMiddleware:
@@ -55,7 +55,7 @@ def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[RouteInfo]:
 
 def _row(rule: Rule, methods: list[str], sold: Offer | None, closed: bool) -> RouteInfo:
     row = RouteInfo(rule.rule, tuple(methods), rule.endpoint, sold, host=rule.host or "")
-    return replace(row, standing="refused" if closed else "paid" if sold is not None else "free")
+    return replace(row, access="refused" if closed else "paid" if sold is not None else "free")
 
 
 def _methods(rule: Rule) -> list[str]:

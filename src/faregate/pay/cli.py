@@ -10,9 +10,9 @@ from decimal import Decimal, InvalidOperation
 from http.client import responses
 from pathlib import Path
 
+from faregate.cli.command import CommandError
 from faregate.core.models import Header, Response
 from faregate.errors import ConfigurationError
-from faregate.operations.app_loader import WrongCall
 from faregate.pay.http import RequestSpec, SellerClient
 from faregate.pay.output import ProgressStep
 from faregate.pay.payment_file import PaymentFile
@@ -119,7 +119,7 @@ def suggest_extra() -> Generator[None]:
 
 
 def run_pay(arguments: Namespace) -> int:
-    """Run the command and return its exit code. Raises `FaregateError`, `WrongCall` and `ImportError`."""
+    """Run the command and return its exit code. Raises `FaregateError`, `CommandError` and `ImportError`."""
     with suggest_extra():
         from faregate.pay.purchase import ExitCode, Purchase, SystemClock
         from faregate.pay.wallet import PayerWallet, load_payer_key
@@ -158,7 +158,7 @@ def _read_data(text: str) -> bytes:
     try:
         return Path(text[1:]).read_bytes()
     except OSError as error:
-        raise WrongCall(f"--data cannot be read: {error}") from None
+        raise CommandError(f"--data cannot be read: {error}") from None
 
 
 def _guess_content_type(body: bytes) -> str:
@@ -174,7 +174,7 @@ def _parse_header(line: str) -> Header:
     name, colon, value = line.partition(":")
     printable = name.isascii() and name.isprintable() and value.isprintable() and value.isascii()
     if not colon or not name or " " in name or not printable:
-        raise WrongCall(f"{line!r} is not a header. Write it as 'Name: value'.")
+        raise CommandError(f"{line!r} is not a header. Write it as 'Name: value'.")
     return name, value.strip()
 
 

@@ -5,10 +5,10 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import httpx
 
+from faregate.cli.command import CommandError
 from faregate.core.models import Headers, Response
 from faregate.errors import FaregateError
 from faregate.merchant.wire import PROOF
-from faregate.operations.app_loader import WrongCall
 
 _PAYMENT_HEADERS = frozenset((PROOF.lower(), "x-payment"))
 
@@ -21,7 +21,7 @@ class NoResponse(FaregateError):
 class RequestSpec:
     """The request to buy with. `headers` are the user's own and never contain a payment.
 
-    Raises `WrongCall` for a URL that is not http(s), and for a payment header.
+    Raises `CommandError` for a URL that is not http(s), and for a payment header.
     """
 
     method: str
@@ -32,9 +32,9 @@ class RequestSpec:
     def __post_init__(self) -> None:
         parts = _split_url(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise WrongCall("URL must be a full http or https URL, such as http://127.0.0.1:8000/report.")
+            raise CommandError("URL must be a full http or https URL, such as http://127.0.0.1:8000/report.")
         if any(name.lower() in _PAYMENT_HEADERS for name, _ in self.headers):
-            raise WrongCall(
+            raise CommandError(
                 "faregate sets the payment header itself. To send a kept payment, use --proof FILE."
             )
 
@@ -78,4 +78,4 @@ def _split_url(url: str) -> SplitResult:
         httpx.URL(url)
         return urlsplit(url)
     except (httpx.InvalidURL, ValueError):
-        raise WrongCall("URL is malformed.") from None
+        raise CommandError("URL is malformed.") from None

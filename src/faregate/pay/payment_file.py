@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
+from faregate.cli.command import CommandError
 from faregate.errors import ConfigurationError
-from faregate.operations.app_loader import WrongCall
 from faregate.pay.http import RequestSpec
 
 
@@ -25,13 +25,13 @@ class PaymentFile:
     def load(self) -> str | None:
         """Return the proof kept for this request, or None if there is no file yet.
 
-        Raises `WrongCall` if the file is for another request, `ConfigurationError` if it is unreadable.
+        Raises `CommandError` if the file is for another request, `ConfigurationError` if it is unreadable.
         """
         if self.path is None or not os.path.exists(self.path):
             return None
         content = _read(self.path)
         if (content.get("method"), content.get("url")) != (self._request.method, self._request.display_url):
-            raise WrongCall(
+            raise CommandError(
                 f"The payment in {self.path} is for {content.get('method')} {content.get('url')}, "
                 "not for this request."
             )

@@ -20,8 +20,8 @@ from x402.http.utils import encode_payment_signature_header
 from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
 from x402.schemas import PaymentRequired, PaymentRequirements
 
+from faregate.cli.command import CommandError
 from faregate.errors import ConfigurationError
-from faregate.operations.app_loader import WrongCall
 from faregate.pay.output import PaymentSigned
 from faregate.pay.requirements import NotSigned, find_token, format_amount, is_atomic_amount
 from faregate.service.test_payers import TEST_PAYERS
@@ -54,7 +54,7 @@ class SignedPayment:
 def load_payer_key(name: str | None, key_file: str | None, environ: Mapping[str, str]) -> PayerKey:
     """Return the key to pay with: the named test payer, else the file, else the environment, else `good`.
 
-    Raises `WrongCall` for an unknown test payer, and `ConfigurationError` for an invalid key.
+    Raises `CommandError` for an unknown test payer, and `ConfigurationError` for an invalid key.
     """
     if name is not None:
         return get_test_payer(name)
@@ -66,9 +66,9 @@ def load_payer_key(name: str | None, key_file: str | None, environ: Mapping[str,
 
 
 def get_test_payer(name: str) -> PayerKey:
-    """Return the test payer of this name, or raise `WrongCall`."""
+    """Return the test payer of this name, or raise `CommandError`."""
     if name not in TEST_PAYERS:
-        raise WrongCall(f"There is no test payer {name!r}. Choose one of: {', '.join(TEST_PAYERS)}.")
+        raise CommandError(f"There is no test payer {name!r}. Choose one of: {', '.join(TEST_PAYERS)}.")
     return PayerKey(name, TEST_PAYERS[name].private_key, own=False)
 
 
@@ -77,7 +77,7 @@ class PayerWallet:
 
     def __init__(self, key: PayerKey, limit: Decimal, *, live: bool) -> None:
         if live and not key.own:
-            raise WrongCall(f"--live needs a key of your own: use --key-file FILE, or set {KEY_VARIABLE}.")
+            raise CommandError(f"--live needs a key of your own: use --key-file FILE, or set {KEY_VARIABLE}.")
         self._key = key
         self._networks = (_TEST, _LIVE) if live else (_TEST,)
         self._max_atomic = int(limit * 10**DECIMALS)

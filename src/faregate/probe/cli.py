@@ -5,17 +5,17 @@ import sys
 from argparse import Namespace
 from contextlib import closing
 
+from faregate.cli.command import CommandError
 from faregate.errors import FaregateError
-from faregate.operations.app_loader import WrongCall
 from faregate.pay.cli import suggest_extra
 
 
 def run_probe(arguments: Namespace) -> int:
-    """0 if nothing differs, 1 if something does. Raises `WrongCall` if it could not run."""
+    """0 if nothing differs, 1 if something does. Raises `CommandError` if it could not run."""
     try:
         return _run(arguments)
     except (FaregateError, ImportError) as error:
-        raise WrongCall(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
 def _run(arguments: Namespace) -> int:

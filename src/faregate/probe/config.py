@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from faregate.cli.command import CommandError
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.merchant.types import Environment
-from faregate.operations.app_loader import WrongCall
 from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import Line
 from faregate.probe.discovery import Market, Wanted, look_around
@@ -35,15 +35,17 @@ class Setting:
 
     @classmethod
     def of(cls, arguments: Namespace, environ: Mapping[str, str], transport: Transport | None = None) -> Self:
-        """From the command's arguments and the environment. Raises `WrongCall` and `ConfigurationError`."""
+        """From arguments and environment. Raises `CommandError` and `ConfigurationError`."""
         key = _api_key(environ, allow_live=arguments.allow_live)
         base_url = arguments.base_url or environ.get("FAREGATE_BASE_URL") or ""
         if not base_url:
-            raise WrongCall("Which service? Say --base-url, or set FAREGATE_BASE_URL.")
+            raise CommandError("Which service? Say --base-url, or set FAREGATE_BASE_URL.")
         payer = load_payer_key(arguments.payer, arguments.key_file, environ)
         live = key.environment == "live"
         if live and not payer.own:
-            raise WrongCall("Live payments need a key of your own: --key-file FILE, or FAREGATE_PAYER_KEY.")
+            raise CommandError(
+                "Live payments need a key of your own: --key-file FILE, or FAREGATE_PAYER_KEY."
+            )
         late = None if payer.own else get_test_payer(_LATE_PAYER)
         return cls(
             base_url,
@@ -56,7 +58,7 @@ class Setting:
         )
 
     def bench(self) -> Bench:
-        """After a look around. Raises `WrongCall` if there is nothing to look at."""
+        """After a look around. Raises `CommandError` if there is nothing to look at."""
         market = look_around(self.line, self.wallet, self.wanted)
         foreign = self.foreign_revision or _foreign(market, self.line.environment)
         return Bench(self.line, market, self.wallet, self.slow_wallet, self.reader, foreign)
@@ -65,7 +67,7 @@ class Setting:
 def _api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:
     key = ApiKey(environ.get("FAREGATE_API_KEY", ""))
     if key.environment == "live" and not allow_live:
-        raise WrongCall(
+        raise CommandError(
             "A live key spends real money: up to four payments of what is bought. "
             "Use a test key, or say --allow-live."
         )

@@ -6,12 +6,12 @@ from typing import Any
 
 from x402.schemas import PaymentRequired
 
+from faregate.cli.command import CommandError
 from faregate.core.models import Response
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.contracts import ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
-from faregate.operations.app_loader import WrongCall
 from faregate.pay.requirements import NotSigned, parse_payment_required
 from faregate.pay.wallet import PayerWallet
 from faregate.probe.client import Line
@@ -68,7 +68,7 @@ def access_body(revision: ContractRevision, path: str = "probe") -> dict[str, An
 
 
 def look_around(line: Line, wallet: PayerWallet, wanted: Wanted) -> Market:
-    """Reads the contracts and asks for access to some, without a proof. Raises `WrongCall`."""
+    """Reads the contracts and asks for access to some, without a proof. Raises `CommandError`."""
     revisions = _revisions(line)
     wares: list[Ware] = []
     free: list[ContractRevision] = []
@@ -90,7 +90,7 @@ def look_around(line: Line, wallet: PayerWallet, wanted: Wanted) -> Market:
 def _revisions(line: Line) -> list[ContractRevision]:
     reply = line.get("/contracts?include_integration_key=true")
     if reply.status != 200:
-        raise WrongCall(f"The contracts cannot be read: {shown(reply)}. Is this the service, and its key?")
+        raise CommandError(f"The contracts cannot be read: {shown(reply)}. Is this the service, and its key?")
     return list(parse(ContractsDocument, reply).components.schemas.values())
 
 
@@ -100,9 +100,9 @@ def _interesting(revisions: Sequence[ContractRevision], wanted: Wanted) -> list[
     known = {one.integration_key for one in revisions}
     for key in keys:
         if key not in known:
-            raise WrongCall(f"There is no active resource with the integration key {key!r}.")
+            raise CommandError(f"There is no active resource with the integration key {key!r}.")
     if wanted.revision is not None and wanted.revision not in {one.revision_id for one in revisions}:
-        raise WrongCall(f"{wanted.revision} is no active revision here.")
+        raise CommandError(f"{wanted.revision} is no active revision here.")
     named = [one for one in revisions if one.integration_key in keys or one.revision_id == wanted.revision]
     return named + [one for one in revisions if one not in named][:LOOKED_AT]
 

@@ -11,7 +11,7 @@ from typing import Literal
 from faregate.core.models import Offer
 from faregate.paywall import Paywall
 
-TransactionState = Literal["paid", "free", "refused"]
+RouteAccess = Literal["paid", "free", "refused"]
 
 WEBSOCKET = ("WEBSOCKET",)
 """In place of methods. Nothing can be sold over one: below a paid path it is refused."""
@@ -29,7 +29,7 @@ class RouteInfo:
     methods: tuple[str, ...]
     handler: str
     offer: Offer | None = None
-    standing: TransactionState = "free"
+    access: RouteAccess = "free"
     host: str = ""
     paywall: Callable[[], Paywall] | None = field(default=None, compare=False, repr=False)
 
@@ -63,7 +63,7 @@ class RouteTable:
         return tuple(dict.fromkeys(route.offer for route in self.routes if route.offer is not None))
 
     @property
-    def complaints(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """What is wrong with it, as sentences."""
         lone = (f"Nothing is below {name}: no route matches this prefix." for name in self.unmatched)
         return (*lone, *self.faults, *self.mistakes)

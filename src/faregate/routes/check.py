@@ -33,12 +33,12 @@ GUESSABLE: Final = (
 UNKNOWN: Final = "Whether payment instructions can be guessed is not known: no offer was answered 402."
 
 
-def check(paywall: Paywall | None, inventory: RouteTable) -> list[str]:
+def check(inventory: RouteTable, paywall: Paywall | None = None) -> list[str]:
     """What would keep this inventory from being sold, as sentences; asks journal and service. Blocking.
 
     A route's own paywall is asked for its offer, else the one that is given.
     """
-    faults, asked = list(inventory.complaints), _by_paywall(paywall, inventory)
+    faults, asked = list(inventory.problems), _by_paywall(paywall, inventory)
     for own, offers in asked.items():
         faults.extend((*_unwritable(own), *_unsellable(own, offers), *_unfinished(own)))
     unasked = [offer.sells for offer in inventory.offers if not any(offer in one for one in asked.values())]
@@ -46,7 +46,7 @@ def check(paywall: Paywall | None, inventory: RouteTable) -> list[str]:
     return faults
 
 
-def describe_instructions(paywall: Paywall | None, inventory: RouteTable) -> list[str]:
+def describe_instructions(inventory: RouteTable, paywall: Paywall | None = None) -> list[str]:
     """Say for each paywall whether the service's instructions can be guessed, in one line. Blocking.
 
     Asks the service for the instructions of one offer twice, and pays nothing. Never raises for what the

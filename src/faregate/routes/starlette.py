@@ -17,16 +17,16 @@ from faregate.routes.wrappers import (
     ANYTHING,
     Around,
     PaywallLayer,
-    behind,
-    entries_of,
-    find_answering,
-    find_useless,
-    front_of,
-    inner_fronts,
-    layers,
-    layers_around,
-    opaque,
-    unguarded,
+    apply_paywalls,
+    build_unlisted_app,
+    find_answering_middleware,
+    find_redundant_paywalls,
+    find_unprotected,
+    get_paywall_layer,
+    list_declared_middleware,
+    list_inner_paywalls,
+    list_outer_middleware,
+    unwrap,
 )
 
 Expand = Callable[[Any], Iterable[tuple[type[BaseRoute], Any]]]
@@ -57,32 +57,36 @@ def plain(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
         yield type(route), route
 
 
-def inventory_of(app: Any, expand: Expand = plain) -> RouteTable:
+def list_routes(app: Any, expand: Expand = plain) -> RouteTable:
     """What a Starlette application or router sells, and what would give it away.
 
     Raises `ConfigurationError`.
     """
     inventory = _stock(app, MountPoint(), expand)
-    faults = (*inventory.faults, *unguarded(inventory))
+    faults = (*inventory.faults, *find_unprotected(inventory))
     return replace(inventory, faults=faults, mistakes=tuple(dict.fromkeys(inventory.mistakes)))
 
 
 def _stock(app: Any, spot: MountPoint, expand: Expand) -> RouteTable:
     """An application with everything that is wrapped around it."""
-    wrapped = layers(app)
+    wrapped = unwrap(app)
     core = wrapped[-1]
-    spot = spot.behind(layers_around(app), entries_of(core))
-    fronts = [*_fronts(wrapped), *inner_fronts(core)]
+    spot = spot.behind(list_outer_middleware(app), list_declared_middleware(core))
+    fronts = [*_fronts(wrapped), *list_inner_paywalls(core)]
     if isinstance(core, Starlette | Router):
         found = _together(_shelved(kind, route, spot, expand) for kind, route in expand(_router(core)))
     else:
         found = _leaf(core, spot)
-    mistakes = (*found.mistakes, *find_answering(spot.around), *find_useless(entries_of(core)))
-    return behind(fronts, replace(found, mistakes=mistakes), spot.root)
+    mistakes = (
+        *found.mistakes,
+        *find_answering_middleware(spot.around),
+        *find_redundant_paywalls(list_declared_middleware(core)),
+    )
+    return apply_paywalls(fronts, replace(found, mistakes=mistakes), spot.root)
 
 
 def _fronts(wrapped: Iterable[Any]) -> list[PaywallLayer]:
-    return [front for layer in wrapped if (front := front_of(layer)) is not None]
+    return [front for layer in wrapped if (front := get_paywall_layer(layer)) is not None]
 
 
 def _router(core: Any) -> Any:
@@ -103,7 +107,7 @@ def _shelved(kind: type[BaseRoute], route: Any, spot: MountPoint, expand: Expand
     if issubclass(kind, Mount | Host):
         return _stock(route.app, spot.below(route), expand)
     if not issubclass(kind, Route | WebSocketRoute):
-        return opaque(route, spot.root + getattr(route, "path", ANYTHING), spot.host)
+        return build_unlisted_app(route, spot.root + getattr(route, "path", ANYTHING), spot.host)
     path, faults, mistakes = spot.root + route.path, list[str](), dict[str, None]()
     rows = list[RouteInfo]()
     for methods, handler in _sold_by(kind, route):
@@ -111,9 +115,9 @@ def _shelved(kind: type[BaseRoute], route: Any, spot: MountPoint, expand: Expand
         if handler.mistake:
             mistakes[handler.mistake] = None
     app = getattr(route, "app", None)
-    mistakes.update(dict.fromkeys(find_answering(spot.behind(layers_around(app)).around)))
-    fronts = _fronts(layers(app))
-    return behind(fronts, RouteTable(tuple(rows), (), tuple(faults), tuple(mistakes)), spot.root)
+    mistakes.update(dict.fromkeys(find_answering_middleware(spot.behind(list_outer_middleware(app)).around)))
+    fronts = _fronts(unwrap(app))
+    return apply_paywalls(fronts, RouteTable(tuple(rows), (), tuple(faults), tuple(mistakes)), spot.root)
 
 
 def _row(
@@ -164,6 +168,6 @@ def _methods(names: Iterable[str]) -> tuple[str, ...]:
 
 def _leaf(app: Any, spot: MountPoint) -> RouteTable:
     """A mounted application without routes of its own, such as `StaticFiles`."""
-    [row] = opaque(app, spot.root + ANYTHING, spot.host).routes
+    [row] = build_unlisted_app(app, spot.root + ANYTHING, spot.host).routes
     methods = ("GET",) if isinstance(app, StaticFiles) else ()
     return RouteTable((replace(row, methods=methods),))

@@ -8,22 +8,22 @@ from faregate.routes import RouteTable
 
 def as_table(inventory: RouteTable) -> str:
     """For people: the routes, their numbers, and what is wrong."""
-    head = ("STANDING", "METHODS", "PATH", "SELLS", "HANDLER")
+    head = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
     rows = [
-        (route.standing, route.verbs, route.place, route.sells or "-", route.handler)
+        (route.access, route.verbs, route.place, route.sells or "-", route.handler)
         for route in inventory.routes
     ]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = [_line(row, widths) for row in (head, *rows)] if rows else ["This application has no routes."]
-    complaints = ("", *inventory.complaints) if inventory.complaints else ()
-    return "\n".join((*lines, "", _counts(inventory), *complaints))
+    problems = ("", *inventory.problems) if inventory.problems else ()
+    return "\n".join((*lines, "", _counts(inventory), *problems))
 
 
 def as_json(inventory: RouteTable) -> str:
     """For machines: `{"routes": [...], "unmatched": [...], "faults": [...]}`."""
     routes = [
         {
-            "standing": route.standing,
+            "access": route.access,
             "methods": list(route.methods),
             "host": route.host or None,
             "path": route.path,
@@ -42,5 +42,5 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _counts(inventory: RouteTable) -> str:
-    standings = [route.standing for route in inventory.routes]
-    return ", ".join(f"{standings.count(standing)} {standing}" for standing in ("paid", "free", "refused"))
+    accesses = [route.access for route in inventory.routes]
+    return ", ".join(f"{accesses.count(access)} {access}" for access in ("paid", "free", "refused"))

@@ -13,7 +13,7 @@ from faregate.middleware.handlers import name_handler
 from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.resolve import take_stock
+from faregate.routes.access import apply_path_rules
 
 ANYTHING = "/*"
 _MOST_LAYERS = 100
@@ -27,20 +27,20 @@ class PaywallLayer:
     grounds: PathRules
     paywall: Callable[[], Paywall]
 
-    def behind(self, inventory: RouteTable, root: str = "") -> RouteTable:
-        """What is behind this front, as payers find it; `root` is where that is mounted."""
-        return take_stock(
-            inventory.routes,
+    def apply(self, table: RouteTable, root: str = "") -> RouteTable:
+        """The routes below this paywall, as payers find them. `root` is where they are mounted."""
+        return apply_path_rules(
+            table.routes,
             self.grounds,
-            inventory.unmatched,
+            table.unmatched,
             root=root,
-            faults=inventory.faults,
-            mistakes=inventory.mistakes,
+            faults=table.faults,
+            mistakes=table.mistakes,
             paywall=self.paywall,
         )
 
 
-def layers(app: Any) -> list[Any]:
+def unwrap(app: Any) -> list[Any]:
     """From the outside in: each layer, and at last the application itself, which has routes or no `app`."""
     found = [app]
     while not hasattr(found[-1], "routes") and len(found) < _MOST_LAYERS:
@@ -51,7 +51,7 @@ def layers(app: Any) -> list[Any]:
     return found
 
 
-def front_of(layer: Any) -> PaywallLayer | None:
+def get_paywall_layer(layer: Any) -> PaywallLayer | None:
     """The paywall that a layer is, if it is one. Raises the `ConfigurationError` it was made with."""
     mistake = getattr(layer, "mistake", None)
     if isinstance(mistake, Exception):
@@ -62,15 +62,15 @@ def front_of(layer: Any) -> PaywallLayer | None:
     return PaywallLayer(grounds, partial(_given, paywall))
 
 
-def inner_fronts(core: Any) -> list[PaywallLayer]:
+def list_inner_paywalls(core: Any) -> list[PaywallLayer]:
     """The paywalls that an application or a router puts around its own routes.
 
     Raises `ConfigurationError`.
     """
     entries = getattr(core, "user_middleware", ())
-    made = [front_to_be(entry.args, entry.kwargs) for entry in entries if is_paywall(entry.cls)]
+    made = [build_paywall_layer(entry.args, entry.kwargs) for entry in entries if is_paywall(entry.cls)]
     stack = getattr(getattr(core, "router", core), "middleware_stack", None)
-    return [*made, *(front for layer in layers(stack) if (front := front_of(layer)) is not None)]
+    return [*made, *(front for layer in unwrap(stack) if (front := get_paywall_layer(layer)) is not None)]
 
 
 def is_paywall(kind: Any) -> bool:
@@ -78,7 +78,7 @@ def is_paywall(kind: Any) -> bool:
     return getattr(kind, "faregate_middleware", False) is True
 
 
-def front_to_be(arguments: Sequence[Any], options: Mapping[str, Any]) -> PaywallLayer:
+def build_paywall_layer(arguments: Sequence[Any], options: Mapping[str, Any]) -> PaywallLayer:
     """The paywall that a middleware of these arguments will be. Raises `ConfigurationError`."""
     rest = dict(options)
     grounds = PathRules(rest.pop("offers", None), rest.pop("refuse", ()))
@@ -90,11 +90,11 @@ def front_to_be(arguments: Sequence[Any], options: Mapping[str, Any]) -> Paywall
     )
 
 
-def behind(fronts: Sequence[PaywallLayer], inventory: RouteTable, root: str = "") -> RouteTable:
-    """What is behind several fronts, the outermost first."""
-    for front in reversed(fronts):
-        inventory = front.behind(inventory, root)
-    return inventory
+def apply_paywalls(paywalls: Sequence[PaywallLayer], table: RouteTable, root: str = "") -> RouteTable:
+    """The routes below several paywalls, given from the outside in."""
+    for paywall in reversed(paywalls):
+        table = paywall.apply(table, root)
+    return table
 
 
 _ANSWERS = re.compile("cache|static|(white|black)noise", re.IGNORECASE)
@@ -105,7 +105,7 @@ Around = Sequence[tuple[Any, Mapping[str, Any]]]
 """Middleware classes and their options, outermost first."""
 
 
-def find_answering(around: Around) -> Iterator[str]:
+def find_answering_middleware(around: Around) -> Iterator[str]:
     """Middleware outside a paywall that answers by itself, as far as its name says: sentences."""
     paywalls = [at for at, (kind, _) in enumerate(around) if is_paywall(kind)]
     allowed = [one for at in paywalls for one in around[at][1].get("allow_outside") or ()]
@@ -120,23 +120,23 @@ def find_answering(around: Around) -> Iterator[str]:
             )
 
 
-def find_useless(around: Around) -> Iterator[str]:
+def find_redundant_paywalls(around: Around) -> Iterator[str]:
     """A paywall around another one of the same application that no handler and no path can reach."""
     paywalls = [options for kind, options in around if is_paywall(kind)]
     if any(not options.get("offers") and not options.get("refuse") for options in paywalls[:-1]):
         yield "PaywallMiddleware is there twice, and the outer one sells nothing. Add it once."
 
 
-def entries_of(core: Any) -> Around:
+def list_declared_middleware(core: Any) -> Around:
     """The middleware that an application or a router puts around its own routes."""
     entries = [(entry.cls, entry.kwargs) for entry in getattr(core, "user_middleware", ())]
     stack = getattr(getattr(core, "router", core), "middleware_stack", None)
-    return [*entries, *layers_around(stack)]
+    return [*entries, *list_outer_middleware(stack)]
 
 
-def layers_around(app: Any) -> Around:
+def list_outer_middleware(app: Any) -> Around:
     """The middleware that is wrapped around an application."""
-    return [(layer.__class__, _get_options(layer)) for layer in layers(app)[:-1]]
+    return [(layer.__class__, _get_options(layer)) for layer in unwrap(app)[:-1]]
 
 
 def _get_options(layer: Any) -> Mapping[str, Any]:
@@ -152,14 +152,14 @@ def _seems_to_answer(name: str) -> bool:
     return _ANSWERS.search(name) is not None and _ONLY_SAYS.search(name) is None
 
 
-def unguarded(inventory: RouteTable) -> Iterator[str]:
+def find_unprotected(inventory: RouteTable) -> Iterator[str]:
     """What is for sale without a paywall in front: such a handler is an error, never free."""
     for route in inventory.routes:
         if route.offer is not None and route.paywall is None:
             yield f"{route.verbs} {route.place} sells {route.sells!r}, and no PaywallMiddleware is in front."
 
 
-def opaque(app: Any, path: str = ANYTHING, host: str = "") -> RouteTable:
+def build_unlisted_app(app: Any, path: str = ANYTHING, host: str = "") -> RouteTable:
     """An application whose routes nobody can list."""
     return RouteTable((RouteInfo(path, (), name_handler(app), host=host),))
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management import base
 
+from faregate.cli.command import CommandError
 from faregate.errors import FaregateError
-from faregate.operations.app_loader import WrongCall
 
 
 def as_command_errors(handle: Callable[..., None]) -> Callable[..., None]:
@@ -15,9 +15,9 @@ def as_command_errors(handle: Callable[..., None]) -> Callable[..., None]:
     def handling(*args: Any, **options: Any) -> None:
         try:
             handle(*args, **options)
-        except WrongCall as error:
-            raise CommandError(str(error), returncode=2) from error
+        except CommandError as error:
+            raise base.CommandError(str(error), returncode=2) from error
         except FaregateError as error:
-            raise CommandError(str(error)) from error
+            raise base.CommandError(str(error)) from error
 
     return handling

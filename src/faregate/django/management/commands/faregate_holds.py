@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from faregate.cli.holds import add_holds, hold_as_asked
 from faregate.django.conf import shop
 from faregate.django.management.base import as_command_errors
-from faregate.operations.holds_command import add_holds, hold_as_asked
 
 
 class Command(BaseCommand):

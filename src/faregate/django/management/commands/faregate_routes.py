@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from faregate.django.management.base import as_command_errors
-from faregate.django.routes import inventory_of
+from faregate.django.routes import list_routes
 from faregate.routes.table import as_json, as_table
 
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
 
     @as_command_errors
     def handle(self, *_args: Any, **options: Any) -> None:
-        inventory = inventory_of()
+        inventory = list_routes()
         self.stdout.write(as_json(inventory) if options["json"] else as_table(inventory))
-        if inventory.complaints:
+        if inventory.problems:
             raise SystemExit(1)

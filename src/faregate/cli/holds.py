@@ -6,8 +6,9 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
+from faregate.cli.command import CommandError
+from faregate.cli.command import CommandError
 from faregate.core.claims import HoldInfo
-from faregate.operations.app_loader import WrongCall
 from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
 from faregate.operations.holds import HoldStore, desk_of, discard, known, known_as_stuck, retry
 from faregate.operations.journal_command import find_problems
@@ -77,7 +78,7 @@ def run_holds(arguments: Namespace) -> int:
 
 
 def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Print) -> int:
-    """What the command does, for whoever has a paywall already. Raises `FaregateError` and `WrongCall`."""
+    """What the command does, for whoever has a paywall already. Raises `FaregateError` and `CommandError`."""
     desk = desk_of(paywall)
     match asked.action:
         case "list":
@@ -125,7 +126,7 @@ def _show(desk: HoldStore, asked: Namespace, tell: Print) -> int:
 def _discard(desk: HoldStore, asked: Namespace, tell: Print) -> int:
     one = known_as_stuck(desk, asked.id)
     if not asked.yes and not _somebody_is_here():
-        raise WrongCall("Nobody is here to be asked whether this is meant: say --yes.")
+        raise CommandError("Nobody is here to be asked whether this is meant: say --yes.")
     tell(_what_is_lost(one, asked.paid))
     if not asked.yes and not _is_meant():
         tell("Kept.")

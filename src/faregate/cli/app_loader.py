@@ -7,31 +7,28 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
+from faregate.cli.command import CommandError
 from faregate.errors import ConfigurationError, FaregateError
-
-
-class WrongCall(Exception):
-    """The command was called with something that is not there; the message says what."""
 
 
 def load(target: str, directory: str = "", *, factory: bool = False) -> Any:
     """The application that `target` names, such as `shop:app` or `shop.main:shop.app`.
 
     `directory` is put on the path first; empty, the current one. With `factory` the attribute is called
-    for the application. Raises `WrongCall` for what is not there, and `ConfigurationError` for what raises.
+    for the application. Raises `CommandError` for what is not there, `ConfigurationError` for what raises.
     """
     module, _, attribute = target.partition(":")
     if not module or not attribute:
-        raise WrongCall(f"{target!r} names no application. Say MODULE:APP, such as shop:app.")
+        raise CommandError(f"{target!r} names no application. Say MODULE:APP, such as shop:app.")
     sys.path.insert(0, directory)
     found = _attribute(_imported(module), attribute, module)
     if factory:
-        return _made(found, target)
+        found, target = _made(found, target), f"What {target} returned"
     if not callable(found):
-        raise WrongCall(f"{target} is no application but of type {type(found).__name__}.")
-    if inspect.isroutine(found) and not _may_be_called_with(found, 2, 3):
+        raise CommandError(f"{target} is no application but of type {type(found).__name__}.")
+    if not factory and inspect.isroutine(found) and not _may_be_called_with(found, 2, 3):
         hint = " Add --factory if it makes one." if _may_be_called_with(found, 0) else ""
-        raise WrongCall(f"{target} is a function and no application.{hint}")
+        raise CommandError(f"{target} is a function and no application.{hint}")
     return found
 
 
@@ -50,7 +47,7 @@ def _imported(module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-            raise WrongCall(
+            raise CommandError(
                 f"There is no module {error.name!r} here. Run this where it is, or say --app-dir."
             ) from None
         raise ConfigurationError(_told(f"{module} could not be imported", error)) from error
@@ -66,13 +63,13 @@ def _attribute(module: Any, attribute: str, name: str) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise WrongCall(f"The module {name!r} has no {attribute!r}.") from None
+            raise CommandError(f"The module {name!r} has no {attribute!r}.") from None
     return found
 
 
 def _made(factory: Any, target: str) -> Any:
     if not callable(factory):
-        raise WrongCall(f"{target} cannot be called: leave --factory out.")
+        raise CommandError(f"{target} cannot be called: leave --factory out.")
     try:
         return factory()
     except FaregateError:

@@ -9,7 +9,7 @@ from typing import Any
 
 from faregate.core.models import Offer
 from faregate.middleware.handlers import Handler, inspect_handler, pick_method
-from faregate.routes.wrappers import front_of, inner_fronts, layers
+from faregate.routes.wrappers import get_paywall_layer, list_inner_paywalls, unwrap
 
 _FULL = 2
 """The value of Starlette's `Match.FULL`."""
@@ -17,7 +17,7 @@ _MOST = 4096
 """Inspected handlers that are remembered."""
 
 
-class Resolver:
+class HandlerResolver:
     """Finds the handlers of one application."""
 
     def __init__(self, app: Any) -> None:
@@ -39,7 +39,7 @@ class Resolver:
         return self._inspect(endpoint, route, scope["method"])
 
     def _resolve(self, app: Any, scope: dict[str, Any]) -> Handler | None:
-        core = layers(app)[-1]
+        core = unwrap(app)[-1]
         sold = _get_prefix_offers(app, scope)
         found = None
         for route in _find_routes(core):
@@ -81,8 +81,11 @@ def _is_mount(route: Any) -> bool:
 
 def _get_prefix_offers(app: Any, scope: Mapping[str, Any]) -> tuple[Offer, ...]:
     """What paywalls between this place and the handler sell as prefixes."""
-    wrapped = layers(app)
-    fronts = [*(front for layer in wrapped if (front := front_of(layer))), *inner_fronts(wrapped[-1])]
+    wrapped = unwrap(app)
+    fronts = [
+        *(front for layer in wrapped if (front := get_paywall_layer(layer))),
+        *list_inner_paywalls(wrapped[-1]),
+    ]
     places = (front.grounds.place(scope["path"], scope.get("root_path", "")) for front in fronts)
     return tuple(place.offer for place in places if place.offer is not None)
 

@@ -1,6 +1,6 @@
 """Apply path rules to listed routes: which are paid, free or refused.
 
-A row's standing is never better than what a request gets: what cannot be served is refused.
+A row's access is never better than what a request gets: what cannot be served is refused.
 """
 
 import re
@@ -18,7 +18,7 @@ _PARAMETER = re.compile(r"[{<]|^:")
 _GREEDY = re.compile(r":path\b|\bpath:|[(\[*\\^$|]")
 
 
-def take_stock(
+def apply_path_rules(
     routes: Iterable[RouteInfo],
     grounds: PathRules | None = None,
     more: Sequence[str] = (),
@@ -48,29 +48,31 @@ def _rows(
     route: RouteInfo, grounds: PathRules, root: str, paywall: Callable[[], Paywall] | None
 ) -> Iterator[tuple[RouteInfo, str]]:
     """A route as it stands; before it, the prefixes a parameter of it leads to, where they differ."""
-    own = _standing(route, grounds.place(route.path, root), paywall)
+    own = _decide_access(route, grounds.place(route.path, root), paywall)
     for prefix in sorted((*grounds.offers, *grounds.refused), key=len, reverse=True):
         narrow = _narrowed(route.path, prefix, root)
         if narrow is not None:
-            row, fault = _standing(replace(route, path=narrow), grounds.place(narrow, root), paywall)
-            if (row.standing, row.offer) != (own[0].standing, own[0].offer):
+            row, fault = _decide_access(replace(route, path=narrow), grounds.place(narrow, root), paywall)
+            if (row.access, row.offer) != (own[0].access, own[0].offer):
                 yield row, fault
     yield own
 
 
-def _standing(route: RouteInfo, place: Place, paywall: Callable[[], Paywall] | None) -> tuple[RouteInfo, str]:
+def _decide_access(
+    route: RouteInfo, place: Place, paywall: Callable[[], Paywall] | None
+) -> tuple[RouteInfo, str]:
     """A route on its ground, and what is wrong with that."""
     fault = ""
-    standing, sold, own = route.standing, route.offer, route.paywall or paywall
+    access, sold, own = route.access, route.offer, route.paywall or paywall
     if place.offer is not None and sold is None:
         sold, own = place.offer, paywall
-    elif place.offer is not None and place.offer != sold and standing == "paid":
+    elif place.offer is not None and place.offer != sold and access == "paid":
         fault = _two_offers(route, place.offer)
     if fault or (route.methods == WEBSOCKET and place.guarded):
-        standing = "refused"
-    elif standing != "refused":
-        standing = "paid" if sold is not None else "refused" if place.closed else "free"
-    return replace(route, offer=sold, standing=standing, paywall=own), fault
+        access = "refused"
+    elif access != "refused":
+        access = "paid" if sold is not None else "refused" if place.closed else "free"
+    return replace(route, offer=sold, access=access, paywall=own), fault
 
 
 def _two_offers(route: RouteInfo, ground: Offer) -> str:

@@ -1,0 +1,57 @@
+"""List what an application sells, whichever framework it is made with."""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from faregate.errors import ConfigurationError
+from faregate.routes import RouteTable
+from faregate.routes.wrappers import (
+    apply_paywalls,
+    build_unlisted_app,
+    get_paywall_layer,
+    unwrap,
+)
+
+
+def inspect_app(app: Any) -> RouteTable:
+    """The routes of an application of FastAPI, Starlette, Flask, Django or neither, as payers find them.
+
+    Looks through any number of middleware layers around it. Raises `ConfigurationError`.
+    """
+    *around, core = unwrap(app)
+    if _is_instance(core, "starlette.applications", "Starlette") or _is_instance(
+        core, "starlette.routing", "Router"
+    ):
+        adapter = "faregate.fastapi" if "fastapi" in sys.modules else "faregate.starlette"
+        return _list_routes(adapter, app)  # it looks through the layers itself
+    paywalls = [layer for one in around if (layer := get_paywall_layer(one)) is not None]
+    if _is_instance(core, "flask", "Flask"):
+        table = _list_flask(core, has_paywall_around=bool(paywalls))
+    elif _is_instance(core, "django.core.handlers.base", "BaseHandler"):
+        table = _list_routes("faregate.django.routes")
+    else:
+        table = build_unlisted_app(core)
+    return apply_paywalls(paywalls, table)
+
+
+def _is_instance(app: Any, module: str, name: str) -> bool:
+    # Looks only into modules that the application has imported: nobody needs all frameworks to list one.
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(app, kind)
+
+
+def _list_routes(adapter: str, *app: Any) -> RouteTable:
+    # By name: adapters import this package, and need others that may not be installed.
+    table: RouteTable = import_module(adapter).list_routes(*app)
+    return table
+
+
+def _list_flask(app: Any, *, has_paywall_around: bool) -> RouteTable:
+    try:
+        return _list_routes("faregate.flask.routes", app)
+    except ConfigurationError:
+        if not has_paywall_around:
+            raise
+        # It has no paywall of its own: only the prefixes of the one around it are sold.
+        return build_unlisted_app(app)
