@@ -7,7 +7,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from faregate.cli.command import CommandError
-from faregate.cli.command import CommandError
 from faregate.core.claims import HoldInfo
 from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
 from faregate.operations.holds import HoldStore, desk_of, discard, known, known_as_stuck, retry
