@@ -42,9 +42,9 @@ def by(journal: Any) -> Sell:
     def sell(name: str) -> None:
         claim = journal.claim(name, "GET /report")
         assert isinstance(claim, Claimed)
-        assert journal.start(claim.lease, f"txn_{name}", "acr_1", 54.0)
-        assert journal.decide(claim.lease, RESULT)
-        journal.release(claim.lease, "cGFpZA==", "receipt" * 40, True)
+        assert journal.record_transaction(claim.lease, f"txn_{name}", "acr_1", 54.0)
+        assert journal.record_outcome(claim.lease, RESULT)
+        journal.record_settlement(claim.lease, "cGFpZA==", "receipt" * 40, True)
 
     return sell
 

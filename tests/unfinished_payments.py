@@ -114,7 +114,7 @@ class Seller:
 
     def holdings(self) -> list[Any]:
         journal: Any = self.paywall().journal
-        return list(journal.holdings(100))
+        return list(journal.list_holds(100))
 
     def state(self, sale: Sale) -> str | None:
         """That of what is owed; None when nothing is."""

@@ -160,7 +160,7 @@ def test_work_that_ends_in_more_than_an_error_has_failed(
     sent, raised = anyio.run(sold, make(end), emulator, journal, backend=backend)
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "interrupted")
     assert outcomes(emulator) == ["failed"]
-    assert journal.holdings(10) == []
+    assert journal.list_holds(10) == []
     assert raised is None if kind is None else isinstance(raised, kind)
 
 
@@ -168,7 +168,7 @@ def test_work_that_ends_in_more_than_an_error_has_failed(
 def test_so_has_work_in_a_task_of_a_middleware(backend: str) -> None:
     emulator, journal = Emulator(), MemoryJournal()
     sent, _ = anyio.run(sold, below_middleware(panics), emulator, journal, backend=backend)
-    assert (sent[0]["status"], outcomes(emulator), journal.holdings(10)) == (500, ["failed"], [])
+    assert (sent[0]["status"], outcomes(emulator), journal.list_holds(10)) == (500, ["failed"], [])
 
 
 # The cut-off
@@ -246,7 +246,7 @@ def test_work_that_is_cut_off_has_failed_whatever_it_makes_of_that(end: End, mak
     emulator, journal = Emulator(), MemoryJournal()
     sent, raised = anyio.run(sold, make(end, max_work_seconds=0.1), emulator, journal)
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "work_timed_out")
-    assert (outcomes(emulator), journal.holdings(10), raised) == (["failed"], [], None)
+    assert (outcomes(emulator), journal.list_holds(10), raised) == (["failed"], [], None)
 
 
 def test_who_cancels_the_request_from_outside_is_not_answered_by_the_work() -> None:
@@ -273,4 +273,4 @@ def test_who_cancels_the_request_from_outside_is_not_answered_by_the_work() -> N
         await all_ended()
 
     anyio.run(main)
-    assert (outcomes(emulator), journal.holdings(10)) == (["succeeded"], [])
+    assert (outcomes(emulator), journal.list_holds(10)) == (["succeeded"], [])

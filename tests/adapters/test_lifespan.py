@@ -103,7 +103,7 @@ def test_the_memory_of_this_process_is_swept(server: str) -> None:
     clock = journal._clock
     journal._clock = lambda: clock() + 3600
     with SERVERS[server](app):
-        assert eventually(lambda: not journal.holdings(1))
+        assert eventually(lambda: not journal.list_holds(1))
 
 
 class Failing(MemoryJournal):
@@ -111,13 +111,13 @@ class Failing(MemoryJournal):
 
     walks = 0
 
-    def due(self) -> PendingPayment | None:
+    def lease_next(self) -> PendingPayment | None:
         self.walks += 1
         if self.walks == 1:
             raise JournalError("locked for too long")
         if self.walks == 2:
             raise ZeroDivisionError("a journal of the seller's own")
-        return super().due()
+        return super().lease_next()
 
 
 def test_a_journal_that_fails_for_a_moment_does_not_end_the_sweep(caplog: pytest.LogCaptureFixture) -> None:
@@ -134,7 +134,7 @@ class Cancelled(MemoryJournal):
 
     walks = 0
 
-    def due(self) -> Any:
+    def lease_next(self) -> Any:
         self.walks += 1
         return self.cancelled() if self.walks == 1 else self.waited_for()
 

@@ -79,7 +79,7 @@ def test_a_table_with_what_is_stuck_first(seller: Seller, holds: Run) -> None:
 def test_what_is_being_served_is_shown_when_asked_for(seller: Seller, holds: Run) -> None:
     running = "txn_" + "0" * 12 + "7" + "0" * 3 + "8" + "0" * 15
     journal: Any = seller.paywall().journal
-    journal.start(journal.claim("a proof", Claimant("GET /")).lease, running, "acr", 60.0)
+    journal.record_transaction(journal.claim("a proof", Claimant("GET /")).lease, running, "acr", 60.0)
     code, said = holds("list")
     assert (code, said) == (0, "0 stuck, 0 held for the sweep, 1 being served now.\n")
     assert re.search(rf"{running}  running  \ds +in \dm", holds("list", "--all")[1])
@@ -220,7 +220,7 @@ def test_a_payment_that_settled_without_us_is_closed_as_paid(seller: Seller, hol
 def test_one_that_somebody_works_on_is_left_to_them(seller: Seller, holds: Run) -> None:
     sale = seller.held()
     journal: Any = seller.paywall().journal
-    assert journal.take(sale.id) is not None
+    assert journal.lease_hold(sale.id) is not None
     assert holds("show", sale.id)[0] == 0
     assert holds("retry", sale.id)[0] == 1
     assert holds("retry", sale.id)[1].startswith(
@@ -237,7 +237,7 @@ def test_what_the_journal_could_not_write_is_not_called_final(
         raise JournalError("there is no room on the disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteJournal, "release", full)
+        patch.setattr(SqliteJournal, "record_settlement", full)
         code, said = holds("retry", sale.id)
     assert (code, said.splitlines()[0]) == (
         1,

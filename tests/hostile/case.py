@@ -87,13 +87,13 @@ class Case:
 
     def owed(self) -> list[str]:
         """The states of rows that are not final, and not stuck."""
-        return [held.state for held in self.journal.holdings(100) if held.state != "stuck"]
+        return [held.state for held in self.journal.list_holds(100) if held.state != "stuck"]
 
     def stuck(self) -> set[str]:
         """The transactions that `faregate holds` shows as stuck, and why."""
         return {
             held.transaction_id
-            for held in self.journal.holdings(100)
+            for held in self.journal.list_holds(100)
             if held.state == "stuck" and held.reason
         }
 

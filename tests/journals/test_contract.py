@@ -57,19 +57,19 @@ def owed(claim: Claim) -> PendingPayment:
 
 def started(journal: AnyJournal, proof: str = "proof", transaction_id: str = TXN) -> Lease:
     lease = fresh(journal.claim(proof, HERE))
-    assert journal.start(lease, transaction_id, ACR, WORK_SECONDS)
+    assert journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS)
     return lease
 
 
 def decided(journal: AnyJournal, outcome: Any = GOOD) -> Lease:
     lease = started(journal)
-    assert journal.decide(lease, outcome)
+    assert journal.record_outcome(lease, outcome)
     return lease
 
 
 def released(journal: AnyJournal) -> Lease:
     lease = decided(journal)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     return lease
 
 
@@ -83,14 +83,14 @@ def test_a_claim_belongs_to_its_request_for_ever(journal: AnyJournal) -> None:
     lease = fresh(journal.claim("proof", HERE))
     elsewhere = Claimant("GET /summary?q=2")
     assert journal.claim("proof", elsewhere) == RequestMismatch()
-    journal.start(lease, TXN, ACR, WORK_SECONDS)
-    journal.decide(lease, GOOD)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    journal.record_outcome(lease, GOOD)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", elsewhere) == RequestMismatch()
 
 
 def test_a_dropped_claim_leaves_no_trace(journal: AnyJournal) -> None:
-    journal.drop(fresh(journal.claim("proof", HERE)))
+    journal.abandon_claim(fresh(journal.claim("proof", HERE)))
     fresh(journal.claim("proof", Claimant("GET /other")))
 
 
@@ -101,17 +101,17 @@ def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fence
     clock.now += TERMS.claim_lease
     quick = fresh(journal.claim("proof", HERE))
     assert quick.fence != slow.fence
-    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
-    journal.drop(slow)
-    assert journal.start(quick, TXN, ACR, WORK_SECONDS)
+    assert not journal.record_transaction(slow, TXN, ACR, WORK_SECONDS)
+    journal.abandon_claim(slow)
+    assert journal.record_transaction(quick, TXN, ACR, WORK_SECONDS)
 
 
 def test_who_comes_late_does_not_start_work_that_runs(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     quick = started(journal)
-    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(quick, GOOD)
+    assert not journal.record_transaction(slow, TXN, ACR, WORK_SECONDS)
+    assert journal.record_outcome(quick, GOOD)
 
 
 def test_work_that_started_is_never_fresh_again(journal: AnyJournal, clock: Clock) -> None:
@@ -122,45 +122,45 @@ def test_work_that_started_is_never_fresh_again(journal: AnyJournal, clock: Cloc
     entry = owed(journal.claim("proof", HERE))
     assert (entry.transaction_id, entry.revision_id, entry.outcome, entry.waiting) == (TXN, ACR, None, False)
     assert entry.proof == "proof"
-    assert not journal.decide(slow, GOOD)
-    assert journal.decide(entry.lease, Failed("interrupted"))
+    assert not journal.record_outcome(slow, GOOD)
+    assert journal.record_outcome(entry.lease, Failed("interrupted"))
 
 
 def test_a_transaction_belongs_to_one_row(journal: AnyJournal) -> None:
     started(journal)
     twin = fresh(journal.claim("the same payment, encoded anew", HERE))
-    assert not journal.start(twin, TXN, ACR, WORK_SECONDS)
-    assert journal.start(twin, OTHER_TXN, ACR, WORK_SECONDS)
+    assert not journal.record_transaction(twin, TXN, ACR, WORK_SECONDS)
+    assert journal.record_transaction(twin, OTHER_TXN, ACR, WORK_SECONDS)
 
 
 def test_an_outcome_is_decided_once(journal: AnyJournal) -> None:
     lease = decided(journal)
-    assert not journal.decide(lease, Failed("second thoughts"))
-    journal.hold(lease)
+    assert not journal.record_outcome(lease, Failed("second thoughts"))
+    journal.schedule_retry(lease)
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
 def test_a_held_row_is_the_payers_at_once_and_the_sweeps_later(journal: AnyJournal, clock: Clock) -> None:
     lease = decided(journal)
-    journal.hold(lease)
-    assert journal.due() is None
+    journal.schedule_retry(lease)
+    assert journal.lease_next() is None
     clock.now += 1.25 * TERMS.first_pause
-    entry = journal.due()
+    entry = journal.lease_next()
     assert entry is not None
     assert entry.outcome == GOOD
-    assert journal.due() is None
+    assert journal.lease_next() is None
     assert journal.claim("proof", HERE) == InProgress()
 
 
 def test_the_sweep_waits_longer_each_time(journal: AnyJournal, clock: Clock) -> None:
-    journal.hold(decided(journal))
+    journal.schedule_retry(decided(journal))
     waits = []
     for _ in range(9):
         before = clock.now
-        while (entry := journal.due()) is None:
+        while (entry := journal.lease_next()) is None:
             clock.now += 1
         waits.append(clock.now - before)
-        journal.hold(entry.lease)
+        journal.schedule_retry(entry.lease)
     for wait, pause in zip(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300], strict=True):
         assert 0.75 * pause <= wait <= 1.25 * pause + 1
 
@@ -180,13 +180,13 @@ def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: AnyJourn
     slow = decided(journal)
     clock.now += LEASE
     owed(journal.claim("proof", HERE))
-    journal.release(slow, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(slow, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_the_window_opens_when_the_result_is_first_handed_out(journal: AnyJournal, clock: Clock) -> None:
     """A sweep got it paid while nobody waited: the payer who comes late still gets all deliveries."""
-    journal.release(decided(journal), "cGFpZA==", RECEIPT, False)
+    journal.record_settlement(decided(journal), "cGFpZA==", RECEIPT, False)
     clock.now += TERMS.undelivered_retention - 1
     for _ in range(1 + TERMS.redeliveries):
         assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
@@ -202,8 +202,8 @@ def test_a_claim_that_was_taken_over_outlives_the_first_ones_time(journal: AnyJo
     second = fresh(journal.claim("proof", HERE))
     clock.now += 2
     assert journal.claim("proof", HERE) == InProgress()
-    journal.drop(stale)
-    assert journal.start(second, TXN, ACR, WORK_SECONDS)
+    journal.abandon_claim(stale)
+    assert journal.record_transaction(second, TXN, ACR, WORK_SECONDS)
 
 
 def test_an_abandoned_claim_that_was_taken_over_is_forgotten_as_well(
@@ -220,16 +220,16 @@ def test_an_abandoned_claim_that_was_taken_over_is_forgotten_as_well(
 
 def test_fences_are_never_used_twice(journal: AnyJournal) -> None:
     stale = fresh(journal.claim("proof", HERE))
-    journal.drop(stale)
+    journal.abandon_claim(stale)
     again = fresh(journal.claim("proof", HERE))
-    journal.drop(stale)
-    assert journal.start(again, TXN, ACR, WORK_SECONDS)
+    journal.abandon_claim(stale)
+    assert journal.record_transaction(again, TXN, ACR, WORK_SECONDS)
 
 
 def test_what_was_released_stays_as_it_was(journal: AnyJournal, clock: Clock) -> None:
     lease = released(journal)
     clock.now += TERMS.redelivery_window - 1
-    journal.release(lease, "YW5vdGhlcg==", RECEIPT, True)
+    journal.record_settlement(lease, "YW5vdGhlcg==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
     clock.now += 1
     fresh(journal.claim("proof", HERE))
@@ -237,26 +237,26 @@ def test_what_was_released_stays_as_it_was(journal: AnyJournal, clock: Clock) ->
 
 def test_nothing_undecided_or_failed_is_ever_released(journal: AnyJournal) -> None:
     lease = started(journal)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
-    journal.decide(lease, Failed("handler_error"))
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_outcome(lease, Failed("handler_error"))
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
 
 
 def test_a_closed_row_is_void_and_keeps_no_result(journal: AnyJournal, clock: Clock) -> None:
     lease = decided(journal)
-    journal.close(lease, False)
+    journal.record_final(lease, False)
     assert journal.claim("proof", HERE) == AlreadyFailed()
-    assert journal.due() is None
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    assert journal.lease_next() is None
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == AlreadyFailed()
     clock.now += TERMS.failed_retention
     fresh(journal.claim("proof", HERE))
 
 
 def test_what_is_owed_never_expires(journal: AnyJournal, clock: Clock) -> None:
-    journal.hold(decided(journal))
+    journal.schedule_retry(decided(journal))
     started(journal, "second", OTHER_TXN)
     clock.now += 10**9
     journal.claim("third", HERE)
@@ -267,15 +267,15 @@ def test_what_is_owed_never_expires(journal: AnyJournal, clock: Clock) -> None:
 def test_a_waiting_payment_is_watched_by_the_sweep_and_by_its_payer(
     journal: AnyJournal, clock: Clock
 ) -> None:
-    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     entry = owed(journal.claim("proof", HERE))
     assert (entry.transaction_id, entry.waiting) == (TXN, True)
-    assert not journal.start(entry.lease, TXN, ACR, WORK_SECONDS)
-    journal.hold(entry.lease)
+    assert not journal.record_transaction(entry.lease, TXN, ACR, WORK_SECONDS)
+    journal.schedule_retry(entry.lease)
     clock.now += LEASE
-    due = journal.due()
+    due = journal.lease_next()
     assert due is not None
-    journal.close(due.lease, True)
+    journal.record_final(due.lease, True)
     assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
@@ -283,12 +283,12 @@ def test_a_stale_ticket_writes_nothing(journal: AnyJournal, clock: Clock) -> Non
     stale = started(journal)
     clock.now += LEASE
     entry = owed(journal.claim("proof", HERE))
-    journal.hold(stale)
-    journal.close(stale, False)
-    journal.drop(stale)
-    journal.wait(stale, TXN, ACR)
+    journal.schedule_retry(stale)
+    journal.record_final(stale, False)
+    journal.abandon_claim(stale)
+    journal.record_pending(stale, TXN, ACR)
     assert journal.claim("proof", HERE) == InProgress()
-    assert journal.decide(entry.lease, GOOD)
+    assert journal.record_outcome(entry.lease, GOOD)
 
 
 def test_one_of_many_threads_wins(journal: AnyJournal) -> None:

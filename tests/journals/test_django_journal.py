@@ -58,9 +58,9 @@ def test_inside_an_open_transaction_nothing_is_written_or_read(journal: Persiste
     calls: list[Any] = [
         lambda: journal.claim("another", HERE),
         lambda: journal.claim("proof", HERE),
-        lambda: journal.start(lease, TXN, ACR, WORK_SECONDS),
-        lambda: journal.drop(lease),
-        journal.due,
+        lambda: journal.record_transaction(lease, TXN, ACR, WORK_SECONDS),
+        lambda: journal.abandon_claim(lease),
+        journal.lease_next,
         lambda: journal._store.delete(lease.key, 0),
         lambda: journal._store.purge(0.0, 1),
     ]
@@ -90,8 +90,8 @@ class InATestCase(TestCase):
         journal = make_journal(context("test case"))
         released(journal)
         assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
-        assert not journal.start(fresh(journal.claim("twin", HERE)), TXN, ACR, WORK_SECONDS)
-        assert journal.due() is None
+        assert not journal.record_transaction(fresh(journal.claim("twin", HERE)), TXN, ACR, WORK_SECONDS)
+        assert journal.lease_next() is None
         assert JournalRow.objects.count() == 2
 
     def test_a_block_inside_it_is_not(self) -> None:
@@ -125,7 +125,7 @@ def test_a_row_that_was_taken_up_anew_is_not_purged(
 
     def expired_and_late(now: float, limit: int) -> list[str]:
         found = expired(now, limit)
-        journal.start(lease, TXN, ACR, WORK_SECONDS)
+        journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
         return found
 
     monkeypatch.setattr(shelf, "_expired", expired_and_late)
@@ -135,10 +135,10 @@ def test_a_row_that_was_taken_up_anew_is_not_purged(
 
 def test_a_sweep_gets_a_connection_that_works(journal: PersistentJournal) -> None:
     """Where no request ends, nobody else closes what the server has closed."""
-    assert journal.due() is None
+    assert journal.lease_next() is None
     before = connections["default"].connection
     connections["default"].close_at = 0.0
-    assert journal.due() is None
+    assert journal.lease_next() is None
     assert connections["default"].connection is not before
 
 
@@ -191,10 +191,10 @@ def test_nothing_of_a_payment_can_be_read_from_the_table(journal: PersistentJour
     good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = repr(list(JournalRow.objects.values()))
-    journal.start(lease, TXN, ACR, WORK_SECONDS)
-    journal.decide(lease, good)
+    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    journal.record_outcome(lease, good)
     seen += repr(list(JournalRow.objects.values()))
-    journal.release(lease, response, receipt, True)
+    journal.record_settlement(lease, response, receipt, True)
     seen += repr(list(JournalRow.objects.values()))
     assert TXN in seen
     assert [canary for canary in (*canaries, "GET /") if canary in seen] == []

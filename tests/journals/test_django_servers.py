@@ -88,10 +88,10 @@ def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(
     with closing(connect(kind)) as other, closing(other.cursor()) as cursor:
         locked = f"SELECT id FROM {TABLE} WHERE transaction_id = %s AND namespace = %s FOR UPDATE"
         cursor.execute(locked, [TXN, str(tmp_path)])
-        entry = journal.due()
+        entry = journal.lease_next()
         assert entry is not None
         assert entry.transaction_id == OTHER_TXN
-        assert journal.due() is None
+        assert journal.lease_next() is None
 
 
 def test_the_clocks_of_the_machines_need_not_agree(
@@ -110,7 +110,7 @@ def test_the_clocks_of_the_machines_need_not_agree(
     monkeypatch.setitem(defaults, "clock", lambda: time.time() + 3600)
     ahead = another_machine()
     assert ahead.claim("proof", HERE) == InProgress()
-    assert ahead.due() is None
+    assert ahead.lease_next() is None
     ahead.disconnect()
 
 
@@ -122,7 +122,7 @@ def test_of_eight_threads_each_takes_rows_of_its_own(journal: PersistentJournal,
     taken: list[str] = []
 
     def sweep() -> None:
-        while (entry := journal.due()) is not None:
+        while (entry := journal.lease_next()) is not None:
             taken.append(entry.transaction_id)
         journal.disconnect()
 
@@ -138,11 +138,11 @@ Use = Callable[[PersistentJournal], object]
 USES: dict[str, Use] = {
     "claim": lambda it: it.claim("new", HERE),
     "claim again": lambda it: it.claim("claimed", HERE),
-    "start": lambda it: it.start(fresh(_of(it, "claimed")), TXN, ACR, WORK_SECONDS),
-    "decide": lambda it: it.decide(started(it), GOOD),
-    "release": lambda it: it.release(_decided(it), "cGFpZA==", RECEIPT, True),
-    "drop": lambda it: it.drop(fresh(_of(it, "claimed"))),
-    "due": lambda it: it.due(),
+    "start": lambda it: it.record_transaction(fresh(_of(it, "claimed")), TXN, ACR, WORK_SECONDS),
+    "decide": lambda it: it.record_outcome(started(it), GOOD),
+    "release": lambda it: it.record_settlement(_decided(it), "cGFpZA==", RECEIPT, True),
+    "drop": lambda it: it.abandon_claim(fresh(_of(it, "claimed"))),
+    "due": lambda it: it.lease_next(),
     "renew": lambda it: it._store.renew(it._heartbeat.owner, 1e10, 1e9),
     "purge": lambda it: it._store.purge(1e12, 100),
     "measure": lambda it: it._store.measure(),
@@ -155,7 +155,7 @@ def _of(journal: PersistentJournal, proof: str) -> Claim:
 
 def _decided(journal: PersistentJournal) -> Any:
     lease = started(journal)
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
     return lease
 
 
@@ -227,7 +227,7 @@ def test_what_must_be_on_the_disk_is_forced_there_whatever_the_project_chose(
     journal = make(databases.add("postgres"), clock, tmp_path)
     lease = started(journal)
     [[before]] = asked(shared("postgres"), "SELECT pg_current_wal_insert_lsn()")
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
     flushed = asked(shared("postgres"), "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before)
     assert flushed == [(True,)]
     journal.disconnect()
@@ -268,7 +268,7 @@ def test_a_session_that_ends_after_a_statement_is_begun_anew(
     with connections[kind].execute_wrapper(lose):
         answer = USES[use](journal)
     assert answer
-    left = iter(journal.due, None)
+    left = iter(journal.lease_next, None)
     assert len(list(left)) == (0 if use == "due" else 1)
     assert bool(lost) == ((use, statement) in HAPPENS)
 
@@ -303,6 +303,6 @@ def test_a_server_that_is_gone_is_an_error_and_then_works_again(
     with monkeypatch.context() as gone:
         gone.setitem(connections[kind].settings_dict, "PORT", "1")
         with pytest.raises(JournalError, match="could not be read or written") as told:
-            journal.decide(lease, GOOD)
+            journal.record_outcome(lease, GOOD)
     assert isinstance(told.value.__cause__, OperationalError)
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)

@@ -49,7 +49,7 @@ def _journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Ge
 
 
 def due(journal: AnyJournal) -> PendingPayment:
-    entry = journal.due()
+    entry = journal.lease_next()
     assert entry is not None
     return entry
 
@@ -62,12 +62,12 @@ def test_an_id_is_remembered_whoever_learned_it(journal: AnyJournal, clock: Cloc
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     quick = fresh(journal.claim("proof", HERE))
-    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    assert not journal.record_transaction(slow, TXN, ACR, WORK_SECONDS)
     assert journal.claim("proof", HERE) == InProgress()
     clock.now += TERMS.claim_lease
     entry = due(journal)
     assert (entry.transaction_id, entry.outcome, entry.waiting) == (TXN, None, False)
-    assert not journal.start(quick, TXN, ACR, WORK_SECONDS)
+    assert not journal.record_transaction(quick, TXN, ACR, WORK_SECONDS)
 
 
 def test_an_open_row_is_served_to_its_payer_and_failed_by_the_sweep(
@@ -76,30 +76,30 @@ def test_an_open_row_is_served_to_its_payer_and_failed_by_the_sweep(
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     fresh(journal.claim("proof", HERE))
-    journal.start(slow, TXN, ACR, WORK_SECONDS)
+    journal.record_transaction(slow, TXN, ACR, WORK_SECONDS)
     clock.now += TERMS.claim_lease
     back = fresh(journal.claim("proof", HERE))
-    assert journal.start(back, TXN, ACR, WORK_SECONDS)
+    assert journal.record_transaction(back, TXN, ACR, WORK_SECONDS)
     clock.now += LEASE
-    assert journal.decide(due(journal).lease, Failed("interrupted"))
+    assert journal.record_outcome(due(journal).lease, Failed("interrupted"))
 
 
 def test_work_is_not_sold_for_an_open_row(journal: AnyJournal, clock: Clock) -> None:
-    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.drop(owed(journal.claim("proof", HERE)).lease)
+    journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
     clock.now += TERMS.claim_lease
     entry = due(journal)
-    assert not journal.decide(entry.lease, GOOD)
-    assert journal.decide(entry.lease, Failed("interrupted"))
+    assert not journal.record_outcome(entry.lease, GOOD)
+    assert journal.record_outcome(entry.lease, Failed("interrupted"))
 
 
 def test_a_waiting_payment_that_is_open_after_all_may_be_begun_anew(
     journal: AnyJournal, clock: Clock
 ) -> None:
-    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.drop(owed(journal.claim("proof", HERE)).lease)
-    assert journal.due() is None
-    assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+    journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
+    assert journal.lease_next() is None
+    assert journal.record_transaction(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 
 def overtaken(journal: AnyJournal, clock: Clock) -> Lease:
@@ -107,7 +107,7 @@ def overtaken(journal: AnyJournal, clock: Clock) -> Lease:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     quick = fresh(journal.claim("proof", HERE))
-    journal.wait(slow, TXN, ACR)
+    journal.record_pending(slow, TXN, ACR)
     return quick
 
 
@@ -120,69 +120,69 @@ def test_a_payment_that_settles_without_us_is_watched_whoever_learned_it(
     clock.now += TERMS.claim_lease
     entry = due(journal)
     assert (entry.transaction_id, entry.waiting) == (TXN, True)
-    journal.close(entry.lease, True)
+    journal.record_final(entry.lease, True)
     assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
 def test_no_work_starts_for_a_payment_that_settles_without_us(journal: AnyJournal, clock: Clock) -> None:
     quick = overtaken(journal, clock)
-    assert not journal.start(quick, TXN, ACR, WORK_SECONDS)
-    assert not journal.drop(quick)
+    assert not journal.record_transaction(quick, TXN, ACR, WORK_SECONDS)
+    assert not journal.abandon_claim(quick)
 
 
 def test_a_watched_payment_belongs_to_one_row(journal: AnyJournal, clock: Clock) -> None:
     lease = started(journal)
     twin = fresh(journal.claim("the same payment, encoded anew", HERE))
-    journal.wait(twin, TXN, ACR)
+    journal.record_pending(twin, TXN, ACR)
     fresh(journal.claim("the same payment, encoded anew", HERE))
-    assert [holding.state for holding in journal.holdings(10)] == ["running"]
-    assert journal.decide(lease, GOOD)
+    assert [hold.state for hold in journal.list_holds(10)] == ["running"]
+    assert journal.record_outcome(lease, GOOD)
 
 
 def test_who_learns_of_a_payment_when_it_is_over_opens_nothing(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     released(journal)
-    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
-    journal.wait(slow, TXN, ACR)
-    assert journal.holdings(10) == []
+    assert not journal.record_transaction(slow, TXN, ACR, WORK_SECONDS)
+    journal.record_pending(slow, TXN, ACR)
+    assert journal.list_holds(10) == []
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
 def test_who_learns_the_same_gives_the_row_back(journal: AnyJournal, clock: Clock) -> None:
     quick = overtaken(journal, clock)
-    journal.wait(quick, TXN, ACR)
+    journal.record_pending(quick, TXN, ACR)
     assert owed(journal.claim("proof", HERE)).waiting
 
 
 def test_a_claim_that_somebody_else_had_is_not_forgotten(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
-    journal.drop(fresh(journal.claim("proof", HERE)))
-    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    journal.abandon_claim(fresh(journal.claim("proof", HERE)))
+    assert not journal.record_transaction(slow, TXN, ACR, WORK_SECONDS)
     clock.now += TERMS.claim_lease
     assert due(journal).transaction_id == TXN
 
 
 def test_an_id_that_cannot_be_remembered_is_an_error(journal: AnyJournal, clock: Clock) -> None:
     gone = fresh(journal.claim("proof", HERE))
-    journal.drop(gone)
+    journal.abandon_claim(gone)
     with pytest.raises(JournalError, match="gone"):
-        journal.start(gone, TXN, ACR, WORK_SECONDS)
+        journal.record_transaction(gone, TXN, ACR, WORK_SECONDS)
     with pytest.raises(JournalError, match="gone"):
-        journal.wait(gone, TXN, ACR)
+        journal.record_pending(gone, TXN, ACR)
 
 
 def test_what_is_written_of_a_row_that_is_gone_is_no_error(journal: AnyJournal) -> None:
     """It owed nothing, or it would be here."""
     gone = fresh(journal.claim("proof", HERE))
-    journal.drop(gone)
-    assert journal.hold(gone)
-    journal.stick(gone, "refused")
-    journal.close(gone, True)
-    journal.release(gone, "cGFpZA==", RECEIPT, True)
-    assert not journal.decide(gone, GOOD)
-    assert journal.holdings(10) == []
+    journal.abandon_claim(gone)
+    assert journal.schedule_retry(gone)
+    journal.mark_stuck(gone, "refused")
+    journal.record_final(gone, True)
+    journal.record_settlement(gone, "cGFpZA==", RECEIPT, True)
+    assert not journal.record_outcome(gone, GOOD)
+    assert journal.list_holds(10) == []
 
 
 def test_a_row_that_is_forgotten_lets_its_transaction_go(journal: AnyJournal, clock: Clock) -> None:
@@ -190,22 +190,22 @@ def test_a_row_that_is_forgotten_lets_its_transaction_go(journal: AnyJournal, cl
     clock.now += TERMS.redelivery_window
     fresh(journal.claim("proof", HERE))
     twin = fresh(journal.claim("the same payment, encoded anew", HERE))
-    assert journal.start(twin, TXN, ACR, WORK_SECONDS)
+    assert journal.record_transaction(twin, TXN, ACR, WORK_SECONDS)
 
 
 def test_a_second_transaction_of_one_proof_is_an_error(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     quick = fresh(journal.claim("proof", HERE))
-    assert not journal.start(slow, TXN, ACR, WORK_SECONDS)
+    assert not journal.record_transaction(slow, TXN, ACR, WORK_SECONDS)
     with pytest.raises(JournalError, match="another transaction"):
-        journal.start(quick, OTHER_TXN, ACR, WORK_SECONDS)
+        journal.record_transaction(quick, OTHER_TXN, ACR, WORK_SECONDS)
 
 
 def test_a_payment_that_is_watched_is_not_forgotten_for_another(journal: AnyJournal, clock: Clock) -> None:
     quick = overtaken(journal, clock)
     with pytest.raises(JournalError, match="another transaction"):
-        journal.wait(quick, OTHER_TXN, ACR)
+        journal.record_pending(quick, OTHER_TXN, ACR)
     clock.now += TERMS.claim_lease
     assert due(journal).transaction_id == TXN
 
@@ -214,30 +214,32 @@ def test_who_drops_a_claim_learns_whether_it_was_his(journal: AnyJournal, clock:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     quick = fresh(journal.claim("proof", HERE))
-    assert not journal.drop(slow)
-    assert journal.drop(quick)
+    assert not journal.abandon_claim(slow)
+    assert journal.abandon_claim(quick)
     again = fresh(journal.claim("proof", HERE))
-    assert not journal.start(quick, TXN, ACR, WORK_SECONDS)
-    assert not journal.drop(again)  # a transaction is known by now, and its payer is not asked to pay again
-    assert not journal.drop(fresh(journal.claim("proof", HERE)))  # and may come back at once
+    assert not journal.record_transaction(quick, TXN, ACR, WORK_SECONDS)
+    assert not journal.abandon_claim(
+        again
+    )  # a transaction is known by now, and its payer is not asked to pay again
+    assert not journal.abandon_claim(fresh(journal.claim("proof", HERE)))  # and may come back at once
     alone = fresh(journal.claim("another", HERE))
-    assert journal.drop(alone)
-    assert not journal.drop(alone)
+    assert journal.abandon_claim(alone)
+    assert not journal.abandon_claim(alone)
 
 
 # Stuck
 
 
 def stuck(journal: AnyJournal) -> None:
-    journal.stick(decided(journal), "refused")
+    journal.mark_stuck(decided(journal), "refused")
 
 
 def test_a_stuck_row_is_not_the_sweeps(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     clock.now += 10**9
-    assert journal.due() is None
-    [holding] = journal.holdings(10)
-    assert (holding.transaction_id, holding.state, holding.reason) == (TXN, "stuck", "refused")
+    assert journal.lease_next() is None
+    [hold] = journal.list_holds(10)
+    assert (hold.transaction_id, hold.state, hold.reason) == (TXN, "stuck", "refused")
 
 
 def test_a_stuck_row_is_still_its_payers(journal: AnyJournal, clock: Clock) -> None:
@@ -245,47 +247,47 @@ def test_a_stuck_row_is_still_its_payers(journal: AnyJournal, clock: Clock) -> N
     entry = owed(journal.claim("proof", HERE))
     assert (entry.outcome, entry.waiting) == (GOOD, False)
     assert journal.claim("proof", HERE) == InProgress()
-    assert not journal.hold(entry.lease)
+    assert not journal.schedule_retry(entry.lease)
     entry = owed(journal.claim("proof", HERE))
-    journal.release(entry.lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(entry.lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
-    assert journal.holdings(10) == []
+    assert journal.list_holds(10) == []
 
 
 def test_a_stuck_row_can_be_closed(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
-    journal.close(owed(journal.claim("proof", HERE)).lease, False)
+    journal.record_final(owed(journal.claim("proof", HERE)).lease, False)
     assert journal.claim("proof", HERE) == AlreadyFailed()
 
 
 def test_what_waits_for_a_payment_can_be_stuck(journal: AnyJournal, clock: Clock) -> None:
-    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.stick(owed(journal.claim("proof", HERE)).lease, "unknown")
+    journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.mark_stuck(owed(journal.claim("proof", HERE)).lease, "unknown")
     entry = owed(journal.claim("proof", HERE))
     assert (entry.outcome, entry.waiting) == (None, True)
-    journal.release(entry.lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(entry.lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
 
 
 def test_what_was_stuck_without_an_outcome_and_is_open_after_all_is_begun_anew(
     journal: AnyJournal, clock: Clock
 ) -> None:
-    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.stick(owed(journal.claim("proof", HERE)).lease, "unknown")
-    assert not journal.drop(owed(journal.claim("proof", HERE)).lease)
-    assert journal.start(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+    journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.mark_stuck(owed(journal.claim("proof", HERE)).lease, "unknown")
+    assert not journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
+    assert journal.record_transaction(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 
 def test_a_stuck_outcome_is_not_dropped(journal: AnyJournal) -> None:
     stuck(journal)
     lease = owed(journal.claim("proof", HERE)).lease
-    assert not journal.drop(lease)
-    assert journal.hold(lease) is False
+    assert not journal.abandon_claim(lease)
+    assert journal.schedule_retry(lease) is False
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
 def test_who_paid_for_nothing_is_remembered_for_a_month(journal: AnyJournal, clock: Clock) -> None:
-    journal.close(decided(journal), True)
+    journal.record_final(decided(journal), True)
     clock.now += 2_592_000 - 1
     assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
@@ -300,13 +302,13 @@ def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
 
 
 def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock: Clock) -> None:
-    assert journal.hold(decided(journal))
+    assert journal.schedule_retry(decided(journal))
     clock.now += TERMS.horizon - 1
-    assert journal.hold(due(journal).lease)
+    assert journal.schedule_retry(due(journal).lease)
     clock.now += 1000
-    assert not journal.hold(due(journal).lease)
+    assert not journal.schedule_retry(due(journal).lease)
     clock.now += 10**9
-    assert journal.due() is None
+    assert journal.lease_next() is None
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
@@ -316,30 +318,30 @@ def test_the_horizon_is_as_far_as_it_says(
 ) -> None:
     lease = decided(journal)
     clock.now += age
-    assert journal.hold(lease) is open_still
+    assert journal.schedule_retry(lease) is open_still
 
 
 def test_why_it_is_stuck_stays_known_beyond_the_horizon(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     clock.now += TERMS.horizon
-    assert not journal.hold(owed(journal.claim("proof", HERE)).lease)
-    [holding] = journal.holdings(10)
-    assert holding.reason == "refused"
+    assert not journal.schedule_retry(owed(journal.claim("proof", HERE)).lease)
+    [hold] = journal.list_holds(10)
+    assert hold.reason == "refused"
 
 
 def test_it_is_held_as_often_as_it_takes(journal: AnyJournal, clock: Clock) -> None:
-    assert journal.hold(decided(journal))
+    assert journal.schedule_retry(decided(journal))
     for _ in range(40):
         clock.now += 1.25 * TERMS.longest_pause
-        assert journal.hold(due(journal).lease)
+        assert journal.schedule_retry(due(journal).lease)
 
 
 def test_rows_that_were_held_together_come_back_one_by_one(journal: AnyJournal, clock: Clock) -> None:
     for number in range(8):
         lease = started(journal, f"proof {number}", f"{TXN[:-1]}{number}")
-        assert journal.decide(lease, GOOD)
-        assert journal.hold(lease)
-    pauses = {holding.due_at - clock.now for holding in journal.holdings(10)}
+        assert journal.record_outcome(lease, GOOD)
+        assert journal.schedule_retry(lease)
+    pauses = {hold.due_at - clock.now for hold in journal.list_holds(10)}
     assert len(pauses) > 4
     assert all(0.75 * TERMS.first_pause <= pause <= 1.25 * TERMS.first_pause for pause in pauses)
 
@@ -348,9 +350,9 @@ def test_a_stale_ticket_sticks_nothing(journal: AnyJournal, clock: Clock) -> Non
     stale = decided(journal)
     clock.now += LEASE
     due(journal)
-    journal.stick(stale, "refused")
-    [holding] = journal.holdings(10)
-    assert holding.state == "ok"
+    journal.mark_stuck(stale, "refused")
+    [hold] = journal.list_holds(10)
+    assert hold.state == "ok"
 
 
 # Redelivery
@@ -362,9 +364,9 @@ def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) ->
     for name, make in KINDS.items():
         journal = make(tmp_path, clock, policy=replace(JournalPolicy(), redeliveries=0))
         lease = fresh(journal.claim(name, HERE))
-        assert journal.start(lease, f"txn_{name}", ACR, WORK_SECONDS)
-        assert journal.decide(lease, GOOD)
-        journal.release(lease, "cGFpZA==", RECEIPT, delivered)
+        assert journal.record_transaction(lease, f"txn_{name}", ACR, WORK_SECONDS)
+        assert journal.record_outcome(lease, GOOD)
+        journal.record_settlement(lease, "cGFpZA==", RECEIPT, delivered)
         if not delivered:
             assert isinstance(journal.claim(name, HERE), Replayable)
         assert journal.claim(name, HERE) == AlreadyUsed(f"txn_{name}")
@@ -376,43 +378,43 @@ def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) ->
 
 def test_people_see_what_is_owed_from_the_oldest_on(journal: AnyJournal, clock: Clock) -> None:
     began = clock.now
-    journal.hold(decided(journal))
+    journal.schedule_retry(decided(journal))
     clock.now += 1
     started(journal, "second", OTHER_TXN)
     journal.claim("third", HERE)
-    first, second = journal.holdings(10)
+    first, second = journal.list_holds(10)
     assert (first.transaction_id, first.revision_id, first.state, first.attempts) == (TXN, ACR, "ok", 1)
     assert (first.since, first.size, first.reason) == (began, len(b"result") + 4, "")
     assert first.due_at > clock.now
     assert (second.transaction_id, second.state) == (OTHER_TXN, "running")
-    assert journal.holdings(1) == [first]
-    assert journal.holding(OTHER_TXN) == second
+    assert journal.list_holds(1) == [first]
+    assert journal.get_hold(OTHER_TXN) == second
 
 
 def test_people_take_what_nobody_else_has(journal: AnyJournal, clock: Clock) -> None:
     lease = decided(journal)
-    assert journal.take(TXN) is None
-    journal.hold(lease)
-    entry = journal.take(TXN)
+    assert journal.lease_hold(TXN) is None
+    journal.schedule_retry(lease)
+    entry = journal.lease_hold(TXN)
     assert entry is not None
     assert (entry.outcome, entry.proof) == (GOOD, "proof")
-    assert journal.take(TXN) is None
-    journal.close(entry.lease, True)
+    assert journal.lease_hold(TXN) is None
+    journal.record_final(entry.lease, True)
     assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
 def test_people_are_not_shown_what_is_settled_or_unheard_of(journal: AnyJournal, clock: Clock) -> None:
     released(journal)
     clock.now += LEASE
-    assert (journal.holdings(10), journal.holding(TXN), journal.take(TXN)) == ([], None, None)
-    assert (journal.holding(OTHER_TXN), journal.take(OTHER_TXN)) == (None, None)
+    assert (journal.list_holds(10), journal.get_hold(TXN), journal.lease_hold(TXN)) == ([], None, None)
+    assert (journal.get_hold(OTHER_TXN), journal.lease_hold(OTHER_TXN)) == (None, None)
 
 
 def test_a_claim_can_be_begun_anew_after_a_crash_before_access(journal: AnyJournal, clock: Clock) -> None:
     journal.claim("proof", HERE)
     clock.now += TERMS.claim_lease
     assert isinstance(journal.claim("proof", HERE), Claimed)
-    assert journal.holdings(10) == []
+    assert journal.list_holds(10) == []
 
 
 # When somebody else may come
@@ -421,15 +423,15 @@ def test_a_claim_can_be_begun_anew_after_a_crash_before_access(journal: AnyJourn
 def test_who_decided_has_the_row_for_as_long_as_telling_takes(journal: AnyJournal, clock: Clock) -> None:
     decided(journal)
     clock.now += TERMS.completion_lease - 1
-    assert journal.due() is None
+    assert journal.lease_next() is None
     clock.now += 1
     assert due(journal).outcome == GOOD
 
 
 def test_an_open_payment_is_its_payers_first_and_then_the_sweeps(journal: AnyJournal, clock: Clock) -> None:
-    journal.wait(fresh(journal.claim("proof", HERE)), TXN, ACR)
-    journal.drop(owed(journal.claim("proof", HERE)).lease)
+    journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
+    journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
     clock.now += TERMS.claim_lease - 1
-    assert journal.due() is None
+    assert journal.lease_next() is None
     clock.now += 1
     assert due(journal).transaction_id == TXN

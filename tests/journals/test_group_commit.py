@@ -391,13 +391,13 @@ def test_a_sale_is_forced_to_the_disk_twice(tmp_path: Path) -> None:
     unlucky(lambda: journal.claim("proof", HERE))
     lease = fresh(answers.pop())
     steps: list[Callable[[], Any]] = [
-        lambda: journal.start(lease, TXN, ACR, WORK_SECONDS),
-        lambda: journal.decide(lease, GOOD),
+        lambda: journal.record_transaction(lease, TXN, ACR, WORK_SECONDS),
+        lambda: journal.record_outcome(lease, GOOD),
     ]
     for step in steps:
         unlucky(step)
         assert "the disk of the journal" in answers.pop()
         assert step()
-    unlucky(lambda: journal.release(lease, "cGFpZA==", RECEIPT, True))
+    unlucky(lambda: journal.record_settlement(lease, "cGFpZA==", RECEIPT, True))
     assert answers == [True]
     journal.disconnect()

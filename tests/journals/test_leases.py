@@ -69,10 +69,10 @@ def test_work_of_a_dead_process_is_given_up_soon(open_one: Open, clock: Clock) -
     mine, theirs = open_one(), open_one()
     started(mine)
     clock.now += SILENCE - 1
-    assert theirs.due() is None
+    assert theirs.lease_next() is None
     assert theirs.claim("proof", HERE) == InProgress()
     clock.now += 1
-    taken = theirs.due()
+    taken = theirs.lease_next()
     assert taken is not None
     assert (taken.transaction_id, taken.outcome) == (TXN, None)
     assert mine.claim("proof", HERE) == InProgress()  # a sweep has it now
@@ -83,7 +83,7 @@ def test_its_payer_gets_there_first(open_one: Open, clock: Clock) -> None:
     decided(mine)
     clock.now += SILENCE
     assert owed(theirs.claim("proof", HERE)).outcome == GOOD
-    assert theirs.due() is None
+    assert theirs.lease_next() is None
 
 
 def test_who_lives_keeps_what_it_has_however_long_it_takes(open_one: Open, clock: Clock) -> None:
@@ -92,10 +92,10 @@ def test_who_lives_keeps_what_it_has_however_long_it_takes(open_one: Open, clock
     for _ in range(10):
         clock.now += SILENCE - 1
         beat(mine)
-        assert theirs.due() is None
+        assert theirs.lease_next() is None
         assert theirs.claim("proof", HERE) == InProgress()
     clock.now += SILENCE
-    assert theirs.due() is not None
+    assert theirs.lease_next() is not None
 
 
 def test_one_renewal_is_for_all_leases(open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_one_renewal_is_for_all_leases(open_one: Open, clock: Clock, monkeypatch
     beat(mine)
     assert writes == ["renew"]
     clock.now += SILENCE - 1
-    assert theirs.due() is None
+    assert theirs.lease_next() is None
 
 
 def _counted(write: Callable[..., Any], name: str, writes: list[str]) -> Callable[..., Any]:
@@ -130,7 +130,7 @@ def test_nobody_who_lives_is_renewed_past_the_longest_work(open_one: Open, clock
 
 def test_what_is_given_back_is_nobodys(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
-    assert mine.hold(decided(mine))
+    assert mine.schedule_retry(decided(mine))
     assert isinstance(theirs.claim("proof", HERE), Resumable)
     assert not mine._heartbeat._leases
 
@@ -152,9 +152,9 @@ def test_who_slept_and_wakes_delivers_nothing_twice(open_one: Open, clock: Clock
     slow = decided(mine)
     clock.now += SILENCE
     taken = owed(theirs.claim("proof", HERE))
-    assert theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
-    assert not mine.release(slow, "cGFpZA==", RECEIPT, True)
-    assert not mine.decide(slow, GOOD)
+    assert theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
+    assert not mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)
+    assert not mine.record_outcome(slow, GOOD)
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
@@ -162,11 +162,11 @@ def test_who_slept_delivers_what_a_sweep_only_settled(open_one: Open, clock: Clo
     mine, theirs = open_one(), open_one()
     slow = decided(mine)
     clock.now += SILENCE
-    taken = theirs.due()
+    taken = theirs.lease_next()
     assert taken is not None
-    assert theirs.release(taken.lease, "cGFpZA==", RECEIPT, False)
-    assert mine.release(slow, "cGFpZA==", RECEIPT, True)
-    assert not theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
+    assert theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, False)
+    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)
+    assert not theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
 
 
 def test_who_wakes_and_delivers_first_is_the_only_one(open_one: Open, clock: Clock) -> None:
@@ -175,9 +175,9 @@ def test_who_wakes_and_delivers_first_is_the_only_one(open_one: Open, clock: Clo
     slow = decided(mine)
     clock.now += SILENCE
     taken = owed(theirs.claim("proof", HERE))
-    assert mine.release(slow, "cGFpZA==", RECEIPT, True)
-    assert not theirs.release(taken.lease, "cGFpZA==", RECEIPT, True)
-    assert mine.release(slow, "cGFpZA==", RECEIPT, True)  # its answer was lost
+    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)
+    assert not theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
+    assert mine.record_settlement(slow, "cGFpZA==", RECEIPT, True)  # its answer was lost
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
@@ -330,20 +330,20 @@ def test_a_server_without_threads_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_sweep_leaves_another_sellers_rows_alone(open_one: Open, clock: Clock) -> None:
     one, other = open_one(seller="one"), open_one(seller="other")
-    one.hold(decided(one))
+    one.schedule_retry(decided(one))
     clock.now += 600
-    assert other.due() is None
-    entry = one.due()
+    assert other.lease_next() is None
+    entry = one.lease_next()
     assert entry is not None
     assert not entry.foreign
-    one.hold(entry.lease)
+    one.schedule_retry(entry.lease)
     clock.now += TERMS.adoption_delay + 600
-    entry = other.due()  # perhaps the API key was changed
+    entry = other.lease_next()  # perhaps the API key was changed
     assert entry is not None
     assert entry.foreign
     other.postpone(entry.lease)
     clock.now += 600
-    assert other.due() is None
+    assert other.lease_next() is None
     assert one.claim("proof", HERE) is not None
     clock.now += TERMS.adoption_delay
     assert owed(other.claim("proof", HERE)).foreign
@@ -352,21 +352,21 @@ def test_a_sweep_leaves_another_sellers_rows_alone(open_one: Open, clock: Clock)
 def test_many_rows_of_another_seller_hide_none_of_ones_own(open_one: Open, clock: Clock) -> None:
     one, other = open_one(seller="one"), open_one(seller="other")
     for number in range(80):
-        other.wait(fresh(other.claim(f"their proof {number}", HERE)), f"txn their {number}", ACR)
-    one.wait(fresh(one.claim("proof", HERE)), TXN, ACR)
+        other.record_pending(fresh(other.claim(f"their proof {number}", HERE)), f"txn their {number}", ACR)
+    one.record_pending(fresh(one.claim("proof", HERE)), TXN, ACR)
     clock.now += 60
-    entry = one.due()
+    entry = one.lease_next()
     assert entry is not None
     assert entry.transaction_id == TXN
-    assert one.due() is None
+    assert one.lease_next() is None
 
 
 def test_silent_work_of_another_seller_is_left_alone_too(open_one: Open, clock: Clock) -> None:
     one, other = open_one(seller="one"), open_one(seller="other")
     started(other)
     clock.now += SILENCE
-    assert one.due() is None
-    assert open_one(seller="other").due() is not None
+    assert one.lease_next() is None
+    assert open_one(seller="other").lease_next() is not None
 
 
 # Other keys
@@ -409,13 +409,13 @@ def test_a_row_that_a_sweep_cannot_open_stays_its_payers(open_one: Open, clock: 
     decided(mine)
     clock.now += SILENCE
     with pytest.raises(JournalUnreadable, match=f"^{TXN}: .*not among this journal's"):
-        stale.due()
-    assert stale.due() is None  # put off, for the sweep
-    [held] = stale.holdings(10)
+        stale.lease_next()
+    assert stale.lease_next() is None  # put off, for the sweep
+    [held] = stale.list_holds(10)
     assert (held.transaction_id, held.readable) == (TXN, False)
-    assert stale.holding(TXN) == held
+    assert stale.get_hold(TXN) == held
     assert owed(mine.claim("proof", HERE)).outcome == GOOD
-    [held] = mine.holdings(10)
+    [held] = mine.list_holds(10)
     assert held.readable
 
 
@@ -424,11 +424,11 @@ def test_a_row_that_a_sweep_cannot_open_stays_its_payers(open_one: Open, clock: 
 
 def test_rows_are_moved_to_a_new_address(open_one: Open, clock: Clock) -> None:
     old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
-    assert old.hold(decided(old))
+    assert old.schedule_retry(decided(old))
     lease = started(old, "settled", OTHER_TXN)
     large = GOOD.__class__(GOOD.result.__class__(200, (), b"x" * 100_000), (), 1)
-    assert old.decide(lease, large)
-    assert old.release(lease, "cGFpZA==", RECEIPT, True)
+    assert old.record_outcome(lease, large)
+    assert old.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     started(new, "here already", "txn here")
     there = next(name for name in new.namespaces() if "https://old" in name)
     assert new.namespaces()[there] == 1
@@ -468,7 +468,7 @@ def test_a_full_journal_costs_its_refusals_nothing(
         with pytest.raises(JournalFull):
             journal.claim("another", HERE)
     assert looks == ["purge", "measure"]
-    assert journal.drop(lease)
+    assert journal.abandon_claim(lease)
     fresh(journal.claim("another", HERE))
     others = open_one(max_rows=1)
     with pytest.raises(JournalFull):

@@ -19,7 +19,7 @@ def test_it_refuses_rather_than_evicts_when_full() -> None:
     journal.claim("two", HERE)
     with pytest.raises(JournalFull):
         journal.claim("three", HERE)
-    journal.drop(first)
+    journal.abandon_claim(first)
     assert isinstance(journal.claim("three", HERE), Claimed)
 
 
@@ -27,10 +27,10 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
     clock = Clock()
     journal = MemoryJournal(max_bytes=10, clock=clock)
     lease = started(journal)
-    journal.decide(lease, Succeeded(Response(200, (), b"x" * 10)))
+    journal.record_outcome(lease, Succeeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert isinstance(journal.claim("proof", HERE), Replayable)
     clock.now += JournalPolicy().redelivery_window
     assert isinstance(journal.claim("two", HERE), Claimed)
@@ -40,13 +40,13 @@ def test_only_a_row_that_is_closed_gives_its_room_back() -> None:
     clock = Clock()
     journal = MemoryJournal(max_bytes=10, clock=clock)
     stale = started(journal)
-    journal.decide(stale, Succeeded(Response(200, (), b"x" * 10)))
+    journal.record_outcome(stale, Succeeded(Response(200, (), b"x" * 10)))
     clock.now += LEASE
     taken = owed(journal.claim("proof", HERE))
-    journal.close(stale, False)
+    journal.record_final(stale, False)
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.close(taken.lease, False)
+    journal.record_final(taken.lease, False)
     assert isinstance(journal.claim("two", HERE), Claimed)
 
 
@@ -69,27 +69,27 @@ def test_the_proof_is_not_kept_longer_than_it_is_owed_and_never_shown() -> None:
     lease = started(journal, "a-canary-proof")
     assert kept() == ["a-canary-proof"]
     assert "a-canary-proof" not in repr(journal.__dict__)
-    journal.decide(lease, Succeeded(Response(200)))
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_outcome(lease, Succeeded(Response(200)))
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert kept() == [""]
 
 
 def test_namespaces_do_not_answer_for_each_other() -> None:
     journal = MemoryJournal(namespace="test https://one.example")
-    assert journal.start(fresh(journal.claim("proof", HERE)), "txn", ACR, 54.0)
+    assert journal.record_transaction(fresh(journal.claim("proof", HERE)), "txn", ACR, 54.0)
     assert isinstance(MemoryJournal(namespace="live https://one.example").claim("proof", HERE), Claimed)
 
 
 def test_a_dropped_claim_takes_no_room() -> None:
     journal = MemoryJournal()
-    journal.drop(fresh(journal.claim("proof", HERE)))
+    journal.abandon_claim(fresh(journal.claim("proof", HERE)))
     assert len(journal) == 0
 
 
 def test_a_journal_that_is_cleared_is_as_new() -> None:
     journal = MemoryJournal(max_bytes=10, clock=Clock())
-    journal.decide(started(journal), Succeeded(Response(200, (), b"x" * 10)))
+    journal.record_outcome(started(journal), Succeeded(Response(200, (), b"x" * 10)))
     journal.clear()
-    assert (len(journal), journal.holdings(10)) == (0, [])
+    assert (len(journal), journal.list_holds(10)) == (0, [])
     assert isinstance(journal.claim("proof", Claimant("GET /other")), Claimed)
     started(journal, "another")

@@ -51,7 +51,7 @@ def tables(url: str) -> list[str]:
 def test_nothing_is_opened_before_it_is_needed(journal: PostgresJournal, url: str) -> None:
     postgres("postgresql://nobody@127.0.0.1:1/nowhere")
     assert tables(url) == []
-    assert journal.due() is None
+    assert journal.lease_next() is None
     assert tables(url) == TABLES
 
 
@@ -105,9 +105,9 @@ def test_another_version_is_refused_and_left_alone(
     journal.disconnect()
     asked(url, "UPDATE faregate_journal_version SET version = %s", version)
     with pytest.raises(JournalUnreadable, match=f"of version {version}, .* {advice}"):
-        journal.decide(lease, GOOD)
+        journal.record_outcome(lease, GOOD)
     asked(url, "UPDATE faregate_journal_version SET version = %s", VERSION)
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_user_needs_few_rights(journal: PostgresJournal, url: str) -> None:
     try:
         with pytest.raises(JournalError, match="CREATE on the schema for the first start"):
             poor.claim("proof", HERE)
-        journal.due()
+        journal.lease_next()
         asked(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(TABLES)} TO {user}")
         decided(poor)
     finally:
@@ -216,7 +216,7 @@ def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
 
 def test_what_is_open_is_closed_when_the_journal_goes(url: str) -> None:
     journal = postgres(f"{url}&application_name=gone")
-    journal.due()
+    journal.lease_next()
     [connection] = shelf_of(journal)._pool._home()._idle
     assert not connection.closed
     del journal
@@ -283,7 +283,7 @@ def test_event_loops_of_both_kinds_can_use_it(url: str, backend: str) -> None:
     async def main() -> None:
         awaited = for_loops(journal)
         claim = await awaited.claim("proof", HERE)  # type: ignore[misc]
-        assert await awaited.start(fresh(claim), TXN, ACR, WORK_SECONDS)  # type: ignore[misc]
+        assert await awaited.record_transaction(fresh(claim), TXN, ACR, WORK_SECONDS)  # type: ignore[misc]
 
     anyio.run(main, backend=backend)
     assert journal.claim("proof", HERE) == InProgress()

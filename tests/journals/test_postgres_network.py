@@ -119,10 +119,10 @@ def test_a_server_that_never_answers_is_asked_once_more_and_then_does_nothing(
     frozen: int = asked_inside(journal, MY_PID)
     os.kill(frozen, signal.SIGSTOP)
     try:
-        assert journal.decide(lease, GOOD)
+        assert journal.record_outcome(lease, GOOD)
     finally:
         os.kill(frozen, signal.SIGCONT)
-    assert journal.decide(lease, GOOD) is False
+    assert journal.record_outcome(lease, GOOD) is False
     assert asked(url, "SELECT state FROM faregate_journal") == [("ok",)]
 
 
@@ -130,4 +130,4 @@ def test_a_server_that_ended_our_sessions_is_asked_anew(journal: PostgresJournal
     lease = started(journal)
     for _ in range(2):
         asked(url, "SELECT pg_terminate_backend(%s, 5000)", asked_inside(journal, MY_PID))
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)

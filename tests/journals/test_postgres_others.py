@@ -43,9 +43,9 @@ def test_a_row_that_somebody_else_keeps_locked_is_an_error_and_then_works_again(
     with psycopg.connect(url) as other:
         other.execute("SELECT FROM faregate_journal FOR UPDATE")
         with pytest.raises(JournalError, match="locked for another writer for too long"):
-            journal.decide(lease, GOOD)
+            journal.record_outcome(lease, GOOD)
         assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 def test_who_waited_for_another_writer_sees_what_that_one_wrote(url: str) -> None:
@@ -79,11 +79,11 @@ def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(url: str) -> 
     clock.now += LEASE
     with psycopg.connect(url) as other:
         other.execute("SELECT FROM faregate_journal WHERE transaction_id = %s FOR UPDATE", [TXN])
-        entry = journal.due()
+        entry = journal.lease_next()
         assert entry is not None
         assert entry.transaction_id == OTHER_TXN
-        assert journal.due() is None
-    entry = journal.due()
+        assert journal.lease_next() is None
+    entry = journal.lease_next()
     assert entry is not None
     assert entry.transaction_id == TXN
     journal.disconnect()
@@ -113,7 +113,7 @@ def test_of_eight_threads_each_takes_rows_of_its_own(url: str) -> None:
     taken: list[str] = []
 
     def sweep() -> None:
-        while (entry := journal.due()) is not None:
+        while (entry := journal.lease_next()) is not None:
             taken.append(entry.transaction_id)
 
     threads = [threading.Thread(target=sweep) for _ in range(8)]
@@ -156,11 +156,11 @@ def test_what_a_server_says_is_told_plainly_and_what_was_written_stands(
     )
     asked(url, "CREATE TRIGGER fail BEFORE UPDATE ON faregate_journal EXECUTE FUNCTION fail()")
     with pytest.raises(kind, match=f"{says}.*as it is") as told:
-        journal.decide(lease, GOOD)
+        journal.record_outcome(lease, GOOD)
     assert "secret" not in str(told.value)
     asked(url, "DROP TRIGGER fail ON faregate_journal")
     assert journal.claim("proof", HERE) == InProgress()
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_nothing_is_prepared_that_a_pooler_could_take_for_something_else(journal
     """Behind one, sessions change from call to call, and other processes prepare under the same names."""
     for number in range(10):
         lease = started(journal, str(number), f"txn_{number}")
-        assert journal.decide(lease, GOOD)
+        assert journal.record_outcome(lease, GOOD)
     assert asked_inside(journal, "SELECT count(*) FROM pg_prepared_statements") == 0

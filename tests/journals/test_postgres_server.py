@@ -41,9 +41,9 @@ def test_a_server_may_be_stopped_and_started(house: PostgresHouse) -> None:
         with pytest.raises(
             JournalError, match=r"the journal in PostgreSQL 127\.0\.0\.1.* gives no connection"
         ):
-            journal.decide(lease, GOOD)
+            journal.record_outcome(lease, GOOD)
     house.start()
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
     journal.disconnect()
 
 
@@ -55,7 +55,7 @@ def test_what_must_be_on_the_disk_is_there_when_a_server_crashes(house: Postgres
         what(journal)
         house.kill()
         house.start()
-        [holding] = journal.holdings(10)
+        [holding] = journal.list_holds(10)
         assert holding.state == state
         journal.disconnect()
 
@@ -64,10 +64,10 @@ def test_what_need_not_be_on_the_disk_waits_for_no_disk(house: PostgresHouse) ->
     journal = postgres(house.url, namespace="quick")
     lease = started(journal)
     [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
-    journal.decide(lease, GOOD)
+    journal.record_outcome(lease, GOOD)
     assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(True,)]
     [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
-    journal.hold(lease)
+    journal.schedule_retry(lease)
     journal.claim("another", HERE)
     assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(False,)]
     journal.disconnect()
@@ -83,9 +83,9 @@ def test_a_server_that_forces_nothing_to_the_disk_is_told_of(
     try:
         with caplog.at_level(logging.WARNING, "faregate"):
             journal = postgres(house.url)
-            journal.due()
+            journal.lease_next()
             journal.disconnect()
-            journal.due()
+            journal.lease_next()
     finally:
         journal.disconnect()
         house.stop()
@@ -116,11 +116,11 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresH
     journal = postgres(house.url, namespace="canaries")
     good = Succeeded(Response(200, ((header, header),), body.encode() * 1000), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
-    journal.start(lease, TXN, ACR, WORK_SECONDS)
-    journal.decide(lease, good)
-    journal.release(lease, response, receipt, True)
+    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    journal.record_outcome(lease, good)
+    journal.record_settlement(lease, response, receipt, True)
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
-    journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
+    journal.record_pending(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     with pytest.raises(JournalError, match="impossible row"):
         shelf_of(journal).replace(
             lease.key, stamp_of(journal, TXN), {"proof": proof.encode(), "stamp": 1}, True
@@ -135,10 +135,10 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresH
 
 def test_a_session_that_is_read_only_is_left_for_one_that_is_not(house: PostgresHouse) -> None:
     """After a fail-over the old sessions stay where they were."""
-    postgres(house.url).due()
+    postgres(house.url).lease_next()
     asked(house.url, "ALTER DATABASE postgres SET default_transaction_read_only = on")
     journal = postgres(house.url, namespace="failed over")
-    assert journal.holdings(1) == []
+    assert journal.list_holds(1) == []
     asked(house.url, "BEGIN READ WRITE; ALTER DATABASE postgres RESET default_transaction_read_only; COMMIT")
     fresh(journal.claim("proof", HERE))
     journal.disconnect()

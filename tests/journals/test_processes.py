@@ -60,9 +60,9 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 KILLED = {
     "claimed": "t = journal.claim('proof', HERE).lease",
-    "running": "journal.start(t, TXN, ACR, WORK_SECONDS)",
-    "ok": "journal.decide(t, GOOD)",
-    "settled": "journal.release(t, 'cGFpZA==', RECEIPT, True)",
+    "running": "journal.record_transaction(t, TXN, ACR, WORK_SECONDS)",
+    "ok": "journal.record_outcome(t, GOOD)",
+    "settled": "journal.record_settlement(t, 'cGFpZA==', RECEIPT, True)",
 }
 
 
@@ -91,7 +91,7 @@ def test_who_is_killed_in_the_middle_of_a_write_has_written_nothing(tmp_path: Pa
         "sqlite",
         tmp_path,
         """
-journal.start(journal.claim("proof", HERE).lease, TXN, ACR, WORK_SECONDS)
+journal.record_transaction(journal.claim("proof", HERE).lease, TXN, ACR, WORK_SECONDS)
 def forget_all_and_die(connection):
     connection.execute("DELETE FROM journal")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -140,7 +140,7 @@ SWEEP = """
 (place / str(os.getpid())).touch()
 wait_for("go")
 taken = []
-while (entry := journal.due()) is not None:
+while (entry := journal.lease_next()) is not None:
     taken.append(entry.transaction_id)
 print(json.dumps(taken))
 """
@@ -150,7 +150,7 @@ def test_two_sweeps_take_each_row_once(kind: str, tmp_path: Path) -> None:
     journal = STORED[kind](tmp_path, Clock())
     names = [f"txn_{number:03}" for number in range(40)]
     for name in names:
-        journal.start(fresh(journal.claim(name, HERE)), name, ACR, WORK_SECONDS)
+        journal.record_transaction(fresh(journal.claim(name, HERE)), name, ACR, WORK_SECONDS)
     done_with(journal)
     sweepers = [run(kind, tmp_path, SWEEP, now=1000.0 + LEASE) for _ in range(2)]
     start_together(sweepers, tmp_path)
@@ -332,8 +332,8 @@ def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> 
     journal = STORED[kind](tmp_path, Clock())
     large = Succeeded(Response(200, (), os.urandom(1024) * 8 * 1024))
     lease = fresh(journal.claim("large", HERE))
-    journal.start(lease, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(lease, large)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    assert journal.record_outcome(lease, large)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("large", HERE) == Replayable(large.result, "cGFpZA==", TXN)
     done_with(journal)

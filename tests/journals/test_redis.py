@@ -87,7 +87,7 @@ def clients(house: RedisHouse) -> int:
 
 def test_nothing_is_opened_before_it_is_needed(house: RedisHouse, journal: RedisJournal) -> None:
     assert clients(house) == 0
-    assert journal.due() is None
+    assert journal.lease_next() is None
     assert clients(house) == 1
 
 
@@ -186,9 +186,9 @@ def test_a_server_that_is_not_there_is_an_error(house: RedisHouse, journal: Redi
     lease = started(journal)
     house.stop()
     with pytest.raises(JournalError, match=f"redis://127.0.0.1:{house.port}/0 could not be read or written"):
-        journal.decide(lease, GOOD)
+        journal.record_outcome(lease, GOOD)
     house.start()
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -201,7 +201,7 @@ def test_what_was_written_outlives_the_server(house: RedisHouse, journal: RedisJ
         assert journal.claim("proof", HERE) == InProgress()
     getattr(house, how)()
     house.start()
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 def test_a_server_that_hangs_costs_no_more_than_the_patience(house: RedisHouse) -> None:
@@ -211,13 +211,13 @@ def test_a_server_that_hangs_costs_no_more_than_the_patience(house: RedisHouse) 
         try:
             before = time.monotonic()
             with pytest.raises(JournalError, match="did not answer in time"):
-                journal.decide(lease, GOOD)
+                journal.record_outcome(lease, GOOD)
             assert 0.39 < time.monotonic() - before < 4
         finally:
             os.kill(house.pid(), signal.SIGCONT)
         # What was given up may have been done; it is never done twice, nor undone.
-        journal.decide(lease, GOOD)
-        journal.release(lease, "cGFpZA==", RECEIPT, True)
+        journal.record_outcome(lease, GOOD)
+        journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
         assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
@@ -226,9 +226,9 @@ def test_a_replica_is_refused_writes_and_says_so(house: RedisHouse, journal: Red
     ask(house, "REPLICAOF", "127.0.0.1", house.port)
     ask(house, "CONFIG", "SET", "replica-serve-stale-data", "yes")
     with pytest.raises(JournalError, match="is a replica, which takes no writes: name the primary"):
-        journal.decide(lease, GOOD)
+        journal.record_outcome(lease, GOOD)
     ask(house, "REPLICAOF", "NO", "ONE")
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
@@ -240,18 +240,18 @@ def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
     ask(house, "CONFIG", "SET", "maxmemory", 1)
     for refused in (
         lambda: journal.claim("new", HERE),
-        lambda: journal.start(early, "txn_early", ACR, WORK_SECONDS),
-        lambda: journal.decide(lease, GOOD),
+        lambda: journal.record_transaction(early, "txn_early", ACR, WORK_SECONDS),
+        lambda: journal.record_outcome(lease, GOOD),
     ):
         with pytest.raises(JournalError, match=r"its memory is full: give it more \(maxmemory\)"):
             refused()
     ask(house, "CONFIG", "SET", "maxmemory", 0)
-    assert journal.decide(lease, GOOD)
-    assert journal.decide(waiting, GOOD)
+    assert journal.record_outcome(lease, GOOD)
+    assert journal.record_outcome(waiting, GOOD)
     ask(house, "CONFIG", "SET", "maxmemory", 1)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
-    journal.close(waiting, False)
-    assert journal.holdings(10) == []
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_final(waiting, False)
+    assert journal.list_holds(10) == []
 
 
 def test_a_journal_that_was_emptied_is_not_made_anew(house: RedisHouse, journal: RedisJournal) -> None:
@@ -276,11 +276,11 @@ def test_a_newer_version_is_refused_and_left_alone(house: RedisHouse, journal: R
     ask(house, "SET", schema, f"3{mark[1:]}")
     for _ in range(2):  # in use, and opened anew
         with pytest.raises(JournalUnreadable, match=r"of version 3, .*use the newer faregate"):
-            journal.decide(lease, GOOD)
+            journal.record_outcome(lease, GOOD)
         journal.disconnect()
     assert ask(house, "GET", schema).decode() == f"3{mark[1:]}"
     ask(house, "SET", schema, mark)
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 def test_a_row_that_cannot_be_understood_is_said(house: RedisHouse, journal: RedisJournal) -> None:
@@ -300,13 +300,13 @@ def test_nothing_of_a_payment_can_be_read_from_its_files(house: RedisHouse, jour
     header, body, value = more
     good = Succeeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
-    journal.start(lease, TXN, ACR, WORK_SECONDS)
+    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
     seen = look(house)
-    journal.decide(lease, good)
+    journal.record_outcome(lease, good)
     seen += look(house)
-    journal.release(lease, "response-canary", "receipt-canary", True)
+    journal.record_settlement(lease, "response-canary", "receipt-canary", True)
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
-    journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
+    journal.record_pending(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(house)
     assert TXN.encode() in seen
     assert b"test" in seen

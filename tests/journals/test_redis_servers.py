@@ -208,9 +208,9 @@ def test_who_is_demoted_is_left_for_whoever_has_its_name_now(
         promote(replica, primary)
         ask(primary, "REPLICAOF", "127.0.0.1", replica.port)
         with pytest.raises(JournalError, match="is a replica, which takes no writes: name the primary"):
-            journal.decide(lease, GOOD)
+            journal.record_outcome(lease, GOOD)
         network.pass_on_to(replica.port)
-        assert journal.decide(lease, GOOD)
+        assert journal.record_outcome(lease, GOOD)
         assert journal.claim("proof", HERE) == InProgress()
     [said] = caplog.messages
     assert "a replica has taken over; it may not have what was written last" in said
@@ -229,9 +229,9 @@ def test_a_server_that_takes_over_is_looked_at_like_the_first(pair: tuple[RedisH
         network.lose("request")
         for _ in range(2):
             with pytest.raises(ConfigurationError, match="allkeys-lru"):
-                journal.decide(lease, GOOD)
+                journal.record_outcome(lease, GOOD)
         ask(replica, "CONFIG", "SET", "maxmemory-policy", "noeviction")
-        assert journal.decide(lease, GOOD)
+        assert journal.record_outcome(lease, GOOD)
 
 
 def test_a_primary_without_its_replicas_writes_nothing_and_says_so() -> None:
@@ -239,9 +239,9 @@ def test_a_primary_without_its_replicas_writes_nothing_and_says_so() -> None:
         lease = started(journal)
         ask(house, "CONFIG", "SET", "min-replicas-to-write", 1)
         with pytest.raises(JournalError, match="fewer replicas follow it than its min-replicas-to-write"):
-            journal.decide(lease, GOOD)
+            journal.record_outcome(lease, GOOD)
         ask(house, "CONFIG", "SET", "min-replicas-to-write", 0)
-        assert journal.decide(lease, GOOD)
+        assert journal.record_outcome(lease, GOOD)
 
 
 @pytest.fixture
@@ -265,4 +265,4 @@ def test_a_disk_that_takes_no_snapshot_stops_sales_until_it_does(full_disk: Redi
         ask(full_disk, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
         lease = started(journal)
         ask(full_disk, "SCRIPT", "FLUSH")
-        assert journal.decide(lease, GOOD)
+        assert journal.record_outcome(lease, GOOD)

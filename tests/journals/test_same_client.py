@@ -36,13 +36,13 @@ AGAIN = Replayable(GOOD.result, "cGFpZA==", TXN)
 
 def worked(journal: AnyJournal, claimant: Claimant) -> Any:
     lease = fresh(journal.claim("proof", claimant))
-    assert journal.start(lease, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(lease, GOOD)
+    assert journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    assert journal.record_outcome(lease, GOOD)
     return lease
 
 
 def sold(journal: AnyJournal, claimant: Claimant, *, delivered: bool = True) -> None:
-    assert journal.release(worked(journal, claimant), "cGFpZA==", RECEIPT, delivered)
+    assert journal.record_settlement(worked(journal, claimant), "cGFpZA==", RECEIPT, delivered)
 
 
 def test_a_result_goes_to_who_shows_the_same_credentials(journal: AnyJournal) -> None:
@@ -72,7 +72,7 @@ def test_a_held_result_is_bound_as_well(journal: AnyJournal, clock: Clock) -> No
     lease = worked(journal, ALICE)
     assert journal.claim("proof", BOB) == ClientMismatch()
     assert journal.claim("proof", ALICE) == InProgress()
-    assert journal.hold(lease)
+    assert journal.schedule_retry(lease)
     for _ in range(2):
         assert journal.claim("proof", BOB) == ClientMismatch()
     assert isinstance(journal.claim("proof", ALICE), Resumable)
@@ -127,7 +127,7 @@ def test_a_signed_cookie_with_another_time_is_known_where_the_proof_is_secret(
 
 
 def test_a_held_result_is_for_a_cookie_with_another_time_too(journal: AnyJournal) -> None:
-    assert journal.hold(worked(journal, ROLLING))
+    assert journal.schedule_retry(worked(journal, ROLLING))
     assert journal.claim("proof", ROLLED) == ClientUnverified(TXN)
     assert journal.claim("proof", OTHERS) == ClientMismatch()
     assert isinstance(journal.claim("proof", ROLLED_WITH_SECRET), Resumable)
@@ -135,9 +135,9 @@ def test_a_held_result_is_for_a_cookie_with_another_time_too(journal: AnyJournal
 
 def test_credentials_keep_nobody_from_paying_anew(journal: AnyJournal) -> None:
     lease = fresh(journal.claim("proof", ALICE))
-    assert journal.start(lease, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(lease, GOOD)
-    journal.close(lease, False)
+    assert journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    assert journal.record_outcome(lease, GOOD)
+    journal.record_final(lease, False)
     assert journal.claim("proof", BOB) == AlreadyFailed()
 
 
@@ -146,17 +146,17 @@ def test_work_that_was_not_begun_is_for_who_comes_now(journal: AnyJournal, clock
     first = fresh(journal.claim("proof", ALICE))
     clock.now += LEASE
     second = fresh(journal.claim("proof", BOB))
-    assert not journal.start(first, TXN, ACR, WORK_SECONDS)
+    assert not journal.record_transaction(first, TXN, ACR, WORK_SECONDS)
     again = journal.claim("proof", BOB)
     assert again == InProgress()
     clock.now += LEASE
     third = journal.claim("proof", BOB)
     assert isinstance(third, Claimed)
     assert third.transaction_id == TXN  # learned from the first, who had no say any more
-    assert not journal.start(second, TXN, ACR, WORK_SECONDS)
-    assert journal.start(third.lease, TXN, ACR, WORK_SECONDS)
-    assert journal.decide(third.lease, GOOD)
-    assert journal.release(third.lease, "cGFpZA==", RECEIPT, True)
+    assert not journal.record_transaction(second, TXN, ACR, WORK_SECONDS)
+    assert journal.record_transaction(third.lease, TXN, ACR, WORK_SECONDS)
+    assert journal.record_outcome(third.lease, GOOD)
+    assert journal.record_settlement(third.lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", ALICE) == ClientMismatch()
 
 
@@ -170,7 +170,7 @@ def body(digest: str) -> Claimant:
 def test_another_body_is_another_request(journal: AnyJournal) -> None:
     lease = worked(journal, body("one"))
     assert journal.claim("proof", body("two")) == RequestMismatch()
-    assert journal.release(lease, "cGFpZA==", RECEIPT, True)
+    assert journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", body("two")) == RequestMismatch()
     assert journal.claim("proof", body("one")) == AGAIN
 

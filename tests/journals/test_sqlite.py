@@ -54,7 +54,7 @@ def written(journal: SqliteJournal, statement: str) -> None:
 
 def test_nothing_is_opened_before_it_is_needed(journal: SqliteJournal, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
-    assert journal.due() is None
+    assert journal.lease_next() is None
     assert {path.name for path in tmp_path.iterdir()} == {"journal.db", "journal.db-wal", "journal.db-shm"}
 
 
@@ -115,10 +115,10 @@ def test_a_newer_schema_is_refused_and_left_alone(journal: SqliteJournal, file: 
     version(file, VERSION + 1)
     before = file.read_bytes()
     with pytest.raises(JournalUnreadable, match=f"of version {VERSION + 1}.* use the newer faregate"):
-        journal.decide(lease, GOOD)
+        journal.record_outcome(lease, GOOD)
     assert file.read_bytes() == before
     version(file, VERSION)
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 def version(file: Path, number: int) -> None:
@@ -133,7 +133,7 @@ def test_an_older_schema_is_refused_and_left_alone(journal: SqliteJournal, file:
     version(file, VERSION - 1)
     before = file.read_bytes()
     with pytest.raises(JournalUnreadable, match=f"of version {VERSION - 1}.* then move the file away"):
-        journal.due()
+        journal.lease_next()
     assert file.read_bytes() == before
 
 
@@ -196,9 +196,9 @@ def test_a_full_disk_is_an_error_and_what_was_written_stands(journal: SqliteJour
     lease = started(journal)
     written(journal, "PRAGMA max_page_count = 30")
     with pytest.raises(JournalError, match="no room on the disk"):
-        journal.decide(lease, BIG)
+        journal.record_outcome(lease, BIG)
     assert journal.claim("proof", HERE) == InProgress()
-    assert journal.decide(lease, BIG)
+    assert journal.record_outcome(lease, BIG)
 
 
 def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
@@ -208,10 +208,10 @@ def test_a_file_locked_by_another_program_is_an_error_and_then_works_again(
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(JournalError, match="locked by another writer"):
-        journal.decide(lease, GOOD)
+        journal.record_outcome(lease, GOOD)
     assert journal.claim("proof", HERE) == InProgress()  # reading waits for nobody
     other.close()
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
 
 
 def test_a_disk_that_cannot_lock_is_refused_and_says_so(journal: SqliteJournal) -> None:
@@ -238,7 +238,7 @@ from faregate.core.claims import Claimant
 from tests.journals.kinds import Clock, sqlite
 place = Path(sys.argv[1])
 journal = sqlite(place, Clock())
-journal.due()
+journal.lease_next()
 journal.disconnect()
 (place / "journal.db").chmod(0o444)
 place.chmod(0o555)
@@ -273,11 +273,11 @@ def test_a_power_cut_takes_no_more_than_what_was_not_yet_on_the_disk(
     ends: list[int] = []
     lease = fresh(journal.claim("proof", HERE))
     ends.append(log.stat().st_size)
-    journal.start(lease, TXN, ACR, WORK_SECONDS)
+    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
     ends.append(log.stat().st_size)
-    journal.decide(lease, Succeeded(Response(200, (), os.urandom(9000))))
+    journal.record_outcome(lease, Succeeded(Response(200, (), os.urandom(9000))))
     ends.append(log.stat().st_size)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     ends.append(log.stat().st_size)
     states = ("claimed", "running", "ok", "settled")
     for cut in range(ends[0], ends[-1] + 1, 1024):
@@ -314,12 +314,12 @@ def test_nothing_of_a_payment_can_be_read_from_the_disk(journal: SqliteJournal, 
     good = Succeeded(Response(200, ((header, header),), body.encode() * 100), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     seen = look(tmp_path)
-    journal.start(lease, TXN, ACR, WORK_SECONDS)
-    journal.decide(lease, good)
+    journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
+    journal.record_outcome(lease, good)
     seen += look(tmp_path)
-    journal.release(lease, response, RECEIPT, True)
+    journal.record_settlement(lease, response, RECEIPT, True)
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
-    journal.wait(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
+    journal.record_pending(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     seen += look(tmp_path)
     journal.disconnect()
     seen += look(tmp_path)

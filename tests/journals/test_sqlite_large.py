@@ -34,7 +34,7 @@ def journal(tmp_path: Path, clock: Clock) -> Generator[SqliteJournal]:
 
 def decided(journal: SqliteJournal) -> Lease:
     lease = started(journal)
-    assert journal.decide(lease, LARGE)
+    assert journal.record_outcome(lease, LARGE)
     return lease
 
 
@@ -53,14 +53,14 @@ def test_it_is_written_once_whatever_happens_to_its_row(journal: SqliteJournal, 
     lease = decided(journal)
     before = log.stat().st_size
     assert before > len(BODY)
-    journal.hold(lease)
+    journal.schedule_retry(lease)
     entry = owed(journal)
     assert entry.outcome == LARGE
-    journal.hold(entry.lease)
-    taken = journal.take(TXN)
+    journal.schedule_retry(entry.lease)
+    taken = journal.lease_hold(TXN)
     assert taken is not None
     assert taken.outcome == LARGE
-    journal.release(taken.lease, RESPONSE, RECEIPT, True)
+    journal.record_settlement(taken.lease, RESPONSE, RECEIPT, True)
     assert journal.claim("proof", HERE) == Replayable(LARGE.result, RESPONSE, TXN)
     assert log.stat().st_size - before < len(BODY)
     assert kept(journal) == 1
@@ -69,24 +69,24 @@ def test_it_is_written_once_whatever_happens_to_its_row(journal: SqliteJournal, 
 def test_a_sweep_is_given_it(journal: SqliteJournal, clock: Clock) -> None:
     decided(journal)
     clock.now += 1000
-    entry = journal.due()
+    entry = journal.lease_next()
     assert entry is not None
     assert entry.outcome == LARGE
 
 
 def closed(journal: SqliteJournal, clock: Clock) -> None:
-    journal.close(decided(journal), False)
+    journal.record_final(decided(journal), False)
 
 
 def forgotten(journal: SqliteJournal, clock: Clock) -> None:
-    journal.release(decided(journal), RESPONSE, RECEIPT, True)
+    journal.record_settlement(decided(journal), RESPONSE, RECEIPT, True)
     assert kept(journal) == 1
     clock.now += 1e6
     fresh(journal.claim("another", HERE))
 
 
 def claimed_anew(journal: SqliteJournal, clock: Clock) -> None:
-    journal.release(decided(journal), RESPONSE, RECEIPT, True)
+    journal.record_settlement(decided(journal), RESPONSE, RECEIPT, True)
     clock.now += 1e6
     fresh(journal.claim("proof", HERE))
 
@@ -103,8 +103,8 @@ def test_who_lost_its_row_leaves_nothing(journal: SqliteJournal, clock: Clock) -
     lease = started(journal)
     clock.now += 1000
     entry = owed(journal)
-    assert not journal.decide(lease, LARGE)
-    assert journal.decide(entry.lease, Failed("interrupted"))
+    assert not journal.record_outcome(lease, LARGE)
+    assert journal.record_outcome(entry.lease, Failed("interrupted"))
     late = {"result": bytes(APART + 1), "stamp": 2}
     assert not journal._store.replace(lease.key, 1, late, True)
     assert kept(journal) == 0
@@ -118,6 +118,6 @@ def test_one_that_is_missing_is_told_and_not_taken_for_no_work(journal: SqliteJo
     clock.now += 1000
     with pytest.raises(JournalUnreadable):
         journal.claim("proof", HERE)
-    entry = journal.due()
+    entry = journal.lease_next()
     assert entry is not None
     assert entry.transaction_id == OTHER_TXN

@@ -72,7 +72,7 @@ def test_what_was_written_is_there_for_whoever_opens_it_next(open_one: Open, clo
 def test_a_failed_outcome_is_remembered_as_it_was(open_one: Open, clock: Clock) -> None:
     decided(open_one(), Failed("status_500"))
     clock.now += LEASE
-    entry = open_one().due()
+    entry = open_one().lease_next()
     assert entry is not None
     assert entry.outcome == Failed("status_500")
 
@@ -87,7 +87,7 @@ def test_redeliveries_are_counted_once_each_however_many_ask(open_one: Open) -> 
 def test_a_transaction_that_many_want_is_had_by_one(open_one: Open) -> None:
     journal = open_one()
     tickets = [fresh(journal.claim(f"encoded {number} times", HERE)) for number in range(8)]
-    answers = together(8, lambda: open_one().start(tickets.pop(), TXN, ACR, WORK_SECONDS))
+    answers = together(8, lambda: open_one().record_transaction(tickets.pop(), TXN, ACR, WORK_SECONDS))
     assert sorted(answers) == [False] * 7 + [True]
 
 
@@ -116,8 +116,8 @@ def test_a_write_that_was_overtaken_is_judged_anew(open_one: Open, monkeypatch: 
     """Between reading and writing, somebody else decides: the second outcome is refused, not written over."""
     journal = open_one()
     lease = started(journal)
-    taken_over(journal, monkeypatch, lambda: open_one().decide(lease, GOOD))
-    assert not journal.decide(lease, Failed("second thoughts"))
+    taken_over(journal, monkeypatch, lambda: open_one().record_outcome(lease, GOOD))
+    assert not journal.record_outcome(lease, Failed("second thoughts"))
     assert record_of(journal)["state"] == "ok"
 
 
@@ -127,8 +127,8 @@ def test_who_is_late_does_not_write_what_a_sweep_has_taken(
     journal = open_one()
     lease = started(journal)
     clock.now += LEASE
-    taken_over(journal, monkeypatch, lambda: open_one().due())
-    assert not journal.decide(lease, GOOD)
+    taken_over(journal, monkeypatch, lambda: open_one().lease_next())
+    assert not journal.record_outcome(lease, GOOD)
     assert record_of(journal)["state"] == "running"
 
 
@@ -145,7 +145,7 @@ def test_a_release_that_was_overtaken_is_written_all_the_same(
     lease = decided(journal)
     clock.now += LEASE
     taken_over(journal, monkeypatch, lambda: owed(open_one().claim("proof", HERE)))
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
@@ -156,7 +156,7 @@ def test_a_dropped_claim_that_was_taken_over_stays(
     lease = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     taken_over(journal, monkeypatch, lambda: fresh(open_one().claim("proof", HERE)))
-    journal.drop(lease)
+    journal.abandon_claim(lease)
     assert journal.claim("proof", HERE) == InProgress()
 
 
@@ -184,7 +184,7 @@ def test_what_must_not_be_lost_is_forced_to_the_disk(open_one: Open, monkeypatch
 
     monkeypatch.setattr(journal._store, "replace", watched)
     decided(journal)
-    journal.wait(fresh(journal.claim("another", HERE)), OTHER_TXN, ACR)
+    journal.record_pending(fresh(journal.claim("another", HERE)), OTHER_TXN, ACR)
     assert forced == ["running", "ok", "waiting"]
 
 
@@ -193,7 +193,7 @@ def test_endless_overtaking_is_an_error(open_one: Open, monkeypatch: pytest.Monk
     lease = started(journal)
     monkeypatch.setattr(journal._store, "replace", lambda *_: False)
     with pytest.raises(JournalError, match="others wrote the same"):
-        journal.decide(lease, GOOD)
+        journal.record_outcome(lease, GOOD)
 
 
 # Keys
@@ -213,7 +213,7 @@ def test_keys_can_be_changed(open_one: Open, clock: Clock) -> None:
 def test_a_payment_under_a_forgotten_key_is_still_not_served_twice(open_one: Open) -> None:
     started(open_one(keys=[KEY]))
     forgetful = open_one(keys=[OTHER_KEY])
-    assert not forgetful.start(fresh(forgetful.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+    assert not forgetful.record_transaction(fresh(forgetful.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 
 def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Open, clock: Clock) -> None:
@@ -221,17 +221,17 @@ def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Ope
     journal = open_one(keys=[OTHER_KEY])
     started(journal, "another", OTHER_TXN)
     clock.now += LEASE
-    entry = journal.due()
+    entry = journal.lease_next()
     assert entry is not None
     assert entry.transaction_id == OTHER_TXN
     for _ in range(2):
         with pytest.raises(JournalUnreadable, match="put the older key back"):
-            journal.due()
-        assert journal.due() is None  # it was put off
-        journal.decide(entry.lease, GOOD)
-        journal.close(entry.lease, False)
+            journal.lease_next()
+        assert journal.lease_next() is None  # it was put off
+        journal.record_outcome(entry.lease, GOOD)
+        journal.record_final(entry.lease, False)
         clock.now += TERMS.longest_pause - 1
-        assert journal.due() is None
+        assert journal.lease_next() is None
         clock.now += 1
 
 
@@ -258,7 +258,7 @@ def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, 
     else:
         decided(journal)
     lease = started(journal, "another", OTHER_TXN)
-    journal.decide(lease, GOOD)
+    journal.record_outcome(lease, GOOD)
     record: Any = record_of(journal)
     victim = record_of(journal, "another") if here == there else record
     tamper(journal, victim, {there: record[here]})
@@ -322,7 +322,7 @@ def test_what_a_newer_version_wrote_is_told_as_that(
 def test_sealed_values_differ_although_what_they_hold_is_the_same(open_one: Open) -> None:
     journal = open_one()
     decided(journal)
-    journal.decide(started(journal, "another", OTHER_TXN), GOOD)
+    journal.record_outcome(started(journal, "another", OTHER_TXN), GOOD)
     one, other = record_of(journal), record_of(journal, "another")
     assert one["result"] != other["result"]
     assert one["request"] != other["request"]
@@ -331,7 +331,7 @@ def test_sealed_values_differ_although_what_they_hold_is_the_same(open_one: Open
 def test_the_proof_and_the_result_go_when_they_are_no_longer_owed(open_one: Open) -> None:
     journal = open_one()
     released(journal)
-    journal.close(decided_again(journal), False)
+    journal.record_final(decided_again(journal), False)
     assert record_of(journal)["proof"] is None
     closed = record_of(journal, "another")
     assert (closed["proof"], closed["result"], closed["size"]) == (None, None, 0)
@@ -339,7 +339,7 @@ def test_the_proof_and_the_result_go_when_they_are_no_longer_owed(open_one: Open
 
 def decided_again(journal: PersistentJournal) -> Any:
     lease = started(journal, "another", OTHER_TXN)
-    assert journal.decide(lease, GOOD)
+    assert journal.record_outcome(lease, GOOD)
     return lease
 
 
@@ -393,7 +393,7 @@ def test_it_refuses_rather_than_evicts_when_full(open_one: Open) -> None:
     journal.claim("two", HERE)
     with pytest.raises(JournalFull):
         journal.claim("three", HERE)
-    journal.drop(first)
+    journal.abandon_claim(first)
     fresh(journal.claim("three", HERE))
 
 
@@ -410,10 +410,10 @@ def test_what_others_added_is_counted(open_one: Open, clock: Clock) -> None:
 def test_results_are_bounded_in_bytes_and_the_room_comes_back(open_one: Open, clock: Clock) -> None:
     journal = open_one(max_bytes=10)
     lease = started(journal)
-    journal.decide(lease, Succeeded(Response(200, (), b"x" * 10)))
+    journal.record_outcome(lease, Succeeded(Response(200, (), b"x" * 10)))
     with pytest.raises(JournalFull):
         journal.claim("two", HERE)
-    journal.release(lease, "cGFpZA==", RECEIPT, True)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert isinstance(journal.claim("proof", HERE), Replayable)
     clock.now += TERMS.redelivery_window
     fresh(journal.claim("two", HERE))
@@ -435,23 +435,23 @@ def test_a_sweep_removes_what_has_expired(
 ) -> None:
     monkeypatch.setattr(quota, "PURGE", 3)
     journal = open_one()
-    journal.stick(decided(journal), "a person has to look")
+    journal.mark_stuck(decided(journal), "a person has to look")
     kept = journal._store.measure()
     for number in range(20):
         journal.claim(f"abandoned {number}", HERE)
     clock.now += 2 * TERMS.claim_lease
-    assert journal.due() is None
+    assert journal.lease_next() is None
     assert journal._store.measure() == kept
     monkeypatch.setattr(quota, "PURGES", 1)
     for number in range(20):
         journal.claim(f"more {number}", HERE)
     clock.now += 2 * TERMS.claim_lease
-    journal.due()  # a sweep is bounded
+    journal.lease_next()  # a sweep is bounded
     assert journal._store.measure() == (1 + 20 - 3, kept[1])
 
 
 def test_namespaces_do_not_answer_for_each_other(open_one: Open) -> None:
     started(open_one(namespace="test https://service.example"))
     other = open_one(namespace="live https://service.example")
-    assert other.due() is None
-    assert other.start(fresh(other.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
+    assert other.lease_next() is None
+    assert other.record_transaction(fresh(other.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)

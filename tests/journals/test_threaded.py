@@ -43,18 +43,18 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
     async def sell() -> None:
         lease = fresh(await journal.claim("proof", HERE))
         assert await journal.claim("proof", Claimant("GET /other")) == RequestMismatch()
-        assert await journal.start(lease, TXN, ACR, WORK_SECONDS) is True
-        assert await journal.decide(lease, GOOD) is True
-        await journal.hold(lease)
+        assert await journal.record_transaction(lease, TXN, ACR, WORK_SECONDS) is True
+        assert await journal.record_outcome(lease, GOOD) is True
+        await journal.schedule_retry(lease)
         again = await journal.claim("proof", HERE)
         assert isinstance(again, Resumable)
-        await journal.release(again.entry.lease, "cGFpZA==", RECEIPT, True)
-        await journal.wait(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
+        await journal.record_settlement(again.entry.lease, "cGFpZA==", RECEIPT, True)
+        await journal.record_pending(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
         clock.now += LEASE
-        entry: PendingPayment | None = await journal.due()
+        entry: PendingPayment | None = await journal.lease_next()
         assert entry is not None
-        await journal.close(entry.lease, True)
-        await journal.drop(fresh(await journal.claim("dropped", HERE)))
+        await journal.record_final(entry.lease, True)
+        await journal.abandon_claim(fresh(await journal.claim("dropped", HERE)))
         fresh(await journal.claim("dropped", HERE))
         if kind == "django":
             await cast(Awaitable[None], blocking._run(blocking.disconnect))

@@ -60,7 +60,7 @@ def _worked_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_running_mark(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryJournal, "start", lambda *_: True)
+    patch.setattr(MemoryJournal, "record_transaction", lambda *_: True)
 
 
 def _decided_by_anybody(patch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def _forgotten_when_held(patch: pytest.MonkeyPatch) -> None:
         journal._forget(journal._rows[lease.key])
         return True
 
-    patch.setattr(MemoryJournal, "hold", hold)
+    patch.setattr(MemoryJournal, "schedule_retry", hold)
 
 
 def _two_rows_for_one_payment(patch: pytest.MonkeyPatch) -> None:

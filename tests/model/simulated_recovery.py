@@ -57,7 +57,7 @@ class Recovery:
         owed = [line for line in self._stage.books.lines() if line.owed]
         if any(line.state != "stuck" or not line.reason for line in owed):
             raise Violation("walks alone do not bring every row to its end")
-        if len(self._stage.journal.holdings(len(owed) + 1)) != len(owed):
+        if len(self._stage.journal.list_holds(len(owed) + 1)) != len(owed):
             raise Violation("a row is stuck, and nobody is told")
         self._watch.counts["stuck"] += len(owed)
 

@@ -54,7 +54,7 @@ def test_then_the_price_is_the_old_one_and_nothing_is_left(payer: Payer, emulato
 def test_what_one_emulator_left_open_is_no_business_of_the_next(payer: Payer, emulator: Emulator) -> None:
     assert payer("slow").get(CLIENT, "/report").status == 202
     [middleware] = [layer for layer in _layers(APP) if isinstance(layer, PaywallMiddleware)]
-    assert len(middleware.paywall.journal.holdings(10)) == 1  # type: ignore[attr-defined]
+    assert len(middleware.paywall.journal.list_holds(10)) == 1  # type: ignore[attr-defined]
     with plugged(Emulator()):
         assert middleware.paywall.sweep() == 0
 

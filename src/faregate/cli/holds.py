@@ -94,7 +94,7 @@ def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Print) -> int:
 
 def _list(paywall: Paywall, desk: HoldStore, asked: Namespace, tell: Print) -> int:
     now = time.time()
-    found = desk.holdings(AT_MOST)
+    found = desk.list_holds(AT_MOST)
     owed = Owed.of(found, now)
     shown = [*owed.stuck, *([] if asked.stuck else owed.held), *(owed.running if asked.all else [])]
     more = len(found) == AT_MOST

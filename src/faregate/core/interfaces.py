@@ -32,7 +32,7 @@ class Journal(Protocol):
         """Whether rows are named under keys that this journal was not given: it may miss what is there."""
         ...
 
-    def start(
+    def record_transaction(
         self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
     ) -> MaybeAwaitable[bool]:
         """Bind the transaction and lease the row for the work, which takes `seconds` at most.
@@ -42,22 +42,22 @@ class Journal(Protocol):
         """
         ...
 
-    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]:
+    def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]:
         """Bind a transaction that settles without us, and give the lease back."""
         ...
 
-    def decide(self, lease: Lease, outcome: Outcome) -> MaybeAwaitable[bool]:
+    def record_outcome(self, lease: Lease, outcome: Outcome) -> MaybeAwaitable[bool]:
         """Write the outcome, once; False if the ticket is stale or an outcome stands already."""
         ...
 
-    def hold(self, lease: Lease) -> MaybeAwaitable[bool]:
+    def schedule_retry(self, lease: Lease) -> MaybeAwaitable[bool]:
         """Give the lease back; the row stays owed and becomes due again later.
 
         False if it has been open for longer than the horizon: it is stuck then.
         """
         ...
 
-    def stick(self, lease: Lease, reason: str) -> MaybeAwaitable[None]:
+    def mark_stuck(self, lease: Lease, reason: str) -> MaybeAwaitable[None]:
         """Give the lease back for good: only the payer or a person brings the row to its end."""
         ...
 
@@ -65,7 +65,7 @@ class Journal(Protocol):
         """Give the lease of a row back that is not this seller's to finish; it is due again much later."""
         ...
 
-    def release(
+    def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
     ) -> MaybeAwaitable[bool]:
         """Mark a row with a result as settled.
@@ -75,11 +75,11 @@ class Journal(Protocol):
         """
         ...
 
-    def close(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]:
+    def record_final(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]:
         """Mark the row as final and drop its result: the payment failed for certain, or was `paid`."""
         ...
 
-    def drop(self, lease: Lease) -> MaybeAwaitable[bool]:
+    def abandon_claim(self, lease: Lease) -> MaybeAwaitable[bool]:
         """Give up a claim for which no work was started.
 
         False if somebody else has it by now, or its row knows of a transaction.
@@ -87,7 +87,7 @@ class Journal(Protocol):
         """
         ...
 
-    def due(self) -> MaybeAwaitable[PendingPayment | None]:
+    def lease_next(self) -> MaybeAwaitable[PendingPayment | None]:
         """Take one owed row whose lease is over, with a new ticket."""
         ...
 

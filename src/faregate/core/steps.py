@@ -180,7 +180,9 @@ class RecordTransaction(Step[bool]):
     seconds: float
 
     def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.start(self.lease, self.transaction_id, self.revision_id, self.seconds)
+        return world.journal.record_transaction(
+            self.lease, self.transaction_id, self.revision_id, self.seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ class RecordPending(Step[None]):
     revision_id: str
 
     def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.journal.wait(self.lease, self.transaction_id, self.revision_id)
+        return world.journal.record_pending(self.lease, self.transaction_id, self.revision_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ class RecordOutcome(Step[bool]):
     outcome: Outcome
 
     def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.decide(self.lease, self.outcome)
+        return world.journal.record_outcome(self.lease, self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ class ScheduleRetry(Step[bool]):
     lease: Lease
 
     def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.hold(self.lease)
+        return world.journal.schedule_retry(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ class MarkStuck(Step[None]):
     reason: str
 
     def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.journal.stick(self.lease, self.reason)
+        return world.journal.mark_stuck(self.lease, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,9 @@ class RecordSettlement(Step[bool]):
     delivered: bool
 
     def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.release(self.lease, self.payment_response, self.receipt, self.delivered)
+        return world.journal.record_settlement(
+            self.lease, self.payment_response, self.receipt, self.delivered
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +265,7 @@ class RecordFinal(Step[None]):
     paid: bool = False
 
     def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.journal.close(self.lease, self.paid)
+        return world.journal.record_final(self.lease, self.paid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,7 @@ class AbandonClaim(Step[bool]):
     lease: Lease
 
     def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.drop(self.lease)
+        return world.journal.abandon_claim(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +283,7 @@ class LeaseNext(Step[PendingPayment | None]):
     """Take one owed row whose lease is over; None when there is none."""
 
     def ask(self, world: Backend) -> MaybeAwaitable[PendingPayment | None]:
-        return world.journal.due()
+        return world.journal.lease_next()
 
 
 # The rest

@@ -96,7 +96,7 @@ class MemoryJournal:
     def has_unknown_keys(self) -> bool:
         return False
 
-    def start(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
+    def record_transaction(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
             if not self._is_free(transaction_id, lease.key):
@@ -107,7 +107,7 @@ class MemoryJournal:
             self._learned(row, transaction_id, revision_id, waits=False)
             return started
 
-    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
+    def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
             if not self._is_free(transaction_id, lease.key):
@@ -126,7 +126,7 @@ class MemoryJournal:
         if row.expires_at is None:
             self._owed[row.key] = row
 
-    def decide(self, lease: Lease, outcome: Outcome) -> bool:
+    def record_outcome(self, lease: Lease, outcome: Outcome) -> bool:
         with self._lock:
             row = self._rows.get(lease.key)
             if row is None or not row.decide(lease, outcome, self._clock(), self._policy):
@@ -134,7 +134,7 @@ class MemoryJournal:
             self._bytes += size_of(outcome)
             return True
 
-    def hold(self, lease: Lease) -> bool:
+    def schedule_retry(self, lease: Lease) -> bool:
         with self._lock:
             row = self._rows.get(lease.key)
             if row is None:
@@ -142,7 +142,7 @@ class MemoryJournal:
             row.hold(lease, self._clock(), self._policy)
             return row.state is not State.STUCK
 
-    def stick(self, lease: Lease, reason: str) -> None:
+    def mark_stuck(self, lease: Lease, reason: str) -> None:
         with self._lock:
             row = self._rows.get(lease.key)
             if row is not None:
@@ -154,7 +154,7 @@ class MemoryJournal:
             if row is not None:
                 row.postpone(lease, self._clock(), self._policy)
 
-    def release(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
+    def record_settlement(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
             if row is None:
@@ -164,7 +164,7 @@ class MemoryJournal:
                 return True
             return not row.is_delivered_by_another(lease)
 
-    def close(self, lease: Lease, paid: bool) -> None:
+    def record_final(self, lease: Lease, paid: bool) -> None:
         with self._lock:
             row = self._rows.get(lease.key)
             if row is None:
@@ -174,7 +174,7 @@ class MemoryJournal:
                 self._bytes -= size
                 self._note_expiry(row)
 
-    def drop(self, lease: Lease) -> bool:
+    def abandon_claim(self, lease: Lease) -> bool:
         with self._lock:
             return self._drop(lease, self._rows.get(lease.key))
 
@@ -188,25 +188,25 @@ class MemoryJournal:
 
     # What is owed
 
-    def due(self) -> PendingPayment | None:
+    def lease_next(self) -> PendingPayment | None:
         with self._lock:
             now = self._clock()
             self._forget_expired(now)
             row = next((row for row in self._owed.values() if row.is_due(now)), None)
             return None if row is None else self._taken(row, now)
 
-    def holdings(self, limit: int) -> list[HoldInfo]:
+    def list_holds(self, limit: int) -> list[HoldInfo]:
         """Rows that owe something, from the oldest on."""
         with self._lock:
             owed = sorted(self._owed.values(), key=lambda row: row.since)
             return [row.holding() for row in owed[:limit]]
 
-    def holding(self, transaction_id: str) -> HoldInfo | None:
+    def get_hold(self, transaction_id: str) -> HoldInfo | None:
         with self._lock:
             row = self._owed.get(self._transactions.get(transaction_id, b""))
             return None if row is None else row.holding()
 
-    def take(self, transaction_id: str) -> PendingPayment | None:
+    def lease_hold(self, transaction_id: str) -> PendingPayment | None:
         """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
         with self._lock:
             now, row = self._clock(), self._owed.get(self._transactions.get(transaction_id, b""))

@@ -133,7 +133,7 @@ class PersistentJournal:
 
     # What is owed
 
-    def due(self) -> PendingPayment | None:
+    def lease_next(self) -> PendingPayment | None:
         """Take the next row that is due. When none is left, expired rows are removed.
 
         Rows that cannot be opened are put off, so that they hold up no other; told when none is left.
@@ -178,15 +178,15 @@ class PersistentJournal:
         self._store.replace(record["key"], record["stamp"], changes, False)
         self._heartbeat.drop(record["key"])
 
-    def holdings(self, limit: int) -> list[HoldInfo]:
+    def list_holds(self, limit: int) -> list[HoldInfo]:
         """Rows that owe something, from the oldest on."""
         return [self._holding(record) for record in self._store.owed(limit)]
 
-    def holding(self, transaction_id: str) -> HoldInfo | None:
+    def get_hold(self, transaction_id: str) -> HoldInfo | None:
         record = self._store.find_transaction(transaction_id)
         return None if record is None or record["expires_at"] is not None else self._holding(record)
 
-    def take(self, transaction_id: str) -> PendingPayment | None:
+    def lease_hold(self, transaction_id: str) -> PendingPayment | None:
         """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
         record, now = self._store.find_transaction(transaction_id), self._clock()
         if record is None or record["expires_at"] is not None:
@@ -230,7 +230,7 @@ class PersistentJournal:
 
     # Writes under a ticket
 
-    def start(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
+    def record_transaction(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
@@ -247,7 +247,7 @@ class PersistentJournal:
             self._heartbeat.hold(lease.key, seconds + policy.completion_lease)
         return started
 
-    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
+    def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
@@ -258,11 +258,11 @@ class PersistentJournal:
         try:
             row, _ = self._change(lease, change, durable=True)
         except TransactionTaken:
-            self.drop(lease)
+            self.abandon_claim(lease)
         else:
             _check_known(row, transaction_id)
 
-    def decide(self, lease: Lease, outcome: Outcome) -> bool:
+    def record_outcome(self, lease: Lease, outcome: Outcome) -> bool:
         now, policy = self._clock(), self._policy
         _, decided = self._change(lease, lambda row: row.decide(lease, outcome, now, policy), durable=True)
         if decided:
@@ -270,12 +270,12 @@ class PersistentJournal:
             self._heartbeat.hold(lease.key, policy.completion_lease)
         return decided
 
-    def hold(self, lease: Lease) -> bool:
+    def schedule_retry(self, lease: Lease) -> bool:
         now, policy = self._clock(), self._policy
         row, _ = self._end(lease, lambda row: row.hold(lease, now, policy))
         return row is None or row.state is not State.STUCK
 
-    def stick(self, lease: Lease, reason: str) -> None:
+    def mark_stuck(self, lease: Lease, reason: str) -> None:
         now = self._clock()
         self._end(lease, lambda row: row.stick(lease, reason, now))
 
@@ -283,7 +283,7 @@ class PersistentJournal:
         now, policy = self._clock(), self._policy
         self._end(lease, lambda row: row.postpone(lease, now, policy))
 
-    def release(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
+    def record_settlement(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> bool:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
@@ -292,11 +292,11 @@ class PersistentJournal:
         row, changed = self._end(lease, change)
         return changed or row is None or not row.is_delivered_by_another(lease)
 
-    def close(self, lease: Lease, paid: bool) -> None:
+    def record_final(self, lease: Lease, paid: bool) -> None:
         now, policy = self._clock(), self._policy
         self._end(lease, lambda row: row.close(lease, paid, now, policy))
 
-    def drop(self, lease: Lease) -> bool:
+    def abandon_claim(self, lease: Lease) -> bool:
         self._heartbeat.drop(lease.key)
         for _ in range(ATTEMPTS):
             record, now = self._store.find([lease.key]), self._clock()

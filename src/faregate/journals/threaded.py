@@ -50,35 +50,43 @@ class ThreadedJournal:
     def has_unknown_keys(self) -> Awaitable[bool]:
         return self._run(self._journal.has_unknown_keys)
 
-    def start(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> Awaitable[bool]:
-        return self._run(partial(self._journal.start, lease, transaction_id, revision_id, seconds))
+    def record_transaction(
+        self, lease: Lease, transaction_id: str, revision_id: str, seconds: float
+    ) -> Awaitable[bool]:
+        return self._run(
+            partial(self._journal.record_transaction, lease, transaction_id, revision_id, seconds)
+        )
 
-    def wait(self, lease: Lease, transaction_id: str, revision_id: str) -> Awaitable[None]:
-        return self._run(partial(self._journal.wait, lease, transaction_id, revision_id))
+    def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> Awaitable[None]:
+        return self._run(partial(self._journal.record_pending, lease, transaction_id, revision_id))
 
-    def decide(self, lease: Lease, outcome: Outcome) -> Awaitable[bool]:
-        return self._run(partial(self._journal.decide, lease, outcome))
+    def record_outcome(self, lease: Lease, outcome: Outcome) -> Awaitable[bool]:
+        return self._run(partial(self._journal.record_outcome, lease, outcome))
 
-    def hold(self, lease: Lease) -> Awaitable[bool]:
-        return self._run(partial(self._journal.hold, lease))
+    def schedule_retry(self, lease: Lease) -> Awaitable[bool]:
+        return self._run(partial(self._journal.schedule_retry, lease))
 
-    def stick(self, lease: Lease, reason: str) -> Awaitable[None]:
-        return self._run(partial(self._journal.stick, lease, reason))
+    def mark_stuck(self, lease: Lease, reason: str) -> Awaitable[None]:
+        return self._run(partial(self._journal.mark_stuck, lease, reason))
 
     def postpone(self, lease: Lease) -> Awaitable[None]:
         return self._run(partial(self._journal.postpone, lease))
 
-    def release(self, lease: Lease, payment_response: str, receipt: str, delivered: bool) -> Awaitable[bool]:
-        return self._run(partial(self._journal.release, lease, payment_response, receipt, delivered))
+    def record_settlement(
+        self, lease: Lease, payment_response: str, receipt: str, delivered: bool
+    ) -> Awaitable[bool]:
+        return self._run(
+            partial(self._journal.record_settlement, lease, payment_response, receipt, delivered)
+        )
 
-    def close(self, lease: Lease, paid: bool) -> Awaitable[None]:
-        return self._run(partial(self._journal.close, lease, paid))
+    def record_final(self, lease: Lease, paid: bool) -> Awaitable[None]:
+        return self._run(partial(self._journal.record_final, lease, paid))
 
-    def drop(self, lease: Lease) -> Awaitable[bool]:
-        return self._run(partial(self._journal.drop, lease))
+    def abandon_claim(self, lease: Lease) -> Awaitable[bool]:
+        return self._run(partial(self._journal.abandon_claim, lease))
 
-    def due(self) -> Awaitable[PendingPayment | None]:
-        return self._run(self._journal.due)
+    def lease_next(self) -> Awaitable[PendingPayment | None]:
+        return self._run(self._journal.lease_next)
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:

@@ -28,13 +28,13 @@ class NotHeld(FaregateError):
 class HoldStore(Protocol):
     """A journal that people can look into."""
 
-    def holdings(self, limit: int) -> list[HoldInfo]: ...
+    def list_holds(self, limit: int) -> list[HoldInfo]: ...
 
-    def holding(self, transaction_id: str) -> HoldInfo | None: ...
+    def get_hold(self, transaction_id: str) -> HoldInfo | None: ...
 
-    def take(self, transaction_id: str) -> PendingPayment | None: ...
+    def lease_hold(self, transaction_id: str) -> PendingPayment | None: ...
 
-    def close(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]: ...
+    def record_final(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]: ...
 
 
 def desk_of(paywall: Paywall) -> HoldStore:
@@ -52,7 +52,7 @@ def desk_of(paywall: Paywall) -> HoldStore:
 
 def known(desk: HoldStore, transaction_id: str) -> HoldInfo:
     """Raises `NotHeld` if nothing is owed for it."""
-    one = desk.holding(transaction_id)
+    one = desk.get_hold(transaction_id)
     if one is None:
         raise NotHeld(f"Nothing is owed for {transaction_id}: it has ended, or this journal never knew it.")
     return one
@@ -75,7 +75,7 @@ def retry(paywall: Paywall, transaction_id: str) -> tuple[str, bool]:
     known(desk, transaction_id)
     flow, heard = redeem(_taken(desk, transaction_id), awaited=False), list[Event]()
     answer = drive(flow, overheard(paywall.world, heard.append), started(flow))
-    left = desk.holding(transaction_id)
+    left = desk.get_hold(transaction_id)
     event = heard[-1] if heard else None
     status = answer.status if isinstance(answer, Response) else 0
     if left is None:
@@ -111,14 +111,14 @@ def _left_by(event: Event | None, status: int, state: str) -> str:
 
 def discard(desk: HoldStore, transaction_id: str, paid: bool) -> None:
     """For a stuck one: the journal remembers it as `paid`, or as not charged. Raises `NotHeld`."""
-    desk.close(_taken(desk, transaction_id).lease, paid)
-    if desk.holding(transaction_id) is not None:
+    desk.record_final(_taken(desk, transaction_id).lease, paid)
+    if desk.get_hold(transaction_id) is not None:
         raise NotHeld(f"{transaction_id} is kept: somebody else wrote it at the same moment.")
 
 
 def _taken(desk: HoldStore, transaction_id: str) -> PendingPayment:
     """With a new ticket: whoever has had the row before can write it no more."""
-    entry = desk.take(transaction_id)
+    entry = desk.lease_hold(transaction_id)
     if entry is None:
         free = span(known(desk, transaction_id).due_at - time.time())
         raise NotHeld(f"{transaction_id} is being worked on; it is free again in {free} at the latest.")

@@ -108,5 +108,5 @@ class _Ending:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    def due(self) -> MaybeAwaitable[PendingPayment | None]:
-        return None if self._is_over() else self._journal.due()
+    def lease_next(self) -> MaybeAwaitable[PendingPayment | None]:
+        return None if self._is_over() else self._journal.lease_next()

@@ -96,7 +96,7 @@ def _unwritable(paywall: Paywall) -> Iterator[str]:
     try:
         claim = journal.claim(f"faregate check {secrets.token_hex(16)}", Claimant("CHECK /"))
         if isinstance(claim, Claimed):
-            journal.drop(claim.lease)
+            journal.abandon_claim(claim.lease)
     except Exception as error:
         yield f"The journal cannot be written: {error}"
 

@@ -34,7 +34,7 @@ def _no_claim() -> None:
 
 def _no_fence() -> None:
     """Who lost its lease goes on as if its writes had not been refused."""
-    start, decide = PersistentJournal.start, PersistentJournal.decide
+    start, decide = PersistentJournal.record_transaction, PersistentJournal.record_outcome
 
     def started(self: PersistentJournal, *arguments: Any) -> bool:
         start(self, *arguments)
@@ -44,8 +44,8 @@ def _no_fence() -> None:
         decide(self, lease, outcome)
         return True
 
-    _put(PersistentJournal, "start", started)
-    _put(PersistentJournal, "decide", decided)
+    _put(PersistentJournal, "record_transaction", started)
+    _put(PersistentJournal, "record_outcome", decided)
 
 
 def _complete_before_outcome() -> None:
