@@ -2,7 +2,7 @@
 
 scripts/crash-points                                      every point, 40 times, on every journal
 scripts/crash-points --journals sqlite --trials 1         every point once
-scripts/crash-points --only sqlite:start:after:17         one trial again
+scripts/crash-points --only sqlite:record_transaction:after:17         one trial again
 scripts/crash-points --broken complete-before-outcome     with a rule taken out: must fail
 """
 

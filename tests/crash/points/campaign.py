@@ -71,9 +71,11 @@ def chosen_points(wanted: str) -> list[str]:
 
 
 def one(name: str, seed: int, broken: str) -> Trial:
-    """A trial by its name, such as `sqlite:start:after:17`."""
+    """A trial by its name, such as `sqlite:record_transaction:after:17`."""
     kind, _, rest = name.partition(":")
     point, _, number = rest.rpartition(":")
     if point not in {each.name for each in ALL} or kind not in stores.KINDS:
-        raise SystemExit(f"there is no trial {name!r}: JOURNAL:POINT:NUMBER, such as sqlite:start:after:17")
+        raise SystemExit(
+            f"there is no trial {name!r}: JOURNAL:POINT:NUMBER, such as sqlite:record_transaction:after:17"
+        )
     return Trial(kind, point, int(number), seed, broken)

@@ -36,8 +36,8 @@ def test_nothing_is_lost_or_done_twice_wherever_a_shop_is_killed(kind: str, tmp_
 NOTICED = {
     "no-claim": ("work:middle", "second executions"),
     "no-fence": ("stopped/work:middle", "contradictory outcomes"),
-    "complete-before-outcome": ("decide:in", "paid but undeliverable"),
-    "release-on-any-2xx": ("hold:", "unpaid releases"),
+    "complete-before-outcome": ("record_outcome:in", "paid but undeliverable"),
+    "release-on-any-2xx": ("schedule_retry:", "unpaid releases"),
 }
 
 

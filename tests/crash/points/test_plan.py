@@ -15,7 +15,7 @@ def test_every_point_has_a_name_of_its_own() -> None:
 
 
 def test_a_trial_has_the_same_plan_for_ever() -> None:
-    trial = Trial("sqlite", "start:after", 17, seed=3)
+    trial = Trial("sqlite", "record_transaction:after", 17, seed=3)
     assert drawn(trial) == drawn(one(trial.name, 3, ""))
     assert drawn(trial) != drawn(one(trial.name, 4, ""))
 
@@ -32,9 +32,9 @@ def test_there_is_no_trial_of_another_name() -> None:
 
 
 def test_what_is_in_the_log_is_not_run_again(tmp_path: Path) -> None:
-    campaign = Campaign(["sqlite"], ["start:after"], 2, 1, 1, tmp_path)
-    said = {"trial": "sqlite:start:after:0", "seed": 1, "broken": ""}
+    campaign = Campaign(["sqlite"], ["record_transaction:after"], 2, 1, 1, tmp_path)
+    said = {"trial": "sqlite:record_transaction:after:0", "seed": 1, "broken": ""}
     others = [{**said, "seed": 2}, {**said, "broken": "no-claim"}]
     (tmp_path / LOG).write_text("".join(json.dumps(line) + "\n" for line in (said, *others)))
     assert campaign.said == [said]
-    assert [trial.name for trial in campaign.left] == ["sqlite:start:after:1"]
+    assert [trial.name for trial in campaign.left] == ["sqlite:record_transaction:after:1"]
