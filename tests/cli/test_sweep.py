@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
-from faregate.operations.signals import ShutdownSignal
+from faregate.cli.signals import ShutdownSignal
 from faregate.operations.sweep import spread
 from tests.adapters.conftest import eventually
 from tests.adapters.test_starlette import CONTENT
@@ -96,10 +96,10 @@ def test_told_twice_a_process_ends_as_it_would_without_us() -> None:
     before = signal.signal(signal.SIGTERM, lambda number, _frame: heard.append(number))
     try:
         with ShutdownSignal() as ending:
-            assert not ending.is_asked
+            assert not ending.requested
             signal.raise_signal(signal.SIGTERM)
-            ending.rest(3600)
-            assert (ending.is_asked, heard) == (True, [])
+            ending.wait(3600)
+            assert (ending.requested, heard) == (True, [])
             signal.raise_signal(signal.SIGTERM)
             assert heard == [signal.SIGTERM]
         signal.raise_signal(signal.SIGTERM)

@@ -53,8 +53,8 @@ COMMANDS: Final = (
     Command(
         "sweep",
         "finish what payers left open",
-        "faregate.operations.sweeper:add_sweep",
-        "faregate.operations.sweeper:run_sweep",
+        "faregate.cli.sweep:add_sweep",
+        "faregate.cli.sweep:run_sweep",
         "Walks over the journal that FAREGATE_JOURNAL names, and finishes what was interrupted or held while "
         "its payer is away. A SIGTERM is heard between two sales.",
     ),

@@ -11,10 +11,11 @@ from flask.cli import AppGroup
 
 from faregate.cli.command import CommandError
 from faregate.cli.holds import add_holds, hold_as_asked
+from faregate.cli.sweep import add_sweep
+from faregate.cli.sweep import sweep as run_sweep
 from faregate.errors import FaregateError
 from faregate.flask.routes import get_middleware, list_routes
 from faregate.operations.journal_command import add_journal, administer
-from faregate.operations.sweeper import add_sweep, sweep_as_asked
 from faregate.routes.check import check, describe_instructions
 from faregate.routes.table import as_json, as_table
 
@@ -63,7 +64,7 @@ def sweep(words: tuple[str, ...]) -> None:
     """Finish what payers left open; for a timer, with a journal that the workers share."""
     asked = _parser("sweep", sweep.help, add_sweep).parse_args(words)
     with _told():
-        sweep_as_asked(get_middleware(current_app).paywall, asked, click.echo)
+        run_sweep(get_middleware(current_app).paywall, asked, click.echo)
 
 
 @commands.command("holds", **_AS_IT_IS)

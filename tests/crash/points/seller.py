@@ -19,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from faregate.cli.sweep import watch
 from faregate.core import settlement
 from faregate.core.interfaces import Journal
 from faregate.emulator import TEST_KEY
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.merchant.transports.httpcore import HttpcoreTransport
-from faregate.operations.sweeper import keep_sweeping
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from tests.crash.points import mid_write, mutants, stores
@@ -83,7 +83,7 @@ def serve(life: Life, listener: socket.socket) -> None:
 
 def sweep(life: Life) -> None:
     """What `faregate sweep --watch` does, until it is killed."""
-    keep_sweeping(_paywall(life, _begin(life)), SWEEP_EVERY, lambda _sentence: None)
+    watch(_paywall(life, _begin(life)), SWEEP_EVERY, lambda _sentence: None)
 
 
 def _begin(life: Life) -> Kills:

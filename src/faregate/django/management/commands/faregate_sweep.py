@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from faregate.cli.sweep import add_sweep, sweep
 from faregate.django.conf import shop
 from faregate.django.management.base import as_command_errors
-from faregate.operations.sweeper import add_sweep, sweep_as_asked
 
 
 class Command(BaseCommand):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     @as_command_errors
     def handle(self, *_args: Any, **options: Any) -> None:
-        sweep_as_asked(shop().paywall, Namespace(**options), self._tell)
+        sweep(shop().paywall, Namespace(**options), self._tell)
 
     def _tell(self, line: str) -> None:
         self.stdout.write(line)
