@@ -12,15 +12,15 @@ from faregate.emulator.faults.changes import guessable
 from tests.probe.wrong_services import (
     EMPTY_LIST,
     Call,
-    Lie,
     Truth,
-    answering,
-    changing,
+    WrongAnswer,
+    change_matching,
     error,
-    instead,
-    of_status,
-    told,
-    turned,
+    replace_matching,
+    replace_status,
+    respond_with,
+    with_fields,
+    with_status,
 )
 
 _EMULATOR = Emulator()
@@ -32,7 +32,7 @@ OTHER_ID = "rex_019b76da800070008000000000000001"
 
 def unheard_of(call: Call) -> bool:
     """Whether the revision is one that nobody has, in neither environment."""
-    return call.said.get("revision_id") not in FOREIGN | OWN and call.said.get("surprise") is None
+    return call.body.get("revision_id") not in FOREIGN | OWN and call.body.get("surprise") is None
 
 
 def unproven_at_first(call: Call, truth: Truth) -> Response:
@@ -65,7 +65,7 @@ def knows_by_nonce(call: Call, truth: Truth) -> Response:
 
 def never_repeats(call: Call, truth: Truth) -> Response:
     real = truth()
-    took = call.said.get("outcome") == "succeeded" and real.status == 200
+    took = call.body.get("outcome") == "succeeded" and real.status == 200
     return error(409) if COMPLETE(call) and took and call.again() else real
 
 
@@ -76,7 +76,7 @@ def never_repeats_pending(call: Call, truth: Truth) -> Response:
 
 def used_up(call: Call, truth: Truth) -> Response:
     real = truth()
-    if ACCESS(call) and call.proof and call.said["resource"]["url"].endswith("/probe"):
+    if ACCESS(call) and call.proof and call.body["resource"]["url"].endswith("/probe"):
         return error(409) if call.again() and real.status == 402 else real
     return real
 
@@ -92,28 +92,28 @@ def shows_keys(call: Call, truth: Truth) -> Response:
 
 
 def wants_metadata(call: Call) -> bool:
-    return call.said.get("outcome") == "succeeded" and "resource_execution" not in call.said
+    return call.body.get("outcome") == "succeeded" and "resource_execution" not in call.body
 
 
 def wants_values(call: Call) -> bool:
-    return call.said.get("revision_id") == SUMMARY and call.said.get("values") == {}
+    return call.body.get("revision_id") == SUMMARY and call.body.get("values") == {}
 
 
 def without_values(call: Call) -> bool:
-    return call.said.get("outcome") == "succeeded" and "values" not in call.said
+    return call.body.get("outcome") == "succeeded" and "values" not in call.body
 
 
 def metadata(call: Call) -> dict[str, Any]:
-    found: dict[str, Any] = call.said.get("resource_execution") or {}
+    found: dict[str, Any] = call.body.get("resource_execution") or {}
     return found
 
 
 def other_proof(call: Call) -> bool:
-    return COMPLETE(call) and call.proof is not None and "failure_code" in call.said and not metadata(call)
+    return COMPLETE(call) and call.proof is not None and "failure_code" in call.body and not metadata(call)
 
 
 def elsewhere(call: Call) -> bool:
-    url: str = call.said.get("resource", {}).get("url", "")
+    url: str = call.body.get("resource", {}).get("url", "")
     return url.endswith("/another")
 
 
@@ -125,73 +125,91 @@ ACCESS, EXECUTION = of("access"), of("complete resource-executions")
 COMPLETE, TRANSACTION, TRANSACTIONS = of("complete transactions"), of("transaction"), of("transactions")
 SUCCEEDED, FAILED = '"status":"succeeded"', '"status":"failed"'
 
-LIES: dict[str, Lie] = {
+WRONG_ANSWERS: dict[str, WrongAnswer] = {
     # Keys
-    "list-no-key": of_status(401, TRANSACTIONS, error(403, "forbidden")),
-    "access-no-key": of_status(401, lambda call: ACCESS(call) and call.key is None, error(403, "forbidden")),
-    "access-wrong-key": of_status(401, lambda call: ACCESS(call) and call.key is not None, error(403)),
-    "access-forbidden": of_status(403, ACCESS, error(404)),
-    "complete-no-key": of_status(401, COMPLETE, error(403, "forbidden")),
-    "complete-forbidden": of_status(403, COMPLETE, error(401, "unauthenticated")),
+    "list-no-key": replace_status(401, TRANSACTIONS, error(403, "forbidden")),
+    "access-no-key": replace_status(
+        401, lambda call: ACCESS(call) and call.key is None, error(403, "forbidden")
+    ),
+    "access-wrong-key": replace_status(401, lambda call: ACCESS(call) and call.key is not None, error(403)),
+    "access-forbidden": replace_status(403, ACCESS, error(404)),
+    "complete-no-key": replace_status(401, COMPLETE, error(403, "forbidden")),
+    "complete-forbidden": replace_status(403, COMPLETE, error(401, "unauthenticated")),
     # Access
-    "access-unpaid": turned(402, lambda call: ACCESS(call) and not call.proof, changing(code="pay_first")),
-    "instructions-unguessable": turned(402, ACCESS, guessable),
-    "access-paid": turned(200, ACCESS, answering(201), "txn_"),
-    "access-not-json": of_status(400, ACCESS, error(422)),
-    "access-missing-field": of_status(
-        422, lambda call: ACCESS(call) and "settlement_asset" not in call.said, error(400)
+    "access-unpaid": change_matching(
+        402, lambda call: ACCESS(call) and not call.proof, with_fields(code="pay_first")
     ),
-    "access-unknown-property": of_status(
-        422, lambda call: "surprise" in call.said, error(402, "payment_required")
+    "instructions-unguessable": change_matching(402, ACCESS, guessable),
+    "access-paid": change_matching(200, ACCESS, with_status(201), "txn_"),
+    "access-not-json": replace_status(400, ACCESS, error(422)),
+    "access-missing-field": replace_status(
+        422, lambda call: ACCESS(call) and "settlement_asset" not in call.body, error(400)
     ),
-    "access-unknown-revision": of_status(422, lambda call: ACCESS(call) and unheard_of(call), error(404)),
-    "access-foreign-revision": of_status(
-        422, lambda call: call.said.get("revision_id") in FOREIGN, error(403, "forbidden")
+    "access-unknown-property": replace_status(
+        422, lambda call: "surprise" in call.body, error(402, "payment_required")
     ),
-    "status-before-completion": turned(200, TRANSACTION, changing(status="open"), '"status":"authorized"'),
+    "access-unknown-revision": replace_status(
+        422, lambda call: ACCESS(call) and unheard_of(call), error(404)
+    ),
+    "access-foreign-revision": replace_status(
+        422, lambda call: call.body.get("revision_id") in FOREIGN, error(403, "forbidden")
+    ),
+    "status-before-completion": change_matching(
+        200, TRANSACTION, with_fields(status="open"), '"status":"authorized"'
+    ),
     # Access again
     "access-again-open": one_use,
-    "access-again-settling": turned(202, ACCESS, answering(200)),
+    "access-again-settling": change_matching(202, ACCESS, with_status(200)),
     "access-again-final": used_up,
-    "access-used-elsewhere": of_status(402, elsewhere, told(transaction_id=None)),
+    "access-used-elsewhere": replace_status(402, elsewhere, respond_with(transaction_id=None)),
     "access-other-bytes": knows_by_nonce,
     # Complete, refused
-    "complete-unknown": of_status(404, COMPLETE, error(404)),
-    "complete-no-proof": of_status(422, lambda call: COMPLETE(call) and not call.proof, error(400)),
-    "complete-other-proof": of_status(422, other_proof, error(409)),
-    "complete-not-json": of_status(400, COMPLETE, error(422)),
-    "complete-other-revision": turned(409, COMPLETE, answering(422), "revision_mismatch"),
-    "complete-no-values": of_status(422, without_values, told()),
-    "complete-required-value": of_status(422, lambda call: call.said.get("values") == {}, told()),
-    "complete-negative-metadata": of_status(422, lambda call: "duration_ms" in metadata(call), told()),
-    "complete-long-metadata": of_status(422, lambda call: "response_content_type" in metadata(call), told()),
+    "complete-unknown": replace_status(404, COMPLETE, error(404)),
+    "complete-no-proof": replace_status(422, lambda call: COMPLETE(call) and not call.proof, error(400)),
+    "complete-other-proof": replace_status(422, other_proof, error(409)),
+    "complete-not-json": replace_status(400, COMPLETE, error(422)),
+    "complete-other-revision": change_matching(409, COMPLETE, with_status(422), "revision_mismatch"),
+    "complete-no-values": replace_status(422, without_values, respond_with()),
+    "complete-required-value": replace_status(
+        422, lambda call: call.body.get("values") == {}, respond_with()
+    ),
+    "complete-negative-metadata": replace_status(
+        422, lambda call: "duration_ms" in metadata(call), respond_with()
+    ),
+    "complete-long-metadata": replace_status(
+        422, lambda call: "response_content_type" in metadata(call), respond_with()
+    ),
     # Complete, taken
     "complete-succeeded": unproven_at_first,
-    "complete-failed": turned(200, COMPLETE, changing(transaction_hash="0x01"), FAILED),
-    "complete-no-metadata": instead(wants_metadata, error(422)),
-    "complete-empty-values": instead(wants_values, error(422)),
+    "complete-failed": change_matching(200, COMPLETE, with_fields(transaction_hash="0x01"), FAILED),
+    "complete-no-metadata": replace_matching(wants_metadata, error(422)),
+    "complete-empty-values": replace_matching(wants_values, error(422)),
     "complete-again-final": never_repeats,
-    "complete-other-outcome": turned(409, COMPLETE, answering(200), "invalid_request"),
-    "complete-settling": turned(202, COMPLETE, answering(200)),
+    "complete-other-outcome": change_matching(409, COMPLETE, with_status(200), "invalid_request"),
+    "complete-settling": change_matching(202, COMPLETE, with_status(200)),
     "complete-again-settling": never_repeats_pending,
     # Free
-    "free-access": of_status(200, lambda call: ACCESS(call) and not call.proof, told()),
-    "free-execution-id": turned(200, ACCESS, changing(price="0"), '"transaction_id":null'),
-    "execution-closed": turned(200, EXECUTION, changing(resource_execution_id=OTHER_ID)),
-    "execution-conflict": turned(409, EXECUTION, answering(200), "resource_execution_conflict"),
-    "execution-other-revision": turned(409, EXECUTION, answering(422), "revision_mismatch"),
-    "execution-unknown": of_status(404, EXECUTION, error(404)),
+    "free-access": replace_status(200, lambda call: ACCESS(call) and not call.proof, respond_with()),
+    "free-execution-id": change_matching(200, ACCESS, with_fields(price="0"), '"transaction_id":null'),
+    "execution-closed": change_matching(200, EXECUTION, with_fields(resource_execution_id=OTHER_ID)),
+    "execution-conflict": change_matching(409, EXECUTION, with_status(200), "resource_execution_conflict"),
+    "execution-other-revision": change_matching(409, EXECUTION, with_status(422), "revision_mismatch"),
+    "execution-unknown": replace_status(404, EXECUTION, error(404)),
     # Reads
-    "transaction-succeeded": turned(200, TRANSACTION, changing(receipt=None), SUCCEEDED),
-    "transaction-failed": turned(200, TRANSACTION, changing(status="cancelled"), FAILED),
-    "transaction-unknown": of_status(404, TRANSACTION, error(403, "forbidden")),
-    "list-pages": turned(200, lambda call: "page=2" in call.query, changing(count=1000)),
-    "list-page-size": of_status(422, lambda call: "page_size=101" in call.query, told(**EMPTY_LIST)),
-    "list-future": of_status(422, lambda call: "as_of=" in call.query, told(**EMPTY_LIST)),
-    "status-filter": of_status(200, lambda call: "status=reconciling" in call.query, error(422)),
-    "status-filter-unknown": of_status(422, lambda call: "status=" in call.query, told(**EMPTY_LIST)),
-    "contracts-document": turned(
-        200, lambda call: call.operation == "contracts" and not call.query, changing(openapi="3.0.0")
+    "transaction-succeeded": change_matching(200, TRANSACTION, with_fields(receipt=None), SUCCEEDED),
+    "transaction-failed": change_matching(200, TRANSACTION, with_fields(status="cancelled"), FAILED),
+    "transaction-unknown": replace_status(404, TRANSACTION, error(403, "forbidden")),
+    "list-pages": change_matching(200, lambda call: "page=2" in call.query, with_fields(count=1000)),
+    "list-page-size": replace_status(
+        422, lambda call: "page_size=101" in call.query, respond_with(**EMPTY_LIST)
+    ),
+    "list-future": replace_status(422, lambda call: "as_of=" in call.query, respond_with(**EMPTY_LIST)),
+    "status-filter": replace_status(200, lambda call: "status=reconciling" in call.query, error(422)),
+    "status-filter-unknown": replace_status(
+        422, lambda call: "status=" in call.query, respond_with(**EMPTY_LIST)
+    ),
+    "contracts-document": change_matching(
+        200, lambda call: call.operation == "contracts" and not call.query, with_fields(openapi="3.0.0")
     ),
     "contracts-keys": shows_keys,
 }

@@ -1,4 +1,4 @@
-"""Services that decide one thing otherwise: the emulator with one lie for each check of the probe."""
+"""Services that decide one thing differently: the emulator behind one wrong_answer."""
 
 import json
 from collections.abc import Callable
@@ -16,14 +16,14 @@ Truth = Callable[..., Response]
 
 @dataclass
 class Call:
-    """One call as a lie looks at it. `memory` lasts as long as the service."""
+    """One call as a wrong_answer looks at it. `memory` lasts as long as the service."""
 
     request: WireRequest
     memory: set[str]
     operation: str = ""
     identifier: str = ""
     query: str = ""
-    said: dict[str, Any] = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         path, _, self.query = self.request.path.removeprefix("/merchant/v1/").partition("?")
@@ -31,9 +31,9 @@ class Call:
         self.operation = {1: parts[0], 2: "transaction", 3: f"complete {parts[0]}"}[len(parts)]
         self.identifier = parts[1] if len(parts) > 1 else ""
         try:
-            self.said = json.loads(self.request.body or b"{}")
+            self.body = json.loads(self.request.body or b"{}")
         except ValueError:
-            self.said = {"not": "json"}
+            self.body = {"not": "json"}
 
     def header(self, name: str) -> str | None:
         return Response(0, self.request.headers).first(name)
@@ -54,23 +54,23 @@ class Call:
         return before
 
 
-Lie = Callable[[Call, Truth], Response]
+WrongAnswer = Callable[[Call, Truth], Response]
 
 
 def error(status: int, code: str = "invalid_request", *headers: tuple[str, str]) -> Response:
     return _json(status, {"code": code, "message": "as this service decides"}, *headers)
 
 
-def told(**fields: object) -> Response:
+def respond_with(**fields: object) -> Response:
     return _json(200, fields)
 
 
-def changing(**fields: object) -> Callable[[Response], Response]:
+def with_fields(**fields: object) -> Callable[[Response], Response]:
     """The reply with other fields in its body."""
     return lambda reply: replace(reply, body=json.dumps({**json.loads(reply.body), **fields}).encode())
 
 
-def answering(status: int) -> Callable[[Response], Response]:
+def with_status(status: int) -> Callable[[Response], Response]:
     """The reply under another status."""
     return lambda reply: replace(reply, status=status)
 
@@ -83,15 +83,17 @@ EMPTY_LIST = {"items": [], "count": 0, "as_of": "2026-01-01T00:00:00Z", "next": 
 
 
 @dataclass
-class Liar:
-    """A transport to a service in this process that lies where its lie says so."""
+class WrongService:
+    """A transport to a service in this process that wrong_answers where its wrong_answer says so."""
 
-    lie: Lie
+    wrong_answer: WrongAnswer
     emulator: Emulator = field(default_factory=lambda: Emulator(expose_execution_id=True))
     memory: set[str] = field(default_factory=set)
 
     def respond(self, request: WireRequest) -> Response:
-        return self.lie(Call(request, self.memory), lambda other=request: self.emulator.respond(other))
+        return self.wrong_answer(
+            Call(request, self.memory), lambda other=request: self.emulator.respond(other)
+        )
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         parts = urlsplit(url)
@@ -128,29 +130,29 @@ def silent_after_complete(call: Call, truth: Truth) -> Response:
     return real
 
 
-def instead(when: Callable[[Call], bool], reply: Response) -> Lie:
+def replace_matching(when: Callable[[Call], bool], reply: Response) -> WrongAnswer:
     """This reply to such calls, without asking the service."""
     return lambda call, truth: reply if when(call) else truth()
 
 
-def of_status(status: int, when: Callable[[Call], bool], reply: Response) -> Lie:
+def replace_status(status: int, when: Callable[[Call], bool], reply: Response) -> WrongAnswer:
     """This reply where the service's own has this status."""
 
-    def lie(call: Call, truth: Truth) -> Response:
+    def wrong_answer(call: Call, truth: Truth) -> Response:
         real = truth()
         return reply if real.status == status and when(call) else real
 
-    return lie
+    return wrong_answer
 
 
-def turned(
+def change_matching(
     status: int, when: Callable[[Call], bool], turn: Callable[[Response], Response], *words: str
-) -> Lie:
-    """The service's own reply, turned where it has this status and these words in its body."""
+) -> WrongAnswer:
+    """The service's own reply, change_matching where it has this status and these words in its body."""
 
-    def lie(call: Call, truth: Truth) -> Response:
+    def wrong_answer(call: Call, truth: Truth) -> Response:
         real = truth()
         such = real.status == status and all(word.encode() in real.body for word in words)
         return turn(real) if such and when(call) else real
 
-    return lie
+    return wrong_answer

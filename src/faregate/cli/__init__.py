@@ -76,7 +76,7 @@ COMMANDS: Final = (
     Command(
         "probe",
         "find out what a merchant service decides",
-        "faregate.probe.arguments:add_probe",
+        "faregate.probe.cli:add_probe",
         "faregate.probe.cli:run_probe",
     ),
     Command(

@@ -1,1 +1,1 @@
-"""`faregate probe`: the same checks against any base URL and key, and what holds there."""
+"""`faregate probe`: run the same checks against any merchant service and report what it decides."""

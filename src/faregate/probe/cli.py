@@ -1,17 +1,62 @@
-"""`faregate probe`: finds out whom to ask and who pays, says what it may cost, makes the checks."""
+"""`faregate probe`: its arguments, the announcement of its cost, and its report."""
 
+import json
 import os
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import asdict
+from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from faregate.cli.command import CommandError
 from faregate.errors import FaregateError
-from faregate.pay.cli import suggest_extra
+from faregate.pay.cli import add_payer, parse_amount, parse_seconds, suggest_extra
+from faregate.x402.tokens import price_label
+
+if TYPE_CHECKING:
+    from faregate.probe.discovery import Product
+    from faregate.probe.findings import Finding
+    from faregate.probe.session import ProbeSession
+
+DESCRIPTION = """Run the same checks against any merchant service, the emulator or the real one in test mode,
+and report whether it decides as faregate expects where the specification is silent. The API key is read
+from FAREGATE_API_KEY. Exit codes: 0 no check failed, 1 at least one failed, 2 the probe could not run."""
+
+
+def add_probe(command: ArgumentParser) -> None:
+    command.description = DESCRIPTION
+    add = command.add_argument
+    add("--base-url", metavar="URL", help="the service; default FAREGATE_BASE_URL")
+    product = command.add_mutually_exclusive_group()
+    product.add_argument("--resource", metavar="KEY", help="buy the resource with this integration key")
+    product.add_argument("--revision", metavar="ACR", help="buy this revision; default the cheapest")
+    add("--free-resource", metavar="KEY", help="a free resource; default the first one found")
+    add("--slow-resource", metavar="KEY", help="a resource whose payments settle late")
+    add("--foreign-revision", metavar="ACR", help="a revision of the other environment")
+    add_payer(command)
+    add(
+        "--max",
+        type=parse_amount,
+        default=Decimal(1),
+        metavar="AMOUNT",
+        help="sign no payment above this, in units of the asset; default 1.00",
+    )
+    add(
+        "--timeout",
+        type=parse_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long to wait for each response; default 10",
+    )
+    add("--allow-live", action="store_true", help="accept a live key, which spends real money")
+    add("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run_probe(arguments: Namespace) -> int:
-    """0 if nothing differs, 1 if something does. Raises `CommandError` if it could not run."""
+    """Run the probe and return its exit code. Raises `CommandError` if it could not run."""
     try:
         return _run(arguments)
     except (FaregateError, ImportError) as error:
@@ -20,17 +65,54 @@ def run_probe(arguments: Namespace) -> int:
 
 def _run(arguments: Namespace) -> int:
     with suggest_extra():
-        from faregate.probe.config import Setting
-        from faregate.probe.cost import cost
-        from faregate.probe.fixtures import Visit
-        from faregate.probe.report import as_json, as_table
+        from faregate.probe.config import ProbeConfig
+        from faregate.probe.fixtures import ProbeRun
         from faregate.probe.runner import run_checks
 
-    setting = Setting.of(arguments, os.environ)
-    with closing(setting.line):
-        bench = setting.bench()
-        told = cost(bench.taken, bench.taken_at_most, bench.wallet.address, setting.line.environment)
-        print(told, file=sys.stderr, flush=True)
-        findings = list(run_checks(Visit(bench)))
-    print(as_json(setting.base_url, findings) if arguments.json else as_table(findings))
-    return 1 if any(one.verdict == "differs" for one in findings) else 0
+    config = ProbeConfig.from_arguments(arguments, os.environ)
+    with closing(config.client):
+        session = config.start_session()
+        print(format_cost(session), file=sys.stderr, flush=True)
+        findings = list(run_checks(ProbeRun(session)))
+    print(format_json(config.base_url, findings) if arguments.json else format_table(findings))
+    return 1 if any(finding.verdict == "fail" for finding in findings) else 0
+
+
+def format_cost(session: "ProbeSession") -> str:
+    """Announce what the probe spends: as expected, and if the service accepts what it should refuse."""
+    expected, worst = session.expected_purchases, session.worst_case_purchases
+    if not expected:
+        return "Found no product that this payer can buy, so nothing is spent."
+    payments = "1 payment" if len(expected) == 1 else f"{len(expected)} payments"
+    return (
+        f"This buys {expected[0].revision.resource_name!r} with {session.wallet.address} "
+        f"({session.client.environment}). Expected cost: {payments} ({_format_total(expected)}); at most "
+        f"{len(worst)} ({_format_total(worst)}). Every other transaction is reported as failed."
+    )
+
+
+def _format_total(products: Sequence["Product"]) -> str:
+    """Format as `0.03 USDC + 0.01 EURC`."""
+    totals = Counter[str]()
+    for product in products:
+        totals[product.revision.settlement_asset] += product.atomic
+    return " + ".join(price_label(atomic, asset) for asset, atomic in totals.items())
+
+
+def format_table(findings: Sequence["Finding"]) -> str:
+    """Format one line per check (verdict, source, id, expected, observed) and a summary."""
+    rows = [(one.verdict, one.source, one.id, one.expected) for one in findings]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=True)), one.observed])
+        for row, one in zip(rows, findings, strict=True)
+    ]
+    counts = Counter(one.verdict for one in findings)
+    summary = f"{counts['pass']} passed, {counts['fail']} failed, {counts['skipped']} skipped"
+    return "\n".join([*lines, "", summary])
+
+
+def format_json(base_url: str, findings: Sequence["Finding"]) -> str:
+    counts = Counter(one.verdict for one in findings)
+    report = {"base_url": base_url, "counts": dict(counts), "checks": [asdict(one) for one in findings]}
+    return json.dumps(report, indent=2)

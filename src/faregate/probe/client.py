@@ -1,4 +1,4 @@
-"""The line to the service: whole replies, whatever they say, over the client's own transport."""
+"""A client that returns the service's complete responses, whatever they say, over the usual transport."""
 
 import json
 from collections.abc import Mapping
@@ -13,52 +13,53 @@ from faregate.merchant.transports.url import BaseURL
 from faregate.merchant.types import Environment
 from faregate.merchant.wire import PROOF, ROOT, Call
 
-_UNDECIDED = frozenset((429, 502, 503, 504))
+_TRANSIENT_STATUSES = frozenset((429, 502, 503, 504))
 Body = Mapping[str, Any] | bytes | None
 
 
-class Line:
-    """Calls with one key, with another, or with none. Raises `ServiceError` when no whole reply comes."""
+class RawClient:
+    """Makes calls with its own key, another key or none. Raises `ServiceError` if no response comes."""
 
     def __init__(
         self, key: ApiKey, base_url: str, *, timeout: float, transport: Transport | None = None
     ) -> None:
         self._transport = blocking(transport)
-        self._address = BaseURL(base_url, key.environment)
+        self._url = BaseURL(base_url, key.environment)
         self._base_url = base_url
         self._timeout = timeout
-        self._client = self._with(key)
+        self._client = self._make_client(key)
         self.environment: Environment = key.environment
 
     def get(self, path: str, *, key: ApiKey | None = None) -> Response:
         return self._send(WireRequest("GET", ROOT + path), key)
 
     def post(self, path: str, body: Body, *, proof: str | None = None, key: ApiKey | None = None) -> Response:
-        return self._send(_posted(path, body, proof), key)
+        return self._send(_build_post(path, body, proof), key)
 
     def get_without_key(self, path: str) -> Response:
-        return self._bare(WireRequest("GET", ROOT + path))
+        return self._send_without_key(WireRequest("GET", ROOT + path))
 
     def post_without_key(self, path: str, body: Body, *, proof: str | None = None) -> Response:
-        return self._bare(_posted(path, body, proof))
+        return self._send_without_key(_build_post(path, body, proof))
 
     def close(self) -> None:
         self._transport.close()
 
     def _send(self, request: WireRequest, key: ApiKey | None) -> Response:
-        client = self._client if key is None else self._with(key)
-        return client.send(Call(request, _whole))
+        client = self._client if key is None else self._make_client(key)
+        return client.send(Call(request, _check_decided))
 
-    def _bare(self, request: WireRequest) -> Response:
+    def _send_without_key(self, request: WireRequest) -> Response:
+        # Not through MerchantClient, which always sends a key.
         headers = (("Accept", "application/json"), *request.headers)
-        url = self._address.url(request.path)
-        return _whole(self._transport.send(request.method, url, headers, request.body, self._timeout))
+        url = self._url.url(request.path)
+        return _check_decided(self._transport.send(request.method, url, headers, request.body, self._timeout))
 
-    def _with(self, key: ApiKey) -> MerchantClient:
+    def _make_client(self, key: ApiKey) -> MerchantClient:
         return MerchantClient(key, self._base_url, transport=self._transport, timeout=self._timeout)
 
 
-def _posted(path: str, body: Body, proof: str | None) -> WireRequest:
+def _build_post(path: str, body: Body, proof: str | None) -> WireRequest:
     headers: Headers = (("Content-Type", "application/json"),)
     if proof is not None:
         headers = (*headers, (PROOF, proof))
@@ -66,8 +67,8 @@ def _posted(path: str, body: Body, proof: str | None) -> WireRequest:
     return WireRequest("POST", ROOT + path, headers, content)
 
 
-def _whole(reply: Response) -> Response:
-    """The reply, if the service decided it: a limit or a gateway's trouble is no answer to the question."""
-    if reply.status in _UNDECIDED:
-        raise NoAnswer(f"the service is busy or away: {reply.status}")
-    return reply
+def _check_decided(response: Response) -> Response:
+    """Return the response if the service decided it. Rate limits and gateway errors raise `NoAnswer`."""
+    if response.status in _TRANSIENT_STATUSES:
+        raise NoAnswer(f"the service is busy or unavailable: {response.status}")
+    return response

@@ -1,4 +1,4 @@
-"""Whom a probe asks, who pays, and what it may cost. An emulator's own world needs nothing named."""
+"""Which service is probed, with which keys, and who pays. The emulator's own account needs no options."""
 
 from argparse import Namespace
 from collections.abc import Mapping
@@ -10,82 +10,92 @@ from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
 from faregate.merchant.types import Environment
 from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
-from faregate.probe.client import Line
-from faregate.probe.discovery import Market, Wanted, look_around
-from faregate.probe.session import Bench
+from faregate.probe.client import RawClient
+from faregate.probe.discovery import Catalogue, ProductChoice, discover
+from faregate.probe.session import ProbeSession
 from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.service.catalog import build_catalog
 from faregate.service.config import World
 from faregate.service.worldkeys import world_name
 
-READER_VARIABLE = "FAREGATE_READ_ONLY_KEY"
-_LATE_PAYER = "reads"
-_OTHER: dict[Environment, Environment] = {"test": "live", "live": "test"}
+READ_ONLY_KEY_VARIABLE = "FAREGATE_READ_ONLY_KEY"
+_SLOW_PAYER = "reads"
+_OTHER_ENVIRONMENT: dict[Environment, Environment] = {"test": "live", "live": "test"}
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProbeConfig:
+    """The resolved options of one probe."""
+
     base_url: str
-    line: Line
+    client: RawClient
     wallet: PayerWallet
     slow_wallet: PayerWallet | None
-    wanted: Wanted
-    reader: ApiKey | None
+    choice: ProductChoice
+    read_only_key: ApiKey | None
     foreign_revision: str | None
 
     @classmethod
-    def of(cls, arguments: Namespace, environ: Mapping[str, str], transport: Transport | None = None) -> Self:
-        """From arguments and environment. Raises `CommandError` and `ConfigurationError`."""
-        key = _api_key(environ, allow_live=arguments.allow_live)
+    def from_arguments(
+        cls, arguments: Namespace, environ: Mapping[str, str], transport: Transport | None = None
+    ) -> Self:
+        """Resolve arguments and environment variables. Raises `CommandError` and `ConfigurationError`."""
+        key = _load_api_key(environ, allow_live=arguments.allow_live)
         base_url = arguments.base_url or environ.get("FAREGATE_BASE_URL") or ""
         if not base_url:
-            raise CommandError("Which service? Say --base-url, or set FAREGATE_BASE_URL.")
+            raise CommandError("No service to probe: use --base-url, or set FAREGATE_BASE_URL.")
         payer = load_payer_key(arguments.payer, arguments.key_file, environ)
         live = key.environment == "live"
         if live and not payer.own:
             raise CommandError(
-                "Live payments need a key of your own: --key-file FILE, or FAREGATE_PAYER_KEY."
+                "Live payments need a key of your own: use --key-file FILE, or set FAREGATE_PAYER_KEY."
             )
-        late = None if payer.own else get_test_payer(_LATE_PAYER)
+        slow_payer = None if payer.own else get_test_payer(_SLOW_PAYER)
         return cls(
             base_url,
-            Line(key, base_url, timeout=arguments.timeout, transport=transport),
+            RawClient(key, base_url, timeout=arguments.timeout, transport=transport),
             PayerWallet(payer, arguments.max, live=live),
-            None if late is None else PayerWallet(late, arguments.max, live=False),
-            Wanted(arguments.resource, arguments.revision, arguments.free_resource, arguments.slow_resource),
-            _reader(environ),
+            None if slow_payer is None else PayerWallet(slow_payer, arguments.max, live=False),
+            ProductChoice(
+                arguments.resource, arguments.revision, arguments.free_resource, arguments.slow_resource
+            ),
+            _load_read_only_key(environ),
             arguments.foreign_revision,
         )
 
-    def bench(self) -> Bench:
-        """After a look around. Raises `CommandError` if there is nothing to look at."""
-        market = look_around(self.line, self.wallet, self.wanted)
-        foreign = self.foreign_revision or _foreign(market, self.line.environment)
-        return Bench(self.line, market, self.wallet, self.slow_wallet, self.reader, foreign)
+    def start_session(self) -> ProbeSession:
+        """Discover what the service sells. Raises `CommandError` if its contracts cannot be read."""
+        catalogue = discover(self.client, self.wallet, self.choice)
+        foreign = self.foreign_revision or _find_foreign_revision(catalogue, self.client.environment)
+        return ProbeSession(
+            self.client, catalogue, self.wallet, self.slow_wallet, self.read_only_key, foreign
+        )
 
 
-def _api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:
+def _load_api_key(environ: Mapping[str, str], *, allow_live: bool) -> ApiKey:
     key = ApiKey(environ.get("FAREGATE_API_KEY", ""))
     if key.environment == "live" and not allow_live:
         raise CommandError(
-            "A live key spends real money: up to four payments of what is bought. "
-            "Use a test key, or say --allow-live."
+            "A live key spends real money, up to four payments. Use a test key, or add --allow-live."
         )
     return key
 
 
-def _reader(environ: Mapping[str, str]) -> ApiKey | None:
-    """The key that may only read; each world of an emulator has one."""
-    own = environ.get("FAREGATE_API_KEY", "")
-    usual = READ_ONLY_TEST_KEY if own == TEST_KEY else f"{own}.readonly" if world_name(own) else None
-    given = environ.get(READER_VARIABLE) or usual
-    return None if given is None else ApiKey(given)
+def _load_read_only_key(environ: Mapping[str, str]) -> ApiKey | None:
+    """Return the key from the environment; for an emulator's account, the read-only key it always has."""
+    api_key = environ.get("FAREGATE_API_KEY", "")
+    default = (
+        READ_ONLY_TEST_KEY if api_key == TEST_KEY else f"{api_key}.readonly" if world_name(api_key) else None
+    )
+    key = environ.get(READ_ONLY_KEY_VARIABLE) or default
+    return None if key is None else ApiKey(key)
 
 
-def _foreign(market: Market, environment: Environment) -> str | None:
-    """A revision of the other environment, if this is an emulator's built-in world."""
-    world, other = World.builtin(), _OTHER[environment]
-    ids = {one.revision_id for one in market.revisions}
-    own = {one.active.id for one in build_catalog(world, environment).listings.values()}
-    there = build_catalog(world, other).listings.values()
-    return next((one.active.id for one in there), None) if ids <= own else None
+def _find_foreign_revision(catalogue: Catalogue, environment: Environment) -> str | None:
+    """Return a revision of the other environment if this is the emulator's built-in account, else None."""
+    account = World.builtin()
+    known = {one.active.id for one in build_catalog(account, environment).listings.values()}
+    if not {one.revision_id for one in catalogue.revisions} <= known:
+        return None
+    foreign = build_catalog(account, _OTHER_ENVIRONMENT[environment]).listings.values()
+    return next((one.active.id for one in foreign), None)

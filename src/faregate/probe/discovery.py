@@ -1,4 +1,4 @@
-"""What the service sells, as far as a probe needs it: looked at without paying."""
+"""Find out what the service sells, as far as the probe needs it, without paying."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from faregate.merchant.contracts import ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
 from faregate.pay.requirements import NotSigned, parse_payment_required
 from faregate.pay.wallet import PayerWallet
-from faregate.probe.client import Line
-from faregate.probe.verdicts import shown
+from faregate.probe.client import RawClient
+from faregate.probe.findings import describe
 
-LOOKED_AT = 20
+MAX_LOOKUPS = 20
 SELLER = "https://probe.faregate.example"
-SLOW = "slow_settlement"
-"""The emulator's resource with late payments."""
+SLOW_RESOURCE = "slow_settlement"
+"""The emulator's resource whose payments settle late."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the user named; None is looked for."""
+class ProductChoice:
+    """What the user chose; None is found by discovery."""
 
     resource: str | None = None
     revision: str | None = None
@@ -34,8 +34,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Ware:
-    """Something that can be bought. `atomic` is its price in atomic units of the revision's asset."""
+class Product:
+    """A revision that can be bought. `atomic` is its price in atomic units of the revision's asset."""
 
     revision: ContractRevision
     required: PaymentRequired
@@ -43,23 +43,23 @@ class Ware:
 
     @property
     def values(self) -> dict[str, str]:
-        """The least that must be reported."""
+        """The smallest set of values that can be reported."""
         return dict.fromkeys(self.revision.required, "1")
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
-    """What was found. None is what this service does not have, or not for this payer."""
+class Catalogue:
+    """What was found. None: this service has no such product, or this payer cannot buy it."""
 
     revisions: Sequence[ContractRevision]
-    ware: Ware | None
-    metered: Ware | None
-    slow: Ware | None
+    product: Product | None
+    metered: Product | None
+    slow: Product | None
     free: ContractRevision | None
 
 
-def access_body(revision: ContractRevision, path: str = "probe") -> dict[str, Any]:
-    """The body of access for this revision; `path` tells one resource from another."""
+def build_access_body(revision: ContractRevision, path: str = "probe") -> dict[str, Any]:
+    """Build the body of an access call; another `path` makes it another resource."""
     return {
         "revision_id": revision.revision_id,
         "resource": {"url": f"{SELLER}/{path}", "mime_type": "application/json"},
@@ -67,83 +67,85 @@ def access_body(revision: ContractRevision, path: str = "probe") -> dict[str, An
     }
 
 
-def look_around(line: Line, wallet: PayerWallet, wanted: Wanted) -> Market:
-    """Reads the contracts and asks for access to some, without a proof. Raises `CommandError`."""
-    revisions = _revisions(line)
-    wares: list[Ware] = []
+def discover(client: RawClient, wallet: PayerWallet, choice: ProductChoice) -> Catalogue:
+    """Read the contracts and request access to some of them without a proof. Raises `CommandError`."""
+    revisions = _read_revisions(client)
+    products: list[Product] = []
     free: list[ContractRevision] = []
-    for revision in _interesting(revisions, wanted):
-        reply = line.post("/access", access_body(revision))
-        if _is_free(reply):
+    for revision in _select_revisions(revisions, choice):
+        response = client.post("/access", build_access_body(revision))
+        if _is_free(response):
             free.append(revision)
-        elif (ware := _ware(revision, reply, wallet)) is not None:
-            wares.append(ware)
-    return Market(
+        elif (product := _parse_product(revision, response, wallet)) is not None:
+            products.append(product)
+    return Catalogue(
         revisions,
-        ware=_chosen(wares, wanted),
-        metered=next((ware for ware in wares if ware.revision.required), None),
-        slow=_keyed(wares, wanted.slow or SLOW),
-        free=_free(revisions, free, wanted.free),
+        product=_select_product(products, choice),
+        metered=next((product for product in products if product.revision.required), None),
+        slow=_find_by_key(products, choice.slow or SLOW_RESOURCE),
+        free=_select_free(revisions, free, choice.free),
     )
 
 
-def _revisions(line: Line) -> list[ContractRevision]:
-    reply = line.get("/contracts?include_integration_key=true")
-    if reply.status != 200:
-        raise CommandError(f"The contracts cannot be read: {shown(reply)}. Is this the service, and its key?")
-    return list(parse(ContractsDocument, reply).components.schemas.values())
+def _read_revisions(client: RawClient) -> list[ContractRevision]:
+    response = client.get("/contracts?include_integration_key=true")
+    if response.status != 200:
+        raise CommandError(
+            f"The contracts cannot be read: {describe(response)}. Check --base-url and FAREGATE_API_KEY."
+        )
+    return list(parse(ContractsDocument, response).components.schemas.values())
 
 
-def _interesting(revisions: Sequence[ContractRevision], wanted: Wanted) -> list[ContractRevision]:
-    """What the user named, then as many of the others as a probe may ask for."""
-    keys = {key: None for key in (wanted.resource, wanted.free, wanted.slow) if key is not None}
+def _select_revisions(revisions: Sequence[ContractRevision], choice: ProductChoice) -> list[ContractRevision]:
+    """Return what the user chose, then as many others as a probe may look up."""
+    keys = {key: None for key in (choice.resource, choice.free, choice.slow) if key is not None}
     known = {one.integration_key for one in revisions}
     for key in keys:
         if key not in known:
             raise CommandError(f"There is no active resource with the integration key {key!r}.")
-    if wanted.revision is not None and wanted.revision not in {one.revision_id for one in revisions}:
-        raise CommandError(f"{wanted.revision} is no active revision here.")
-    named = [one for one in revisions if one.integration_key in keys or one.revision_id == wanted.revision]
-    return named + [one for one in revisions if one not in named][:LOOKED_AT]
+    if choice.revision is not None and choice.revision not in {one.revision_id for one in revisions}:
+        raise CommandError(f"There is no active revision {choice.revision}.")
+    chosen = [one for one in revisions if one.integration_key in keys or one.revision_id == choice.revision]
+    return chosen + [one for one in revisions if one not in chosen][:MAX_LOOKUPS]
 
 
-def _is_free(reply: Response) -> bool:
+def _is_free(response: Response) -> bool:
     try:
-        return reply.status == 200 and parse(AccessDecision, reply).transaction_id is None
+        return response.status == 200 and parse(AccessDecision, response).transaction_id is None
     except BadAnswer:
         return False
 
 
-def _ware(revision: ContractRevision, reply: Response, wallet: PayerWallet) -> Ware | None:
-    """None for what asks for no payment, or for one that the payer may not sign."""
-    header = reply.first("payment-required")
-    if reply.status != 402 or header is None:
+def _parse_product(revision: ContractRevision, response: Response, wallet: PayerWallet) -> Product | None:
+    """Return the product if it asks for a payment that the wallet may sign, else None."""
+    header = response.first("payment-required")
+    if response.status != 402 or header is None:
         return None
     try:
         required = parse_payment_required(header)
-        return Ware(revision, required, int(wallet.select_requirements(required).amount))
+        return Product(revision, required, int(wallet.select_requirements(required).amount))
     except NotSigned:
         return None
 
 
-def _chosen(wares: Sequence[Ware], wanted: Wanted) -> Ware | None:
-    """What was named, else the cheapest; of two, one that needs no values."""
-    if wanted.revision is not None:
-        return next((one for one in wares if one.revision.revision_id == wanted.revision), None)
-    if wanted.resource is not None:
-        return _keyed(wares, wanted.resource)
-    usual = (one for one in wares if one.revision.integration_key != SLOW)
-    return min(usual, key=lambda ware: (bool(ware.revision.required), ware.atomic), default=None)
+def _select_product(products: Sequence[Product], choice: ProductChoice) -> Product | None:
+    """Return the user's choice, else the cheapest, preferring products that need no values."""
+    if choice.revision is not None:
+        return next((one for one in products if one.revision.revision_id == choice.revision), None)
+    if choice.resource is not None:
+        return _find_by_key(products, choice.resource)
+    usual = (one for one in products if one.revision.integration_key != SLOW_RESOURCE)
+    return min(usual, key=lambda product: (bool(product.revision.required), product.atomic), default=None)
 
 
-def _free(
-    revisions: Sequence[ContractRevision], found: Sequence[ContractRevision], named: str | None
+def _select_free(
+    revisions: Sequence[ContractRevision], found: Sequence[ContractRevision], key: str | None
 ) -> ContractRevision | None:
-    """What was named as free is taken at its word: whether it is, is for a check to see."""
-    if named is None:
+    """Return the user's choice without asking whether it is free: that is for a check to find out."""
+    if key is None:
         return found[0] if found else None
-    return next((one for one in revisions if one.integration_key == named), None)
+    return next((one for one in revisions if one.integration_key == key), None)
 
 
-def _keyed(wares: Sequence[Ware], key: str) -> Ware | None:
-    return next((one for one in wares if one.revision.integration_key == key), None)
+def _find_by_key(products: Sequence[Product], key: str) -> Product | None:
+    return next((one for one in products if one.revision.integration_key == key), None)

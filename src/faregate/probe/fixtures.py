@@ -1,4 +1,4 @@
-"""The stories that several checks look at, each played once, when the first of them asks."""
+"""The purchases that several checks look at. Each is made once, when the first check needs it."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -10,147 +10,151 @@ from faregate.errors import BadAnswer, FaregateError
 from faregate.merchant.answers import TransactionDetail
 from faregate.merchant.contracts import ContractRevision
 from faregate.merchant.wire import parse
-from faregate.probe.discovery import access_body
-from faregate.probe.session import METADATA, Bench, Bought
-from faregate.probe.verdicts import CannotSee, said, shown
+from faregate.probe.discovery import build_access_body
+from faregate.probe.findings import SkipCheck, describe, get_field
+from faregate.probe.session import METADATA, AuthorizedTransaction, ProbeSession
 
-PENDING = ("settling", "reconciling")
+PENDING_STATUSES = ("settling", "reconciling")
+SETTLEMENT_TIMEOUT = 30.0
+"""Seconds within which an accepted payment should be final."""
 T = TypeVar("T")
-PATIENCE = 30.0
-"""Seconds in which a payment that was taken should be final."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sold:
-    """`told` is the least that was taken as a report; `proving` the first answer that may prove payment."""
+class SettledSale:
+    """`extra` is the least beyond the minimum that complete accepted; `response` may prove the payment."""
 
-    bought: Bought
-    told: Mapping[str, Any]
-    proving: Response
+    transaction: AuthorizedTransaction
+    extra: Mapping[str, Any]
+    response: Response
 
     @property
-    def taken(self) -> bool:
-        return self.proving.status < 300
+    def is_accepted(self) -> bool:
+        return self.response.status < 300
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """A sale whose payment settles late: each call was made while, so far as we know, it was pending."""
+class PendingSale:
+    """A sale whose payment settles late. As far as we know it was pending during each of these calls."""
 
-    bought: Bought
+    transaction: AuthorizedTransaction
     completed: Response
     accessed: Response
     completed_again: Response
 
 
-class story(Generic[T]):  # noqa: N801  # used as a decorator
-    """Played once, also when it ends in an error: another try would pay again."""
+class cached_fixture(Generic[T]):  # noqa: N801  # used as a decorator
+    """Make the fixture once. An error is cached too: another try would pay again."""
 
-    def __init__(self, play: Callable[[Any], T]) -> None:
-        self._play = play
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
 
-    def __get__(self, visit: "Visit", kind: type["Visit"]) -> T:
-        name = self._play.__name__
-        if name not in visit.played:
+    def __get__(self, run: "ProbeRun", owner: type["ProbeRun"]) -> T:
+        name = self._make.__name__
+        if name not in run.cache:
             try:
-                visit.played[name] = self._play(visit)
-            except (CannotSee, FaregateError) as error:
-                visit.played[name] = error
-        found: Any = visit.played[name]
-        if isinstance(found, Exception):
-            raise CannotSee(str(found))
-        return cast(T, found)
+                run.cache[name] = self._make(run)
+            except (SkipCheck, FaregateError) as error:
+                run.cache[name] = error
+        value: Any = run.cache[name]
+        if isinstance(value, Exception):
+            raise SkipCheck(str(value))
+        return cast(T, value)
 
 
-class Visit:
-    """One visit of the service."""
+class ProbeRun:
+    """One run of the probe. Fixtures raise `SkipCheck` if they cannot be made at this service."""
 
-    def __init__(self, bench: Bench, sleep: Callable[[float], object] = time.sleep) -> None:
-        self.bench = bench
-        self.played: dict[str, object] = {}
+    def __init__(self, session: ProbeSession, sleep: Callable[[float], object] = time.sleep) -> None:
+        self.session = session
+        self.cache: dict[str, object] = {}
         self._sleep = sleep
 
-    @story
-    def sold(self) -> Sold:
-        """A payment that is taken, as far as it can be. Raises `CannotSee`."""
-        bench = self.bench
-        bought = bench.buy(bench.ware)
-        told, reply = {}, bench.complete(bought, bought.succeeded())
-        for more in _more_and_more(bought):
-            if reply.status < 300:
+    @cached_fixture
+    def settled_sale(self) -> SettledSale:
+        """A payment that is accepted, if any completion is."""
+        session = self.session
+        transaction = session.authorize(session.product)
+        extra, response = {}, session.complete(transaction, transaction.build_success())
+        for more in _list_extra_fields(transaction):
+            if response.status < 300:
                 break
-            told, reply = more, bench.complete(bought, bought.succeeded(**more))
-        if reply.status == 202:
-            self._until_final(bought)
-            reply = bench.complete(bought, bought.succeeded(**told))
-        return Sold(bought, told, reply)
+            extra, response = more, session.complete(transaction, transaction.build_success(**more))
+        if response.status == 202:
+            self._wait_until_final(transaction)
+            response = session.complete(transaction, transaction.build_success(**extra))
+        return SettledSale(transaction, extra, response)
 
-    @story
-    def final(self) -> Bought:
-        """The sold one, once its payment is final. Raises `CannotSee`."""
-        sold = self.sold
-        if sold.proving.status != 200:
-            raise CannotSee(f"no payment could be finished: complete is {shown(sold.proving)}")
-        return sold.bought
+    @cached_fixture
+    def settled_transaction(self) -> AuthorizedTransaction:
+        """The settled sale's transaction, once its payment is final."""
+        sale = self.settled_sale
+        if sale.response.status != 200:
+            raise SkipCheck(f"no payment could be settled: complete returned {describe(sale.response)}")
+        return sale.transaction
 
-    @story
-    def failed(self) -> tuple[Bought, Response]:
-        """Work that failed, and the answer to it."""
-        bought = self.bench.buy(self.bench.ware)
-        return bought, self.bench.complete(bought, bought.failed())
+    @cached_fixture
+    def failed_sale(self) -> tuple[AuthorizedTransaction, Response]:
+        """A completion that reports failed work, and the response to it."""
+        transaction = self.session.authorize(self.session.product)
+        return transaction, self.session.complete(transaction, transaction.build_failure())
 
-    @story
-    def late(self) -> Late:
-        """A payment that is not settled at once. Raises `CannotSee` if this service has none."""
-        bench = self.bench
-        ware = bench.late_ware
-        if ware is None:
-            raise CannotSee("no payment settles late here: name a resource with --slow-resource")
-        metadata = {name: told for name, told in self.sold.told.items() if name != "values"}
-        bought = bench.buy(ware, bench.slow_wallet)
-        report = bought.succeeded(**metadata)
-        completed = bench.complete(bought, report)
-        if completed.status == 200 and said(completed, "status") not in PENDING:
-            raise CannotSee("the payment was settled at once: name another resource with --slow-resource")
-        accessed = bench.access(ware, bought.proof)
-        again = bench.complete(bought, report)
-        bench.line.get(f"/transactions/{bought.id}")  # some payments settle by being read
-        return Late(bought, completed, accessed, again)
+    @cached_fixture
+    def pending_sale(self) -> PendingSale:
+        """A payment that does not settle at once."""
+        session = self.session
+        product = session.slow_product
+        if product is None:
+            raise SkipCheck("no payment settles late here: name a resource with --slow-resource")
+        metadata = {name: value for name, value in self.settled_sale.extra.items() if name != "values"}
+        transaction = session.authorize(product, session.slow_wallet)
+        body = transaction.build_success(**metadata)
+        completed = session.complete(transaction, body)
+        if completed.status == 200 and get_field(completed, "status") not in PENDING_STATUSES:
+            raise SkipCheck("the payment settled at once: name another resource with --slow-resource")
+        accessed = session.access(product, transaction.proof)
+        completed_again = session.complete(transaction, body)
+        # Some payments settle only by being read; this one should not stay pending after the probe.
+        session.client.get(f"/transactions/{transaction.id}")
+        return PendingSale(transaction, completed, accessed, completed_again)
 
-    @story
-    def freed(self) -> Response:
-        """Access to what is free. Raises `CannotSee`."""
-        return self.free_access()
+    @cached_fixture
+    def free_response(self) -> Response:
+        """The response to access for a free resource."""
+        return self.access_free()
 
     @property
-    def free(self) -> ContractRevision:
-        found = self.bench.market.free
-        if found is None:
-            raise CannotSee("no free resource was found: name one with --free-resource")
-        return found
+    def free_revision(self) -> ContractRevision:
+        revision = self.session.catalogue.free
+        if revision is None:
+            raise SkipCheck("no free resource was found: name one with --free-resource")
+        return revision
 
-    def free_access(self) -> Response:
-        return self.bench.line.post("/access", access_body(self.free))
+    def access_free(self) -> Response:
+        return self.session.client.post("/access", build_access_body(self.free_revision))
 
-    def transaction(self, bought: Bought) -> TransactionDetail:
-        """The transaction now. Raises `CannotSee`."""
-        reply = self.bench.line.get(f"/transactions/{bought.id}")
-        if reply.status != 200:
-            raise CannotSee(f"the transaction cannot be read: {shown(reply)}")
+    def read_transaction(self, transaction: AuthorizedTransaction) -> TransactionDetail:
+        """Read the transaction's current state. Raises `SkipCheck`."""
+        response = self.session.client.get(f"/transactions/{transaction.id}")
+        if response.status != 200:
+            raise SkipCheck(f"the transaction cannot be read: {describe(response)}")
         try:
-            return parse(TransactionDetail, reply)
+            return parse(TransactionDetail, response)
         except BadAnswer as error:
-            raise CannotSee(str(error)) from None
+            raise SkipCheck(str(error)) from None
 
-    def _until_final(self, bought: Bought) -> None:
-        for _ in range(int(PATIENCE)):
-            if self.transaction(bought).status not in PENDING:
+    def is_pending(self, transaction: AuthorizedTransaction) -> bool:
+        return self.read_transaction(transaction).status in PENDING_STATUSES
+
+    def _wait_until_final(self, transaction: AuthorizedTransaction) -> None:
+        for _ in range(int(SETTLEMENT_TIMEOUT)):
+            if not self.is_pending(transaction):
                 return
             self._sleep(1.0)
 
 
-def _more_and_more(bought: Bought) -> list[dict[str, Any]]:
-    """What a service may want told beyond the least: metadata, values that need not be reported, or both."""
-    every = {"values": dict.fromkeys(bought.ware.revision.properties, "1")}
+def _list_extra_fields(transaction: AuthorizedTransaction) -> list[dict[str, Any]]:
+    """List what a service may require beyond the minimum: metadata, optional values, or both."""
+    values = {"values": dict.fromkeys(transaction.product.revision.properties, "1")}
     metadata = {"resource_execution": METADATA}
-    return [metadata, every, {**metadata, **every}]
+    return [metadata, values, {**metadata, **values}]

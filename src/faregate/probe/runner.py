@@ -1,37 +1,34 @@
-"""All checks, one after the other, over one visit."""
+"""Run all checks in order."""
 
 from collections.abc import Iterator
 
 from faregate.errors import FaregateError
-from faregate.probe.checks import access, again, complete, free, keys, reads, refusals
-from faregate.probe.fixtures import Visit
-from faregate.probe.verdicts import CannotSee, Check, Finding, Seen
+from faregate.probe.checks import access, authentication, complete, free, reads
+from faregate.probe.findings import Check, Finding, Observation, SkipCheck
+from faregate.probe.fixtures import ProbeRun
 
-CHECKS: tuple[Check[Visit], ...] = (
-    *keys.CHECKS,
+CHECKS: tuple[Check[ProbeRun], ...] = (
+    *authentication.CHECKS,
     *access.CHECKS,
-    *again.CHECKS,
-    *refusals.CHECKS,
     *complete.CHECKS,
     *free.CHECKS,
     *reads.CHECKS,
 )
 
 
-def run_checks(visit: Visit) -> Iterator[Finding]:
-    """Each finding as it is made; at the end nothing is left open."""
+def run_checks(run: ProbeRun) -> Iterator[Finding]:
+    """Yield each finding as it is made; afterwards fail the transactions that are still pending."""
     try:
         for check in CHECKS:
-            seen = _seen(check, visit)
-            yield Finding(check.id, check.source, check.expected, seen.what, seen.verdict)
+            seen = _run_check(check, run)
+            yield Finding(check.id, check.source, check.expected, seen.text, seen.verdict)
     finally:
-        visit.bench.tidy()
+        run.session.cleanup()
 
 
-def _seen(check: Check[Visit], visit: Visit) -> Seen:
+def _run_check(check: Check[ProbeRun], run: ProbeRun) -> Observation:
     try:
-        return check.look(visit)
-    except CannotSee as error:
-        return Seen("not seen", str(error))
-    except FaregateError as error:  # no answer proves nothing, one way or the other
-        return Seen("not seen", str(error))
+        return check.observe(run)
+    # FaregateError: the service did not respond, which proves nothing either way.
+    except (SkipCheck, FaregateError) as error:
+        return Observation("skipped", str(error))

@@ -1,4 +1,4 @@
-"""The hands of the probe: it buys, completes, and leaves nothing open behind it."""
+"""What the probe does at the service: buy, complete, and fail whatever is still pending at the end."""
 
 import secrets
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from faregate.merchant.answers import AccessDecision
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.wire import parse
 from faregate.pay.wallet import PayerWallet
-from faregate.probe.client import Body, Line
-from faregate.probe.discovery import Market, Ware, access_body
-from faregate.probe.verdicts import CannotSee, shown
+from faregate.probe.client import Body, RawClient
+from faregate.probe.discovery import Catalogue, Product, build_access_body
+from faregate.probe.findings import SkipCheck, describe
 from faregate.service.identifiers import shaped_id
 
 METADATA = {
@@ -27,121 +27,123 @@ METADATA = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bought:
-    """A transaction that was authorized, and what completes it."""
+class AuthorizedTransaction:
+    """An authorized transaction and the proof that completes it."""
 
     id: str
-    ware: Ware
+    product: Product
     proof: str = field(repr=False)
 
     @property
     def path(self) -> str:
         return f"/transactions/{self.id}/complete"
 
-    def succeeded(self, **changes: object) -> dict[str, Any]:
-        """The least that reports success."""
-        body = {"revision_id": self.ware.revision.revision_id, "outcome": "succeeded"}
-        return {**body, "values": self.ware.values, **changes}
+    def build_success(self, **changes: object) -> dict[str, Any]:
+        """Build the smallest completion that reports success."""
+        body = {"revision_id": self.product.revision.revision_id, "outcome": "succeeded"}
+        return {**body, "values": self.product.values, **changes}
 
-    def failed(self, **changes: object) -> dict[str, Any]:
-        """Reports failure: nothing is charged."""
-        body = {"revision_id": self.ware.revision.revision_id, "outcome": "failed"}
+    def build_failure(self, **changes: object) -> dict[str, Any]:
+        """Build a completion that reports failure, so that nothing is charged."""
+        body = {"revision_id": self.product.revision.revision_id, "outcome": "failed"}
         return {**body, "failure_code": "probe", **changes}
 
 
 @dataclass
-class Bench:
-    """`slow_wallet` pays late, where there is such a payer. `reader` is a key that may only read."""
+class ProbeSession:
+    """`slow_wallet` belongs to a payer whose payments settle late, if there is one."""
 
-    line: Line
-    market: Market
+    client: RawClient
+    catalogue: Catalogue
     wallet: PayerWallet
     slow_wallet: PayerWallet | None
-    reader: ApiKey | None
+    read_only_key: ApiKey | None
     foreign_revision: str | None
-    _open: dict[str, Bought] = field(default_factory=dict[str, Bought])
+    _pending: dict[str, AuthorizedTransaction] = field(default_factory=dict[str, AuthorizedTransaction])
 
     @property
-    def ware(self) -> Ware:
-        if self.market.ware is None:
-            raise CannotSee("nothing was found that this payer may buy")
-        return self.market.ware
+    def product(self) -> Product:
+        if self.catalogue.product is None:
+            raise SkipCheck("no product was found that this payer can buy")
+        return self.catalogue.product
 
     @property
-    def late_ware(self) -> Ware | None:
-        """What is bought with a payment that settles late, if there is any."""
-        return self.market.slow or (self.market.ware if self.slow_wallet else None)
+    def slow_product(self) -> Product | None:
+        """What is bought with a payment that settles late, if anything can be."""
+        return self.catalogue.slow or (self.catalogue.product if self.slow_wallet else None)
 
     @property
-    def taken(self) -> list[Ware]:
-        """What is paid for if the service decides as expected: one at once, one late."""
-        return [ware for ware in (self.market.ware, self.late_ware) if ware is not None]
+    def expected_purchases(self) -> list[Product]:
+        """What is paid for if the service decides as expected: one settles at once, one late."""
+        return [product for product in (self.catalogue.product, self.slow_product) if product is not None]
 
     @property
-    def taken_at_most(self) -> list[Ware]:
-        """The same, and what is if it takes the two completions that leave out a value."""
-        more = (self.market.ware, self.market.metered)
-        return [*self.taken, *(ware for ware in more if ware is not None)]
+    def worst_case_purchases(self) -> list[Product]:
+        """The same, and what is paid for if it accepts the two completions that leave out a value."""
+        more = (self.catalogue.product, self.catalogue.metered)
+        return [*self.expected_purchases, *(product for product in more if product is not None)]
 
-    def pay(self, ware: Ware, wallet: PayerWallet | None = None) -> str:
-        """A new proof for this ware."""
-        return (wallet or self.wallet).sign(ware.required).proof
+    def sign(self, product: Product, wallet: PayerWallet | None = None) -> str:
+        """Sign a new payment for this product and return its proof."""
+        return (wallet or self.wallet).sign(product.required).proof
 
-    def access(self, ware: Ware, proof: str | None, path: str = "probe") -> Response:
-        return self.line.post("/access", access_body(ware.revision, path), proof=proof)
+    def access(self, product: Product, proof: str | None, path: str = "probe") -> Response:
+        return self.client.post("/access", build_access_body(product.revision, path), proof=proof)
 
-    def buy(self, ware: Ware, wallet: PayerWallet | None = None) -> Bought:
-        """A new authorized transaction. Raises `CannotSee`."""
-        bought, reply = self.enter(ware, wallet)
-        if bought is None:
-            raise CannotSee(f"nothing can be bought: access with a payment is {shown(reply)}")
-        return bought
+    def authorize(self, product: Product, wallet: PayerWallet | None = None) -> AuthorizedTransaction:
+        """Pay for access and return the new transaction. Raises `SkipCheck`."""
+        transaction, response = self.try_authorize(product, wallet)
+        if transaction is None:
+            raise SkipCheck(f"nothing can be bought: access with a payment returned {describe(response)}")
+        return transaction
 
-    def enter(self, ware: Ware, wallet: PayerWallet | None = None) -> tuple[Bought | None, Response]:
-        """Access with a new payment: the transaction, if it is one, and the reply."""
-        proof = self.pay(ware, wallet)
-        reply = self.access(ware, proof)
-        identifier = transaction_id(reply) if reply.status == 200 else None
+    def try_authorize(
+        self, product: Product, wallet: PayerWallet | None = None
+    ) -> tuple[AuthorizedTransaction | None, Response]:
+        """Pay for access; return the transaction, if it is authorized, and the response."""
+        proof = self.sign(product, wallet)
+        response = self.access(product, proof)
+        identifier = parse_transaction_id(response) if response.status == 200 else None
         if identifier is None:
-            return None, reply
-        bought = self._open[identifier] = Bought(identifier, ware, proof)
-        return bought, reply
+            return None, response
+        transaction = self._pending[identifier] = AuthorizedTransaction(identifier, product, proof)
+        return transaction, response
 
-    def complete(self, bought: Bought, body: Mapping[str, Any] | bytes) -> Response:
-        return self.noted(bought, self.line.post(bought.path, body, proof=bought.proof))
+    def complete(self, transaction: AuthorizedTransaction, body: Mapping[str, Any] | bytes) -> Response:
+        return self.complete_with(transaction, body, transaction.proof)
 
-    def noted(self, bought: Bought, reply: Response) -> Response:
-        """A reply to complete that was no refusal closes the transaction."""
-        if reply.status < 300:
-            self._open.pop(bought.id, None)
-        return reply
+    def complete_with(self, transaction: AuthorizedTransaction, body: Body, proof: str | None) -> Response:
+        """Complete with another proof, or with none."""
+        return self.track(transaction, self.client.post(transaction.path, body, proof=proof))
 
-    def still_open(self) -> Bought:
-        """A transaction that nobody completed; the same one as long as it is open."""
-        for bought in self._open.values():
-            if bought.ware is self.ware:
-                return bought
-        return self.buy(self.ware)
+    def track(self, transaction: AuthorizedTransaction, response: Response) -> Response:
+        """Note that this response completed the transaction, unless it is an error."""
+        if response.status < 300:
+            self._pending.pop(transaction.id, None)
+        return response
 
-    def send(self, bought: Bought, body: Body, proof: str | None) -> Response:
-        """Complete with this proof, or with none."""
-        return self.noted(bought, self.line.post(bought.path, body, proof=proof))
+    def get_pending(self) -> AuthorizedTransaction:
+        """Return a transaction that is not completed yet; the same one as long as there is one."""
+        for transaction in self._pending.values():
+            if transaction.product is self.product:
+                return transaction
+        return self.authorize(self.product)
 
-    def tidy(self) -> None:
-        """Reports what is still open as failed, so that the payer's money is free."""
-        for bought in list(self._open.values()):
+    def cleanup(self) -> None:
+        """Report pending transactions as failed, which frees the payer's reserved money."""
+        for transaction in list(self._pending.values()):
             with suppress(ServiceError):
-                self.complete(bought, bought.failed())
+                self.complete(transaction, transaction.build_failure())
 
 
-def transaction_id(reply: Response) -> str | None:
-    """The well-formed id in a reply to access, if it has one."""
+def parse_transaction_id(response: Response) -> str | None:
+    """Return the well-formed transaction id in a response to access; None if there is none."""
     try:
-        return parse(AccessDecision, reply).transaction_id
+        return parse(AccessDecision, response).transaction_id
     except BadAnswer:
         return None
 
 
-def unknown_id(prefix: str) -> str:
-    """A well-formed id that nobody gave."""
+def make_unknown_id(prefix: str) -> str:
+    """Make a well-formed id that the service never gave out."""
     return shaped_id(prefix, datetime.now(UTC), secrets.randbits(74))

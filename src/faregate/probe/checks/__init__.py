@@ -1,1 +1,1 @@
-"""The checks, in the order in which they are made. An id is for ever: scripts name them."""
+"""The checks of the probe in the order they are made. Check ids never change, because scripts use them."""

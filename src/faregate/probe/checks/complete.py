@@ -1,4 +1,10 @@
-"""Completions that are taken: how they end, what is told again, and what a change of mind gets."""
+"""POST /merchant/v1/transactions/{id}/complete: errors, results, and completing again.
+
+The completions that should be refused leave the transaction pending. Should a service accept one, only
+those that leave out a value would cost anything; all others report failure.
+"""
+
+from collections.abc import Mapping
 
 from faregate.core.models import Response
 from faregate.core.results import CompletionPaid, CompletionUnpaid
@@ -6,109 +12,205 @@ from faregate.errors import BadAnswer
 from faregate.merchant.answers import CompletionResult
 from faregate.merchant.interpret import read_completion
 from faregate.merchant.wire import parse
-from faregate.probe.fixtures import PENDING, Visit
-from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, said, shown
+from faregate.probe.findings import (
+    Check,
+    Observation,
+    SkipCheck,
+    describe,
+    get_field,
+    judge,
+    judge_error,
+)
+from faregate.probe.fixtures import PENDING_STATUSES, ProbeRun
+from faregate.probe.session import make_unknown_id
 
 
-def _succeeded(visit: Visit) -> Seen:
-    sold = visit.sold
-    if said(sold.proving, "status") == "failed":
-        raise CannotSee("the payment of work that succeeded failed: is there money?")
-    proven = _meaning(sold.proving, sold.bought.id) == "proven"
-    fits = proven and said(sold.proving, "payment_response") == sold.proving.first("payment-response")
-    return judged(fits, f"{_status(sold.proving)}, {'proven' if fits else 'not proven'}")
+def _check_unknown_transaction(run: ProbeRun) -> Observation:
+    transaction = run.session.get_pending()
+    path = f"/transactions/{make_unknown_id('txn')}/complete"
+    response = run.session.client.post(path, transaction.build_failure(), proof=transaction.proof)
+    return judge_error(response, 404, "transaction_not_found")
 
 
-def _failed(visit: Visit) -> Seen:
-    bought, reply = visit.failed
-    fits = _meaning(reply, bought.id) == "not paid" and _result(reply) is not None
-    return judged(fits, _status(reply))
+def _check_no_proof(run: ProbeRun) -> Observation:
+    transaction = run.session.get_pending()
+    response = run.session.complete_with(transaction, transaction.build_failure(), None)
+    return judge_error(response, 422, "invalid_request")
 
 
-def _no_metadata(visit: Visit) -> Seen:
-    return _left_out(visit, "resource_execution")
+def _check_other_proof(run: ProbeRun) -> Observation:
+    transaction = run.session.get_pending()
+    other = run.session.sign(transaction.product)
+    response = run.session.complete_with(transaction, transaction.build_failure(), other)
+    return judge_error(response, 422, "invalid_request")
 
 
-def _no_required_value(visit: Visit) -> Seen:
-    if visit.sold.bought.ware.values:
-        raise CannotSee("the revision that is bought requires a value")
-    return _left_out(visit, "values")
+def _check_not_json(run: ProbeRun) -> Observation:
+    return judge_error(run.session.complete(run.session.get_pending(), b"{"), 400, "invalid_request")
 
 
-def _left_out(visit: Visit, name: str) -> Seen:
-    """Whether a report without it was taken."""
-    sold = visit.sold
-    if not sold.taken:
-        raise CannotSee(f"no report of success was taken: {shown(sold.proving)}")
-    return judged(name not in sold.told, "taken only with it" if name in sold.told else "taken without it")
+def _check_other_revision(run: ProbeRun) -> Observation:
+    transaction = run.session.get_pending()
+    own = transaction.product.revision.revision_id
+    other = next((one.revision_id for one in run.session.catalogue.revisions if one.revision_id != own), None)
+    if other is None:
+        raise SkipCheck("there is only one active revision")
+    response = run.session.complete(transaction, transaction.build_failure(revision_id=other))
+    return judge_error(response, 409, "revision_mismatch")
 
 
-def _again(visit: Visit) -> Seen:
-    bought, first = visit.final, visit.sold.proving
-    reply = visit.bench.complete(bought, bought.succeeded(**visit.sold.told))
-    same = (reply.status, reply.body) == (first.status, first.body) or _same(first, reply)
-    told = reply.first("payment-response") == said(reply, "payment_response")
-    return judged(same and told, f"{_status(reply)}, {'the same' if same and told else 'not the same'}")
+def _check_no_values(run: ProbeRun) -> Observation:
+    transaction = run.session.get_pending()
+    body = transaction.build_success()
+    del body["values"]
+    return judge_error(run.session.complete(transaction, body), 422, "invalid_request")
 
 
-def _other_outcome(visit: Visit) -> Seen:
-    bought = visit.final
-    return refused(visit.bench.complete(bought, bought.failed()), 409, "invalid_request")
+def _check_required_value(run: ProbeRun) -> Observation:
+    metered = run.session.catalogue.metered
+    if metered is None:
+        raise SkipCheck("no revision with a required value was found")
+    transaction = run.session.authorize(metered)
+    response = run.session.complete(transaction, transaction.build_success(values={}))
+    return judge_error(response, 422, "invalid_request")
 
 
-def _settling(visit: Visit) -> Seen:
-    reply = visit.late.completed
-    result = _result(reply)
-    empty = result is not None and (result.payment_response, result.receipt, result.transaction_hash)
-    fits = result is not None and result.status in PENDING and empty == (None, None, None)
-    clean = reply.status == 202 and fits and reply.first("payment-response") is None
-    return judged(clean, _status(reply))
+def _check_negative_metadata(run: ProbeRun) -> Observation:
+    return _judge_metadata(run, {"duration_ms": -1})
 
 
-def _again_settling(visit: Visit) -> Seen:
-    late = visit.late
-    result = _result(late.completed_again)
-    fits = late.completed_again.status in (200, 202) and result is not None
-    own = result is not None and result.transaction_id == late.bought.id
-    return judged(fits and own, _status(late.completed_again))
+def _check_long_metadata(run: ProbeRun) -> Observation:
+    return _judge_metadata(run, {"response_content_type": "text/" + "x" * 300})
 
 
-def _meaning(reply: Response, transaction_id: str) -> str:
-    """By the client's own rules of what proves a payment."""
+def _judge_metadata(run: ProbeRun, metadata: Mapping[str, object]) -> Observation:
+    transaction = run.session.get_pending()
+    response = run.session.complete(transaction, transaction.build_failure(resource_execution=metadata))
+    return judge_error(response, 422, "invalid_request")
+
+
+def _check_succeeded(run: ProbeRun) -> Observation:
+    sale = run.settled_sale
+    if get_field(sale.response, "status") == "failed":
+        raise SkipCheck("the payment for work that succeeded failed; does the payer have money?")
+    proven = _classify(sale.response, sale.transaction.id) == "proven" and _has_equal_payment_responses(
+        sale.response
+    )
+    return judge(proven, f"{_describe_status(sale.response)}, {'proven' if proven else 'not proven'}")
+
+
+def _check_failed(run: ProbeRun) -> Observation:
+    transaction, response = run.failed_sale
+    passed = _classify(response, transaction.id) == "not paid" and _parse_result(response) is not None
+    return judge(passed, _describe_status(response))
+
+
+def _check_no_metadata(run: ProbeRun) -> Observation:
+    return _judge_optional(run, "resource_execution")
+
+
+def _check_empty_values(run: ProbeRun) -> Observation:
+    if run.settled_sale.transaction.product.values:
+        raise SkipCheck("the purchased revision requires a value")
+    return _judge_optional(run, "values")
+
+
+def _judge_optional(run: ProbeRun, name: str) -> Observation:
+    """Pass if a success was accepted without this field."""
+    sale = run.settled_sale
+    if not sale.is_accepted:
+        raise SkipCheck(f"complete accepted no success: {describe(sale.response)}")
+    return judge(name not in sale.extra, "required" if name in sale.extra else "optional")
+
+
+def _check_again_final(run: ProbeRun) -> Observation:
+    transaction, first = run.settled_transaction, run.settled_sale.response
+    response = run.session.complete(transaction, transaction.build_success(**run.settled_sale.extra))
+    equal = (response.status, response.body) == (first.status, first.body) or _has_same_result(
+        first, response
+    )
+    same = equal and _has_equal_payment_responses(response)
+    return judge(same, f"{_describe_status(response)}, {'the same' if same else 'not the same'}")
+
+
+def _check_other_outcome(run: ProbeRun) -> Observation:
+    transaction = run.settled_transaction
+    response = run.session.complete(transaction, transaction.build_failure())
+    return judge_error(response, 409, "invalid_request")
+
+
+def _check_settling(run: ProbeRun) -> Observation:
+    response = run.pending_sale.completed
+    result = _parse_result(response)
+    passed = (
+        response.status == 202
+        and response.first("payment-response") is None
+        and result is not None
+        and result.status in PENDING_STATUSES
+        and (result.payment_response, result.receipt, result.transaction_hash) == (None, None, None)
+    )
+    return judge(passed, _describe_status(response))
+
+
+def _check_again_settling(run: ProbeRun) -> Observation:
+    sale = run.pending_sale
+    result = _parse_result(sale.completed_again)
+    own = result is not None and result.transaction_id == sale.transaction.id
+    return judge(sale.completed_again.status in (200, 202) and own, _describe_status(sale.completed_again))
+
+
+def _classify(response: Response, transaction_id: str) -> str:
+    """Apply the client's own rules for what proves a payment."""
     try:
-        meaning = read_completion(reply, transaction_id)
+        result = read_completion(response, transaction_id)
     except BadAnswer:
         return "unreadable"
-    if isinstance(meaning, CompletionPaid):
+    if isinstance(result, CompletionPaid):
         return "proven"
-    return "not paid" if isinstance(meaning, CompletionUnpaid) else "neither"
+    return "not paid" if isinstance(result, CompletionUnpaid) else "neither"
 
 
-def _result(reply: Response) -> CompletionResult | None:
-    """The result with all of its five fields, or None."""
+def _parse_result(response: Response) -> CompletionResult | None:
+    """Return the result if all of its five fields are there, else None."""
     try:
-        return parse(CompletionResult, reply)
+        return parse(CompletionResult, response)
     except BadAnswer:
         return None
 
 
-def _same(one: Response, other: Response) -> bool:
-    first, second = _result(one), _result(other)
-    return first is not None and first == second
+def _has_equal_payment_responses(response: Response) -> bool:
+    """Return whether header and body carry the same payment response."""
+    return response.first("payment-response") == get_field(response, "payment_response")
 
 
-def _status(reply: Response) -> str:
-    status = said(reply, "status")
-    return f"{shown(reply)} {status:.40}" if isinstance(status, str) else shown(reply)
+def _has_same_result(first: Response, second: Response) -> bool:
+    result = _parse_result(first)
+    return result is not None and result == _parse_result(second)
+
+
+def _describe_status(response: Response) -> str:
+    status = get_field(response, "status")
+    return f"{describe(response)} {status:.40}" if isinstance(status, str) else describe(response)
 
 
 CHECKS = (
-    Check("complete-succeeded", "contract", "200 succeeded, receipt, PAYMENT-RESPONSE", _succeeded),
-    Check("complete-failed", "contract", "200 failed, three nulls", _failed),
-    Check("complete-no-metadata", "decision", "resource_execution is optional", _no_metadata),
-    Check("complete-empty-values", "decision", "values may be empty if none is required", _no_required_value),
-    Check("complete-again-final", "decision", "the stored result", _again),
-    Check("complete-other-outcome", "decision", "409 invalid_request", _other_outcome),
-    Check("complete-settling", "decision", "202 with a result: pending, three nulls", _settling),
-    Check("complete-again-settling", "decision", "202 or 200, how it stands now", _again_settling),
+    Check("complete-unknown", "decision", "404 transaction_not_found", _check_unknown_transaction),
+    Check("complete-no-proof", "decision", "422 invalid_request", _check_no_proof),
+    Check("complete-other-proof", "decision", "422 invalid_request", _check_other_proof),
+    Check("complete-not-json", "decision", "400 invalid_request", _check_not_json),
+    Check("complete-other-revision", "decision", "409 revision_mismatch", _check_other_revision),
+    Check("complete-no-values", "decision", "422 invalid_request", _check_no_values),
+    Check("complete-required-value", "decision", "422 invalid_request if left out", _check_required_value),
+    Check("complete-negative-metadata", "decision", "422 invalid_request", _check_negative_metadata),
+    Check("complete-long-metadata", "decision", "422 invalid_request", _check_long_metadata),
+    Check("complete-succeeded", "contract", "200 succeeded, receipt, PAYMENT-RESPONSE", _check_succeeded),
+    Check("complete-failed", "contract", "200 failed, three nulls", _check_failed),
+    Check("complete-no-metadata", "decision", "resource_execution is optional", _check_no_metadata),
+    Check(
+        "complete-empty-values", "decision", "values may be empty if none is required", _check_empty_values
+    ),
+    Check("complete-again-final", "decision", "the stored result", _check_again_final),
+    Check("complete-other-outcome", "decision", "409 invalid_request", _check_other_outcome),
+    Check("complete-settling", "decision", "202 with a pending result, three nulls", _check_settling),
+    Check("complete-again-settling", "decision", "202 or 200, the current state", _check_again_settling),
 )

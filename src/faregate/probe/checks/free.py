@@ -1,86 +1,90 @@
-"""Free access, and the execution it creates (spec: rules 3 and 9; the decision that its id may be told)."""
+"""Free access, and the execution it creates (spec: rules 3 and 9; that its id is returned is a decision)."""
 
-import json
 import re
 from collections.abc import Mapping
-from typing import cast
 
 from faregate.core.models import Response
 from faregate.merchant.types import ID_TAIL
-from faregate.probe.fixtures import Visit
-from faregate.probe.session import METADATA, unknown_id
-from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, said, shown
+from faregate.probe.findings import (
+    Check,
+    Observation,
+    SkipCheck,
+    describe,
+    get_field,
+    judge,
+    judge_error,
+    parse_fields,
+)
+from faregate.probe.fixtures import ProbeRun
+from faregate.probe.session import METADATA, make_unknown_id
 
-_EXECUTION = re.compile(f"rex_{ID_TAIL}", re.ASCII)
-_TOLD = "resource_execution_id"
-
-
-def _access(visit: Visit) -> Seen:
-    reply = visit.freed
-    return judged(reply.status == 200 and _fields(reply).get("transaction_id", 0) is None, shown(reply))
-
-
-def _execution_id(visit: Visit) -> Seen:
-    fields = _fields(visit.freed)
-    others = fields.keys() - {"transaction_id", _TOLD}
-    told = fields.get(_TOLD)
-    formed = told is None or (isinstance(told, str) and _EXECUTION.fullmatch(told) is not None)
-    return judged(formed and not others, "told" if told else "not told")
+_EXECUTION_ID = re.compile(f"rex_{ID_TAIL}", re.ASCII)
+_ID_FIELD = "resource_execution_id"
 
 
-def _closed(visit: Visit) -> Seen:
-    identifier = _execution(visit)
-    reply = _close(visit, identifier, METADATA)
-    return judged(reply.status == 200 and said(reply, _TOLD) == identifier, shown(reply))
+def _check_access(run: ProbeRun) -> Observation:
+    response = run.free_response
+    free = response.status == 200 and parse_fields(response).get("transaction_id", 0) is None
+    return judge(free, describe(response))
 
 
-def _conflict(visit: Visit) -> Seen:
-    identifier = _execution(visit)
-    _close(visit, identifier, METADATA)
-    reply = _close(visit, identifier, {**METADATA, "duration_ms": 2})
-    return refused(reply, 409, "resource_execution_conflict")
+def _check_execution_id(run: ProbeRun) -> Observation:
+    fields = parse_fields(run.free_response)
+    others = fields.keys() - {"transaction_id", _ID_FIELD}
+    identifier = fields.get(_ID_FIELD)
+    valid = identifier is None or _is_execution_id(identifier)
+    return judge(valid and not others, "with an id" if identifier else "without an id")
 
 
-def _other_revision(visit: Visit) -> Seen:
-    identifier = _execution(visit)
-    reply = _close(visit, identifier, METADATA, visit.bench.ware.revision.revision_id)
-    return refused(reply, 409, "revision_mismatch")
+def _check_complete(run: ProbeRun) -> Observation:
+    identifier = _create_execution(run)
+    response = _complete_execution(run, identifier, METADATA)
+    return judge(response.status == 200 and get_field(response, _ID_FIELD) == identifier, describe(response))
 
 
-def _unknown(visit: Visit) -> Seen:
-    revision = visit.bench.market.free or visit.bench.ware.revision
-    reply = _close(visit, unknown_id("rex"), METADATA, revision.revision_id)
-    return refused(reply, 404, "resource_execution_not_found")
+def _check_conflict(run: ProbeRun) -> Observation:
+    identifier = _create_execution(run)
+    _complete_execution(run, identifier, METADATA)
+    response = _complete_execution(run, identifier, {**METADATA, "duration_ms": 2})
+    return judge_error(response, 409, "resource_execution_conflict")
 
 
-def _execution(visit: Visit) -> str:
-    """A new execution. Raises `CannotSee` if its id is not told."""
-    told = said(visit.free_access(), _TOLD)
-    if not isinstance(told, str) or not _EXECUTION.fullmatch(told):
-        raise CannotSee("access tells no execution id")
-    return told
+def _check_other_revision(run: ProbeRun) -> Observation:
+    other = run.session.product.revision.revision_id
+    response = _complete_execution(run, _create_execution(run), METADATA, other)
+    return judge_error(response, 409, "revision_mismatch")
 
 
-def _close(
-    visit: Visit, identifier: str, metadata: Mapping[str, object], revision_id: str | None = None
+def _check_unknown(run: ProbeRun) -> Observation:
+    revision = run.session.catalogue.free or run.session.product.revision
+    response = _complete_execution(run, make_unknown_id("rex"), METADATA, revision.revision_id)
+    return judge_error(response, 404, "resource_execution_not_found")
+
+
+def _create_execution(run: ProbeRun) -> str:
+    """Create an execution and return its id. Raises `SkipCheck` if the service does not return it."""
+    identifier = get_field(run.access_free(), _ID_FIELD)
+    if not isinstance(identifier, str) or not _is_execution_id(identifier):
+        raise SkipCheck("access returns no execution id")
+    return identifier
+
+
+def _complete_execution(
+    run: ProbeRun, identifier: str, metadata: Mapping[str, object], revision_id: str | None = None
 ) -> Response:
-    body = {"revision_id": revision_id or visit.free.revision_id, "resource_execution": metadata}
-    return visit.bench.line.post(f"/resource-executions/{identifier}/complete", body)
+    body = {"revision_id": revision_id or run.free_revision.revision_id, "resource_execution": metadata}
+    return run.session.client.post(f"/resource-executions/{identifier}/complete", body)
 
 
-def _fields(reply: Response) -> dict[str, object]:
-    try:
-        body = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        body = None
-    return cast("dict[str, object]", body) if isinstance(body, dict) else {}
+def _is_execution_id(value: object) -> bool:
+    return isinstance(value, str) and _EXECUTION_ID.fullmatch(value) is not None
 
 
 CHECKS = (
-    Check("free-access", "contract", "200, transaction_id null", _access),
-    Check("free-execution-id", "decision", "nothing else, or the id of the execution", _execution_id),
-    Check("execution-closed", "contract", "200, the same id", _closed),
-    Check("execution-conflict", "contract", "409 resource_execution_conflict", _conflict),
-    Check("execution-other-revision", "contract", "409 revision_mismatch", _other_revision),
-    Check("execution-unknown", "contract", "404 resource_execution_not_found", _unknown),
+    Check("free-access", "contract", "200, transaction_id null", _check_access),
+    Check("free-execution-id", "decision", "no other field but the execution id", _check_execution_id),
+    Check("execution-closed", "contract", "200, the same id", _check_complete),
+    Check("execution-conflict", "contract", "409 resource_execution_conflict", _check_conflict),
+    Check("execution-other-revision", "contract", "409 revision_mismatch", _check_other_revision),
+    Check("execution-unknown", "contract", "404 resource_execution_not_found", _check_unknown),
 )

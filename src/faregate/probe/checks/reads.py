@@ -1,4 +1,4 @@
-"""What is read: transactions, lists, contracts (spec: Endpoints, Pagination rules)."""
+"""What can be read: transactions, lists and contracts (spec: Endpoints, Pagination rules)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -10,115 +10,119 @@ from faregate.errors import BadAnswer
 from faregate.merchant.answers import Page, Transaction
 from faregate.merchant.contracts import ContractsDocument
 from faregate.merchant.wire import ROOT, parse
-from faregate.probe.fixtures import Visit
-from faregate.probe.session import unknown_id
-from faregate.probe.verdicts import CannotSee, Check, Seen, judged, refused, shown
+from faregate.probe.findings import Check, Observation, SkipCheck, describe, judge, judge_error
+from faregate.probe.fixtures import ProbeRun
+from faregate.probe.session import AuthorizedTransaction, make_unknown_id
 
 STATUSES = ("authorized", "settling", "reconciling", "failed", "succeeded")
-_KEYS = ("x-svc-resource-integration-key", "x-svc-revision-key")
+_KEY_FIELDS = ("x-svc-resource-integration-key", "x-svc-revision-key")
 
 
-def _succeeded(visit: Visit) -> Seen:
-    found = visit.transaction(visit.final)
-    receipt = "a receipt" if found.receipt else "no receipt"
-    if found.status == "failed":
-        raise CannotSee("the payment of work that succeeded failed")
-    return judged(found.status == "succeeded" and found.receipt is not None, f"{found.status}, {receipt}")
+def _check_succeeded(run: ProbeRun) -> Observation:
+    status, has_receipt, text = _read_status(run, run.settled_transaction)
+    if status == "failed":
+        raise SkipCheck("the payment for work that succeeded failed")
+    return judge(status == "succeeded" and has_receipt, text)
 
 
-def _failed(visit: Visit) -> Seen:
-    bought, reply = visit.failed
-    if reply.status != 200:
-        raise CannotSee(f"no work could be reported as failed: {shown(reply)}")
-    found = visit.transaction(bought)
-    receipt = "a receipt" if found.receipt else "no receipt"
-    return judged(found.status == "failed" and found.receipt is None, f"{found.status}, {receipt}")
+def _check_failed(run: ProbeRun) -> Observation:
+    transaction, response = run.failed_sale
+    if response.status != 200:
+        raise SkipCheck(f"complete accepted no failure: {describe(response)}")
+    status, has_receipt, text = _read_status(run, transaction)
+    return judge(status == "failed" and not has_receipt, text)
 
 
-def _unknown(visit: Visit) -> Seen:
-    return refused(visit.bench.line.get(f"/transactions/{unknown_id('txn')}"), 404, "transaction_not_found")
+def _read_status(run: ProbeRun, transaction: AuthorizedTransaction) -> tuple[str | None, bool, str]:
+    """Return the status, whether there is a receipt, and both as text."""
+    detail = run.read_transaction(transaction)
+    text = f"{detail.status}, {'a receipt' if detail.receipt else 'no receipt'}"
+    return detail.status, detail.receipt is not None, text
 
 
-def _envelope(visit: Visit) -> Seen:
-    page = _page(visit.bench.line.get("/transactions?page_size=1"))
+def _check_unknown(run: ProbeRun) -> Observation:
+    response = run.session.client.get(f"/transactions/{make_unknown_id('txn')}")
+    return judge_error(response, 404, "transaction_not_found")
+
+
+def _check_pages(run: ProbeRun) -> Observation:
+    page = _parse_page(run.session.client.get("/transactions?page_size=1"))
     if page is None:
-        return Seen("differs", "no list envelope")
-    following = _page(visit.bench.line.get(page.next.removeprefix(ROOT))) if page.next else page
+        return Observation("fail", "no list envelope")
+    following = _parse_page(run.session.client.get(page.next.removeprefix(ROOT))) if page.next else page
     if following is None:
-        return Seen("differs", "next leads to no list")
-    steady = (following.as_of, following.count) == (page.as_of, page.count)
-    return judged(
-        steady and len(page.items) <= 1, f"{page.count} in all, {'steady' if steady else 'not steady'}"
-    )
+        return Observation("fail", "next leads to no list")
+    stable = (following.as_of, following.count) == (page.as_of, page.count)
+    text = f"{page.count} in all, snapshot {'kept' if stable else 'not kept'}"
+    return judge(stable and len(page.items) <= 1, text)
 
 
-def _page_size(visit: Visit) -> Seen:
-    return refused(visit.bench.line.get("/transactions?page_size=101"), 422, "invalid_request")
+def _check_page_size(run: ProbeRun) -> Observation:
+    return judge_error(run.session.client.get("/transactions?page_size=101"), 422, "invalid_request")
 
 
-def _future(visit: Visit) -> Seen:
+def _check_future(run: ProbeRun) -> Observation:
     moment = quote((datetime.now(UTC) + timedelta(days=1)).isoformat())
-    return refused(visit.bench.line.get(f"/transactions?as_of={moment}"), 422, "invalid_request")
+    return judge_error(run.session.client.get(f"/transactions?as_of={moment}"), 422, "invalid_request")
 
 
-def _statuses(visit: Visit) -> Seen:
+def _check_status_filter(run: ProbeRun) -> Observation:
     for status in STATUSES:
-        reply = visit.bench.line.get(f"/transactions?status={status}&page_size=10")
-        page = _page(reply)
+        response = run.session.client.get(f"/transactions?status={status}&page_size=10")
+        page = _parse_page(response)
         if page is None:
-            return Seen("differs", f"{status}: {shown(reply)}")
+            return Observation("fail", f"{status}: {describe(response)}")
         if any(item.status != status for item in page.items):
-            return Seen("differs", f"{status}: others are listed too")
-    return Seen("holds", "five filters")
+            return Observation("fail", f"{status}: lists other statuses too")
+    return Observation("pass", "five filters")
 
 
-def _unknown_status(visit: Visit) -> Seen:
-    return refused(visit.bench.line.get("/transactions?status=of_no_kind"), 422, "invalid_request")
+def _check_unknown_status(run: ProbeRun) -> Observation:
+    return judge_error(run.session.client.get("/transactions?status=of_no_kind"), 422, "invalid_request")
 
 
-def _document(visit: Visit) -> Seen:
-    reply = visit.bench.line.get("/contracts")
+def _check_contracts(run: ProbeRun) -> Observation:
+    response = run.session.client.get("/contracts")
     try:
-        schemas = parse(ContractsDocument, reply).components.schemas
+        schemas = parse(ContractsDocument, response).components.schemas
     except BadAnswer as error:
-        return Seen("differs", str(error))
-    own = all(name == revision.revision_id for name, revision in schemas.items())
-    return judged(reply.status == 200 and own, f"{shown(reply)}, {len(schemas)} revisions")
+        return Observation("fail", str(error))
+    consistent = all(name == revision.revision_id for name, revision in schemas.items())
+    return judge(response.status == 200 and consistent, f"{describe(response)}, {len(schemas)} revisions")
 
 
-def _keys_on_request(visit: Visit) -> Seen:
-    without, with_keys = (_schemas(visit, query) for query in ("", "?include_integration_key=true"))
-    hidden = not any(key in schema for schema in without for key in _KEYS)
-    there = all(key in schema for schema in with_keys for key in _KEYS)
-    return judged(
-        hidden and there, f"{'hidden' if hidden else 'there'}, on request {'there' if there else 'not'}"
-    )
+def _check_integration_keys(run: ProbeRun) -> Observation:
+    default, requested = (_read_schemas(run, query) for query in ("", "?include_integration_key=true"))
+    hidden = not any(field in schema for schema in default for field in _KEY_FIELDS)
+    shown = all(field in schema for schema in requested for field in _KEY_FIELDS)
+    text = f"{'hidden' if hidden else 'shown'}, on request {'shown' if shown else 'hidden'}"
+    return judge(hidden and shown, text)
 
 
-def _schemas(visit: Visit, query: str) -> list[dict[str, Any]]:
-    reply = visit.bench.line.get(f"/contracts{query}")
+def _read_schemas(run: ProbeRun, query: str) -> list[dict[str, Any]]:
+    response = run.session.client.get(f"/contracts{query}")
     try:
-        return list(json.loads(reply.body)["components"]["schemas"].values())
+        return list(json.loads(response.body)["components"]["schemas"].values())
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise CannotSee(f"the contracts cannot be read: {shown(reply)}") from None
+        raise SkipCheck(f"the contracts cannot be read: {describe(response)}") from None
 
 
-def _page(reply: Response) -> Page[Transaction] | None:
+def _parse_page(response: Response) -> Page[Transaction] | None:
     try:
-        return parse(Page[Transaction], reply) if reply.status == 200 else None
+        return parse(Page[Transaction], response) if response.status == 200 else None
     except BadAnswer:
         return None
 
 
 CHECKS = (
-    Check("transaction-succeeded", "contract", "succeeded, with its receipt", _succeeded),
-    Check("transaction-failed", "contract", "failed, without a receipt", _failed),
-    Check("transaction-unknown", "contract", "404 transaction_not_found", _unknown),
-    Check("list-pages", "contract", "next keeps snapshot and count", _envelope),
-    Check("list-page-size", "contract", "101: 422 invalid_request", _page_size),
-    Check("list-future", "contract", "as_of tomorrow: 422 invalid_request", _future),
-    Check("status-filter", "decision", "the five statuses filter", _statuses),
-    Check("status-filter-unknown", "decision", "422 invalid_request", _unknown_status),
-    Check("contracts-document", "contract", "200, the contracts document", _document),
-    Check("contracts-keys", "contract", "keys only on request", _keys_on_request),
+    Check("transaction-succeeded", "contract", "succeeded, with its receipt", _check_succeeded),
+    Check("transaction-failed", "contract", "failed, without a receipt", _check_failed),
+    Check("transaction-unknown", "contract", "404 transaction_not_found", _check_unknown),
+    Check("list-pages", "contract", "next keeps snapshot and count", _check_pages),
+    Check("list-page-size", "contract", "422 invalid_request for 101", _check_page_size),
+    Check("list-future", "contract", "422 invalid_request for as_of tomorrow", _check_future),
+    Check("status-filter", "decision", "the five statuses filter", _check_status_filter),
+    Check("status-filter-unknown", "decision", "422 invalid_request", _check_unknown_status),
+    Check("contracts-document", "contract", "200, the contracts document", _check_contracts),
+    Check("contracts-keys", "contract", "keys only on request", _check_integration_keys),
 )

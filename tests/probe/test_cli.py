@@ -1,4 +1,4 @@
-"""`faregate probe` as it is called, against services behind real sockets."""
+"""`faregate probe` as a command, against services behind real sockets."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from faregate.cli import main
 from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Wallet, World
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
-from faregate.probe.arguments import add_probe
+from faregate.probe.cli import add_probe
 from faregate.probe.runner import CHECKS
 from faregate.service.test_payers import TEST_PAYERS
 
@@ -49,7 +49,7 @@ def verdicts(text: str) -> dict[str, str]:
     return {one["id"]: one["verdict"] for one in json.loads(text)["checks"]}
 
 
-def test_every_decision_holds_at_a_served_emulator(
+def test_every_check_passes_at_a_served_emulator(
     url: str, emulator: Emulator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     payers = [TEST_PAYERS[name].address for name in ("good", "reads")]
@@ -58,15 +58,15 @@ def test_every_decision_holds_at_a_served_emulator(
     code = main(["probe", "--base-url", url])
 
     table, note = capsys.readouterr()
-    assert f"{len(CHECKS)} hold, 0 differ, 0 not seen" in table, table
+    assert f"{len(CHECKS)} passed, 0 failed, 0 skipped" in table, table
     assert code == 0
-    assert "it takes 2 payments (0.02 USDC), at most 4 (0.04 USDC)" in note
+    assert "Expected cost: 2 payments (0.02 USDC); at most 4 (0.04 USDC)" in note
     assert TEST_KEY not in table + note
     spent = [was - emulator.balance(address) for was, address in zip(before, payers, strict=True)]
     assert spent == [10_000, 10_000]
 
 
-def test_nothing_is_left_open(url: str) -> None:
+def test_no_transaction_is_left_pending(url: str) -> None:
     with MerchantClient(TEST_KEY, url) as client:
         before = client.list_transactions().count
         assert main(["probe", "--base-url", url]) == 0
@@ -74,7 +74,7 @@ def test_nothing_is_left_open(url: str) -> None:
         assert [one for one in client.iter_transactions() if one.status == "authorized"] == []
 
 
-def test_json_is_for_machines(
+def test_json_reports_counts_and_checks(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAREGATE_BASE_URL", url)
@@ -83,19 +83,19 @@ def test_json_is_for_machines(
 
     output, note = capsys.readouterr()
     told = json.loads(output)
-    assert (told["base_url"], told["counts"]) == (url, {"holds": len(CHECKS)})
-    assert set(told["checks"][0]) == {"id", "source", "expected", "seen", "verdict"}
+    assert (told["base_url"], told["counts"]) == (url, {"pass": len(CHECKS)})
+    assert set(told["checks"][0]) == {"id", "source", "expected", "observed", "verdict"}
     assert "'Euro report'" in note
-    assert "2 payments (0.01 EURC + 0.01 USDC), at most 4 (0.02 EURC + 0.02 USDC)" in note
+    assert "2 payments (0.01 EURC + 0.01 USDC); at most 4 (0.02 EURC + 0.02 USDC)" in note
 
 
-def test_a_world_of_its_own_has_all_of_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_check_passes_for_a_tenant_of_its_own(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_world_probed")
 
     assert main(["probe", "--base-url", url]) == 0
 
 
-def test_what_a_service_does_not_have_is_not_seen(
+def test_checks_for_what_a_service_lacks_are_skipped(
     small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_small")
@@ -104,7 +104,7 @@ def test_what_a_service_does_not_have_is_not_seen(
     assert main(["probe", "--base-url", small, "--json", "--max", "2"]) == 0
 
     seen = verdicts(capsys.readouterr().out)
-    assert {id for id, verdict in seen.items() if verdict == "not seen"} == {
+    assert {id for id, verdict in seen.items() if verdict == "skipped"} == {
         *("access-forbidden", "complete-forbidden", "access-foreign-revision", "complete-other-revision"),
         *("complete-required-value", "access-again-settling", "complete-settling"),
         *("complete-again-settling", "free-access", "free-execution-id", "execution-closed"),
@@ -121,22 +121,22 @@ def test_nothing_is_signed_above_the_limit(
 
     output, note = capsys.readouterr()
     assert "nothing is spent" in note
-    assert verdicts(output)["access-paid"] == "not seen"
+    assert verdicts(output)["access-paid"] == "skipped"
     with MerchantClient("svc_test_small", small) as client:
         assert TEST_PAYERS["good"].address not in [one.identifier for one in client.iter_payers()]
 
 
-def test_a_payer_without_money_sees_no_payment(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_payer_without_money_skips_checks_of_payments(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "--base-url", url, "--json", "--payer", "poor"]) == 0
 
     output = capsys.readouterr().out
     seen = verdicts(output)
-    assert "differs" not in seen.values()
-    assert seen["access-paid"] == seen["complete-succeeded"] == seen["access-again-final"] == "not seen"
+    assert "fail" not in seen.values()
+    assert seen["access-paid"] == seen["complete-succeeded"] == seen["access-again-final"] == "skipped"
     assert "the payer has not enough USDC" in output
 
 
-def test_a_live_key_is_refused_before_anything_is_asked(
+def test_a_live_key_is_refused_before_any_call(
     url: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAREGATE_API_KEY", LIVE_KEY)
@@ -149,7 +149,7 @@ def test_a_live_key_is_refused_before_anything_is_asked(
     assert len(emulator.calls()) == before
 
 
-def test_a_live_key_that_is_allowed_says_first_what_it_spends(
+def test_an_allowed_live_key_announces_its_cost(
     url: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAREGATE_API_KEY", LIVE_KEY)
@@ -160,9 +160,9 @@ def test_a_live_key_that_is_allowed_says_first_what_it_spends(
     assert main(["probe", "--base-url", url, "--allow-live", "--json"]) == 0
 
     output, note = capsys.readouterr()
-    assert f"with {address}, live: it takes 2 payments (0.02 USDC), at most 4 (0.04 USDC)" in note
+    assert f"with {address} (live). Expected cost: 2 payments (0.02 USDC); at most 4 (0.04 USDC)" in note
     assert before - emulator.balance(address, environment="live") == 20_000
-    assert {id for id, one in verdicts(output).items() if one != "holds"} == {
+    assert {id for id, one in verdicts(output).items() if one != "pass"} == {
         "access-forbidden",
         "complete-forbidden",
     }
@@ -194,11 +194,11 @@ def test_a_test_payer_never_pays_live(
         (["--base-url", "URL"], "", "no API key"),
         (["--base-url", "URL", "--resource", "nothing"], TEST_KEY, "integration key 'nothing'"),
         (["--base-url", "URL", "--free-resource", "nothing"], TEST_KEY, "integration key 'nothing'"),
-        (["--base-url", "URL", "--revision", "acr_1"], TEST_KEY, "no active revision"),
+        (["--base-url", "URL", "--revision", "acr_1"], TEST_KEY, "no active revision acr_1"),
         (["--base-url", "URL", "--payer", "nobody"], TEST_KEY, "no test payer 'nobody'"),
     ],
 )
-def test_what_cannot_run_is_2_and_says_why(
+def test_a_probe_that_cannot_run_exits_2_and_says_why(
     url: str,
     words: list[str],
     key: str,
@@ -220,7 +220,7 @@ def test_a_named_revision_is_bought(url: str, emulator: Emulator, capsys: pytest
     assert "'Daily report'" in capsys.readouterr().err
 
 
-def test_a_payment_that_turns_out_not_to_be_late_is_made_once(
+def test_a_slow_payment_that_settles_at_once_is_made_once(
     url: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAREGATE_PAYER_KEY", "0x" + "5b" * 32)
@@ -230,8 +230,8 @@ def test_a_payment_that_turns_out_not_to_be_late_is_made_once(
     assert main(["probe", "--base-url", url, "--json", "--slow-resource", "daily_report"]) == 0
 
     output, note = capsys.readouterr()
-    assert verdicts(output)["complete-settling"] == "not seen"
-    assert "it takes 2 payments (0.06 USDC)" in note
+    assert verdicts(output)["complete-settling"] == "skipped"
+    assert "Expected cost: 2 payments (0.06 USDC)" in note
     assert before - emulator.balance(address) == 60_000
 
 

@@ -1,0 +1,87 @@
+"""The probe against services that decide one thing otherwise: it sees that, and nothing else."""
+
+from argparse import ArgumentParser, Namespace
+
+import pytest
+
+from faregate.emulator import TEST_KEY
+from faregate.probe.cli import add_probe
+from faregate.probe.config import ProbeConfig
+from faregate.probe.findings import Finding
+from faregate.probe.fixtures import ProbeRun
+from faregate.probe.runner import CHECKS, run_checks
+from faregate.service.test_payers import TEST_PAYERS
+from tests.probe.wrong_answers import WRONG_ANSWERS
+from tests.probe.wrong_services import (
+    WrongAnswer,
+    WrongService,
+    careless,
+    error,
+    honest,
+    replace_matching,
+    silent_after_complete,
+    silent_on_complete,
+)
+
+
+def arguments(*words: str) -> Namespace:
+    parser = ArgumentParser()
+    add_probe(parser)
+    return parser.parse_args(["--base-url", "http://service.invalid", *words])
+
+
+def run_probe(service: WrongService, *words: str) -> list[Finding]:
+    config = ProbeConfig.from_arguments(arguments(*words), {"FAREGATE_API_KEY": TEST_KEY}, transport=service)
+    return list(run_checks(ProbeRun(config.start_session(), sleep=lambda _seconds: None)))
+
+
+def ids(findings: list[Finding], verdict: str) -> list[str]:
+    return [one.id for one in findings if one.verdict == verdict]
+
+
+def test_every_check_passes_at_the_emulator() -> None:
+    findings = run_probe(WrongService(honest))
+
+    assert [(one.id, one.observed) for one in findings if one.verdict != "pass"] == []
+    assert len(findings) == len(CHECKS) == len({one.id for one in findings})
+
+
+def test_there_is_a_wrong_services_for_each_check() -> None:
+    assert [check.id for check in CHECKS] == list(WRONG_ANSWERS)
+
+
+@pytest.mark.parametrize("check", WRONG_ANSWERS)
+def test_only_the_check_of_the_deviation_fails(check: str) -> None:
+    findings = run_probe(WrongService(WRONG_ANSWERS[check]), "--free-resource", "free_notes")
+
+    assert ids(findings, "fail") == [check]
+
+
+def test_an_accepted_completion_does_not_spoil_the_other_checks() -> None:
+    assert ids(run_probe(WrongService(careless)), "fail") == ["complete-no-key"]
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_busy_service_fails_no_check(status: int) -> None:
+    findings = run_probe(
+        WrongService(replace_matching(lambda call: call.operation == "transactions", error(status)))
+    )
+
+    assert ids(findings, "fail") == []
+    lists = {"list-no-key", "list-pages", "list-page-size", "list-future", "status-filter"}
+    assert set(ids(findings, "skipped")) == {*lists, "status-filter-unknown"}
+
+
+@pytest.mark.parametrize(
+    ("silence", "taken"), [(silent_on_complete, 0), (silent_after_complete, 10_000)], ids=["before", "after"]
+)
+def test_a_missing_response_skips_the_check_and_pays_only_once(silence: WrongAnswer, taken: int) -> None:
+    service = WrongService(silence)
+    payers = [TEST_PAYERS[name].address for name in ("good", "reads")]
+    before = sum(service.emulator.balance(address) for address in payers)
+
+    findings = run_probe(service)
+
+    assert ids(findings, "fail") == []
+    assert [one.id for one in findings if one.verdict == "pass" and one.id.startswith("complete-")] == []
+    assert before - sum(service.emulator.balance(address) for address in payers) == taken
