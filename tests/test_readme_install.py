@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.virtualenvs import brought_by, link_packages
+from tests.support.virtualenvs import brought_by, link_packages
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -1,7 +1,6 @@
 """A shop, its service and its payer, all real servers, for each front door."""
 
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +9,9 @@ import pytest
 
 from faregate.emulator import TEST_KEY, Wallet
 from faregate.paywall import Paywall
-from tests.adapters.faulty_service import Service
 from tests.adapters.sellers import SHOPS, HandlerResult
 from tests.servers.http import serving
-
-
-def eventually(check: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Whether it comes true in time."""
-    end = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
+from tests.support.faulty_service import Service
 
 
 @dataclass
@@ -87,7 +76,7 @@ def shop(request: pytest.FixtureRequest, switches: tuple[Switch, str, Switch, st
         api_key=TEST_KEY,
         base_url=service_url,
         public_url="https://seller.example",
-        timeout=0.5,
+        timeout=30,  # a busy machine may be slow
         environ={},
         transport=getattr(request.module, "TRANSPORT", None),
     )

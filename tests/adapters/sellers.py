@@ -113,13 +113,6 @@ SHOPS: dict[str, Callable[[Paywall, HandlerResult], Any]] = {
 # Ways to behave
 
 
-def raising(error: Exception) -> Callable[[Payment], Awaitable[Response]]:
-    async def behave(_payment: Payment) -> Response:
-        raise error
-
-    return behave
-
-
 def answering(response: Callable[[], Response]) -> Callable[[Payment], Awaitable[Response]]:
     async def behave(_payment: Payment) -> Response:
         return response()
@@ -130,14 +123,6 @@ def answering(response: Callable[[], Response]) -> Callable[[Payment], Awaitable
 def sleeping(seconds: float) -> Callable[[Payment], Awaitable[Response]]:
     async def behave(_payment: Payment) -> Response:
         await anyio.sleep(seconds)
-        return JSONResponse({"result": "paid content"})
-
-    return behave
-
-
-def reporting(values: dict[str, Any]) -> Callable[[Payment], Awaitable[Response]]:
-    async def behave(payment: Payment) -> Response:
-        payment.report(values)
         return JSONResponse({"result": "paid content"})
 
     return behave

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from tests.unfinished_payments import Seller
+from tests.support.unfinished_payments import Seller
 
 Process = subprocess.Popen[str]
 

@@ -53,9 +53,9 @@ from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
 from faregate.routes.check import GUESSABLE, UNGUESSABLE  # noqa: E402
-from tests.adapters.conftest import eventually  # noqa: E402
 from tests.attacks.chain import Guessable  # noqa: E402
 from tests.servers.http import serving, serving_wsgi  # noqa: E402
+from tests.support.waiting import eventually  # noqa: E402
 
 CONTENT = "paid content"
 PAYWALL = "faregate.django.PaywallMiddleware"

@@ -45,8 +45,8 @@ from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.journals.persistent import PersistentJournal  # noqa: E402
 from faregate.merchant.client import MerchantClient  # noqa: E402
-from tests.adapters.conftest import eventually  # noqa: E402
 from tests.servers.http import serving, serving_wsgi  # noqa: E402
+from tests.support.waiting import eventually  # noqa: E402
 
 CONTENT = "paid content"
 SOLD = paid("daily_report")

@@ -12,10 +12,10 @@ import pytest
 
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Wallet
-from tests.adapters.conftest import eventually
 from tests.adapters.stoppable_seller import serving_shop
 from tests.adapters.test_prefixes import Plain, ask
-from tests.unfinished_payments import Seller, selling
+from tests.support.unfinished_payments import Seller, selling
+from tests.support.waiting import eventually
 
 DRAIN, WORK, SOON = 0.4, 50.0, 15.0
 """Seconds. `SOON` is far from both, for machines that are busy."""

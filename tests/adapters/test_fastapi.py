@@ -26,7 +26,6 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.embedded import EmbeddedTransport
 from faregate.fastapi import Payment, PaywallMiddleware, paid
 from faregate.merchant.client import MerchantClient
-from tests.adapters.conftest import eventually
 from tests.adapters.test_starlette import (
     CONTENT,
     a_paywall,
@@ -41,6 +40,7 @@ from tests.adapters.test_starlette import (
     shop_of,
 )
 from tests.servers.http import serving
+from tests.support.waiting import eventually
 
 SOLD = paid("daily_report")
 

@@ -35,9 +35,9 @@ from faregate.flask.middleware import permission
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
 from faregate.routes.check import GUESSABLE, UNGUESSABLE
-from tests.adapters.conftest import eventually
 from tests.attacks.chain import Guessable
 from tests.servers.http import serving_wsgi
+from tests.support.waiting import eventually
 
 CONTENT = b"paid content"
 ORIGIN = {"Origin": "https://shop.example"}

@@ -25,12 +25,12 @@ from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.middleware.shielding import all_ended, to_the_end
 from faregate.paywall import Paywall
-from tests.adapters.conftest import eventually
 from tests.adapters.stoppable_seller import Process, heard, serving_shop
 from tests.adapters.test_prefixes import Plain, ask
 from tests.adapters.test_starlette import CONTENT, a_paywall, header
 from tests.servers.http import serving, serving_on_trio
-from tests.unfinished_payments import Checkout, Seller, selling
+from tests.support.unfinished_payments import Checkout, Seller, selling
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

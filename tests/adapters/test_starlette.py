@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import socket
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -28,9 +29,10 @@ from faregate.emulator.embedded import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, forbid_storing, paid
-from tests.adapters.conftest import Shop, eventually
+from tests.adapters.conftest import Shop
 from tests.adapters.sellers import answering, sleeping, streaming, with_background
 from tests.servers.http import serving, serving_on_trio
+from tests.support.waiting import eventually
 
 CONTENT = "paid content"
 
@@ -136,6 +138,45 @@ def test_a_file_is_held_like_everything_else(tmp_path: Any) -> None:
     with calling(shop_of(Route("/late", late), Route("/now", now))) as http:
         assert buy(http, "/late").status_code == 202
         assert buy(http, "/now").text == CONTENT * 10_000
+
+
+@pytest.mark.parametrize("chunks", [(), (b"first",), (b"first", b"second")])
+def test_a_stream_that_breaks_off_fails(shop: Shop, chunks: tuple[bytes, ...]) -> None:
+    shop.work.behave = answering(streaming(*chunks, error=RuntimeError("broke off")))
+    response = shop.get("/paid", shop.proof_for("/paid"))
+    assert response.status_code == 500
+    assert "first" not in response.text
+    assert list(shop.statuses().values()) == ["failed"]
+
+
+def test_a_sync_handler_runs_in_a_thread(shop: Shop) -> None:
+    response = shop.get("/threaded", shop.proof_for("/threaded"))
+    assert response.json() == {"result": "from a thread"}
+    assert "payment-response" in response.headers
+    assert shop.work.seen
+    assert threading.get_ident() not in shop.work.seen
+
+
+def test_an_unknown_offer_is_logged_with_the_known_ones(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    assert shop.get("/unknown").status_code == 502
+    assert "no_such_thing" in caplog.text
+    assert "daily_report" in caplog.text
+
+
+def test_a_seller_that_forgot_a_settling_payment_relays_how_it_stands(shop: Shop) -> None:
+    """Another process, or a restart with the memory journal: access says 202 until the payment is final."""
+    proof = shop.proof_for("/late")
+    assert shop.get("/late", proof).status_code == 202
+    (transaction_id,) = shop.statuses()
+    shop.paywall.journal.__init__()  # type: ignore[misc]  # an empty journal
+    for _ in range(2):
+        response = shop.get("/late", proof)
+        assert (response.status_code, response.json()["transaction_id"]) == (202, transaction_id)
+    assert (shop.work.runs, shop.service.count("transaction")) == (1, 1)
+    response = shop.get("/late", proof)
+    assert (response.status_code, response.json()["code"]) == (409, "proof_already_used")
+    assert response.json()["transaction_id"] == transaction_id
+    assert shop.work.runs == 1
 
 
 # The payer leaves

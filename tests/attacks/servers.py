@@ -14,8 +14,8 @@ import hypercorn.config
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
-from tests.adapters.conftest import eventually
 from tests.servers.http import serving, serving_on_trio
+from tests.support.waiting import eventually
 
 Serve = Callable[[Any], AbstractContextManager[str]]
 

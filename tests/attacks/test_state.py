@@ -16,11 +16,11 @@ from starlette.testclient import TestClient
 from faregate.emulator import Wallet
 from faregate.middleware.snapshot import LARGE
 from faregate.starlette import PaywallMiddleware, paid
-from tests.adapters.conftest import eventually
 from tests.attacks.content import BESIDE, RESPONSE, Content
 from tests.attacks.report import figures
 from tests.attacks.site import Target, make_paywall
 from tests.attacks.sites.wsgi_sites import plain_site
+from tests.support.waiting import eventually
 
 UNPAID = {"rejected": 402, "slow": 202, "expires": 202}
 """Test payers whose payment does not prove itself at once, and what they are answered."""

@@ -16,10 +16,10 @@ from faregate.cli import main
 from faregate.core.claims import Claimant
 from faregate.errors import JournalError
 from faregate.journals.sqlite import SqliteJournal
-from tests.adapters.faulty_service import answers, with_body
 from tests.adapters.test_starlette import CONTENT
 from tests.merchant.samples import SETTLEMENT
-from tests.unfinished_payments import DAY, UNKNOWN, Sale, Seller, selling
+from tests.support.faulty_service import answers, with_body
+from tests.support.unfinished_payments import DAY, UNKNOWN, Sale, Seller, selling
 
 Run = Callable[..., tuple[int, str]]
 REFUSED = "completion was refused: 404 transaction_not_found"

@@ -10,7 +10,7 @@ import pytest
 
 from faregate.cli import main
 from tests.journals.kinds import OTHER_KEY
-from tests.unfinished_payments import KEY, Seller, selling
+from tests.support.unfinished_payments import KEY, Seller, selling
 
 Run = Callable[..., tuple[int, str]]
 MISSING = "The journal has rows of a key that this process was not given"

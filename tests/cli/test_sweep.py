@@ -11,9 +11,9 @@ import pytest
 from faregate.cli import main
 from faregate.cli.signals import ShutdownSignal
 from faregate.operations.sweep import spread
-from tests.adapters.conftest import eventually
 from tests.adapters.test_starlette import CONTENT
-from tests.unfinished_payments import UNKNOWN, Checkout, Seller, selling
+from tests.support.unfinished_payments import UNKNOWN, Checkout, Seller, selling
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,10 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Wallet
-from tests.adapters.faulty_service import Service
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.servers.http import serving
+from tests.support.faulty_service import Service
 
 NO_KEEPING = httpx.Limits(max_keepalive_connections=0)
 """A connection per request: they reach all processes, and none was closed by the server meanwhile."""
@@ -170,16 +169,6 @@ def pytest_runtest_makereport(
 
 
 # What payers may be given
-
-
-def eventually(check: Callable[[], bool], seconds: float = 8.0) -> bool:
-    """Whether it comes true in time."""
-    end = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def assert_released(response: httpx.Response, content: str = CONTENT) -> None:

@@ -121,7 +121,7 @@ def work(place: str, what: str, payment: Payment | None, body: bytes = b"") -> A
             return Answer(seconds=float(more))
         case "report":
             if payment is not None:
-                payment.report({"input_tokens": more or "0.5", **({} if more else {"unheard_of": 1})})
+                payment.report(json.loads(more))
             return Answer()
         case "later":
             return Answer(place=place)

@@ -19,8 +19,8 @@ from faregate.emulator import TEST_KEY
 from tests.servers.store_server import SUPERVISOR
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT = 0.4
-"""Seconds that a seller waits for the service here."""
+TIMEOUT = 30.0
+"""Seconds that a seller waits for the service. Generous: no test waits for them to pass."""
 
 UVICORN = "uvicorn --host 127.0.0.1 --port {port} --log-level warning {app}"
 HYPERCORN = "hypercorn --bind 127.0.0.1:{port} {app}"
@@ -63,6 +63,11 @@ class Stack:
     @property
     def shop(self) -> str:
         return self.app.partition(":")[0]
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it also runs the scenarios of shared code: one of these stacks awaits, the other blocks."""
+        return self.name in ("starlette-uvicorn", "flask-werkzeug")
 
     @property
     def is_in_hand(self) -> bool:
@@ -147,7 +152,7 @@ class Server:
             )  # fmt: skip
         self.until_ready()
 
-    def until_ready(self, seconds: float = 20.0) -> None:
+    def until_ready(self, seconds: float = 60.0) -> None:
         """Raises `RuntimeError` with the end of the server's log."""
         end = time.monotonic() + seconds
         while not self.is_ready():
@@ -157,7 +162,7 @@ class Server:
 
     def is_ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/open", trust_env=False, timeout=0.5).status_code == 200
+            return httpx.get(f"{self.url}/open", trust_env=False, timeout=5).status_code == 200
         except httpx.TransportError:
             return False
 

@@ -12,10 +12,10 @@ from tests.contract.conftest import (
     assert_instructions,
     assert_released,
     assert_withheld,
-    eventually,
     only,
 )
 from tests.contract.raw_http import connected, request, reset
+from tests.support.waiting import eventually
 
 ENDS = "/do?what=exit"
 SLOW = "/do?what=sleep-0.25"

@@ -7,17 +7,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from faregate.core.models import Response
-from tests.adapters.faulty_service import answers, changes
 from tests.contract.conftest import (
     Shop,
     assert_instructions,
     assert_released,
     assert_withheld,
-    eventually,
     only,
 )
 from tests.contract.handlers import CONTENT, FILE, MIB, pattern
 from tests.contract.raw_http import exchange, request
+from tests.support.faulty_service import answers, changes
+from tests.support.waiting import eventually
 
 
 def test_two_cookies_are_kept_and_payment_headers_of_the_handler_are_not(shop: Shop) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from tests.virtualenvs import brought_by
+from tests.support.virtualenvs import brought_by
 
 ROOT = Path(__file__).parents[2]
 

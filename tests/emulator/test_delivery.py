@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Thread
-from time import monotonic, sleep
+from time import monotonic
 
 import anyio
 import httpx
@@ -21,6 +21,7 @@ from faregate.emulator.embedded import EmbeddedTransport
 from faregate.emulator.faults.kinds import Kind
 from faregate.emulator.server import listen, serve, url_of
 from faregate.errors import BadAnswer, NoAnswer
+from tests.support.waiting import eventually
 
 from .seller import ROOT, bearer
 
@@ -59,15 +60,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
             yield Served(emulator, running, client)
         running.should_exit = True
         thread.join()
-
-
-def eventually(check: Callable[[], bool]) -> bool:
-    end = monotonic() + 5
-    while not check():
-        if monotonic() > end:
-            return False
-        sleep(0.005)
-    return True
 
 
 def assert_nothing_left(served: Served, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,6 @@ import json
 import logging
 import signal
 import stat
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -20,21 +19,13 @@ from faregate.emulator.exporting import exported
 from faregate.emulator.server import serve
 from faregate.emulator.statefile import StateFile
 from faregate.errors import ConfigurationError
+from tests.support.waiting import eventually
 
 from .controls import Controls
 from .load import Seller as Hands
 from .load import access_body
 from .seller import bearer
 from .test_command import running
-
-
-def waited(condition: Callable[[], bool], seconds: float = 20) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def frozen() -> Worlds:
@@ -76,14 +67,14 @@ def test_it_is_written_within_a_second_of_a_change(tmp_path: Path) -> None:
 
     with serve(worlds, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
         bought = Controls(http, worlds, "main")
-        assert waited(said(bought_id(http, worlds)), 5)
+        assert eventually(said(bought_id(http, worlds)))
         http.put(f"/_emulator/worlds/main/balances/0x{'7' * 40}", json={"USDC": "12321"})
-        assert waited(said("12321"), 5)
+        assert eventually(said("12321"))
         written = path.stat().st_mtime_ns
         http.get("/_emulator/worlds/main/transactions")
         assert bought.get("/clock")["mode"] == "frozen"
         http.post("/_emulator/worlds", json={"name": "last"})
-        assert waited(said('"last"'), 5)
+        assert eventually(said('"last"'))
         assert path.stat().st_mtime_ns > written
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -104,7 +95,7 @@ def test_a_killed_server_comes_back(tmp_path: Path) -> None:
         first = sold(
             url, Wallet.test("slow", clock=ManualClock(datetime.fromisoformat("2026-03-01T00:00:00+00:00")))
         )
-        assert waited(lambda: first in path.read_text())
+        assert eventually(lambda: first in path.read_text())
         process.kill()
         process.wait(10)
     with running(*options) as (line, _):
@@ -210,11 +201,11 @@ def test_a_full_disk_is_logged_and_tried_again(
         with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "faregate.emulator"):
             patched.setattr(replace, full)
             bought = bought_id(http, worlds)
-            assert waited(lambda: "No space left" in caplog.text)
+            assert eventually(lambda: "No space left" in caplog.text)
             assert path.read_text() == before
             assert list(tmp_path.glob("*.json")) == [path]
             assert not list(tmp_path.glob(".*-new"))
-        assert waited(lambda: bought in path.read_text())
+        assert eventually(lambda: bought in path.read_text())
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

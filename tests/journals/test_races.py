@@ -14,13 +14,12 @@ import pytest
 
 from faregate.emulator import Wallet
 from faregate.journals.policy import DEFAULT_POLICY
-from tests.adapters.faulty_service import Service
-from tests.contract import stacks
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, running
 from tests.journals.simultaneous_payers import Given, ask_together
 from tests.servers.http import serving
 from tests.servers.shared import shared
+from tests.support.faulty_service import Service
 
 CROWD = 1000
 SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
@@ -70,14 +69,11 @@ def market(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     place = places.get(kind) or shared(kind)
     command = f"{UVICORN} --backlog 2048 --workers {PROCESSES[kind]}"
     folder, service = tmp_path_factory.mktemp(kind), Service()
-    patch = pytest.MonkeyPatch()
-    patch.setattr(stacks, "TIMEOUT", 20.0)  # who is slow in a crowd is not silent
     with (
         serving(service, lifespan="off", timeout_graceful_shutdown=0) as url,
         running(Raced(f"race-{kind}", command, "", "asgi", place), url, folder) as server,
     ):
         yield Market(server, service, folder / "executions", PROCESSES[kind])
-    patch.undo()
 
 
 def asked(market: Market, proofs: list[str]) -> list[Given]:

@@ -2,8 +2,7 @@
 
 import socket
 import threading
-import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -13,6 +12,8 @@ import hypercorn.trio
 import trio
 import uvicorn
 from werkzeug.serving import WSGIRequestHandler, make_server
+
+from tests.support.waiting import eventually
 
 
 @contextmanager
@@ -24,7 +25,7 @@ def serving(app: Any, **config: Any) -> Generator[str]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            _until(lambda: server.started or not thread.is_alive())
+            _start(lambda: server.started or not thread.is_alive())
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
@@ -50,7 +51,7 @@ def serving_on_trio(app: Any) -> Generator[str]:
     thread = threading.Thread(target=lambda: trio.run(main))
     thread.start()
     try:
-        _until(lambda: bool(binds) or not thread.is_alive())
+        _start(lambda: bool(binds) or not thread.is_alive())
         yield binds[0]
     finally:
         token, event = stop[0]
@@ -77,9 +78,6 @@ class _Silent(WSGIRequestHandler):
         """Nothing: failed requests are some tests' very purpose."""
 
 
-def _until(ready: Any, seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not ready():
-        if time.monotonic() > end:
-            raise TimeoutError("the server did not start")
-        time.sleep(0.005)
+def _start(is_ready: Callable[[], bool]) -> None:
+    if not eventually(is_ready):
+        raise TimeoutError("the server did not start")

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.servers import (
     RedisHouse,
     shared,
 )
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUSES = {
@@ -43,17 +43,17 @@ def test_a_server_ends_though_its_tests_were_killed(kind: str) -> None:
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
     folder, *pids = done.stdout.split()
     assert pids
-    end = time.monotonic() + 20
-    while any(lives(int(pid)) for pid in pids):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    assert eventually(lambda: not any(is_alive(int(pid)) for pid in pids))
     subprocess.run(["rm", "-r", folder], check=True)
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """A process that nobody has waited for yet is none."""
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the second when it ends between opening and reading
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -66,7 +66,7 @@ def test_a_server_starts_again_where_it_was_and_leaves_nothing(kind: str, how: s
         house.open()
         url, pids = house.url, house.pids()
         getattr(house, how)()
-        assert not any(lives(pid) for pid in pids)
+        assert eventually(lambda: not any(is_alive(pid) for pid in pids))
         house.start()
         assert house.url == url
         assert house.pid() not in pids

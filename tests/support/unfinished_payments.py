@@ -21,10 +21,10 @@ from faregate.journals.sqlite import SqliteJournal
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.requests import SucceededCompleteRequest
 from faregate.paywall import Paywall
-from tests.adapters.faulty_service import Service, answers, changes
 from tests.adapters.test_prefixes import Plain, ask
 from tests.adapters.test_starlette import header
 from tests.servers.http import serving
+from tests.support.faulty_service import Service, answers, changes
 
 KEY = bytes(range(32))
 UNKNOWN = answers(404, {"code": "transaction_not_found", "message": "There is no such transaction."})

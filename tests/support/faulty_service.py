@@ -11,7 +11,7 @@ from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator import Emulator
 
 Fault = Callable[[Callable[[], Response]], Response | None]
-"""Given a way to really ask the service, what is sent instead; None sends nothing at all."""
+"""Given a way to really ask the service, what is sent instead; None breaks off."""
 
 JSON: Headers = (("content-type", "application/json"),)
 
@@ -28,11 +28,11 @@ def changes(change: Callable[[Response], Response]) -> Fault:
 
 
 def lost_before(_ask: Callable[[], Response]) -> None:
-    """The call never reaches the service."""
+    """The call is cut off before the service acts."""
 
 
 def lost_after(ask: Callable[[], Response]) -> None:
-    """The service acts and its answer is lost."""
+    """The service acts, and its answer is cut off."""
     ask()
 
 
@@ -81,7 +81,10 @@ class Service:
         else:
             reply = self.emulator.respond(request)
         if reply is None:
-            await asyncio.sleep(5)  # longer than any client here waits
+            # Silence would be the same to the client, but only after its time limit, which is generous here.
+            # ASGI has no word for this: `send` is a method of uvicorn's object that holds the connection.
+            send.__self__.transport.close()
+            await receive()  # until the connection is gone: else uvicorn would answer 500
             return
         headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
