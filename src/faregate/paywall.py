@@ -213,7 +213,7 @@ def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
 def _embedded() -> Any:
     try:
-        embedded = import_module("faregate.emulator.embedded").embedded
+        embedded = import_module("faregate.emulator.transports").embedded
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "FAREGATE_BASE_URL=emulator: needs the emulator's packages: pip install 'faregate[emulator]'"

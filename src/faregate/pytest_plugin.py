@@ -74,9 +74,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.fixture
 def faregate_emulator_world(emulator_world: object) -> "World":
     """What the emulator of each test sells: the built-in world. Override it with your own."""
+    from faregate.service.builtin import builtin_world
     from faregate.service.config import World
 
-    return emulator_world if isinstance(emulator_world, World) else World.builtin()
+    return emulator_world if isinstance(emulator_world, World) else builtin_world()
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def faregate_emulator(
 @pytest.fixture
 def faregate_emulator_key(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> str:
     """The API key of this test's world, over HTTP."""
-    from faregate.service.worldkeys import keys_of
+    from faregate.service.builtin import keys_of
 
     return keys_of(_test(request).stash[_name])[0].key
 
@@ -123,7 +124,7 @@ def _faregate_server() -> "Generator[Server]":
 @pytest.fixture
 def faregate_paywall(faregate_emulator: "Emulator") -> "Generator[Paywall]":
     """For every door: `PaywallMiddleware(app, paywall)`, `Faregate().init_app(app, paywall)`."""
-    from faregate.emulator.embedded import EmbeddedTransport
+    from faregate.emulator.transports import EmbeddedTransport
     from faregate.paywall import Paywall
 
     made = Paywall(
@@ -168,9 +169,9 @@ def _faregate_till(request: pytest.FixtureRequest, faregate_emulator: "Emulator"
 @pytest.fixture(scope="session")
 def emulator_world() -> "World":
     """The built-in world; overriding this one has the effect of overriding `faregate_emulator_world`."""
-    from faregate.service.config import World
+    from faregate.service.builtin import builtin_world
 
-    return World.builtin()
+    return builtin_world()
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ from faregate.django import Payment, paid, paid_include  # noqa: E402
 from faregate.django.conf import shop as made_shop  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet  # noqa: E402
-from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
+from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.events import Event, Refused  # noqa: E402
 from faregate.routes.check import GUESSABLE, UNGUESSABLE  # noqa: E402

@@ -41,7 +41,7 @@ from rest_framework.viewsets import ViewSet  # noqa: E402
 from faregate.django import PaywallMiddleware, conf, paid  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.emulator import TEST_KEY, Emulator, Wallet  # noqa: E402
-from faregate.emulator.embedded import EmbeddedTransport  # noqa: E402
+from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
 from faregate.journals.persistent import PersistentJournal  # noqa: E402
 from faregate.merchant.client import MerchantClient  # noqa: E402

@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 import faregate.starlette
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.fastapi import Payment, PaywallMiddleware, paid
 from faregate.merchant.client import MerchantClient
 from tests.adapters.test_starlette import (

@@ -27,7 +27,7 @@ from flask_cors import CORS
 from werkzeug.test import TestResponse
 
 from faregate.emulator import TEST_KEY, Emulator, Fault, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, Payment, list_routes, payment

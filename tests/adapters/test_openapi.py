@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 from faregate.emulator import Emulator
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.fastapi import PaywallMiddleware, document, paid
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware as StarletteMiddleware

@@ -11,7 +11,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment as aopen_gate
 from faregate.emulator import Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.request_body import MAX_COMPARED, comparable_length, read_body
 from faregate.paywall import Paywall, offer

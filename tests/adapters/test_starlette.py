@@ -25,7 +25,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, forbid_storing, paid

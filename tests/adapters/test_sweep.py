@@ -8,7 +8,7 @@ import pytest
 
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.journals.memory import MemoryJournal
 from faregate.operations.sweep import SweepReport, awalk, walk
 from faregate.paywall import Paywall

@@ -10,7 +10,7 @@ from werkzeug.test import Client, TestResponse
 
 from faregate.core.models import Offer
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.events import Event, Worked
 from faregate.merchant.client import MerchantClient

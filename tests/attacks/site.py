@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from faregate.emulator import Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.paywall import Paywall
 from tests.attacks.content import EVERYWHERE, Content
 from tests.servers.http import serving

@@ -12,7 +12,7 @@ from werkzeug.test import Client, create_environ
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment as aopen_gate
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall, offer

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 import faregate.fastapi
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import BadAnswer
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import read_completion

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from faregate.emulator import Emulator
-from faregate.emulator.control import feed
+from faregate.emulator.console import app as feed
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Worlds
 from tests.servers.shared import need

@@ -12,7 +12,8 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Settlement
-from faregate.emulator.control import feed, threads
+from faregate.emulator.console import app as feed
+from faregate.emulator.console import changes
 from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Worlds
@@ -100,7 +101,7 @@ def test_an_older_purchase_has_its_402_and_its_faults_too(url: str, world: str, 
     buying.emulator.faults.add(Fault(kind="status", status=503, operation="complete"))
     buying.complete(bought)
     buying.complete(bought)
-    for _ in range(threads.PIECE + 1):
+    for _ in range(changes.CALLS_PER_STEP + 1):
         buying.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
     with followed(url, world) as events:
         _, data = next(events)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faregate.emulator.control.tally import MOST, Tally
+from faregate.emulator.console.histogram import MOST, Tally
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from faregate.core.results import (
     TransactionState,
 )
 from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ApiError, BadAnswer
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import read_access, read_completion, read_standing

@@ -10,7 +10,7 @@ import pytest
 from faregate.core.claims import Claimant
 from faregate.core.models import Offer
 from faregate.emulator import Emulator
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal

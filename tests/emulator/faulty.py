@@ -1,7 +1,7 @@
 """Faults for the tests: one of each kind at least, each with the call that it strikes."""
 
 from faregate.emulator import Fault
-from faregate.emulator.faults.kinds import KINDS
+from faregate.emulator.faults.models import KINDS
 
 EXAMPLES = (
     Fault(kind="latency", seconds=0.01, operation="access"),

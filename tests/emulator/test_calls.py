@@ -9,7 +9,7 @@ import pytest
 
 from faregate.emulator import Emulator, Fault, ManualClock
 from faregate.emulator.expectations import ExpectationFailed
-from faregate.emulator.witness import NoSuchCall
+from faregate.emulator.recorder import NoSuchCall
 from faregate.errors import ConfigurationError
 
 from .load import Seller

@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 
 from faregate.emulator import TEST_KEY, Emulator, Fault, app, transport
 from faregate.emulator.asgi import BrokenOff
-from faregate.emulator.embedded import EmbeddedTransport
-from faregate.emulator.faults.kinds import Kind
+from faregate.emulator.faults.models import Kind
 from faregate.emulator.server import listen, serve, url_of
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import BadAnswer, NoAnswer
 from tests.support.waiting import eventually
 

@@ -8,6 +8,7 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Key, World
+from faregate.service.builtin import builtin_world
 from faregate.service.payments import Settled, Verified
 from faregate.x402.models import Payment, Terms
 
@@ -135,7 +136,7 @@ def test_the_calls_are_remembered(shop: Shop) -> None:
 
 
 def test_only_so_many_calls_are_remembered() -> None:
-    emulator = Emulator(World(keys=(Key(key="svc_test_a"),), resources=World.builtin().resources))
+    emulator = Emulator(World(keys=(Key(key="svc_test_a"),), resources=builtin_world().resources))
     for _ in range(10_001):
         emulator.respond(WireRequest("GET", "/"))
     assert len(emulator.calls()) == 10_000

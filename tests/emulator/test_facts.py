@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
-from faregate.emulator.facts import Facts, facts_of
+from faregate.emulator.calls import Facts, facts_of
 
 from .load import Seller, access_body
 from .seller import ROOT

@@ -9,7 +9,7 @@ import pytest
 
 from faregate.core.instructions import are_unguessable
 from faregate.emulator import Fault, Settlement
-from faregate.x402.instructions import without_challenge
+from faregate.x402.headers import without_challenge
 
 from .seller import Purchase, Shop, assert_error, decoded
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from faregate.core.models import Response
 from faregate.emulator import MODES, CountedIds, Emulator, Fault, ManualClock
-from faregate.emulator.faults.changes import guessable
+from faregate.emulator.faults.apply import guessable
 
 from .faulty import EXAMPLES, name_of
 from .load import Seller, Trusting, access_body, complete_body, unsigned_proof

@@ -19,7 +19,7 @@ from faregate.emulator import (
     Worlds,
     transport,
 )
-from faregate.emulator.edge import random_id
+from faregate.emulator.system import random_id
 from faregate.errors import ConfigurationError
 from faregate.service.identifiers import Ids, RewindableIds, derived_id, shaped_id
 

@@ -10,9 +10,8 @@ from faregate.emulator import ManualClock, SimulatedLedger, Wallet
 from faregate.merchant.requests import AccessResource
 from faregate.service.payments import Refused, Settled, Verified
 from faregate.x402.eip712 import signable
-from faregate.x402.instructions import payment_required
+from faregate.x402.headers import payment_required, read_payment
 from faregate.x402.models import Payment, Terms
-from faregate.x402.proofs import read_payment
 from faregate.x402.tokens import TOKENS, Token
 
 SELLER = "0x" + "ab" * 20

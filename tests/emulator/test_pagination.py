@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from faregate.emulator import TEST_KEY, Emulator, Key, Resource, Revision, Wallet, World
+from faregate.service.builtin import builtin_world
 
 from .seller import Json, Shop, assert_error
 
@@ -116,7 +117,7 @@ def test_a_page_after_the_last_is_empty(full: Shop, path: str) -> None:
 @every_list
 def test_page_size_is_50_by_default(shop: Shop, path: str) -> None:
     sold = [Resource(key=f"story_{n}", name=f"Story {n}", revisions=(Revision(amount=1),)) for n in range(51)]
-    builtin = World.builtin().resources[0]
+    builtin = builtin_world().resources[0]
     world = World(keys=(Key(key=TEST_KEY),), resources=(builtin, *sold[1:]))
     shop.use(Emulator(world, clock=shop.clock))
     for _ in range(0 if path == "/resources" else 51):

@@ -22,7 +22,7 @@ from x402.schemas import PaymentPayload
 
 from faregate.core.instructions import are_unguessable
 from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
-from faregate.emulator.edge import system_clock
+from faregate.emulator.system import system_clock
 from tests.attacks.chain import read_calldata, rebuild_proof
 
 from .seller import Purchase, Shop, assert_error, decoded

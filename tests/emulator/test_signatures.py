@@ -13,9 +13,8 @@ from packaging.requirements import Requirement
 
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
-from faregate.x402 import curve, eip712
-from faregate.x402.curve import CoincurveCurve, Curve, PythonCurve
-from faregate.x402.eip712 import signable, signer_of
+from faregate.x402 import eip712
+from faregate.x402.eip712 import CoincurveCurve, Curve, PythonCurve, signable, signer_of
 from faregate.x402.models import Payment
 from faregate.x402.tokens import TOKENS, Token
 
@@ -125,14 +124,14 @@ def test_both_ways_sign_alike() -> None:
 
 
 def test_coincurve_is_used_where_it_is_installed() -> None:
-    assert isinstance(curve.CURVE, CoincurveCurve)
+    assert isinstance(eip712.CURVE, CoincurveCurve)
 
 
 WITHOUT = """
 import sys, pytest
 sys.modules["coincurve"] = None
 status = pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]])
-assert type(sys.modules["faregate.x402.curve"].CURVE).__name__ == "PythonCurve"
+assert type(sys.modules["faregate.x402.eip712"].CURVE).__name__ == "PythonCurve"
 sys.exit(status)
 """
 

@@ -14,10 +14,9 @@ import pytest
 
 from faregate.cli import main
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, WorldClock, Worlds
-from faregate.emulator.copying import WorldCopy
-from faregate.emulator.exporting import exported
+from faregate.emulator.persistence.dump import WorldCopy, exported
 from faregate.emulator.server import serve
-from faregate.emulator.statefile import StateFile
+from faregate.emulator.state_file import StateFile
 from faregate.errors import ConfigurationError
 from tests.support.waiting import eventually
 
@@ -192,7 +191,7 @@ def test_a_full_disk_is_logged_and_tried_again(
     path = tmp_path / "state.json"
     worlds, state = begun(path)
     before = path.read_text()
-    replace = "faregate.emulator.statefile.os.replace"
+    replace = "faregate.emulator.state_file.os.replace"
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -281,7 +280,7 @@ def test_calls_are_answered_while_the_state_is_written(
         answered.append(not meanwhile.is_alive())
         return exported(copy)
 
-    monkeypatch.setattr("faregate.emulator.rewinding.exported", written)
+    monkeypatch.setattr("faregate.emulator.snapshots.exported", written)
     state.save(worlds)
     assert answered == [True]
     assert json.loads(state.path.read_text())["worlds"][0]["state"]["test"]["executions"] == []

@@ -14,6 +14,7 @@ from faregate.emulator import LIVE_KEY, TEST_KEY, TEST_PAYERS, Emulator, PayerSe
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.paywall import Paywall
+from faregate.service.builtin import builtin_world
 
 from .seller import Shop, assert_error, decoded
 
@@ -73,10 +74,10 @@ def test_the_whole_story_of(shop: Shop, name: str, world: str) -> None:
 
 def unlike_the_built_in() -> World:
     """Payments fail where nobody says otherwise, and a payer nobody named has nothing."""
-    sold = tuple(one for one in World.builtin().resources if one.key == "text_summary")
+    sold = tuple(one for one in builtin_world().resources if one.key == "text_summary")
     never = Settlement(after_reads=9, to="failed")
     return World(
-        keys=World.builtin().keys,
+        keys=builtin_world().keys,
         resources=(sold[0].model_copy(update={"settlement": never}),),
         default_balance=0,
         settlement=never,
@@ -107,7 +108,7 @@ def test_a_world_that_names_a_test_payer_decides_for_itself(shop: Shop) -> None:
         PayerSetup(address=TEST_PAYERS[name].address.lower(), balances={"USDC": 10_000})
         for name in ("poor", "slow")
     )
-    shop.use(Emulator(World.builtin().model_copy(update={"payers": named}), clock=shop.clock))
+    shop.use(Emulator(builtin_world().model_copy(update={"payers": named}), clock=shop.clock))
     for name in ("poor", "slow"):
         shop.wallet = Wallet.test(name, clock=shop.clock)
         assert shop.complete(shop.buy()).json()["status"] == "succeeded"

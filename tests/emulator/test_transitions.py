@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from faregate.emulator import LIVE_KEY, Emulator, Resource, Settlement, World
 from faregate.errors import ConfigurationError
+from faregate.service.builtin import builtin_world
 from faregate.service.payments import Pending, Settled
 from faregate.x402.tokens import TOKENS
 
@@ -165,9 +166,9 @@ def test_a_rule_is_for_both_environments(shop: Shop) -> None:
 
 
 def test_a_resource_of_one_environment_has_rules_too(shop: Shop) -> None:
-    sold = [one for one in World.builtin().resources if one.key == "text_summary"]
+    sold = [one for one in builtin_world().resources if one.key == "text_summary"]
     only: tuple[Resource, ...] = (sold[0].model_copy(update={"environments": ("test",)}),)
-    shop.use(Emulator(World.builtin().model_copy(update={"resources": only}), clock=shop.clock))
+    shop.use(Emulator(builtin_world().model_copy(update={"resources": only}), clock=shop.clock))
     shop.emulator.settle_after("text_summary", MANUAL)
     assert completed(shop)[1] == "settling"
 

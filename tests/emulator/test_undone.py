@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from faregate.emulator import Emulator, ManualClock
-from faregate.emulator.invariants import InvariantBroken
+from faregate.emulator.assertions import InvariantBroken
 from faregate.emulator.server import serve
 
 from .load import Seller, Trusting

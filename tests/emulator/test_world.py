@@ -18,6 +18,7 @@ from faregate.emulator import (
     World,
 )
 from faregate.errors import ConfigurationError
+from faregate.service.builtin import builtin_world
 from faregate.service.config import CAPABILITIES
 
 from .seller import Shop
@@ -28,7 +29,7 @@ KEYS = 'keys = [{key = "svc_test_a"}]\n'
 
 
 def test_the_built_in_world_is_what_the_page_says() -> None:
-    world = World.builtin()
+    world = builtin_world()
     page = (DOCS / "emulator.md").read_text()
     for word in (*(key.key for key in world.keys), *(one.key for one in world.resources), *CAPABILITIES):
         assert f"`{word}`" in page
@@ -159,7 +160,7 @@ def test_other_amounts_are_refused(amount: object) -> None:
 
 def test_balances_of_a_world_are_on_the_ledger(shop: Shop) -> None:
     poor = PayerSetup(address=shop.wallet.address, balances={"USDC": 9_999})
-    world = World(keys=(Key(key=TEST_KEY),), resources=World.builtin().resources, payers=(poor,))
+    world = World(keys=(Key(key=TEST_KEY),), resources=builtin_world().resources, payers=(poor,))
     shop.use(Emulator(world, clock=shop.clock))
     assert "not enough" in shop.access(proof=shop.proof()).json()["message"]
     assert shop.access("euro_report", shop.proof("euro_report")).status_code == 200

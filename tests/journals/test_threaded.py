@@ -13,7 +13,7 @@ import pytest
 from faregate.asgi import PaywallMiddleware
 from faregate.core.claims import Claimant, InProgress, PendingPayment, RequestMismatch, Resumable
 from faregate.emulator import Emulator, Wallet
-from faregate.emulator.embedded import EmbeddedTransport
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import JournalError
 from faregate.journals import threaded
 from faregate.journals.memory import MemoryJournal

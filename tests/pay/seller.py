@@ -12,7 +12,7 @@ from typing import Any
 
 from faregate.core.models import Header, Response
 from faregate.merchant.requests import AccessResource
-from faregate.x402.instructions import payment_required, payment_response
+from faregate.x402.headers import payment_required, payment_response
 from faregate.x402.models import Terms
 from faregate.x402.tokens import TOKENS, Token
 

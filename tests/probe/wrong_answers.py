@@ -8,7 +8,7 @@ from typing import Any
 
 from faregate.core.models import Response
 from faregate.emulator import Emulator
-from faregate.emulator.faults.changes import guessable
+from faregate.emulator.faults.apply import guessable
 from tests.probe.wrong_services import (
     EMPTY_LIST,
     Call,

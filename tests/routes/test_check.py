@@ -5,12 +5,13 @@ from contextlib import closing
 import pytest
 
 from faregate.core.models import Offer
-from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key, World
+from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key
 from faregate.emulator.server import serve
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
 from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check, describe_instructions
+from faregate.service.builtin import builtin_world
 from faregate.service.config import CAPABILITIES, Capability
 from faregate.service.routes import Operation
 
@@ -94,7 +95,7 @@ NEEDED: dict[Capability, str] = {
 @pytest.mark.parametrize("missing", CAPABILITIES)
 def test_each_missing_right_that_selling_needs_is_found(missing: Capability) -> None:
     rights = tuple(right for right in CAPABILITIES if right != missing)
-    world = World.builtin().model_copy(update={"keys": (Key(key="svc_test_some", capabilities=rights),)})
+    world = builtin_world().model_copy(update={"keys": (Key(key="svc_test_some", capabilities=rights),)})
     faults = faults_of(Emulator(world), "svc_test_some", "daily_report")
     match missing:
         case "contracts:read":

@@ -338,7 +338,7 @@ from faregate.emulator import World
 
 @pytest.fixture(scope={scope!r})
 def {name}():
-    return World.builtin().model_copy(update={{"default_balance": 7}})
+    return builtin_world().model_copy(update={{"default_balance": 7}})
 
 def test_it_is_sold(emulator, payer):
     assert emulator.world.default_balance == emulator.balance(payer.address) == 7

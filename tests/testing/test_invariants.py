@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.emulator import Emulator, Fault
-from faregate.emulator.invariants import InvariantBroken
+from faregate.emulator.assertions import InvariantBroken
 from faregate.testing import Payer
 
 from .sellers import Blind, Forgetful, Free, Greedy, Hasty, Honest, Late, Trusting

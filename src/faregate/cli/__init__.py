@@ -29,8 +29,8 @@ COMMANDS: Final = (
     Command(
         "emulator",
         "run the merchant service on this machine",
-        "faregate.emulator.arguments:add_emulator",
-        "faregate.emulator.command:run_emulator",
+        "faregate.emulator.cli:add_emulator",
+        "faregate.emulator.cli:run_emulator",
     ),
     Command(
         "pay",

@@ -7,11 +7,10 @@ import anyio
 
 from faregate.emulator.asgi import App, Receive, Scope, Send, api
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.extra import extra_missing
 from faregate.emulator.tenants import Worlds
 
 if TYPE_CHECKING:
-    from faregate.emulator.statefile import StateFile
+    from faregate.emulator.state_file import StateFile
 
 CONTROL: Final = "/_emulator"
 """Where the control plane is; never below the API's own prefix."""
@@ -24,7 +23,7 @@ def app(emulator: Emulator | Worlds, *, control: bool = True, state: "StateFile 
     """
     worlds = Worlds(emulator) if isinstance(emulator, Emulator) else emulator
     serve = api(worlds)
-    beside = _control(worlds) if control else serve
+    beside = _build_control(worlds) if control else serve
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -36,12 +35,12 @@ def app(emulator: Emulator | Worlds, *, control: bool = True, state: "StateFile 
     return dispatch
 
 
-def _control(worlds: Worlds) -> App:
-    try:
-        from faregate.emulator.control import control_plane
-    except ModuleNotFoundError as error:
-        raise extra_missing(error) from None
-    return control_plane(worlds)
+def _build_control(worlds: Worlds) -> App:
+    # Imported here because most tests have no use for it: it doubles the time that the import takes.
+    from faregate.emulator.console.app import build_console_routes
+    from faregate.emulator.control import build_control_plane
+
+    return build_control_plane(worlds, build_console_routes())
 
 
 def _is_control(scope: Scope) -> bool:

@@ -7,11 +7,11 @@ from functools import partial
 
 from faregate.emulator import settlement as transitions
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.rewinding import Rewinding
+from faregate.emulator.snapshots import Rewinding
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
 from faregate.service.catalog import Listing
-from faregate.service.goods import Revision, Settlement
+from faregate.service.config import Revision, Settlement
 from faregate.service.state import Books
 from faregate.x402.tokens import TOKENS
 

@@ -13,7 +13,7 @@ from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Worlds
-from faregate.service.calls import MAX_BODY
+from faregate.service.http import MAX_BODY
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

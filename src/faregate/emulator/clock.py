@@ -11,14 +11,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
+from faregate.emulator.system import system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.clock import Clock
-from faregate.service.goods import Part
+from faregate.service.config import Part
 
 FASTEST: Final = 86_400.0
 """A day in a second."""
 END: Final = datetime(9000, 1, 1, tzinfo=UTC)
 """Where time stops: there are dates left for what is planned by then."""
+FIRST_MORNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
 Mode = Literal["frozen", "real", "scaled"]
 
 
@@ -133,6 +135,13 @@ class WorldClock:
 
     def _real(self) -> datetime:
         return self._source().astimezone(UTC)
+
+
+class ManualClock(WorldClock):
+    """A clock that stands still until it is told to go: for tests."""
+
+    def __init__(self, start: datetime = FIRST_MORNING) -> None:
+        super().__init__(system_clock, frozen_at=start)
 
 
 def _course(world: datetime, real: datetime, rate: float) -> _Course:

@@ -1,9 +1,10 @@
 """An answer on its way: what the service says, and how it travels. Pure; the mounts act it out."""
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Final, Literal
 
-from faregate.core.models import Response
+from faregate.core.models import Header, Response
 
 Ending = Literal["whole", "silence", "reset", "cut"]
 """`silence`: nothing is ever sent; `reset`: the connection breaks at once; `cut`: it ends in the body."""
@@ -19,3 +20,10 @@ class Delivery:
     response: Response
     delay: float = 0.0
     ending: Ending = "whole"
+
+
+SIGN: Final[Header] = ("Faregate-Emulator", version("faregate"))
+
+
+def signed(response: Response) -> Response:
+    return Response(response.status, (*response.headers, SIGN), response.body)

@@ -7,24 +7,22 @@ from typing import TypeVar
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator.arranging import Arranging
+from faregate.emulator.calls import Diary, RecordedCall
 from faregate.emulator.clock import WorldClock
-from faregate.emulator.delivery import Delivery
-from faregate.emulator.diary import Diary, RecordedCall
-from faregate.emulator.edge import random_challenge, random_id, system_clock
+from faregate.emulator.delivery import Delivery, signed
 from faregate.emulator.faults import CLEAN, Faults
-from faregate.emulator.faults.acting import deliver_with
-from faregate.emulator.funding import funded_ledger
-from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.restoring import refill
-from faregate.emulator.signs import signed
+from faregate.emulator.faults.apply import deliver_with
+from faregate.emulator.ledger import SimulatedLedger, funded_ledger
+from faregate.emulator.persistence.load import refill
+from faregate.emulator.system import random_challenge, random_id, system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.app import Service
+from faregate.service.builtin import builtin_world, named
 from faregate.service.clock import Clock
 from faregate.service.config import World
 from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
 from faregate.service.payments import Payments
 from faregate.service.settlement import advance
-from faregate.service.worldkeys import named
 
 T = TypeVar("T")
 
@@ -50,7 +48,7 @@ class Emulator(Arranging):
         allow_live: bool = False,
         mode: str = CLEAN,
     ) -> None:
-        self.world = world or World.builtin()
+        self.world = world or builtin_world()
         self.clock = clock if isinstance(clock, WorldClock) else WorldClock(clock or system_clock)
         self.payments: Payments = payments or funded_ledger(self.world)
         self._given_payments = payments

@@ -5,10 +5,13 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
+from faregate.merchant.types import Environment
+from faregate.service.config import World
 from faregate.service.payments import Refused, Settled, Verified
+from faregate.service.test_payers import payers_of
 from faregate.x402.eip712 import signer_of
 from faregate.x402.models import Payment, Terms
-from faregate.x402.tokens import Token
+from faregate.x402.tokens import TOKENS, Token
 from faregate.x402.verify import fault_of
 
 DEFAULT_BALANCE: Final = 1_000_000_000
@@ -84,3 +87,18 @@ class SimulatedLedger:
 def _hash_of(use: Use) -> str:
     token, payer, nonce = use
     return "0x" + sha256(f"{token.network}/{token.address}/{payer}/{nonce}".encode()).hexdigest()
+
+
+BOTH: Final[tuple[Environment, ...]] = ("test", "live")
+
+
+def funded_ledger(world: World) -> SimulatedLedger:
+    """A ledger with the balances the world names; the seller starts with nothing."""
+    ledger = SimulatedLedger(world.default_balance)
+    for token in TOKENS.values():
+        ledger.fund(token, world.seller.pay_to, 0)
+    for environment in BOTH:
+        for payer in payers_of(world, environment):
+            for asset, balance in payer.balances.items():
+                ledger.fund(TOKENS[environment, asset], payer.address, balance)
+    return ledger

@@ -6,18 +6,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Thread
 
+import uvicorn
+
 from faregate.emulator.app import app
 from faregate.emulator.asgi import CLOSING, Receive, Scope, Send
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.extra import extra_missing
-from faregate.emulator.statefile import StateFile
+from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Worlds
 from faregate.errors import ConfigurationError
-
-try:
-    import uvicorn
-except ModuleNotFoundError as error:
-    raise extra_missing(error) from None
 
 
 def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:

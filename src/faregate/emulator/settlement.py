@@ -11,7 +11,7 @@ from typing import Final
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import ID_TAIL
 from faregate.service import settlement as settling
-from faregate.service.goods import Settlement
+from faregate.service.config import Settlement
 from faregate.service.records import PENDING, TransactionRecord
 from faregate.service.state import Books
 

@@ -10,13 +10,12 @@ from threading import Lock
 from typing import Final
 
 from faregate.core.models import WireRequest, header_values
-from faregate.emulator.delivery import Delivery
+from faregate.emulator.delivery import Delivery, signed
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.signs import signed
 from faregate.errors import ConfigurationError
+from faregate.service.builtin import is_name, world_name
 from faregate.service.config import World
-from faregate.service.replies import Refusal
-from faregate.service.worldkeys import is_name, world_name
+from faregate.service.http import Refusal
 
 MAIN: Final = "main"
 MAX_WORLDS: Final = 1_000

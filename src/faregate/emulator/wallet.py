@@ -6,12 +6,11 @@ import secrets
 from functools import cached_property
 from typing import Any, Self
 
-from faregate.emulator.edge import system_clock
+from faregate.emulator.system import system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.clock import Clock
 from faregate.service.test_payers import TEST_PAYERS
-from faregate.x402.curve import ORDER
-from faregate.x402.eip712 import address_of, sign, signable
+from faregate.x402.eip712 import ORDER, address_of, sign, signable
 from faregate.x402.models import X402_VERSION, Payment
 from faregate.x402.tokens import TOKENS, Token
 

@@ -16,7 +16,7 @@ from faregate.probe.session import ProbeSession
 from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY
 from faregate.service.catalog import build_catalog
 from faregate.service.config import World
-from faregate.service.worldkeys import world_name
+from faregate.service.builtin import world_name
 
 READ_ONLY_KEY_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _SLOW_PAYER = "reads"

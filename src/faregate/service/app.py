@@ -8,15 +8,12 @@ import logging
 
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.types import Environment
-from faregate.service.calls import Call
 from faregate.service.catalog import build_catalog
 from faregate.service.clock import Clock, Timeline
-from faregate.service.config import World
-from faregate.service.goods import BEGINNING
+from faregate.service.config import BEGINNING, World
+from faregate.service.http import Call, Refusal, demand, key_of
 from faregate.service.identifiers import Challenges, Ids, derived_id
-from faregate.service.keys import demand, key_of
 from faregate.service.payments import Payments
-from faregate.service.replies import Refusal
 from faregate.service.routes import find_route
 from faregate.service.settlement import advance
 from faregate.service.state import Books

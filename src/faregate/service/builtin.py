@@ -1,11 +1,45 @@
 """The world that is there when nothing is given. All prices are far below the one dollar that stock
 x402 clients sign without being asked."""
 
+import re
 from typing import Final
 
-from faregate.service.config import Key, Seller, World
-from faregate.service.goods import Resource, Revision, Settlement, Value
-from faregate.service.worldkeys import READABLE
+from faregate.service.config import Capability, Key, Resource, Revision, Seller, Settlement, Value, World
+
+READABLE: Final[tuple[Capability, ...]] = (
+    "contracts:read",
+    "payers:read",
+    "resources:read",
+    "transactions:read",
+)
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+_KEY: Final = re.compile(r"svc_(?:test|live)_world_([A-Za-z0-9_-]{1,100})(?:\.readonly)?", re.ASCII)
+
+
+def is_name(name: str) -> bool:
+    """1 to 100 letters, digits, `_` and `-`."""
+    return _NAME.fullmatch(name) is not None
+
+
+def world_name(key: str) -> str | None:
+    """The name of the world that this key opens; None if the key is not of this form."""
+    found = _KEY.fullmatch(key)
+    return None if found is None else found[1]
+
+
+def keys_of(name: str) -> tuple[Key, ...]:
+    """The keys of the world of this name."""
+    return (
+        Key(key=f"svc_test_world_{name}"),
+        Key(key=f"svc_live_world_{name}"),
+        Key(key=f"svc_test_world_{name}.readonly", capabilities=READABLE),
+    )
+
+
+def named(world: World, name: str) -> World:
+    """The same resources and payers, to be opened with the keys of this name."""
+    return world.model_copy(update={"keys": keys_of(name)})
+
 
 TEST_KEY: Final = "svc_test_emulator"
 LIVE_KEY: Final = "svc_live_emulator"

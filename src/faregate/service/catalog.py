@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from faregate.merchant.types import Environment
-from faregate.service.config import World
-from faregate.service.goods import Resource, Revision, Settlement
+from faregate.service.config import Resource, Revision, Settlement, World
 from faregate.service.identifiers import derived_id
 from faregate.x402.tokens import TOKENS, Token, price_label
 

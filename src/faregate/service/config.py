@@ -4,14 +4,146 @@ A `World` is plain frozen data for both environments. Ids are not written here: 
 keys and numbers, so that they are the same at every start and differ between test and live.
 """
 
-from typing import Annotated, Final, Literal, Self
+import tomllib
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 from eth_utils.address import to_checksum_address
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic import StringConstraints as Text
 
-from faregate.merchant.types import AtomicAmount, Environment, EvmAddress, SettlementAsset
-from faregate.service.goods import Label, Part, Resource, Settlement, no_doubles
+from faregate.errors import ConfigurationError
+from faregate.merchant.types import (
+    AtomicAmount,
+    Description,
+    Environment,
+    EvmAddress,
+    IntegrationKey,
+    SettlementAsset,
+    ValueName,
+)
+
+Label = Annotated[str, Text(strict=True, min_length=1, max_length=200)]
+BEGINNING: Final = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+class Part(BaseModel):
+    """A piece of the world: frozen, and no property it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+
+
+class Settlement(Part):
+    """When and how a payment ends: one measure of time, `via` until then, and `to` in the end.
+
+    Zero is at once; reads are GETs and repeated completes. `until_expiry` waits until `validBefore` of
+    the authorization has passed, and then always fails. `manual` waits to be told.
+    """
+
+    after_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
+    after_reads: Annotated[int, Field(strict=True, ge=0)] | None = None
+    until_expiry: Annotated[bool, Field(strict=True)] = False
+    manual: Annotated[bool, Field(strict=True)] = False
+    via: Literal["settling", "reconciling"] = "settling"
+    to: Literal["succeeded", "failed"] = "succeeded"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _what_expires_fails(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        told = cast("dict[str, Any]", given)
+        return {"to": "failed", **told} if told.get("until_expiry") else told
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> Self:
+        counted = (self.after_seconds is not None, self.after_reads is not None)
+        if sum((*counted, self.until_expiry, self.manual)) != 1:
+            raise ValueError("give exactly one of after_seconds, after_reads, until_expiry and manual")
+        if self.until_expiry and self.to == "succeeded":
+            raise ValueError("what waits until_expiry fails: leave `to` out")
+        if self.manual and self.to == "failed":
+            raise ValueError("what is manual ends as it is told: leave `to` out")
+        return self
+
+
+class Value(Part):
+    """One reportable value of a revision; the order in the list is its display position."""
+
+    name: ValueName
+    label: Label | None = None
+    unit: Label = "count"
+    description: Description = ""
+    required: bool = False
+
+
+class Revision(Part):
+    """Published reporting rules with their price. `amount` is in atomic units of `asset`."""
+
+    amount: AtomicAmount
+    asset: SettlementAsset = "USDC"
+    values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
+    name: Label | None = None
+    price_label: Label | None = None
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        no_doubles("value", [value.name for value in self.values])
+        return self
+
+
+class Appearance(Part):
+    """How a resource is shown in lists and contracts."""
+
+    name: Label
+    description: Description = ""
+    image_url: Label | None = None
+
+
+class Resource(Appearance):
+    """What is sold, under one integration key. Revisions are numbered from 1; the last one is active."""
+
+    key: IntegrationKey
+    revisions: Annotated[tuple[Revision, ...], Field(min_length=1)]
+    environments: Annotated[tuple[Environment, ...], Field(min_length=1)] = ("test", "live")
+    show_key: bool = True
+    """False: the service has no integration key and no revision key for it."""
+    require_payment: bool = True
+    archived: bool = False
+    max_timeout_seconds: Annotated[int, Field(strict=True, ge=1)] = 60
+    settlement: Settlement | None = None
+    created_at: AwareDatetime = BEGINNING
+
+    @property
+    def appearance(self) -> Appearance:
+        return Appearance(name=self.name, description=self.description, image_url=self.image_url)
+
+    def shown_as(self, **update: str | None) -> Self:
+        """The same resource with these fields in its appearance.
+
+        `ConfigurationError` if one breaks a rule.
+        """
+        try:
+            appearance = Appearance.model_validate({**dict(self.appearance), **update})
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            raise ConfigurationError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+        return self.model_copy(update=dict(appearance))
+
+
+def no_doubles(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the {what} {name!r} is there twice")
+
 
 Capability = Literal[
     "access",
@@ -85,19 +217,30 @@ class World(Part):
         return self
 
     @classmethod
-    def builtin(cls) -> "World":
-        """The small world that is there when nothing is given."""
-        from faregate.service.builtin import builtin_world
-
-        return builtin_world()
-
-    @classmethod
     def from_toml(cls, text: str, name: str = "world") -> "World":
         """A world from TOML text; `ConfigurationError` says what is wrong, and where in `name`."""
-        from faregate.service.worldfile import read_world
-
-        return read_world(text, name)
+        try:
+            return cls.model_validate(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigurationError(f"{name} is not TOML: {error}") from None
+        except ValidationError as error:
+            raise ConfigurationError("\n".join(_sentences(error, name))) from None
 
     def first_key(self, environment: Environment) -> str | None:
         """The first key of this environment, for those who only need one."""
         return next((key.key for key in self.keys if key.environment == environment), None)
+
+
+def _sentences(error: ValidationError, name: str) -> list[str]:
+    return [
+        f"{name}: {_place(fault['loc'])}: {fault['msg'].removeprefix('Value error, ')}"
+        for fault in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """`("resources", 0, "key")` is `resources[0].key`."""
+    text = ""
+    for step in location:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.lstrip(".") or "the file"

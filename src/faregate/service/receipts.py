@@ -14,7 +14,7 @@ from faregate.merchant.answers import (
 )
 from faregate.service.records import Settled, TransactionRecord
 from faregate.service.state import Books
-from faregate.x402.instructions import payment_response
+from faregate.x402.headers import payment_response
 from faregate.x402.models import SCHEME
 from faregate.x402.tokens import CURRENCIES
 

@@ -12,7 +12,7 @@ from faregate.merchant.requests import (
     SucceededCompleteRequest,
 )
 from faregate.service.catalog import Listing, Published
-from faregate.service.goods import Settlement
+from faregate.service.config import Settlement
 from faregate.service.index import Register
 from faregate.x402.models import Payment, Terms
 

@@ -6,14 +6,12 @@ from typing import Final, Literal
 
 from faregate.core.models import Response
 from faregate.merchant.wire import ROOT
-from faregate.service.calls import Call
 from faregate.service.config import Capability
+from faregate.service.http import Call, Refusal
 from faregate.service.operations.access import access
-from faregate.service.operations.complete import complete
-from faregate.service.operations.executions import complete_execution
+from faregate.service.operations.complete import complete, complete_execution
 from faregate.service.operations.lists import list_payers, list_resources, list_transactions
 from faregate.service.operations.reads import get_transaction, list_contracts
-from faregate.service.replies import Refusal
 from faregate.service.state import Books
 
 Operation = Literal[

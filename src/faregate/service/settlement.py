@@ -8,7 +8,7 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from faregate.service.goods import Settlement
+from faregate.service.config import Settlement
 from faregate.service.payments import Pending, Refused
 from faregate.service.payments import Settled as Paid
 from faregate.service.receipts import settled

@@ -1,5 +1,6 @@
 """One environment of the service: its catalog, its records, and what it needs of the world. Pure."""
 
+import heapq
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -7,15 +8,47 @@ from functools import lru_cache
 from faregate.merchant.types import Environment
 from faregate.service.catalog import Catalog, Listing, Published
 from faregate.service.clock import Timeline
-from faregate.service.config import Seller
-from faregate.service.goods import Settlement
-from faregate.service.holds import Holds
+from faregate.service.config import Seller, Settlement
 from faregate.service.identifiers import Challenges, Ids
 from faregate.service.index import Register
 from faregate.service.payments import Payments
 from faregate.service.records import FINAL, ExecutionRecord, PayerRecord, Sale, TransactionRecord
 from faregate.x402.models import Payment, Terms
 from faregate.x402.tokens import Token
+
+
+class Holds:
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str], int] = {}
+        self._held: set[str] = set()
+        self._expiring: list[tuple[int, int, TransactionRecord]] = []
+
+    def of(self, token_address: str, payer: str) -> int:
+        """Atomic units this payer (lower case) has promised."""
+        return self._sums.get((token_address, payer), 0)
+
+    def add(self, record: TransactionRecord) -> None:
+        self._held.add(record.id)
+        self._change(record, record.payment.value)
+        heapq.heappush(self._expiring, (record.payment.valid_before, record.number, record))
+
+    def release(self, record: TransactionRecord) -> None:
+        """Once or more often: the second time nothing happens."""
+        if record.id in self._held:
+            self._held.remove(record.id)
+            self._change(record, -record.payment.value)
+
+    def expire(self, now: datetime) -> None:
+        """Releases what nobody submitted in time."""
+        while self._expiring and self._expiring[0][0] <= now.timestamp():
+            record = heapq.heappop(self._expiring)[2]
+            if record.submitted_at is None:
+                self.release(record)
+
+    def _change(self, record: TransactionRecord, value: int) -> None:
+        key = record.sale.terms.token.address, record.payment.payer
+        self._sums[key] = self._sums.get(key, 0) + value
+
 
 Due = tuple[datetime, int, TransactionRecord]
 _terms = lru_cache(maxsize=256)(Terms)

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from faregate.merchant.types import Environment
-from faregate.service.config import PayerSetup, World
-from faregate.service.goods import Settlement
+from faregate.service.config import PayerSetup, Settlement, World
 
 RICH: Final = 10**12
 """Atomic units of each asset: a million, more than any price."""

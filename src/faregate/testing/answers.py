@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faregate.core.models import Headers, Response, header_values
-from faregate.emulator.diary import decoded
+from faregate.emulator.calls import decoded
 
 
 @dataclass(frozen=True, slots=True)

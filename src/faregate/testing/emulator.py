@@ -5,8 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from faregate.emulator.embedded import embedded
 from faregate.emulator.emulator import Emulator
+from faregate.emulator.transports import embedded
 from faregate.paywall import EMBEDDED
 from faregate.settings import EMULATOR
 

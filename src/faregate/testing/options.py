@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any, Self
 
 from faregate.emulator.clock import WorldClock
-from faregate.emulator.edge import random_id, system_clock
 from faregate.emulator.emulator import Emulator
+from faregate.emulator.system import random_id, system_clock
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import TEST_KEY
+from faregate.service.builtin import TEST_KEY, keys_of
 from faregate.service.config import Key, World
 from faregate.service.identifiers import SeededIds
-from faregate.service.worldkeys import keys_of
 
 
 @dataclass(frozen=True, slots=True)

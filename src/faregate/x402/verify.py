@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, cast
 
-from faregate.x402.instructions import CHALLENGE
+from faregate.x402.headers import CHALLENGE
 from faregate.x402.models import SCHEME, Payment, Terms
 
 LEAD_SECONDS: Final = 6

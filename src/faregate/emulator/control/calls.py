@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.told import Told, told, world_of
-from faregate.emulator.diary import RecordedCall
-from faregate.emulator.invariants import Finding, charged_while_open, left_open
-from faregate.emulator.matching import Match
-from faregate.emulator.witness import NoSuchCall
+from faregate.emulator.assertions import Finding, charged_while_open, left_open
+from faregate.emulator.calls import RecordedCall
+from faregate.emulator.control.common import Told, told, world_of
+from faregate.emulator.expectations import Match
+from faregate.emulator.recorder import NoSuchCall
 from faregate.errors import ConfigurationError
 from faregate.service.routes import Operation
 

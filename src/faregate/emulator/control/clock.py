@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.clock import Mode, WorldClock
-from faregate.emulator.control.told import body_of, told, world_of
+from faregate.emulator.control.common import body_of, told, world_of
 
 PATH = "/_emulator/worlds/{name}/clock"
 

@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.told import Told, body_of, told, world_of
+from faregate.emulator.control.common import Told, body_of, told, world_of
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault, Rule
 from faregate.errors import ConfigurationError
-from faregate.service.goods import Part
+from faregate.service.config import Part
 
 
 class Mode(Part):

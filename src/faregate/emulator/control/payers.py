@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.told import body_of, environment_of, told, world_of
+from faregate.emulator.control.common import body_of, environment_of, told, world_of
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Environment, SettlementAsset
 from faregate.service.test_payers import TEST_PAYERS, payers_of

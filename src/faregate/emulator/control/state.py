@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.told import Told, body_of, told, world_of
-from faregate.emulator.document import StateDocument
+from faregate.emulator.control.common import Told, body_of, told, world_of
+from faregate.emulator.persistence.schema import StateDocument
 
 WORLD = "/_emulator/worlds/{name}"
 

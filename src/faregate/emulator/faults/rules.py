@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from faregate.emulator.facts import Facts
-from faregate.emulator.faults.fault import Fault
-from faregate.emulator.faults.modes import MODES, faults_of
+from faregate.emulator.calls import Facts
+from faregate.emulator.faults.models import Fault
+from faregate.emulator.faults.presets import MODES, faults_of
 from faregate.errors import ConfigurationError
-from faregate.service.goods import Part
+from faregate.service.config import Part
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 

@@ -9,11 +9,11 @@ from typing import Final
 from urllib.parse import quote
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator.facts import Facts
+from faregate.emulator.calls import Facts
 from faregate.service.app import Service
+from faregate.service.http import Refusal, answer_value
 from faregate.service.receipts import detail
 from faregate.service.records import TransactionRecord
-from faregate.service.replies import Refusal, answer_value
 
 LISTS: Final = ("transactions", "payers", "resources")
 _TICK: Final = timedelta(microseconds=1)

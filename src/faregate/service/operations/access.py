@@ -18,15 +18,13 @@ from pydantic import TypeAdapter
 from faregate.core.models import Response
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.requests import AccessRequest
-from faregate.service.calls import Call
 from faregate.service.catalog import Listing, Published
+from faregate.service.http import SOON, Call, Refusal, answer_value, invalid
 from faregate.service.payments import Refused
 from faregate.service.records import PENDING, Sale, TransactionRecord
-from faregate.service.replies import SOON, Refusal, answer_value, invalid
 from faregate.service.state import Books
-from faregate.x402.instructions import payment_required
+from faregate.x402.headers import BadProof, payment_required, read_payment
 from faregate.x402.models import Payment
-from faregate.x402.proofs import BadProof, read_payment
 
 PROOF_HEADER: Final = "payment-signature"
 _USED: Final = "the authorization was already used"

@@ -5,18 +5,25 @@ revision 409. The first completion decides: outcome and values stand for ever. T
 answered with how things stand now; another outcome or other values are 409.
 """
 
+from pydantic import TypeAdapter
+
 from faregate.core.models import Response
-from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest, complete_request
-from faregate.service.calls import Call
-from faregate.service.goods import Revision
+from faregate.merchant.answers import ResourceExecutionCompleted
+from faregate.merchant.requests import (
+    FailedCompleteRequest,
+    ResourceExecutionCompleteRequest,
+    SucceededCompleteRequest,
+    complete_request,
+)
+from faregate.service.config import Revision
+from faregate.service.http import SOON, Call, Refusal, answer, invalid
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.receipts import completion
 from faregate.service.records import PENDING, TransactionRecord
-from faregate.service.replies import SOON, Refusal, answer, invalid
 from faregate.service.settlement import fail, read, submit
 from faregate.service.state import Books
+from faregate.x402.headers import BadProof, read_payment
 from faregate.x402.models import Payment
-from faregate.x402.proofs import BadProof, read_payment
 
 Request = FailedCompleteRequest | SucceededCompleteRequest
 
@@ -94,3 +101,20 @@ def _result(record: TransactionRecord) -> Response:
     if result.payment_response is None:
         return answer(result)
     return answer(result, headers=(("PAYMENT-RESPONSE", result.payment_response),))
+
+
+_request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
+
+
+def complete_execution(books: Books, call: Call) -> Response:
+    """The same metadata again is the same answer; other metadata is a conflict."""
+    request = call.body_as(_request)
+    record = books.executions.get(call.identifier)
+    if record is None:
+        raise Refusal(404, "resource_execution_not_found", "there is no such free execution here")
+    if record.revision_id != request.revision_id:
+        raise Refusal(409, "revision_mismatch", "the execution was allowed for another revision")
+    if record.metadata not in (None, request.resource_execution):
+        raise Refusal(409, "resource_execution_conflict", "other metadata was already accepted")
+    record.metadata = request.resource_execution
+    return answer(ResourceExecutionCompleted(resource_execution_id=record.id))

@@ -12,13 +12,11 @@ from faregate.core.models import Response
 from faregate.merchant.answers import Page, Payer, Resource
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import ROOT
-from faregate.service.calls import Call
 from faregate.service.catalog import Listing
+from faregate.service.http import Call, ListQuery, answer_value, flag, invalid, list_query, one_of
 from faregate.service.index import Register
-from faregate.service.queries import ListQuery, flag, list_query, one_of
 from faregate.service.receipts import item
 from faregate.service.records import STATUSES, TransactionRecord
-from faregate.service.replies import answer_value, invalid
 from faregate.service.settlement import advance
 from faregate.service.state import Books
 

@@ -12,13 +12,11 @@ from faregate.merchant.contracts import (
     SecurityRequirement,
     SecuritySchemes,
 )
-from faregate.service.calls import Call
 from faregate.service.catalog import Listing
-from faregate.service.goods import Value
+from faregate.service.config import Value
+from faregate.service.http import Call, answer_value, flag, only
 from faregate.service.operations.complete import known_transaction
-from faregate.service.queries import flag, only
 from faregate.service.receipts import detail
-from faregate.service.replies import answer_value
 from faregate.service.settlement import read
 from faregate.service.state import Books
 

@@ -1,0 +1,221 @@
+"""What must hold of any seller, whatever happened; each rule says what it can and cannot see. Pure."""
+
+import json
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from faregate.core.models import Headers, header_values
+from faregate.emulator.calls import REMEMBERED, Diary, RecordedCall
+from faregate.emulator.recorder import Witness
+from faregate.merchant.answers import AccessDecision
+from faregate.service.app import Service
+from faregate.service.records import FINAL, TransactionRecord
+
+
+class InvariantBroken(AssertionError):
+    """A seller did what no seller may; the text says which transactions it was about."""
+
+
+class Received(Protocol):
+    """What a payer got of a seller. `proof` is what it had sent, None if it sent none.
+
+    `purchase` is the same for all requests for one thing that the payer wants once. `priced` says that this
+    very request had been answered 402 before. `calls` is how many calls the service had had by then.
+    """
+
+    @property
+    def purchase(self) -> Hashable: ...
+    @property
+    def proof(self) -> str | None: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def priced(self) -> bool: ...
+    @property
+    def calls(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One breach; `transactions` are the ids it is about."""
+
+    about: str
+    transactions: tuple[str, ...] = ()
+
+
+def left_open(service: Service) -> Iterator[Finding]:
+    """Transactions that are not final: nobody knows yet whether they are charged."""
+    for record in _records(service):
+        if record.status not in FINAL:
+            yield Finding(f"{record.id} is still {record.status}", (record.id,))
+
+
+def charged_twice(service: Service, answers: Iterable[Received]) -> Iterator[Finding]:
+    """Purchases charged more than once. Certain: the payers say what was one purchase."""
+    purchases: defaultdict[Hashable, dict[str, None]] = defaultdict(dict)
+    for answer in answers:
+        record = None if answer.proof is None else paid_by(service, answer.proof)
+        if record is not None and record.status == "succeeded":
+            purchases[answer.purchase][record.id] = None
+    for charged in purchases.values():
+        if len(charged) > 1:
+            yield Finding(f"one purchase was charged {len(charged)} times: {', '.join(charged)}", (*charged,))
+
+
+def charged_while_open(service: Service, diary: Diary) -> Iterator[Finding]:
+    """A payer charged twice for one URL, before the seller had been told how the first payment ended.
+
+    Not certain: the service is told no query, and a payer may buy the same twice at once. And it does not
+    see a payer who was asked again after that.
+    """
+    begun, told = _first_calls(diary)
+    before: dict[tuple[str, str], TransactionRecord] = {}
+    for record in _records(service):
+        if record.status != "succeeded" or record.id not in begun:
+            continue
+        use = record.payer.id, record.sale.request.resource.url
+        first = before.get(use)
+        if first is not None and begun[record.id] < told.get(first.id, diary.count + 1):
+            ids = first.id, record.id
+            yield Finding(f"{ids[1]} was charged beside {ids[0]}, for the same payer and URL", ids)
+        before[use] = record
+
+
+def _first_calls(diary: Diary) -> tuple[dict[str, int], dict[str, int]]:
+    """The call with which each transaction began, and the one whose answer told the seller its end."""
+    begun: dict[str, int] = {}
+    told: dict[str, int] = {}
+    for call in diary:
+        if call.undone or call.transaction is None or call.status != 200:
+            continue
+        if call.operation == "access":
+            begun.setdefault(call.transaction, call.number)
+        elif call.delivery is not None and call.delivery.ending == "whole" and _tells_the_end(call):
+            told.setdefault(call.transaction, call.number)
+    return begun, told
+
+
+def _tells_the_end(call: RecordedCall) -> bool:
+    """Complete and the read of one transaction say its status."""
+    try:
+        return json.loads(call.response.body if call.response else b"null")["status"] in FINAL
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+def _records(service: Service) -> Iterator[TransactionRecord]:
+    for books in service.books.values():
+        yield from books.transactions.values()
+
+
+def paid_by(service: Service, proof: str) -> TransactionRecord | None:
+    """The transaction that this proof authorized."""
+    found = (books.user_of_proof(proof) for books in service.books.values())
+    return next((record for record in found if record is not None), None)
+
+
+def released_unpaid(service: Service, diary: Diary, answers: Iterable[Received]) -> Iterator[Finding]:
+    """Results that left for a proof before its complete was answered `succeeded`, with its proof of payment.
+
+    A result is a 2xx with a body, but a 202 that names a transaction and has no `PAYMENT-RESPONSE` is a
+    request to wait. What was asked for without a proof, or had no price, is not judged.
+    """
+    calls = list(diary)
+    for answer in answers:
+        if answer.proof is None or not answer.priced or not _is_result(answer):
+            continue
+        told = [call for call in calls if call.number <= answer.calls and _carries(call, answer.proof)]
+        if any(_allows(call) for call in told):
+            continue
+        record = paid_by(service, answer.proof)
+        if diary.count > REMEMBERED and record is not None and record.status == "succeeded":
+            continue  # what allowed it may be forgotten
+        about = "no transaction" if record is None else f"{record.id}, now {record.status}"
+        yield Finding(
+            f"a result ({answer.status}) left before the service proved its payment: {about}",
+            () if record is None else (record.id,),
+        )
+
+
+def _is_result(answer: Received) -> bool:
+    if not (200 <= answer.status < 300 and answer.body):
+        return False
+    proven = bool(header_values(answer.headers, "payment-response"))
+    return proven or answer.status != 202 or b'"transaction_id"' not in answer.body
+
+
+def _carries(call: RecordedCall, proof: str) -> bool:
+    return header_values(call.request.headers, "payment-signature") == [proof]
+
+
+def _allows(call: RecordedCall) -> bool:
+    """Whether the seller was told, in a whole answer, that it may release."""
+    delivery = call.delivery
+    if delivery is None or delivery.ending != "whole" or delivery.response.status != 200:
+        return False
+    if call.operation == "access":
+        return _is_free(delivery.response.body)
+    return call.operation == "complete" and delivery.response.first("payment-response") is not None
+
+
+def _is_free(body: bytes) -> bool:
+    try:
+        return AccessDecision.model_validate_json(body).transaction_id is None
+    except ValueError:
+        return False
+
+
+class Judging(Witness):
+    """The invariants, each as an assertion."""
+
+    def assert_all_settled(self) -> None:
+        """`InvariantBroken` if a transaction is neither failed nor succeeded now.
+
+        What only reads can settle stays open until somebody reads: let the seller sweep before.
+        """
+        _none(self.look(lambda service, _: list(left_open(service))))
+
+    def assert_no_double_charge(self, answers: Iterable[Received] | None = None) -> None:
+        """`InvariantBroken` if somebody paid twice for one thing.
+
+        With the `answers` that payers got this is certain: they know what was one purchase, and for each
+        at most one transaction may have succeeded. Without them the service only sees two charges of one
+        payer for one URL, the second authorized before the seller was told how the first had ended. It is
+        told no query, so that a payer who buys the same path twice at once looks the same; and it does
+        not see a payer who was asked to pay again later.
+        """
+        if answers is None:
+            _none(self.look(lambda service, diary: list(charged_while_open(service, diary))))
+        else:
+            given = list(answers)
+            _none(self.look(lambda service, _: list(charged_twice(service, given))))
+
+    def assert_released_only_if_completed(self, answers: Iterable[Received]) -> None:
+        """`InvariantBroken` if a result left before the service proved its payment.
+
+        For each 2xx with a body that a payer got for a proof, the seller must have been answered before:
+        complete with `PAYMENT-RESPONSE` for this very proof, or access that said it is free. Not seen are
+        results that were given without any proof (ask without one and look at the status), and those of
+        requests that never were answered 402.
+        """
+        given = list(answers)
+        _none(self.look(lambda service, diary: list(released_unpaid(service, diary, given))))
+
+    def check_invariants(self, answers: Iterable[Received] | None = None) -> None:
+        """All of them, that of released results only if the `answers` that payers got are given."""
+        given = None if answers is None else list(answers)
+        self.assert_no_double_charge(given)
+        if given is not None:
+            self.assert_released_only_if_completed(given)
+        self.assert_all_settled()
+
+
+def _none(findings: list[Finding]) -> None:
+    if findings:
+        raise InvariantBroken("\n".join(finding.about for finding in findings))

@@ -1,0 +1,249 @@
+"""The diary: every call to the service, written down on receipt, before it is answered."""
+
+import base64
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, cast
+
+from eth_utils.address import to_checksum_address
+from pydantic import TypeAdapter
+
+from faregate.core.instructions import parse_json
+from faregate.core.models import Response, WireRequest, header_values
+from faregate.emulator.delivery import Delivery
+from faregate.merchant.requests import AccessRequest
+from faregate.merchant.types import Environment
+from faregate.service.app import Service
+from faregate.service.http import Call, Refusal, key_of
+from faregate.service.operations.access import PROOF_HEADER
+from faregate.service.routes import Operation, find_route
+from faregate.service.state import Books
+from faregate.x402.headers import BadProof, read_payment
+from faregate.x402.models import Payment
+
+_request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`key` is an API key the service lets in; `environment` is its own.
+
+    `resource` is an integration key. `payer` is a checksum address: the transaction's, or what the proof
+    says, whoever signed it. `transaction` is what the path names, known or not, or what the proof of an
+    access already pays for.
+    """
+
+    operation: Operation | None = None
+    key: str | None = None
+    environment: Environment | None = None
+    resource: str | None = None
+    payer: str | None = None
+    transaction: str | None = None
+
+
+def facts_of(service: Service, request: WireRequest) -> Facts:
+    """Never raises, whatever the request is. Not free: it reads the proof and the body."""
+    path, _, query = request.path.partition("?")
+    try:
+        route, identifier = find_route(request.method, path)
+    except Refusal:
+        return Facts()
+    call = Call(identifier, query, request.headers, request.body or b"")
+    payment = _payment(call)
+    facts = Facts(route.operation, payer=None if payment is None else to_checksum_address(payment.payer))
+    try:
+        key = key_of(request.headers, service.keys, service.allow_live)
+    except Refusal:
+        return facts
+    facts = replace(facts, key=key.key, environment=key.environment)
+    return _with_records(facts, service.books[key.environment], call, payment)
+
+
+def _with_records(facts: Facts, books: Books, call: Call, payment: Payment | None) -> Facts:
+    match facts.operation:
+        case "access":
+            return _of_access(facts, books, call, payment)
+        case "complete" | "transaction":
+            return _of_transaction(facts, books, call.identifier)
+        case "execution":
+            execution = books.executions.get(call.identifier)
+            return facts if execution is None else _of_revision(facts, books, execution.revision_id)
+        case _:
+            return facts
+
+
+def _of_access(facts: Facts, books: Books, call: Call, payment: Payment | None) -> Facts:
+    try:
+        revision_id = call.body_as(_request).revision_id
+    except Refusal:
+        return facts
+    listing = books.catalog.selling(revision_id)
+    if listing is None:
+        return facts
+    token = next(one.token for one in listing.revisions if one.id == revision_id)
+    used = None if payment is None else books.user_of_token(token, payment)
+    return replace(facts, resource=listing.plan.key, transaction=None if used is None else used.id)
+
+
+def _of_transaction(facts: Facts, books: Books, identifier: str) -> Facts:
+    record = books.transactions.get(identifier)
+    if record is None:
+        return replace(facts, transaction=identifier)
+    resource = record.sale.listing.plan.key
+    return replace(facts, resource=resource, payer=record.payer.identifier, transaction=identifier)
+
+
+def _of_revision(facts: Facts, books: Books, revision_id: str) -> Facts:
+    listing = books.catalog.selling(revision_id)
+    return facts if listing is None else replace(facts, resource=listing.plan.key)
+
+
+def _payment(call: Call) -> Payment | None:
+    try:
+        proof = call.only_header(PROOF_HEADER)
+        return None if proof is None else read_payment(proof)
+    except (BadProof, Refusal):
+        return None
+
+
+REMEMBERED: Final = 10_000
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class RecordedCall:
+    """One call. `number` counts them from 1; `delivery` is None until it is answered; `fault` is its name.
+
+    `undone` says that the world has gone back to before it: its ids may have come again for something else.
+    What it is about is read from it when it is first asked for: the service knows by then which
+    transaction an access led to. None is what cannot be told.
+    """
+
+    number: int
+    at: datetime
+    request: WireRequest
+    service: Service
+    delivery: Delivery | None = None
+    fault: str | None = None
+    undone: bool = False
+    _facts: Facts | None = field(default=None, init=False)
+
+    def __repr__(self) -> str:
+        """For a failing test to show: no key and no proof."""
+        answer = str(self.status or "no answer")
+        about = [f"{name} {value}" for name, value in self._shown() if value is not None]
+        return f"<{' · '.join([f'{self.number}: {self.method} {self.path} -> {answer}', *about])}>"
+
+    def _shown(self) -> tuple[tuple[str, str | None], ...]:
+        transaction = None if self.transaction is None or self.transaction in self.path else self.transaction
+        ending = self.delivery.ending if self.delivery and self.delivery.ending != "whole" else None
+        return (
+            ("resource", self.resource),
+            ("transaction", transaction),
+            ("fault", self.fault),
+            ("delivered", ending),
+            ("undone", "by a restore" if self.undone else None),
+        )
+
+    @property
+    def facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = facts_of(self.service, self.request)
+        return self._facts
+
+    @property
+    def operation(self) -> str | None:
+        return self.facts.operation
+
+    @property
+    def environment(self) -> Environment | None:
+        return self.facts.environment
+
+    @property
+    def resource(self) -> str | None:
+        """An integration key."""
+        return self.facts.resource
+
+    @property
+    def payer(self) -> str | None:
+        """A checksum address; what the proof says if no transaction says more."""
+        return self.facts.payer
+
+    @property
+    def transaction(self) -> str | None:
+        return self.facts.transaction
+
+    @property
+    def proof(self) -> dict[str, Any] | None:
+        """`PAYMENT-SIGNATURE`, decoded."""
+        return decoded(header_values(self.request.headers, "payment-signature"))
+
+    @property
+    def instructions(self) -> dict[str, Any] | None:
+        """`PAYMENT-REQUIRED` of the answer, decoded."""
+        return decoded(header_values(self.response.headers, "payment-required") if self.response else [])
+
+    @property
+    def payment_response(self) -> dict[str, Any] | None:
+        """`PAYMENT-RESPONSE` of the answer, decoded."""
+        return decoded(header_values(self.response.headers, "payment-response") if self.response else [])
+
+    @property
+    def method(self) -> str:
+        return self.request.method
+
+    @property
+    def path(self) -> str:
+        """Without its query."""
+        return self.request.path.partition("?")[0]
+
+    @property
+    def response(self) -> Response | None:
+        return self.delivery.response if self.delivery else None
+
+    @property
+    def status(self) -> int | None:
+        return self.delivery.response.status if self.delivery else None
+
+
+Mark = tuple[int, tuple[range, ...]]
+"""A moment of a diary: how many calls there were, and the numbers of those that were undone."""
+
+
+class Diary:
+    """The last 10,000 calls of one world, oldest first. `count` is of all there ever were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._undone: tuple[range, ...] = ()
+        self._calls: deque[RecordedCall] = deque(maxlen=REMEMBERED)
+
+    def __iter__(self) -> Iterator[RecordedCall]:
+        return iter(self._calls)
+
+    def received(self, request: WireRequest, at: datetime, service: Service) -> RecordedCall:
+        self.count += 1
+        call = RecordedCall(self.count, at, request, service)
+        self._calls.append(call)
+        return call
+
+    def mark(self) -> Mark:
+        """To go back to."""
+        return self.count, self._undone
+
+    def go_back(self, mark: Mark) -> None:
+        """The world is as it was at this mark: what came since is undone, what was undone since stands."""
+        count, undone = mark
+        self._undone = (*undone, range(count + 1, self.count + 1))
+        for call in self._calls:
+            call.undone = any(call.number in gone for gone in self._undone)
+
+
+def decoded(values: list[str]) -> dict[str, Any] | None:
+    """What the only value of a payment header says: base64 of a JSON object, else None."""
+    try:
+        found = parse_json(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None

@@ -1,0 +1,141 @@
+"""`faregate emulator`: reads the world, listens, says where and with which keys, serves."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from faregate.emulator.clock import WorldClock
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.state_file import StateFile
+from faregate.emulator.system import system_clock
+from faregate.emulator.tenants import Worlds
+from faregate.errors import ConfigurationError
+from faregate.service.builtin import builtin_world
+from faregate.service.config import Resource, World
+from faregate.service.test_payers import TEST_PAYERS
+from faregate.x402.tokens import price_label
+
+DESCRIPTION = "Runs the merchant service on this machine, with nothing signed up for."
+
+
+def add_emulator(command: ArgumentParser) -> None:
+    command.description = DESCRIPTION
+    add = command.add_argument
+    add("--port", type=int, default=0, help="port to listen on; 0, the default, is any free one")
+    add("--host", default="127.0.0.1", help="a loopback address; others need --allow-remote")
+    add("--allow-remote", action="store_true", help="let other machines in, to the service's API only")
+    add("--no-control", action="store_true", help="no control plane and no console, only the service's API")
+    add("--world", metavar="FILE", help="a TOML file with keys and resources; otherwise the built-in world")
+    add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
+    add("--state", metavar="FILE", help="keep what happened in this file, and begin with what is in it")
+    add("--seed", metavar="N", help="the ids of the same story are the same; otherwise by chance")
+    _add_time(command)
+    add("--mode", metavar="NAME", default="clean", help="a known way of going wrong, such as double-402")
+    add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
+    add("--json", action="store_true", help="print one line of JSON instead of text")
+
+
+def _add_time(command: ArgumentParser) -> None:
+    add = command.add_mutually_exclusive_group().add_argument
+    add("--freeze", metavar="MOMENT", help="time begins here, and stands still: 2026-01-01T00:00Z")
+    add("--rate", metavar="X", type=float, default=1.0, help="time runs so many times as fast")
+
+
+def as_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
+    """One line: `url`, `test_key`, and `live_key` only if live keys are let in."""
+    told = {"url": url, "test_key": emulator.world.first_key("test")}
+    if arguments.allow_live:
+        told["live_key"] = emulator.world.first_key("live")
+    return json.dumps(told)
+
+
+def as_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
+    keys = [key for key in emulator.world.keys if arguments.allow_live or key.environment == "test"]
+    page = "" if arguments.no_control else f"To look at it, open {url}/ in a browser.\n"
+    return "\n".join(
+        (
+            f"The merchant service is emulated at {url} (stop it with Ctrl-C).",
+            f"{page}\nKeys:",
+            *(f"  {key.key}  ({', '.join(key.capabilities)})" for key in keys),
+            "\nFor your app:",
+            f"  export FAREGATE_BASE_URL={url}",
+            f"  export FAREGATE_API_KEY={keys[0].key if keys else ''}\n",
+            *_table(emulator),
+            "\nPayers, for faregate pay URL --payer NAME:",
+            *_payers(),
+        )
+    )
+
+
+def _payers() -> Iterable[str]:
+    return (f"  {payer.name:<18}{payer.about}" for payer in TEST_PAYERS.values())
+
+
+def _table(emulator: Emulator) -> list[str]:
+    rows = [
+        ("resource", "price", "revision (test)"),
+        *(_row(emulator, one) for one in emulator.world.resources),
+    ]
+    return [f"  {key:<26}{price:<14}{revision}" for key, price, revision in rows]
+
+
+def _row(emulator: Emulator, resource: Resource) -> tuple[str, str, str]:
+    rules = resource.revisions[-1]
+    price = price_label(rules.amount, rules.asset)
+    if resource.archived:
+        price = "archived"
+    elif not resource.require_payment:
+        price = "free"
+    revision = emulator.revision_id(resource.key) if "test" in resource.environments else "-"
+    return resource.key, price, revision
+
+
+def run_emulator(arguments: Namespace) -> int:
+    """Serves until interrupted; 0 then. `ConfigurationError` if it cannot begin."""
+    from faregate.emulator.server import listen, run, url_of
+
+    emulator = Emulator(
+        _world(arguments.world),
+        clock=_clock(arguments.freeze, arguments.rate),
+        seed=arguments.seed,
+        allow_live=arguments.allow_live,
+        expose_execution_id=arguments.expose_execution_id,
+        mode=arguments.mode,
+    )
+    worlds = Worlds(emulator)
+    state = None if arguments.state is None else StateFile(arguments.state)
+    if state is not None:
+        state.begin(worlds)
+    listener = listen(arguments.host, arguments.port, allow_remote=arguments.allow_remote)
+    greet = as_json if arguments.json else as_text
+    with suppress(KeyboardInterrupt):
+        print(greet(emulator, url_of(listener), arguments), flush=True)
+        run(worlds, listener, control=not arguments.no_control, state=state)
+    return 0
+
+
+def _clock(freeze: str | None, rate: float) -> WorldClock:
+    clock = WorldClock(system_clock, frozen_at=None if freeze is None else _moment(freeze))
+    if freeze is None:
+        clock.run(rate)
+    return clock
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(f"{text!r} is no moment, such as 2026-01-01T00:00:00Z") from None
+
+
+def _world(path: str | None) -> World:
+    if path is None:
+        return builtin_world()
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the world: {error}") from None
+    return World.from_toml(text, path)

@@ -1,0 +1,169 @@
+"""One call with a fault: whether the service acts, what is said instead, and how that travels. Pure."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from faregate.core.models import Headers, Response, WireRequest
+from faregate.emulator.calls import Facts, facts_of
+from faregate.emulator.delivery import UNSAID, Delivery, Ending
+from faregate.emulator.faults.models import Fault, Kind
+from faregate.emulator.faults.rules import Faults
+from faregate.emulator.faults.stale import is_read, stale
+from faregate.merchant.wire import INSTRUCTIONS
+from faregate.service.app import Service
+from faregate.service.http import Refusal
+from faregate.service.operations.access import PROOF_HEADER
+from faregate.service.records import TransactionRecord
+from faregate.x402.headers import payment_required, without_challenge
+
+GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."
+MESSAGE: Final = "the emulator was told to answer like this"
+_CODES: Final = {401: "unauthenticated", 402: "payment_required", 403: "forbidden"}
+_NOT_FOUND: Final = {
+    "complete": "transaction_not_found",
+    "transaction": "transaction_not_found",
+    "execution": "resource_execution_not_found",
+}
+
+
+def garbage(said: Response) -> Response:
+    """With a body that is not JSON; its headers say nothing of it."""
+    return replace(said, body=GARBAGE)
+
+
+def without(headers: Headers, name: str) -> Headers:
+    return tuple(pair for pair in headers if pair[0].lower() != name.lower())
+
+
+def doubled(said: Response, header: str, value: str | None) -> Response:
+    for name, found in said.headers:
+        if name.lower() == header.lower():
+            return said.plus((name, found if value is None else value))
+    return said
+
+
+def changed(said: Response, fields: dict[str, JsonValue]) -> Response:
+    body = json.loads(said.body)
+    if not isinstance(body, dict):
+        return said
+    changed = json.dumps({**body, **fields}, ensure_ascii=False, separators=(",", ":"))
+    return replace(said, body=changed.encode())
+
+
+def guessable(said: Response) -> Response:
+    """With instructions that are the same for everybody; a reply without instructions stays as it is."""
+    headers = (
+        (name, without_challenge(value) if name.lower() == INSTRUCTIONS else value)
+        for name, value in said.headers
+    )
+    return replace(said, headers=tuple(headers))
+
+
+def refusal(fault: Fault, facts: Facts) -> Response:
+    status = fault.status or 500
+    code = "internal_error" if status >= 500 else _CODES.get(status, "invalid_request")
+    if status == 404:
+        code = _NOT_FOUND.get(facts.operation or "", code)
+    headers = () if fault.retry_after is None else (("Retry-After", str(fault.retry_after)),)
+    return Refusal(status, code, MESSAGE, headers).response()
+
+
+_ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "cut": "cut"}
+
+
+def deliver_with(faults: Faults, service: Service, request: WireRequest) -> tuple[Delivery, str | None]:
+    """The answer to this call, and the id of the fault that struck it. Never raises.
+
+    A fault that would change nothing, such as a header left out that is not there, has not struck.
+    """
+    call = _Call(service, request, facts_of(service, request))
+    rule = faults.first(call.facts, call.fits)
+    if rule is None:
+        return Delivery(service.respond(request)), None
+    said = service.respond(request) if _acts(rule.fault) else UNSAID
+    delivery = call.deliver(rule.fault, said)
+    if delivery == Delivery(said):
+        return delivery, None
+    faults.struck(rule)
+    return delivery, rule.id
+
+
+def _acts(fault: Fault) -> bool:
+    """Whether the call reaches the service at all."""
+    return fault.when != "before" and fault.kind != "refused-repeat"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    service: Service
+    request: WireRequest
+    facts: Facts
+
+    def fits(self, fault: Fault) -> bool:
+        """Whether the call is of the sort that this kind of fault is about."""
+        match fault.kind:
+            case "stale-read":
+                return is_read(self.facts)
+            case "guessable-instructions":
+                return self.facts.operation == "access"
+            case "second-402":
+                return self._is_paid()
+            case "refused-repeat":
+                return self._is_repeated()
+            case _:
+                return True
+
+    def deliver(self, fault: Fault, said: Response) -> Delivery:
+        delay = fault.seconds or 0.0 if fault.kind == "latency" else 0.0
+        return Delivery(self._instead(fault, said), delay, _ENDINGS.get(fault.kind, "whole"))
+
+    def _instead(self, fault: Fault, said: Response) -> Response:
+        match fault.kind:
+            case "status" | "refused-repeat":
+                return refusal(fault, self.facts)
+            case "second-402":
+                return self._asking_again()
+            case "garbage":
+                return garbage(said)
+            case "missing-header":
+                return replace(said, headers=without(said.headers, fault.header or ""))
+            case "doubled-header":
+                return doubled(said, fault.header or "", fault.value)
+            case "changed-body":
+                return changed(said, fault.fields or {})
+            case "stale-read":
+                return stale(self.service, self.facts, self.request, said, fault.seconds)
+            case "guessable-instructions":
+                return guessable(said)
+            case _:
+                return said
+
+    def _is_paid(self) -> bool:
+        """It carries a payment for something that is not free."""
+        if self.facts.operation == "complete":
+            return self._record() is not None
+        if self.facts.operation != "access" or self.facts.environment is None or self.facts.payer is None:
+            return False
+        listing = self.service.books[self.facts.environment].catalog.listings.get(self.facts.resource or "")
+        return listing is not None and listing.require_payment
+
+    def _is_repeated(self) -> bool:
+        record = self._record()
+        return self.facts.operation == "complete" and record is not None and record.accepted is not None
+
+    def _asking_again(self) -> Response:
+        record = self._record()
+        if record is None or self.facts.operation == "access":
+            unpaid = without(self.request.headers, PROOF_HEADER)
+            return self.service.respond(replace(self.request, headers=unpaid))
+        challenge = self.service.books[self.facts.environment or "test"].challenge()
+        instructions = payment_required(record.sale.terms, record.sale.request.resource, MESSAGE, challenge)
+        return Refusal(402, "payment_required", MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
+
+    def _record(self) -> TransactionRecord | None:
+        if self.facts.environment is None or self.facts.transaction is None:
+            return None
+        return self.service.books[self.facts.environment].transactions.get(self.facts.transaction)

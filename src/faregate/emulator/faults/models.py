@@ -1,0 +1,168 @@
+"""A fault: what goes wrong, with which calls, and how often. Plain frozen data, the same in JSON."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal, Self, cast, get_args
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import StringConstraints as Text
+
+from faregate.emulator.calls import Facts
+from faregate.emulator.settlement import is_address
+from faregate.merchant.types import Environment
+from faregate.service.config import Part
+from faregate.service.routes import Operation
+from faregate.service.test_payers import TEST_PAYERS
+
+Kind = Literal[
+    "latency",
+    "silence",
+    "reset",
+    "cut",
+    "status",
+    "second-402",
+    "garbage",
+    "missing-header",
+    "doubled-header",
+    "changed-body",
+    "stale-read",
+    "refused-repeat",
+    "guessable-instructions",
+]
+When = Literal["before", "after"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+LONGEST: Final = 600.0
+"""Seconds that an answer may be late. Silence ends after as many, too."""
+
+TAKES: Final[dict[Kind, tuple[str, ...]]] = {
+    "latency": ("seconds",),
+    "silence": ("when",),
+    "reset": ("when",),
+    "status": ("status", "when", "retry_after"),
+    "second-402": ("when",),
+    "missing-header": ("header",),
+    "doubled-header": ("header", "value"),
+    "changed-body": ("fields",),
+    "stale-read": ("seconds",),
+    "refused-repeat": ("status",),
+}
+NEEDS: Final[dict[Kind, str]] = {
+    "latency": "seconds",
+    "status": "status",
+    "missing-header": "header",
+    "doubled-header": "header",
+    "changed-body": "fields",
+}
+DEFAULTS: Final[dict[Kind, dict[str, Any]]] = {
+    "silence": {"when": "after"},
+    "reset": {"when": "after"},
+    "status": {"when": "before"},
+    "second-402": {"when": "after"},
+    "refused-repeat": {"status": 409},
+}
+PARAMETERS: Final = ("seconds", "when", "status", "retry_after", "header", "value", "fields")
+
+
+_MATCHED: Final = ("operation", "key", "environment", "resource", "payer", "transaction")
+_OF_THE_SERVER: Final = ("connection", "content-length", "date", "transfer-encoding")
+
+
+def _address_of(payer: str) -> str:
+    if not is_address(payer) and payer not in TEST_PAYERS:
+        raise ValueError(f"{payer!r} is no address and no test payer; these are {', '.join(TEST_PAYERS)}")
+    return TEST_PAYERS[payer].address if payer in TEST_PAYERS else payer
+
+
+Payer = Annotated[str, AfterValidator(_address_of)]
+"""An address, or the name of a test payer."""
+
+
+class Fault(Part):
+    """One thing that goes wrong. What is not named matches every call.
+
+    `when` is before or after the service has acted: before, nothing has changed. It strikes `times` calls,
+    the next one if nothing is said, every one for None; or those that `probability` picks, always the same
+    for a `seed`. Headers are named without those that the server itself writes.
+
+    | kind | parameters | what happens |
+    |---|---|---|
+    | `latency` | `seconds` | the service acts at once, its answer is late |
+    | `silence` | `when` | no answer at all |
+    | `reset` | `when` | the connection is reset |
+    | `cut` | | the connection ends in the middle of the body |
+    | `status` | `status`, `when`, `retry_after` | this error: 400 to 599 |
+    | `second-402` | `when` | who sent a payment is asked for one |
+    | `garbage` | | a body that is not JSON |
+    | `missing-header` | `header` | the answer without this header |
+    | `doubled-header` | `header`, `value` | this header twice; the second may say something else |
+    | `changed-body` | `fields` | the answer with these fields replaced |
+    | `stale-read` | `seconds` | things as they were so long ago, or before the last change |
+    | `refused-repeat` | `status` | a repeated complete is refused: 409 or 404 |
+    | `guessable-instructions` | | 402 of access: instructions that are the same for everybody |
+    """
+
+    kind: Kind
+    operation: Operation | None = None
+    key: str | None = None
+    environment: Environment | None = None
+    resource: str | None = None
+    payer: Payer | None = None
+    transaction: str | None = None
+    times: Annotated[int, Field(strict=True, ge=1)] | None = 1
+    probability: Annotated[float, Field(gt=0, le=1)] | None = None
+    seed: int | str = 0
+    when: When | None = None
+    seconds: Annotated[float, Field(gt=0, le=10**9)] | None = None
+    status: Annotated[int, Field(strict=True, ge=400, le=599)] | None = None
+    retry_after: Annotated[int, Field(strict=True, ge=0)] | None = None
+    header: Annotated[str, Text(pattern=r"^[A-Za-z0-9-]{1,100}\z")] | None = None
+    value: Annotated[str, Text(pattern=r"^[\x20-\x7e]{0,16384}\z")] | None = None
+    fields: dict[str, JsonValue] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _told_in_part(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        told = cast("dict[str, Any]", given)
+        kind = told.get("kind")
+        defaults = dict[str, Any](DEFAULTS.get(cast("Kind", kind), {})) if isinstance(kind, str) else {}
+        if told.get("probability") is not None:
+            defaults["times"] = None
+        return {**defaults, **told}
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Self:
+        given = [name for name in PARAMETERS if getattr(self, name) is not None]
+        takes = TAKES.get(self.kind, ())
+        for name in given:
+            if name not in takes:
+                raise ValueError(f"{self.kind} does not take {name!r}; it takes {_listed(takes)}")
+        needed = NEEDS.get(self.kind)
+        if needed is not None and needed not in given:
+            raise ValueError(f"{self.kind} needs {needed!r}")
+        if self.kind == "latency" and (self.seconds or 0) > LONGEST:
+            raise ValueError(f"latency is at most {LONGEST:g} seconds: use silence")
+        if self.header is not None and self.header.lower() in _OF_THE_SERVER:
+            raise ValueError(f"{self.header} is written by the server itself: name another header")
+        if self.kind == "refused-repeat" and self.status not in (404, 409):
+            raise ValueError("refused-repeat takes the status 409 or 404")
+        return self
+
+    def matches(self, facts: Facts) -> bool:
+        """Whether this call is one of those it is about."""
+        return all(
+            _same(wanted, getattr(facts, name))
+            for name in _MATCHED
+            if (wanted := getattr(self, name)) is not None
+        )
+
+
+def _same(wanted: str, found: str | None) -> bool:
+    """Addresses are one in any case of their letters; keys and ids are what they are."""
+    if found is None or not wanted.startswith("0x"):
+        return wanted == found
+    return wanted.lower() == found.lower()
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"

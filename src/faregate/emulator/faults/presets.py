@@ -1,0 +1,37 @@
+"""The known ways in which a payment looks failed that is not, by name: is a client safe to try again?
+
+In each but `clean` the payment is taken, and the answer is easily misread. A mode stands until another
+is set.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from faregate.emulator.faults.models import Fault
+from faregate.errors import ConfigurationError
+
+CLEAN: Final = "clean"
+MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
+    {
+        "accept-then-time-out": (Fault(kind="silence", when="after", operation="complete", times=None),),
+        "5xx-after-settle": (
+            Fault(kind="status", status=502, when="after", operation="complete", times=None),
+        ),
+        "double-402": (Fault(kind="second-402", when="after", operation="complete", times=None),),
+        "slow-answer": (Fault(kind="latency", seconds=2, operation="complete", times=None),),
+        "reconcile-unavailable": (
+            Fault(kind="silence", when="after", operation="complete", times=None),
+            Fault(kind="status", status=503, operation="transaction", times=None),
+            Fault(kind="status", status=503, operation="transactions", times=None),
+        ),
+        CLEAN: (),
+    }
+)
+
+
+def faults_of(mode: str) -> tuple[Fault, ...]:
+    """What goes wrong in this mode; `ConfigurationError` names those there are."""
+    if mode not in MODES:
+        raise ConfigurationError(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
+    return MODES[mode]

@@ -1,0 +1,258 @@
+"""From the copy of a world to its state document, as text. Pure; `restoring.py` is the way back."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from faregate.emulator.clock import ClockState, WorldClock
+from faregate.emulator.faults.rules import Faults, FaultsState
+from faregate.emulator.ledger import Balance, SimulatedLedger, Use
+from faregate.emulator.persistence.schema import (
+    VERSION,
+    BalanceState,
+    BooksState,
+    ExecutionState,
+    LedgerState,
+    PayerState,
+    ResourceState,
+    ResourceVersion,
+    SettledState,
+    StateDocument,
+    Step,
+    TimelineState,
+    TransactionState,
+    UseState,
+)
+from faregate.merchant.requests import (
+    FailedCompleteRequest,
+    ResourceExecutionMetadata,
+    SucceededCompleteRequest,
+)
+from faregate.merchant.types import Environment, SettlementAsset
+from faregate.service.catalog import Listing
+from faregate.service.config import Part, Seller, Settlement
+from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
+from faregate.service.payments import Payments
+from faregate.service.records import PayerRecord, Settled, Status, TransactionRecord
+from faregate.service.state import Books
+from faregate.x402.tokens import TOKENS, Token
+
+
+class TransactionCopy(NamedTuple):
+    """What may yet change of a transaction; the rest is in the `record`."""
+
+    record: TransactionRecord
+    history: tuple[tuple[datetime, Status], ...]
+    accepted: FailedCompleteRequest | SucceededCompleteRequest | None
+    submitted_at: datetime | None
+    plan: Settlement | None
+    reads: int
+    settled: Settled | None
+
+
+@dataclass(frozen=True, slots=True)
+class BooksCopy:
+    """`listings` are every version of each resource; `due` is by transaction.
+
+    `executions` are the id, the revision's id and the metadata of each.
+    """
+
+    listings: tuple[tuple[Listing, ...], ...]
+    settlement: Settlement | None
+    payer_settlements: dict[str, Settlement]
+    payers: tuple[PayerRecord, ...]
+    transactions: tuple[TransactionCopy, ...]
+    executions: tuple[tuple[str, str, ResourceExecutionMetadata | None], ...]
+    due: dict[str, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class WorldCopy:
+    """`ids`, `challenges` and `ledger` are None for those that have no state that can be known."""
+
+    seller: Seller
+    clock: ClockState
+    timeline: tuple[datetime, datetime]
+    ids: int | None
+    challenges: int | None
+    faults: FaultsState
+    ledger: tuple[dict[Balance, int], dict[Use, str]] | None
+    test: BooksCopy
+    live: BooksCopy
+
+
+def copied(
+    books: Mapping[Environment, Books],
+    clock: WorldClock,
+    ids: Ids,
+    challenges: Challenges,
+    payments: Payments,
+    faults: Faults,
+) -> WorldCopy:
+    """Nothing in it changes any more."""
+    return WorldCopy(
+        seller=books["test"].seller,
+        clock=_clock(clock),
+        timeline=books["test"].timeline.state(),
+        ids=ids.state() if isinstance(ids, RewindableIds) else None,
+        challenges=challenges.state() if isinstance(challenges, SeededChallenges) else None,
+        faults=FaultsState.model_validate(faults.state()),
+        ledger=payments.state() if isinstance(payments, SimulatedLedger) else None,
+        test=_copy_state(books["test"]),
+        live=_copy_state(books["live"]),
+    )
+
+
+def _clock(clock: WorldClock) -> ClockState:
+    """For one that stands still, what the clock behind it shows says nothing."""
+    state = ClockState.model_validate(clock.state())
+    return state if state.rate else state.model_copy(update={"real": state.world})
+
+
+def _copy_state(books: Books) -> BooksCopy:
+    return BooksCopy(
+        listings=tuple(books.catalog.versions(key) for key in books.catalog.listings),
+        settlement=books.settlement,
+        payer_settlements=dict(books.payer_settlements),
+        payers=tuple(books.observed),
+        transactions=tuple(map(_copy_transaction, books.transactions.values())),
+        executions=tuple((one.id, one.revision_id, one.metadata) for one in books.executions.values()),
+        due={record.id: at for at, _, record in books.due if record.plan is not None},
+    )
+
+
+def _copy_transaction(record: TransactionRecord) -> TransactionCopy:
+    return TransactionCopy(
+        record,
+        tuple(record.history),
+        record.accepted,
+        record.submitted_at,
+        record.plan,
+        record.reads,
+        record.settled,
+    )
+
+
+_NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
+    token: name for name, token in TOKENS.items()
+}
+
+
+def surroundings(copy: WorldCopy) -> StateDocument:
+    """The state of all around the service. Ids by chance and other payments have none."""
+    return StateDocument(
+        version=VERSION,
+        clock=copy.clock,
+        faults=copy.faults,
+        ids=copy.ids,
+        challenges=copy.challenges,
+        ledger=LedgerState() if copy.ledger is None else _ledger(*copy.ledger),
+    )
+
+
+def exported(copy: WorldCopy) -> Iterator[str]:
+    """The text of the whole document, in pieces: a world may be large, and other threads want their turn."""
+    latest, fence = copy.timeline
+    around = surroundings(copy).model_copy(
+        update={"seller": copy.seller, "timeline": TimelineState(latest=latest, fence=fence)}
+    )
+    yield _open(around, exclude={"test", "live"})
+    yield ',"test":'
+    yield from _dump_state(copy.test)
+    yield ',"live":'
+    yield from _dump_state(copy.live)
+    yield "}"
+
+
+def _open(part: Part, exclude: set[str]) -> str:
+    """A JSON object that something more comes into."""
+    return part.model_dump_json(exclude=exclude).removesuffix("}")
+
+
+def _ledger(balances: Mapping[Balance, int], settled: Mapping[Use, str]) -> LedgerState:
+    return LedgerState(
+        balances=tuple(_balance(token, address, balance) for (token, address), balance in balances.items()),
+        settled=tuple(_use(*use, transaction_hash) for use, transaction_hash in settled.items()),
+    )
+
+
+def _balance(token: Token, address: str, balance: int) -> BalanceState:
+    environment, asset = _NAMES[token]
+    return BalanceState(environment=environment, asset=asset, address=address, balance=balance)
+
+
+def _use(token: Token, payer: str, nonce: str, transaction_hash: str) -> UseState:
+    environment, asset = _NAMES[token]
+    return UseState(
+        environment=environment, asset=asset, payer=payer, nonce=nonce, transaction_hash=transaction_hash
+    )
+
+
+def _dump_state(copy: BooksCopy) -> Iterator[str]:
+    few = BooksState(
+        resources=tuple(map(_resource, copy.listings)),
+        settlement=copy.settlement,
+        payer_settlements=copy.payer_settlements,
+        payers=tuple(
+            PayerState(id=payer.id, identifier=payer.identifier, created_at=payer.created_at)
+            for payer in copy.payers
+        ),
+        executions=tuple(
+            ExecutionState(id=one, revision_id=revision_id, metadata=metadata)
+            for one, revision_id, metadata in copy.executions
+        ),
+    )
+    yield _open(few, exclude={"transactions"})
+    yield ',"transactions":['
+    for number, one in enumerate(copy.transactions):
+        yield "," if number else ""
+        yield _dump_transaction(one, copy.due).model_dump_json()
+    yield "]}"
+
+
+def _resource(versions: tuple[Listing, ...]) -> ResourceState:
+    listing = versions[-1]
+    return ResourceState(
+        key=listing.plan.key,
+        revisions=tuple(revision.rules for revision in listing.revisions),
+        require_payment=listing.require_payment,
+        updated_at=listing.updated_at,
+        archived_at=listing.archived_at,
+        settlement=listing.settlement,
+        versions=tuple(map(_version, versions)) if len(versions) > 1 else (),
+    )
+
+
+def _version(listing: Listing) -> ResourceVersion:
+    return ResourceVersion(
+        **dict(listing.plan.appearance), updated_at=listing.updated_at, archived_at=listing.archived_at
+    )
+
+
+def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> TransactionState:
+    # What is in the books needs no second check, and there may be many.
+    record = copy.record
+    return TransactionState.model_construct(
+        id=record.id,
+        payment_request_id=record.payment_request_id,
+        payer=record.payer.id,
+        request=record.sale.request,
+        proof=record.payment.header,
+        history=tuple(Step.model_construct(at=at, status=status) for at, status in copy.history),
+        accepted=copy.accepted,
+        submitted_at=copy.submitted_at,
+        plan=copy.plan,
+        due=due.get(record.id),
+        reads=copy.reads,
+        settled=None if copy.settled is None else _settled(copy.settled),
+    )
+
+
+def _settled(done: Settled) -> SettledState:
+    return SettledState.model_construct(
+        at=done.at,
+        transaction_hash=done.transaction_hash,
+        payment_response=done.payment_response,
+        receipt=done.receipt,
+    )

@@ -1,0 +1,266 @@
+"""The parts of the state document: what happened to one resource, payer, transaction, balance. Pure."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
+
+from faregate.emulator.clock import END, ClockState
+from faregate.emulator.faults.rules import FaultsState
+from faregate.errors import ConfigurationError
+from faregate.merchant.answers import ReceiptDocument
+from faregate.merchant.requests import AccessRequest, CompleteRequest, ResourceExecutionMetadata
+from faregate.merchant.types import (
+    Environment,
+    EvmAddress,
+    IntegrationKey,
+    PayerId,
+    PayerIdentifier,
+    PaymentRequestId,
+    ResourceExecutionId,
+    RevisionId,
+    SettlementAsset,
+    TransactionHash,
+    TransactionId,
+)
+from faregate.service.config import Appearance, Part, Revision, Seller, Settlement
+from faregate.service.records import Status
+
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+Nonce = Annotated[str, Field(strict=True, pattern=r"^0x[0-9a-f]{64}\z")]
+_UNITS = re.compile(r"0|[1-9][0-9]{0,77}", re.ASCII)
+
+
+def _read_units(value: object) -> object:
+    if isinstance(value, str):
+        if not _UNITS.fullmatch(value):
+            raise ValueError("a balance is a decimal string of up to 78 digits without leading zeros")
+        return int(value)
+    return value
+
+
+def _check_units(value: int) -> int:
+    if not 0 <= value < 1 << 256:
+        raise ValueError("a balance fits 256 bits")
+    return value
+
+
+Units = Annotated[
+    int,
+    BeforeValidator(_read_units),
+    Field(strict=True),
+    AfterValidator(_check_units),
+    PlainSerializer(str, return_type=str),
+]
+"""A balance: an amount has 30 digits at most, but what an address was paid adds up. As large as a token's."""
+Base64 = Annotated[str, Field(strict=True, max_length=1_000_000)]
+
+
+def _utc(moment: datetime) -> datetime:
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("there is no such moment") from None
+    if moment > END:
+        raise ValueError(f"time ends at {END.isoformat()}")
+    return moment
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
+
+
+class ResourceVersion(Appearance):
+    """How a resource was shown from `updated_at` on."""
+
+    updated_at: Moment
+    archived_at: Moment | None = None
+
+
+class ResourceState(Part):
+    """A resource as the seller's edits left it. `revisions` are all of it; those published are added.
+
+    `versions` is how lists have shown it, oldest first, up to the present; empty if it was not edited.
+    """
+
+    key: IntegrationKey
+    revisions: Annotated[tuple[Revision, ...], Field(min_length=1)]
+    require_payment: bool = True
+    updated_at: Moment
+    archived_at: Moment | None = None
+    settlement: Settlement | None = None
+    versions: tuple[ResourceVersion, ...] = ()
+
+    @model_validator(mode="after")
+    def _versions_that_can_be(self) -> Self:
+        moments = [one.updated_at for one in self.versions]
+        if moments != sorted(moments):
+            raise ValueError("versions go from earlier to later")
+        if self.versions and (moments[-1], self.versions[-1].archived_at) != (
+            self.updated_at,
+            self.archived_at,
+        ):
+            raise ValueError("the last version is the present one")
+        return self
+
+
+class PayerState(Part):
+    id: PayerId
+    identifier: PayerIdentifier
+    created_at: Moment
+
+
+class SettledState(Part):
+    """How the payment ended well: what the seller and the payer were given, and will be given again."""
+
+    at: Moment
+    transaction_hash: TransactionHash
+    payment_response: str
+    receipt: ReceiptDocument
+
+
+class Step(Part):
+    """A status and when it began."""
+
+    at: Moment
+    status: Status
+
+
+class TransactionState(Part):
+    """One transaction. `payer` is a payer's id; `proof` is the `PAYMENT-SIGNATURE` header as it was sent.
+
+    `plan` is how its payment ends, and `due` when, if it is by the clock.
+    """
+
+    id: TransactionId
+    payment_request_id: PaymentRequestId
+    payer: PayerId
+    request: AccessRequest
+    proof: Base64
+    history: Annotated[tuple[Step, ...], Field(min_length=1)]
+    accepted: CompleteRequest | None = None
+    submitted_at: Moment | None = None
+    plan: Settlement | None = None
+    due: AwareDatetime | None = None
+    reads: Count = 0
+    settled: SettledState | None = None
+
+    @model_validator(mode="after")
+    def _a_story_that_can_be(self) -> Self:
+        if self.history[0].status != "authorized":
+            raise ValueError("a history begins with authorized")
+        if any(later.at < earlier.at for earlier, later in zip(self.history, self.history[1:], strict=False)):
+            raise ValueError("a history goes from earlier to later")
+        if (self.history[-1].status == "succeeded") != (self.settled is not None):
+            raise ValueError("a transaction has settled if it succeeded, and only then")
+        return self
+
+
+class ExecutionState(Part):
+    """Work that was free."""
+
+    id: ResourceExecutionId
+    revision_id: RevisionId
+    metadata: ResourceExecutionMetadata | None = None
+
+
+class BalanceState(Part):
+    """Atomic units of an asset that an address has on the simulated ledger."""
+
+    environment: Environment
+    asset: SettlementAsset
+    address: EvmAddress
+    balance: Units
+
+
+class UseState(Part):
+    """An authorization that was taken, known by its nonce."""
+
+    environment: Environment
+    asset: SettlementAsset
+    payer: EvmAddress
+    nonce: Nonce
+    transaction_hash: TransactionHash
+
+
+VERSION: Final = 1
+
+
+class TimelineState(Part):
+    """When something was last stamped, and the latest moment a list was answered for."""
+
+    latest: Moment
+    fence: Moment
+
+
+class BooksState(Part):
+    """One environment. Transactions are in the order they were made, resources in any.
+
+    A resource that is not named, and settlements that are left out, are as the world was set up.
+    """
+
+    resources: tuple[ResourceState, ...] = ()
+    settlement: Settlement | None = None
+    payer_settlements: dict[EvmAddress, Settlement] | None = None
+    payers: tuple[PayerState, ...] = ()
+    transactions: tuple[TransactionState, ...] = ()
+    executions: tuple[ExecutionState, ...] = ()
+
+
+class LedgerState(Part):
+    """The simulated ledger. A balance that is not named is as the world was set up."""
+
+    balances: tuple[BalanceState, ...] = ()
+    settled: tuple[UseState, ...] = ()
+
+
+class StateDocument(Part):
+    """One world. Without a clock, time goes on as it is.
+
+    `ids` and `challenges` are how many of them a source with a seed has given.
+    """
+
+    version: Literal[1]
+    seller: Seller | None = None
+    clock: ClockState | None = None
+    timeline: TimelineState | None = None
+    ids: Count | None = None
+    challenges: Count | None = None
+    faults: FaultsState | None = None
+    ledger: LedgerState = LedgerState()
+    test: BooksState = BooksState()
+    live: BooksState = BooksState()
+
+
+def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> StateDocument:
+    """The document in this object or JSON text.
+
+    `ConfigurationError` says what is wrong with it, and where.
+    """
+    if isinstance(found, StateDocument):
+        return found
+    try:
+        if isinstance(found, str | bytes):
+            return StateDocument.model_validate_json(found)
+        return StateDocument.model_validate(dict(found))
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise broken(place_of(fault["loc"]), fault["msg"].removeprefix("Value error, ")) from None
+
+
+def broken(place: str, fault: str) -> ConfigurationError:
+    return ConfigurationError(f"this is no state document: {place or 'the document'}: {fault}")
+
+
+def place_of(location: tuple[int | str, ...]) -> str:
+    """`("test", "payers", 0, "id")` is `test.payers[0].id`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location).lstrip(".")

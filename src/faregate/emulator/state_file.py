@@ -1,0 +1,230 @@
+"""All worlds of a server in one file, so that they are there again after a restart.
+
+The file is written to a new one beside it that takes its place when it is whole, readable by its owner
+only: it has payers' signatures and the keys of worlds in it. It is for one server at a time, which a
+lock beside it sees to (`statelock.py`).
+"""
+
+import glob
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+from weakref import finalize
+
+import anyio
+from anyio.to_thread import run_sync
+from pydantic import ValidationError
+
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.persistence.schema import StateDocument, place_of
+from faregate.emulator.tenants import Setup, Worlds
+from faregate.errors import ConfigurationError
+from faregate.service.config import Part, World
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _hold(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _hold(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class StateLock:
+    """A file beside the state, there while it is held. The state itself is replaced at each writing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._let_go: finalize[..., StateLock] | None = None
+
+    def take(self) -> bool:
+        """False if another has it; `OSError` if it cannot be known."""
+        while True:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                _hold(handle)
+            except (BlockingIOError, PermissionError):
+                os.close(handle)
+                return False
+            if self._is_there(handle):
+                self._let_go = finalize(self, _remove, self._path, handle)
+                return True
+            os.close(handle)
+
+    def release(self) -> None:
+        if self._let_go is not None:
+            self._let_go()
+
+    def _is_there(self, handle: int) -> bool:
+        """Who had it before may have removed the file since it was opened."""
+        try:
+            return os.path.samestat(os.fstat(handle), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+
+def _remove(path: Path, handle: int) -> None:
+    with suppress(OSError):
+        path.unlink()
+    os.close(handle)
+
+
+class WorldState(Part):
+    name: str
+    seed: str | None = None
+    world: World | None = None
+    state: StateDocument
+
+
+class SavedWorlds(Part):
+    version: Literal[1]
+    worlds: tuple[WorldState, ...]
+
+
+def written(worlds: Worlds) -> Iterator[str]:
+    """As JSON, in pieces."""
+    yield '{"version":1,"worlds":['
+    for number, name in enumerate(worlds.names):
+        emulator = worlds.find(name)
+        if emulator is not None:
+            yield "," if number else ""
+            yield from _world(name, worlds.setup(name), emulator)
+    yield "]}"
+
+
+def take_up(worlds: Worlds, text: bytes) -> None:
+    """Opens and seeds the worlds that this text names; `ConfigurationError` says what is wrong with it."""
+    for one in _read(text).worlds:
+        worlds.open(one.name, world=one.world, seed=one.seed).seed(one.state)
+
+
+def _world(name: str, setup: Setup, emulator: Emulator) -> Iterator[str]:
+    world = "null" if setup.world is None else setup.world.model_dump_json()
+    yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"world":{world},"state":'
+    yield from emulator.written()
+    yield "}"
+
+
+def _read(text: bytes) -> SavedWorlds:
+    try:
+        return SavedWorlds.model_validate_json(text)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place, words = place_of(fault["loc"]) or "the file", fault["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"this is no state of an emulator: {place}: {words}") from None
+
+
+EVERY: Final = 0.5
+"""Seconds between two looks whether something has changed."""
+_SHARE: Final = 10
+"""A large state is written less often: at most this part of the time is spent on it."""
+_NEW: Final = ".faregate-new"
+_log = logging.getLogger("faregate.emulator")
+
+
+class StateFile:
+    """Made for one server: `begin` before it, `keep` while it serves, `end` after it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).resolve()
+        self._lock = StateLock(self.path.with_name(f".{self.path.name}.lock"))
+        self._touched = False
+        self._changing = 0
+
+    def begin(self, worlds: Worlds) -> None:
+        """Takes up what is in the file, or makes it.
+
+        `ConfigurationError` if it cannot; it is left alone then.
+        """
+        self._alone()
+        with ExitStack() as in_vain:
+            in_vain.callback(self._lock.release)
+            self._take_up(worlds)
+            try:
+                self._tidy()
+                self.save(worlds)
+            except OSError as error:
+                raise ConfigurationError(f"cannot write the state: {error}") from None
+            in_vain.pop_all()
+
+    def end(self, worlds: Worlds) -> None:
+        """Saves for the last time; another server may begin with the file."""
+        self.try_to_save(worlds)
+        self._lock.release()
+
+    def save(self, worlds: Worlds) -> None:
+        """Writes everything now; `OSError` if it cannot."""
+        handle, beside = tempfile.mkstemp(_NEW, f".{self.path.name}.", self.path.parent)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                file.writelines(written(worlds))
+                file.flush()
+                os.fsync(handle)
+            os.replace(beside, self.path)
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
+
+    async def keep(self, worlds: Worlds) -> None:
+        """Writes what has changed, within a second, for ever. A fault is logged, and tried again."""
+        pause = EVERY
+        while True:
+            await anyio.sleep(pause)
+            if self._touched or self._changing:
+                self._touched = False
+                pause = max(EVERY, _SHARE * await run_sync(self.try_to_save, worlds))
+
+    @contextmanager
+    def changing(self) -> Generator[None]:
+        """Something may change in this block, at any time."""
+        self._changing += 1
+        try:
+            yield
+        finally:
+            self._changing -= 1
+            self._touched = True
+
+    def try_to_save(self, worlds: Worlds) -> float:
+        """Saves, or logs why it cannot; gives the seconds it took."""
+        began = time.monotonic()
+        try:
+            self.save(worlds)
+        except OSError as error:
+            self._touched = True
+            _log.error("cannot write the state: %s", error)
+        return time.monotonic() - began
+
+    def _alone(self) -> None:
+        try:
+            free = self._lock.take()
+        except OSError as error:
+            raise ConfigurationError(f"cannot write the state: {error}") from None
+        if not free:
+            raise ConfigurationError(
+                f"{self.path}: another emulator keeps its state here. Stop it, or give this one its own file"
+            )
+
+    def _tidy(self) -> None:
+        """What a server left behind that was killed while it wrote."""
+        for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_NEW}"):
+            left.unlink(missing_ok=True)
+
+    def _take_up(self, worlds: Worlds) -> None:
+        try:
+            take_up(worlds, self.path.read_bytes())
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConfigurationError(f"cannot read the state: {error}") from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.path}: {error}. Move the file away to begin anew") from None

@@ -1,0 +1,120 @@
+"""The emulator as an httpx transport. An answer that does not arrive is the exception httpx has for it."""
+
+import time
+from functools import cache
+
+import anyio
+import httpx
+
+from faregate.core.models import Headers, Response, WireRequest
+from faregate.emulator.delivery import Delivery
+from faregate.emulator.emulator import Emulator
+from faregate.emulator.tenants import Worlds
+from faregate.errors import BadAnswer, NoAnswer
+
+
+class EmbeddedTransport:
+    """Answers from an emulator in this process, blocking and async. Any origin is the emulator's."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.emulator = emulator
+
+    def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
+        delivery = self._deliver(method, url, headers, body)
+        time.sleep(_get_delay(delivery, seconds))
+        return _receive(delivery)
+
+    async def asend(
+        self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
+    ) -> Response:
+        delivery = self._deliver(method, url, headers, body)
+        await anyio.sleep(_get_delay(delivery, seconds))
+        return _receive(delivery)
+
+    def close(self) -> None:
+        """Nothing to close: the emulator lives as long as its process."""
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def _deliver(self, method: str, url: str, headers: Headers, body: bytes | None) -> Delivery:
+        path = "/" + url.split("/", 3)[3]
+        return self.emulator.deliver(WireRequest(method, path, headers, body))
+
+
+def _get_delay(delivery: Delivery, seconds: float) -> float:
+    """The seconds to wait; one that the client would not wait for is not waited for either."""
+    if delivery.delay >= seconds:
+        raise NoAnswer("the emulator answered too late")
+    return delivery.delay
+
+
+def _receive(delivery: Delivery) -> Response:
+    match delivery.ending:
+        case "silence" | "reset":
+            raise NoAnswer("the emulator did not answer")
+        case "cut":
+            raise BadAnswer("the emulator broke off in the middle")
+        case "whole":
+            return delivery.response
+
+
+@cache
+def embedded() -> EmbeddedTransport:
+    """The process's own emulator, with its built-in world and test keys only."""
+    return EmbeddedTransport(Emulator(allow_live=False))
+
+
+class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """For `httpx.Client(transport=...)` and `httpx.AsyncClient(transport=...)` alike."""
+
+    def __init__(self, emulator: Emulator | Worlds) -> None:
+        self._emulator = emulator
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        delivery = self._deliver(request, request.read())
+        time.sleep(_get_httpx_delay(delivery, request))
+        return _receive_httpx(delivery, request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        delivery = self._deliver(request, await request.aread())
+        await anyio.sleep(_get_httpx_delay(delivery, request))
+        return _receive_httpx(delivery, request)
+
+    def _deliver(self, request: httpx.Request, body: bytes) -> Delivery:
+        path = request.url.raw_path.decode("ascii")
+        return self._emulator.deliver(
+            WireRequest(request.method, path, _decode_headers(request.headers.raw), body)
+        )
+
+
+def transport(emulator: Emulator | Worlds) -> EmulatorTransport:
+    """An httpx transport, blocking and async: no port, no thread."""
+    return EmulatorTransport(emulator)
+
+
+def _get_httpx_delay(delivery: Delivery, request: httpx.Request) -> float:
+    """The seconds to wait; one that the client would not wait for is not waited for either."""
+    patience: float | None = request.extensions.get("timeout", {}).get("read")
+    if patience is not None and delivery.delay >= patience:
+        raise httpx.ReadTimeout("the emulator answered too late", request=request)
+    return delivery.delay
+
+
+def _receive_httpx(delivery: Delivery, request: httpx.Request) -> httpx.Response:
+    match delivery.ending:
+        case "silence":
+            raise httpx.ReadTimeout("the emulator did not answer", request=request)
+        case "reset":
+            raise httpx.ReadError("the emulator reset the connection", request=request)
+        case "cut":
+            raise httpx.RemoteProtocolError("the emulator broke off in the middle", request=request)
+        case "whole":
+            reply = delivery.response
+            return httpx.Response(
+                reply.status, headers=list(reply.headers), content=reply.body, request=request
+            )
+
+
+def _decode_headers(headers: list[tuple[bytes, bytes]]) -> Headers:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

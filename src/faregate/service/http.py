@@ -1,0 +1,223 @@
+"""Queries of the lists, read strictly (spec: Pagination rules, Limits). Pure.
+
+A parameter the endpoint does not have, one sent twice, and any value not written as the spec writes
+it are 422: a mistyped `page_size` should be heard of, not ignored.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from faregate.core.models import Headers, Response, header_values
+from faregate.merchant.answers import ErrorBody
+from faregate.service.clock import Timeline
+from faregate.service.config import Capability, Key
+
+JSON_TYPE = ("Content-Type", "application/json")
+SOON = ("Retry-After", "1")
+
+
+class Refusal(Exception):
+    """An error of the contract, raised anywhere below `respond`: status, stable code, message."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Headers = ()) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = headers
+
+    def response(self) -> Response:
+        body = ErrorBody(code=self.code, message=self.message)
+        return answer(body, status=self.status, headers=self.headers)
+
+
+def invalid(message: str, status: int = 422) -> Refusal:
+    """`invalid_request`: 422 for a rule broken, 400 for what is not JSON, 409 for a change of mind."""
+    return Refusal(status, "invalid_request", message)
+
+
+def answer(model: BaseModel, *, status: int = 200, headers: Headers = ()) -> Response:
+    """The whole model; what is null is written as null."""
+    body = model.model_dump_json(by_alias=True).encode()
+    return Response(status, (JSON_TYPE, *headers), body)
+
+
+def answer_value(value: dict[str, Any], *, status: int = 200, headers: Headers = ()) -> Response:
+    """An already dumped model."""
+    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return Response(status, (JSON_TYPE, *headers), body)
+
+
+T = TypeVar("T")
+MAX_BODY: Final = 64 * 1024
+_MAX_PARAMETERS: Final = 50
+_REMEMBERED_BODIES: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`identifier` is the id in the path (not checked); empty where the path has none."""
+
+    identifier: str
+    query: str
+    headers: Headers
+    body: bytes
+
+    def only_header(self, name: str) -> str | None:
+        """The value of the header `name` (lower case), None if absent; sent twice is 422."""
+        values = header_values(self.headers, name)
+        if len(values) > 1:
+            raise invalid(f"the header {name.upper()} was sent more than once")
+        return values[0] if values else None
+
+    def parameters(self) -> dict[str, str]:
+        """The query, decoded; a parameter sent twice is 422."""
+        try:
+            pairs = parse_qsl(self.query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
+        except ValueError:
+            raise invalid("the query cannot be read") from None
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise invalid("a query parameter was sent more than once")
+        return found
+
+    def body_as(self, adapter: TypeAdapter[T]) -> T:
+        """The body by this model: 400 if it is not JSON, 422 if it breaks a rule."""
+        if len(self.body) > MAX_BODY:
+            raise invalid(f"the body is longer than {MAX_BODY} bytes", 400)
+        try:
+            found: T = _parsed(adapter, self.body)
+        except ValidationError as error:
+            raise _refusal(error) from None
+        return found
+
+
+@lru_cache(maxsize=_REMEMBERED_BODIES)
+def _parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
+    """A seller sends few different bodies. What they say is frozen, so that all may share it."""
+    return adapter.validate_json(body)
+
+
+def _refusal(error: ValidationError) -> Refusal:
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    if fault["type"] == "json_invalid":
+        return invalid("the body is not JSON", 400)
+    place = ".".join(map(str, fault["loc"])) or "body"
+    return invalid(f"{place}: {fault['msg'].removeprefix('Value error, ')}")
+
+
+def key_of(headers: Headers, keys: Mapping[str, Key], allow_live: bool) -> Key:
+    """The key of this call, or 401. Two `Authorization` headers are none."""
+    values = header_values(headers, "authorization")
+    if len(values) != 1:
+        raise _unauthenticated("send one Authorization header: Bearer <API_KEY>")
+    scheme, _, secret = values[0].partition(" ")
+    key = keys.get(secret.strip(" "))
+    if scheme.lower() != "bearer" or key is None:
+        raise _unauthenticated("the API key is missing or not valid")
+    if key.environment == "live" and not allow_live:
+        raise _unauthenticated("live keys are not allowed here")
+    return key
+
+
+def demand(key: Key, capability: Capability) -> None:
+    """403 if the key may not do this."""
+    if capability not in key.capabilities:
+        raise Refusal(403, "forbidden", f"this key lacks the capability {capability}")
+
+
+def _unauthenticated(message: str) -> Refusal:
+    return Refusal(401, "unauthenticated", message, (("WWW-Authenticate", "Bearer"),))
+
+
+DEFAULT_PAGE_SIZE: Final = 50
+MAX_PAGE_SIZE: Final = 100
+LIST_PARAMETERS: Final = ("as_of", "order", "page", "page_size")
+LAST_PAGE: Final = 10**18
+"""Beyond every list: a later page is as empty as this one."""
+_NUMBER: Final = re.compile(r"[1-9][0-9]*", re.ASCII)
+_FRACTION: Final = r"(?:[.,]\d{1,30})?"
+_MOMENT: Final = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d|\d{8})[Tt _]"
+    rf"(?P<minute>\d\d(?::?\d\d)?)(?P<second>:?\d\d{_FRACTION})?"
+    rf"(?P<zone>[Zz]|[+-]\d\d(?::\d\d(?::\d\d{_FRACTION})?|\d\d(?:\d\d{_FRACTION})?)?)",
+    re.ASCII,
+)
+"""The date-times that `datetime.fromisoformat` of Python 3.11 takes, less week dates and odd separators."""
+_LEAP_SECOND: Final = re.compile(r":?60", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What a list is asked for. `filters` are the endpoint's own parameters, as sent."""
+
+    as_of: datetime
+    newest_first: bool
+    page: int
+    page_size: int
+    filters: dict[str, str]
+
+
+def list_query(call: Call, timeline: Timeline, own: Sequence[str] = ()) -> ListQuery:
+    """The query of a list that also takes the parameters `own`; 422 for anything else."""
+    given = only(call, (*LIST_PARAMETERS, *own))
+    order = one_of("order", given.get("order", "newest"), ("newest", "oldest"))
+    page = _number("page", given.get("page", "1"), None)
+    size = _number("page_size", given.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
+    as_of = timeline.snapshot(_moment(given["as_of"]) if "as_of" in given else None)
+    if as_of is None:
+        raise invalid("as_of is in the future")
+    filters = {name: given[name] for name in own if name in given}
+    return ListQuery(as_of, order == "newest", page, size, filters)
+
+
+def only(call: Call, names: Sequence[str]) -> dict[str, str]:
+    """The query, which has these parameters and no others."""
+    given = call.parameters()
+    for name in given:
+        if name not in names:
+            raise invalid(f"there is no query parameter {name!r} here")
+    return given
+
+
+def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
+    if value not in allowed:
+        raise invalid(f"{name} must be one of {', '.join(allowed)}")
+    return value
+
+
+def flag(name: str, value: str) -> bool:
+    return one_of(name, value, ("true", "false")) == "true"
+
+
+def _number(name: str, text: str, most: int | None) -> int:
+    bounds = "at least 1" if most is None else f"1 to {most}"
+    # Python does not read numbers of thousands of digits.
+    number = LAST_PAGE if len(text) > len(str(LAST_PAGE)) else text
+    if not _NUMBER.fullmatch(text) or (most is not None and int(number) > most):
+        raise invalid(f"{name} must be an integer, {bounds}")
+    return int(number)
+
+
+def _moment(text: str) -> datetime:
+    """ISO 8601 or RFC 3339 with a zone. A `+` that was not percent-encoded is a space, hence the hint."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        raise invalid("as_of must be an ISO 8601 date-time with a timezone (send + as %2B)")
+    second = found["second"] or ""
+    leap = _LEAP_SECOND.match(second) is not None
+    try:
+        # RFC 3339 has leap seconds, Python has not: it is the end of the minute.
+        plain = f"{found['day']}T{found['minute']}{'' if leap else second}{found['zone'].upper()}"
+        moment = datetime.fromisoformat(plain).astimezone(UTC)
+        return moment + timedelta(minutes=1) if leap else moment
+    except (ValueError, OverflowError):
+        raise invalid("as_of is not a date-time") from None

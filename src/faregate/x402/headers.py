@@ -1,0 +1,155 @@
+"""Reading `PAYMENT-SIGNATURE`: base64 of an x402 v2 `PaymentPayload`, scheme `exact` on EVM. Pure.
+
+Whatever the payer sends ends as a `Payment` or as a `BadProof` whose reason the payer can read.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from faregate.core.instructions import parse_json
+from faregate.merchant.requests import AccessResource
+from faregate.x402.models import SCHEME, X402_VERSION, Payment, Terms
+
+MAX_PROOF: Final = 16 * 1024
+_CACHED_PAYMENTS: Final = 256
+"""Payments that are kept as they were read: complete sends the proof of access once more."""
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
+_NONCE: Final = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
+_SIGNATURE: Final = re.compile(r"0x(?:[0-9a-fA-F]{2}){1,4096}", re.ASCII)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,77}", re.ASCII)
+
+
+class BadProof(Exception):
+    """The proof cannot be read; the text says why."""
+
+
+@lru_cache(maxsize=_CACHED_PAYMENTS)
+def read_payment(proof: str) -> Payment:
+    """The payment in this header value, or `BadProof`."""
+    payload = _decoded(proof)
+    version = payload.get("x402Version")
+    if type(version) is not int or version != X402_VERSION:
+        raise BadProof(f"x402Version must be {X402_VERSION}")
+    _object(payload, "accepted")
+    inner = _object(payload, "payload")
+    authorization = _object(inner, "authorization")
+    return Payment(
+        payer=_matching(authorization, "from", _ADDRESS, "an address"),
+        to=_matching(authorization, "to", _ADDRESS, "an address"),
+        value=_number(authorization, "value"),
+        valid_after=_number(authorization, "validAfter"),
+        valid_before=_number(authorization, "validBefore"),
+        nonce=_matching(authorization, "nonce", _NONCE, "32 bytes of hex"),
+        signature=_matching(inner, "signature", _SIGNATURE, "hex"),
+        header=proof,
+    )
+
+
+def _decoded(proof: str) -> Mapping[str, Any]:
+    if len(proof) > MAX_PROOF:
+        raise BadProof(f"the payment proof is longer than {MAX_PROOF} characters")
+    if not _BASE64.fullmatch(proof) or len(proof) % 4:
+        raise BadProof("the payment proof is not standard, padded base64")
+    try:
+        found = parse_json(base64.b64decode(proof))
+    except (ValueError, RecursionError):
+        raise BadProof("the payment proof is not base64 of JSON") from None
+    if not isinstance(found, dict):
+        raise BadProof("the payment proof is not a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def _object(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = holder.get(name)
+    if not isinstance(found, dict):
+        raise BadProof(f"{name} is missing or not an object")
+    return cast("dict[str, Any]", found)
+
+
+def _matching(holder: Mapping[str, Any], name: str, pattern: re.Pattern[str], what: str) -> str:
+    found = holder.get(name)
+    if not isinstance(found, str) or not pattern.fullmatch(found):
+        raise BadProof(f"{name} is missing or not {what}")
+    return found.lower()
+
+
+def _number(holder: Mapping[str, Any], name: str) -> int:
+    number = int(_matching(holder, name, _NUMBER, "a decimal integer string"))
+    if number >= 1 << 256:
+        raise BadProof(f"{name} does not fit 256 bits")
+    return number
+
+
+CHALLENGE: Final = "challenge"
+GUESSABLE: Final = "0" * 64
+"""The challenge of instructions that are the same for everybody, as a fault makes them."""
+_CACHED_INSTRUCTIONS: Final = 256
+"""Instructions that are kept: those of one resource, price and reason differ in the challenge only."""
+
+
+def accepts(terms: Terms, challenge: str) -> dict[str, Any]:
+    """One entry of `accepts` (x402 `PaymentRequirements`)."""
+    return {
+        "scheme": SCHEME,
+        "network": terms.token.network,
+        "amount": str(terms.amount),
+        "asset": terms.token.address,
+        "payTo": terms.pay_to,
+        "maxTimeoutSeconds": terms.max_timeout_seconds,
+        "extra": {"name": terms.token.name, "version": terms.token.version, CHALLENGE: challenge},
+    }
+
+
+def payment_required(terms: Terms, resource: AccessResource, reason: str, challenge: str) -> str:
+    """The header that says how to pay, and why the last try (if there was one) was not accepted."""
+    text = _required(terms, resource.url, resource.description, resource.mime_type, reason)
+    # The challenge is the last thing in it, so nothing that a seller named can stand in its place.
+    before, _, after = text.rpartition(GUESSABLE)
+    return _in_base64(before + challenge + after)
+
+
+@lru_cache(maxsize=_CACHED_INSTRUCTIONS)
+def _required(terms: Terms, url: str, description: str, mime_type: str, reason: str) -> str:
+    return _as_json(
+        {
+            "x402Version": X402_VERSION,
+            "error": reason,
+            "resource": {"url": url, "description": description, "mimeType": mime_type},
+            "accepts": [accepts(terms, GUESSABLE)],
+        }
+    )
+
+
+def without_challenge(instructions: str) -> str:
+    """Return these instructions with a challenge that is always the same."""
+    required = json.loads(base64.b64decode(instructions))
+    for entry in required["accepts"]:
+        entry["extra"][CHALLENGE] = GUESSABLE
+    return _in_base64(_as_json(required))
+
+
+def payment_response(terms: Terms, payer: str, transaction_hash: str) -> str:
+    """The header that proves the payment (x402 `SettlementResponse`)."""
+    settled = _as_json(
+        {
+            "success": True,
+            "transaction": transaction_hash,
+            "network": terms.token.network,
+            "payer": payer,
+            "amount": str(terms.amount),
+        }
+    )
+    return _in_base64(settled)
+
+
+def _as_json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")
