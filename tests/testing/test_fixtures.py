@@ -334,7 +334,7 @@ def test_either_name_says_what_is_sold(name: str, scope: str, tmp_path: Path) ->
     (tmp_path / "test_world.py").write_text(
         f"""
 import pytest
-from faregate.emulator import World
+from faregate.emulator import builtin_world
 
 @pytest.fixture(scope={scope!r})
 def {name}():

@@ -16,7 +16,7 @@ from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.tenants import Worlds
 from faregate.emulator.transports import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
-from faregate.service.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.service.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_world
 from faregate.service.config import Key, PayerSetup, Resource, Revision, Seller, Settlement, Value, World
 from faregate.service.identifiers import CountedIds, SeededIds
 from faregate.service.test_payers import TEST_PAYERS, TestPayer
@@ -49,5 +49,6 @@ __all__ = [
     "WorldClock",
     "Worlds",
     "app",
+    "builtin_world",
     "transport",
 ]
