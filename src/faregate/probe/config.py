@@ -13,10 +13,8 @@ from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import RawClient
 from faregate.probe.discovery import Catalogue, ProductChoice, discover
 from faregate.probe.session import ProbeSession
-from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY
+from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_world, world_name
 from faregate.service.catalog import build_catalog
-from faregate.service.config import World
-from faregate.service.builtin import world_name
 
 READ_ONLY_KEY_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _SLOW_PAYER = "reads"
@@ -93,7 +91,7 @@ def _load_read_only_key(environ: Mapping[str, str]) -> ApiKey | None:
 
 def _find_foreign_revision(catalogue: Catalogue, environment: Environment) -> str | None:
     """Return a revision of the other environment if this is the emulator's built-in account, else None."""
-    account = World.builtin()
+    account = builtin_world()
     known = {one.active.id for one in build_catalog(account, environment).listings.values()}
     if not {one.revision_id for one in catalogue.revisions} <= known:
         return None
