@@ -21,8 +21,8 @@ from faregate.core.recovery import sweep
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
-from faregate.journals.registry import named_journal
-from faregate.journals.threaded import for_loops
+from faregate.journals.registry import journal_from_url
+from faregate.journals.threaded import as_async
 from faregate.merchant.backend import MerchantBackend, access_resource
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.revisions import RevisionCache
@@ -72,7 +72,7 @@ class Paywall:
             self._client.send, self.journal, catalog, time.monotonic, time.sleep, voice
         )
         self.async_world: Backend = MerchantBackend(
-            self._async_client.send, for_loops(self.journal), catalog, time.monotonic, anyio.sleep, voice
+            self._async_client.send, as_async(self.journal), catalog, time.monotonic, anyio.sleep, voice
         )
 
         if self.settings.embedded and transport is None:
@@ -89,7 +89,7 @@ class Paywall:
         context = JournalContext(settings.namespace, settings.seller, self._make_policy())
         if journal is None or isinstance(journal, str):
             config.check_journal(settings)
-            return named_journal(settings.journal, settings.journal_keys, context)
+            return journal_from_url(settings.journal, settings.journal_keys, context)
         own = journal(context) if callable(journal) else journal
         if isinstance(own, MemoryJournal):
             config.check_memory(self.settings)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.sqlite.database import Database
 
 
 class Interrupted:
@@ -28,7 +28,7 @@ def test_a_signal_at_the_start_of_a_write_leaves_no_lock_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All other processes of the shop waited for this one to write again."""
-    file, another = (SqliteFile(tmp_path / "journal.db", patience=0.1) for _ in range(2))
+    file, another = (Database(tmp_path / "journal.db", timeout=0.1) for _ in range(2))
     file.write(lambda _: None)
     connection: Any = file._writer._connection
     with monkeypatch.context() as patched:

@@ -83,7 +83,7 @@ def test_a_sweep_without_a_key_says_so_and_keeps_nobody_waiting(
     sale = seller.held()
     code, said = run("sweep", FAREGATE_JOURNAL_KEY=OTHER)
     assert code == 1
-    assert f"{sale.id}: a journal row is sealed with a key that is not among this journal's" in said
+    assert f"{sale.id}: a journal row is encrypted with a key that is not among this journal's" in said
     assert [message for message in caplog.messages if MISSING in message]
     assert sale.comes_back()[0]["status"] == 200
 

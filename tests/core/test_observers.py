@@ -92,9 +92,9 @@ def test_logging_that_raises_does_not_end_the_renewal_of_leases() -> None:
 
     store = Store()
     heartbeat = Heartbeat(store.renew, math.inf)
-    heartbeat.hold(b"row", 60.0)
-    assert heartbeat.beat()
-    assert heartbeat.beat()
+    heartbeat.add(b"row", 60.0)
+    assert heartbeat.renew_all()
+    assert heartbeat.renew_all()
 
 
 @pytest.mark.usefixtures("broken_logging")

@@ -13,7 +13,7 @@ from faregate.emulator import TEST_KEY
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.sqlite.database import Database
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.paywall import Paywall
@@ -55,7 +55,7 @@ class House:
     street: Street
     shop: Shop
     urls: dict[str, str]
-    file: SqliteFile
+    file: Database
     pyreqwest: PyreqwestTransport = field(default_factory=PyreqwestTransport)
     """One for all: it is dear to make, and never uses a connection again on which too much was said."""
 
@@ -113,7 +113,7 @@ def house(folder: Path) -> Generator[House]:
         serving(shop.asgi, lifespan="off", interface="asgi3") as asgi,
         serving_wsgi(shop.wsgi) as wsgi,
     ):
-        file = SqliteFile(folder / "journal.db", 20)
+        file = Database(folder / "journal.db", 20)
         yield House(street, shop, {"asgi": asgi, "wsgi": wsgi}, file)
         file.disconnect()
 

@@ -50,7 +50,7 @@ def memory(place: Path, clock: Clock, **options: Any) -> MemoryJournal:
 
 def sqlite(place: Path, clock: Clock, **options: Any) -> SqliteJournal:
     namespace = "test https://service.example"
-    options = {"keys": [KEY], "namespace": namespace, "patience": 20, "policy": STEADY, **options}
+    options = {"keys": [KEY], "namespace": namespace, "timeout": 20, "policy": STEADY, **options}
     return SqliteJournal(place / "journal.db", clock=clock, **options)
 
 
@@ -61,10 +61,10 @@ def django(
     from tests import django_site
 
     django_site.ready()
-    from faregate.django.journal.store import DjangoStore, in_djangos_thread, secret_keys
+    from faregate.django.journal.store import DjangoStore, run_in_request_thread, secret_keys
 
     namespace = f"{namespace} {place}"
-    options = {"keys": secret_keys(), "run": in_djangos_thread, "policy": STEADY, **options}
+    options = {"keys": secret_keys(), "run": run_in_request_thread, "policy": STEADY, **options}
     using = databases.add(server) if server else "default"
     return PersistentJournal(DjangoStore(namespace, using), clock=clock, **options)
 
@@ -86,7 +86,7 @@ def postgres(place: Path, clock: Clock, **options: Any) -> PersistentJournal:
 def _own(place: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "keys": [KEY],
-        "patience": 20,
+        "timeout": 20,
         "policy": STEADY,
         **options,
         "namespace": f"{options.get('namespace', 'test')} {place}",
@@ -119,8 +119,8 @@ def tamper(journal: PersistentJournal, record: Record, changes: dict[str, bytes]
 def _tamper_with_sqlite(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
     assignments = ", ".join(f"{name} = ?" for name in columns)
     change = f"UPDATE journal SET {assignments} WHERE key = ?"
-    shelf._file.write(lambda file: file.execute("DROP TRIGGER IF EXISTS journal_decided_once"))
-    shelf._file.write(lambda file: file.execute(change, (*columns.values(), key)))
+    shelf._database.write(lambda file: file.execute("DROP TRIGGER IF EXISTS journal_decided_once"))
+    shelf._database.write(lambda file: file.execute(change, (*columns.values(), key)))
 
 
 def _tamper_with_django(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:

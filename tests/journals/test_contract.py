@@ -144,7 +144,7 @@ def test_a_held_row_is_the_payers_at_once_and_the_sweeps_later(journal: AnyJourn
     lease = decided(journal)
     journal.schedule_retry(lease)
     assert journal.lease_next() is None
-    clock.now += 1.25 * TERMS.first_pause
+    clock.now += 1.25 * TERMS.initial_backoff
     entry = journal.lease_next()
     assert entry is not None
     assert entry.outcome == GOOD

@@ -19,7 +19,7 @@ from faregate.core.models import Failed
 from faregate.errors import JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.store import SEALED
+from faregate.journals.store import ENCRYPTED
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
 from tests.journals.test_contract import (
@@ -297,13 +297,13 @@ def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
     decided(journal)
     if isinstance(journal, PersistentJournal):
         [record] = journal._store.owed(10)
-        assert {value for name, value in record.items() if name in SEALED} == {None}
+        assert {value for name, value in record.items() if name in ENCRYPTED} == {None}
         assert record["size"] > 0
 
 
 def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock: Clock) -> None:
     assert journal.schedule_retry(decided(journal))
-    clock.now += TERMS.horizon - 1
+    clock.now += TERMS.max_age - 1
     assert journal.schedule_retry(due(journal).lease)
     clock.now += 1000
     assert not journal.schedule_retry(due(journal).lease)
@@ -312,7 +312,7 @@ def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock:
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
-@pytest.mark.parametrize(("age", "open_still"), [(TERMS.horizon - 1, True), (TERMS.horizon, False)])
+@pytest.mark.parametrize(("age", "open_still"), [(TERMS.max_age - 1, True), (TERMS.max_age, False)])
 def test_the_horizon_is_as_far_as_it_says(
     journal: AnyJournal, clock: Clock, age: float, open_still: bool
 ) -> None:
@@ -323,7 +323,7 @@ def test_the_horizon_is_as_far_as_it_says(
 
 def test_why_it_is_stuck_stays_known_beyond_the_horizon(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
-    clock.now += TERMS.horizon
+    clock.now += TERMS.max_age
     assert not journal.schedule_retry(owed(journal.claim("proof", HERE)).lease)
     [hold] = journal.list_holds(10)
     assert hold.reason == "refused"
@@ -332,7 +332,7 @@ def test_why_it_is_stuck_stays_known_beyond_the_horizon(journal: AnyJournal, clo
 def test_it_is_held_as_often_as_it_takes(journal: AnyJournal, clock: Clock) -> None:
     assert journal.schedule_retry(decided(journal))
     for _ in range(40):
-        clock.now += 1.25 * TERMS.longest_pause
+        clock.now += 1.25 * TERMS.max_backoff
         assert journal.schedule_retry(due(journal).lease)
 
 
@@ -343,7 +343,7 @@ def test_rows_that_were_held_together_come_back_one_by_one(journal: AnyJournal, 
         assert journal.schedule_retry(lease)
     pauses = {hold.due_at - clock.now for hold in journal.list_holds(10)}
     assert len(pauses) > 4
-    assert all(0.75 * TERMS.first_pause <= pause <= 1.25 * TERMS.first_pause for pause in pauses)
+    assert all(0.75 * TERMS.initial_backoff <= pause <= 1.25 * TERMS.initial_backoff for pause in pauses)
 
 
 def test_a_stale_ticket_sticks_nothing(journal: AnyJournal, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.sqlite.database import Database
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.failing_disk import with_failing_disk
 from tests.journals.kinds import Clock, sqlite
@@ -21,14 +21,14 @@ Act = Callable[[sqlite3.Connection], Any]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Generator[SqliteFile]:
+def file(tmp_path: Path) -> Generator[Database]:
     made = opened(tmp_path, 20)
     yield made
     made.disconnect()
 
 
-def opened(place: Path, patience: float) -> SqliteFile:
-    file = SqliteFile(place / "journal.db", patience)
+def opened(place: Path, timeout: float) -> Database:
+    file = Database(place / "journal.db", timeout)
     file.write(lambda connection: connection.execute("CREATE TABLE notes (note INTEGER UNIQUE)"))
     return file
 
@@ -41,7 +41,7 @@ def note(number: int) -> Act:
     return act
 
 
-def notes(file: SqliteFile) -> list[int]:
+def notes(file: Database) -> list[int]:
     found = file.read(
         lambda connection: connection.execute("SELECT note FROM notes ORDER BY note").fetchall()
     )
@@ -51,7 +51,7 @@ def notes(file: SqliteFile) -> list[int]:
 class Writing(threading.Thread):
     """A thread that writes once, and what came of it. It does not start before it is told to."""
 
-    def __init__(self, file: SqliteFile, act: Act, durable: bool = True) -> None:
+    def __init__(self, file: Database, act: Act, durable: bool = True) -> None:
         super().__init__(daemon=True)
         self.file = file
         self.act = act
@@ -84,7 +84,7 @@ class Slow:
         return self.act(connection)
 
 
-def in_one_batch(file: SqliteFile, *writes: threading.Thread) -> None:
+def in_one_batch(file: Database, *writes: threading.Thread) -> None:
     """They come while another write goes on, in this order: the first then leads them all."""
     slow = Slow()
     before = Writing(file, slow)
@@ -102,8 +102,8 @@ def alone(thread: threading.Thread) -> None:
     thread.join()
 
 
-def waiting(file: SqliteFile, many: int) -> bool:
-    return len(file._writer.turns._line) == many
+def waiting(file: Database, many: int) -> bool:
+    return len(file._writer.lock._queue) == many
 
 
 def wait_until(it_is_so: Callable[[], bool]) -> None:
@@ -113,7 +113,7 @@ def wait_until(it_is_so: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: SqliteFile) -> None:
+def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: Database) -> None:
     said: list[str] = []
     file.write(lambda connection: connection.set_trace_callback(said.append))
     writes = [Writing(file, note(number)) for number in range(200)]
@@ -123,7 +123,7 @@ def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file:
     assert said.count("COMMIT") == 3  # of who asked for this, of who kept them waiting, and theirs
 
 
-def test_what_was_written_can_be_read_at_once_by_whoever_is_told(file: SqliteFile) -> None:
+def test_what_was_written_can_be_read_at_once_by_whoever_is_told(file: Database) -> None:
     missed: list[int] = []
 
     def write_and_look(first: int) -> None:
@@ -140,7 +140,7 @@ def test_what_was_written_can_be_read_at_once_by_whoever_is_told(file: SqliteFil
     assert (missed, len(notes(file))) == ([], 400)
 
 
-def test_who_reads_waits_for_no_writer(file: SqliteFile) -> None:
+def test_who_reads_waits_for_no_writer(file: Database) -> None:
     slow = Slow(note(1))
     write = Writing(file, slow)
     write.start()
@@ -154,7 +154,7 @@ def test_who_reads_waits_for_no_writer(file: SqliteFile) -> None:
 # What goes wrong with one
 
 
-def test_a_write_that_is_refused_touches_no_other(file: SqliteFile) -> None:
+def test_a_write_that_is_refused_touches_no_other(file: Database) -> None:
     file.write(note(0))
 
     def half(then: int) -> Act:
@@ -180,7 +180,7 @@ def test_a_write_that_is_refused_touches_no_other(file: SqliteFile) -> None:
     assert notes(file) == [0, 1, 2]
 
 
-def test_a_refused_write_alone_leaves_nothing_behind(file: SqliteFile) -> None:
+def test_a_refused_write_alone_leaves_nothing_behind(file: Database) -> None:
     def act(connection: sqlite3.Connection) -> None:
         note(1)(connection)
         note(1)(connection)
@@ -193,7 +193,7 @@ def test_a_refused_write_alone_leaves_nothing_behind(file: SqliteFile) -> None:
 # What goes wrong for all
 
 
-def test_a_sync_that_fails_is_told_to_all(file: SqliteFile) -> None:
+def test_a_sync_that_fails_is_told_to_all(file: Database) -> None:
     """All or none of it may be there later: what was not synced need not be lost either."""
     refused: list[str] = []
     leads = with_failing_disk(lambda: refused.append(refusal(file, note(0))))
@@ -210,7 +210,7 @@ def test_a_sync_that_fails_is_told_to_all(file: SqliteFile) -> None:
     assert notes(file) == [*found, 6]
 
 
-def test_a_log_that_may_have_a_hole_is_not_added_to(file: SqliteFile, tmp_path: Path) -> None:
+def test_a_log_that_may_have_a_hole_is_not_added_to(file: Database, tmp_path: Path) -> None:
     """What was not synced when a sync failed need never be; and what comes after a hole is lost with it."""
     log = tmp_path / "journal.db-wal"
     file.write(lambda connection: connection.execute("CREATE TABLE bulk AS SELECT zeroblob(100000)"))
@@ -224,7 +224,7 @@ def test_a_log_that_may_have_a_hole_is_not_added_to(file: SqliteFile, tmp_path: 
     assert notes(file) in ([1, 3], [1, 2, 3])
 
 
-def test_a_full_disk_is_told_to_all_it_concerns(file: SqliteFile) -> None:
+def test_a_full_disk_is_told_to_all_it_concerns(file: Database) -> None:
     file.write(lambda connection: connection.execute("PRAGMA max_page_count = 20").fetchone())
     large: Act = lambda connection: connection.execute("INSERT INTO notes VALUES (zeroblob(1000000))")  # noqa: E731
     writes = [Writing(file, act) for act in (note(1), large, note(2))]
@@ -257,7 +257,7 @@ def test_a_file_that_another_program_has_locked_is_told_to_each_and_written_to_l
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_a_signal_stops_who_leads_and_another_serves_the_rest(
-    file: SqliteFile, signal: type[BaseException]
+    file: Database, signal: type[BaseException]
 ) -> None:
     def stopped(connection: sqlite3.Connection) -> None:
         note(0)(connection)
@@ -271,7 +271,7 @@ def test_a_signal_stops_who_leads_and_another_serves_the_rest(
     assert not file.write(lambda connection: connection.total_changes < 0)
 
 
-def test_a_signal_in_the_write_of_another_is_not_its_fault(file: SqliteFile) -> None:
+def test_a_signal_in_the_write_of_another_is_not_its_fault(file: Database) -> None:
     signals = [KeyboardInterrupt]
 
     def unlucky_once(connection: sqlite3.Connection) -> str:
@@ -318,7 +318,7 @@ def test_who_was_taken_along_waits_for_what_becomes_of_it(tmp_path: Path) -> Non
     file.disconnect()
 
 
-def test_who_closes_the_file_is_not_overtaken_for_ever(file: SqliteFile) -> None:
+def test_who_closes_the_file_is_not_overtaken_for_ever(file: Database) -> None:
     stop = threading.Event()
 
     def write(first: int) -> None:
@@ -339,7 +339,7 @@ def test_who_closes_the_file_is_not_overtaken_for_ever(file: SqliteFile) -> None
 # What is forced to the disk
 
 
-def test_one_who_must_be_forced_to_the_disk_takes_all_along(file: SqliteFile) -> None:
+def test_one_who_must_be_forced_to_the_disk_takes_all_along(file: Database) -> None:
     refused: list[str] = []
     leads = with_failing_disk(lambda: refused.append(refusal(file, note(1), durable=False)))
     durable, other = Writing(file, note(2)), Writing(file, note(3), durable=False)
@@ -349,14 +349,14 @@ def test_one_who_must_be_forced_to_the_disk_takes_all_along(file: SqliteFile) ->
     assert [str(write.over().error) for write in (other, durable)] == refused * 2
 
 
-def test_nobody_is_taken_along_by_who_will_not_force_it_to_the_disk(file: SqliteFile, tmp_path: Path) -> None:
+def test_nobody_is_taken_along_by_who_will_not_force_it_to_the_disk(file: Database, tmp_path: Path) -> None:
     """It came when that one waited for another process already."""
     file.write(note(1))
     another = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
     another.execute("BEGIN IMMEDIATE")
     leads = Writing(file, note(2), durable=False)
     leads.start()
-    wait_until(lambda: not file._writer._syncs)
+    wait_until(lambda: not file._writer._is_synchronous)
     refused: list[str] = []
     durable = with_failing_disk(lambda: refused.append(refusal(file, note(3))))
     durable.start()
@@ -367,7 +367,7 @@ def test_nobody_is_taken_along_by_who_will_not_force_it_to_the_disk(file: Sqlite
     assert "the disk of the journal" in refused[0]
 
 
-def refusal(file: SqliteFile, act: Act, durable: bool = True) -> str:
+def refusal(file: Database, act: Act, durable: bool = True) -> str:
     with pytest.raises(JournalError) as raised:
         file.write(act, durable)
     return str(raised.value)

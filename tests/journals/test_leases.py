@@ -49,7 +49,7 @@ def open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Ge
 
 def beat(journal: PersistentJournal) -> None:
     """One renewal of all that it has."""
-    assert journal._heartbeat.beat()
+    assert journal._heartbeat.renew_all()
 
 
 # A process that dies
@@ -209,18 +209,18 @@ def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.M
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, 0.01)
     assert heartbeat._thread is None
-    heartbeat.hold(b"a", 60)
-    heartbeat.hold(b"b", 60)
+    heartbeat.add(b"a", 60)
+    heartbeat.add(b"b", 60)
     thread = heartbeat._thread
     assert thread is not None
     renewals.wait_for(3)
-    heartbeat.drop(b"a")
+    heartbeat.remove(b"a")
     renewals.wait_for(len(renewals.owners) + 2)
-    heartbeat.drop(b"b")
+    heartbeat.remove(b"b")
     thread.join(30)
     assert not thread.is_alive()
     assert set(renewals.owners) == {heartbeat.owner}
-    heartbeat.hold(b"c", 60)  # a new one
+    heartbeat.add(b"c", 60)  # a new one
     renewals.wait_for(len(renewals.owners) + 1)
 
 
@@ -228,7 +228,7 @@ def test_a_lease_that_nobody_gave_back_is_renewed_to_its_end_alone(monkeypatch: 
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, 0.01)
-    heartbeat.hold(b"a", 0.1)
+    heartbeat.add(b"a", 0.1)
     thread = heartbeat._thread
     assert thread is not None
     thread.join(30)
@@ -244,13 +244,13 @@ def test_leases_that_are_given_back_meanwhile_do_not_end_the_thread() -> None:
         """To look at it is a moment in which another thread gives a lease back."""
 
         def __le__(self, moment: float) -> bool:
-            heartbeat.drop(b"last")
+            heartbeat.remove(b"last")
             return super().__le__(moment)
 
     for name in (b"first", b"second", b"last"):
-        heartbeat.hold(name, 60)
+        heartbeat.add(name, 60)
         heartbeat._leases[name] = End(0.0 if name == b"first" else math.inf)
-    assert heartbeat.beat()
+    assert heartbeat.renew_all()
     assert list(heartbeat._leases) == [b"second"]
     assert renewals.owners == [heartbeat.owner]
 
@@ -264,8 +264,8 @@ def test_a_thread_that_could_not_be_started_is_tried_again(monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", fail)
         with pytest.raises(RuntimeError, match="can't start"):
-            heartbeat.hold(b"a", 60)
-    heartbeat.hold(b"b", 60)
+            heartbeat.add(b"a", 60)
+    heartbeat.add(b"b", 60)
     assert heartbeat._thread is not None
     assert heartbeat._thread.is_alive()
 
@@ -278,11 +278,11 @@ def test_a_store_that_fails_does_not_end_the_thread(
     renewals = Renewals()
     renewals.make_fault = fault
     heartbeat = Heartbeat(renewals.renew, 0.01)
-    heartbeat.hold(b"a", 60)
+    heartbeat.add(b"a", 60)
     thread = heartbeat._thread
     assert thread is not None
     renewals.wait_for(3)
-    heartbeat.drop(b"a")
+    heartbeat.remove(b"a")
     thread.join(30)
     assert not thread.is_alive()
 
@@ -290,7 +290,7 @@ def test_a_store_that_fails_does_not_end_the_thread(
 def test_a_heartbeat_keeps_no_journal_alive() -> None:
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, 0.01)
-    heartbeat.hold(b"a", 60)
+    heartbeat.add(b"a", 60)
     thread = heartbeat._thread
     assert thread is not None
     del heartbeat
@@ -302,7 +302,7 @@ def test_a_heartbeat_keeps_no_journal_alive() -> None:
 def test_a_forked_child_is_another_owner() -> None:
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, 60)
-    heartbeat.hold(b"a", 60)
+    heartbeat.add(b"a", 60)
     owner, (reading, writing) = heartbeat.owner, os.pipe()
     if (child := os.fork()) == 0:
         is_new = heartbeat.owner != owner and not heartbeat._leases and heartbeat._thread is None
@@ -320,9 +320,9 @@ def test_a_server_without_threads_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     renewals = Renewals()
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http": b":80"}))
     with pytest.raises(ConfigurationError, match="enable-threads = true"):
-        Heartbeat(renewals.renew, 1.0).hold(b"a", 60)
+        Heartbeat(renewals.renew, 1.0).add(b"a", 60)
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"enable-threads": True}))
-    Heartbeat(renewals.renew, 60.0).hold(b"a", 60)
+    Heartbeat(renewals.renew, 60.0).add(b"a", 60)
 
 
 # Another seller

@@ -17,7 +17,7 @@ from faregate.core.claims import Claimed, InProgress
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
-from faregate.journals.threaded import for_loops
+from faregate.journals.threaded import as_async
 from tests.core.flow_script import ACR, TXN
 from tests.journals.kinds import KEY
 from tests.journals.postgres_schema import asked, asked_inside, own_schema, postgres, shelf_of, with_setting
@@ -36,7 +36,7 @@ def url() -> Generator[str]:
 
 @pytest.fixture
 def journal(url: str) -> Generator[PostgresJournal]:
-    made = postgres(url, patience=0.4)
+    made = postgres(url, timeout=0.4)
     yield made
     made.disconnect()
 
@@ -196,7 +196,7 @@ def test_threads_share_a_few_connections(url: str) -> None:
 
 
 def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
-    journal = postgres(url, connections=1, patience=0.2)
+    journal = postgres(url, connections=1, timeout=0.2)
     taken, done = threading.Event(), threading.Event()
 
     def keep(connection: object, again: bool) -> bool:
@@ -281,7 +281,7 @@ def test_event_loops_of_both_kinds_can_use_it(url: str, backend: str) -> None:
     journal = postgres(url)
 
     async def main() -> None:
-        awaited = for_loops(journal)
+        awaited = as_async(journal)
         claim = await awaited.claim("proof", HERE)  # type: ignore[misc]
         assert await awaited.record_transaction(fresh(claim), TXN, ACR, WORK_SECONDS)  # type: ignore[misc]
 

@@ -29,7 +29,7 @@ def url() -> Generator[str]:
 
 @pytest.fixture
 def journal(url: str) -> Generator[PostgresJournal]:
-    made = postgres(url, patience=0.4)
+    made = postgres(url, timeout=0.4)
     yield made
     made.disconnect()
 
@@ -64,7 +64,7 @@ def network(url: str) -> Generator[Network]:
 @pytest.fixture
 def distant(url: str, network: Network) -> Generator[PostgresJournal]:
     """A journal on the other side of a network that loses things, with a claimed row and two that are due."""
-    made = postgres(url.replace(f":{port_of(url)}/", f":{network.port}/"), patience=5)
+    made = postgres(url.replace(f":{port_of(url)}/", f":{network.port}/"), timeout=5)
     for row in (record(1), record(3, "open"), record(4, "open")):
         assert shelf_of(made).insert(row, [row["key"]], 0.0)
     yield made

@@ -31,7 +31,7 @@ def url() -> Generator[str]:
 
 @pytest.fixture
 def journal(url: str) -> Generator[PostgresJournal]:
-    made = postgres(url, patience=0.4)
+    made = postgres(url, timeout=0.4)
     yield made
     made.disconnect()
 
@@ -72,7 +72,7 @@ def test_who_waited_for_another_writer_sees_what_that_one_wrote(url: str) -> Non
 
 def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(url: str) -> None:
     clock = Clock()
-    journal = postgres(url, clock=clock, patience=30)
+    journal = postgres(url, clock=clock, timeout=30)
     started(journal)
     clock.now += 1
     started(journal, "another", OTHER_TXN)
@@ -105,7 +105,7 @@ def test_rows_that_are_being_looked_at_are_forgotten_another_time(url: str) -> N
 
 def test_of_eight_threads_each_takes_rows_of_its_own(url: str) -> None:
     clock = Clock()
-    journal = postgres(url, clock=clock, connections=8, patience=30)
+    journal = postgres(url, clock=clock, connections=8, timeout=30)
     names = [f"txn_{number:03}" for number in range(64)]
     for name in names:
         started(journal, name, name)

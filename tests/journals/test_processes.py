@@ -95,7 +95,7 @@ journal.record_transaction(journal.claim("proof", HERE).lease, TXN, ACR, WORK_SE
 def forget_all_and_die(connection):
     connection.execute("DELETE FROM journal")
     os.kill(os.getpid(), signal.SIGKILL)
-journal._store._file.write(forget_all_and_die)
+journal._store._database.write(forget_all_and_die)
 """,
     )
     assert said(killed, -signal.SIGKILL) is None
@@ -187,7 +187,7 @@ FORKED_WHILE_WRITING = """
 def write(connection):
     (place / "writing").touch()
     time.sleep(0.3)
-writer = threading.Thread(target=journal._store._file.write, args=[write])
+writer = threading.Thread(target=journal._store._database.write, args=[write])
 journal.claim("before", HERE)
 writer.start()
 wait_for("writing")
@@ -205,7 +205,7 @@ def test_a_fork_waits_for_the_write_of_another_thread(tmp_path: Path) -> None:
 FORKED_UNSEEN = """
 from faregate.errors import JournalError
 from faregate.journals.sqlite.connection import SharedConnection
-SharedConnection.before_fork = lambda link: None
+SharedConnection.before_fork = lambda connection: None
 journal.claim("before", HERE)
 if (child := os.fork()) == 0:
     try:
@@ -223,13 +223,13 @@ def test_a_fork_that_python_did_not_see_is_refused_in_the_child(tmp_path: Path) 
 
 
 QUEUED = """
-file = journal._store._file
+file = journal._store._database
 began, let_go = threading.Event(), threading.Event()
 def slow(connection):
     began.set()
     assert let_go.wait(30)
 def until(count):
-    while len(file._writer.turns._line) < count: time.sleep(0.001)
+    while len(file._writer.lock._queue) < count: time.sleep(0.001)
 won = []
 def claim(number):
     claim = journal.claim(f"proof {number}", HERE)
@@ -283,7 +283,7 @@ def test_who_is_killed_while_it_writes_for_many_has_written_for_none(tmp_path: P
 
 SIGNALS = """
 import random
-file = journal._store._file
+file = journal._store._database
 file.write(lambda connection: connection.execute("CREATE TABLE notes (note INTEGER UNIQUE)"))
 told, stop, hits, chance = [], threading.Event(), 0, random.Random(1)
 def write(number):
@@ -314,7 +314,7 @@ for thread in threads: thread.join()
 found = file.read(lambda connection: connection.execute("SELECT note FROM notes").fetchall())
 lost = set(told) - {number for (number,) in found}
 writers = {number // 10**6 for number in told}
-print(json.dumps([sorted(lost), len(writers - {0}), len(file._writer.turns._line)]))
+print(json.dumps([sorted(lost), len(writers - {0}), len(file._writer.lock._queue)]))
 """
 
 

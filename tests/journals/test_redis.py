@@ -205,7 +205,7 @@ def test_what_was_written_outlives_the_server(house: RedisHouse, journal: RedisJ
 
 
 def test_a_server_that_hangs_costs_no_more_than_the_patience(house: RedisHouse) -> None:
-    with opened(house, patience=0.4) as journal:
+    with opened(house, timeout=0.4) as journal:
         lease = started(journal)
         os.kill(house.pid(), signal.SIGSTOP)
         try:

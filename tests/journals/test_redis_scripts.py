@@ -18,7 +18,7 @@ from tests.servers import REDIS_MISSING, Network, RedisHouse, lossy_network
 from tests.servers.shared import need
 
 NOW, LEASE, LATER = 1000.0, 1030.0, 1060.25
-SEALED = b"\x00sealed\xff\r\n"
+ENCRYPTED = b"\x00sealed\xff\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +54,16 @@ def record(name: str = "a", **changes: Any) -> Record:
         "state": "claimed", "request": "5e", "transaction_id": None, "revision_id": "", "since": NOW,
         **LEASED,
         "lease_until": LEASE, "due_at": 0.0, "expires_at": LATER, "delivered": False, "redelivered": 0,
-        "holds_so_far": 0, "size": 0, "reason": "", "proof": SEALED,
+        "holds_so_far": 0, "size": 0, "reason": "", "proof": ENCRYPTED,
         "payment_response": None, "receipt": None, "result": None,
     }  # fmt: skip
     return Record(**{**row, **changes})  # type: ignore[typeddict-item]
 
 
 RUNNING: dict[str, Any] = {"state": "running", "transaction_id": "txn_1", "expires_at": None}
-OK: dict[str, Any] = {"state": "ok", "result": SEALED, "size": 9}
+OK: dict[str, Any] = {"state": "ok", "result": ENCRYPTED, "size": 9}
 FINAL: dict[str, Any] = {"proof": None, "expires_at": LATER}
-SETTLED: dict[str, Any] = {"state": "settled", "payment_response": SEALED, "receipt": SEALED, **FINAL}
+SETTLED: dict[str, Any] = {"state": "settled", "payment_response": ENCRYPTED, "receipt": ENCRYPTED, **FINAL}
 CLOSED: dict[str, Any] = {"state": "closed", "result": None, "size": 0, **FINAL}
 STUCK: dict[str, Any] = {"state": "stuck", "reason": "404"}
 Steps = tuple[dict[str, Any], ...]
@@ -176,25 +176,25 @@ IMPOSSIBLE: list[tuple[Steps, dict[str, Any], str]] = [
     ((RUNNING, OK, SETTLED), {"expires_at": None}, "owed_never_expires"),
     ((RUNNING,), {"state": "ok"}, "decided_has_its_outcome"),
     ((RUNNING,), {"state": "failed"}, "decided_has_its_outcome"),
-    ((RUNNING,), {"result": SEALED}, "decided_has_its_outcome"),
+    ((RUNNING,), {"result": ENCRYPTED}, "decided_has_its_outcome"),
     ((RUNNING, OK), {"result": None}, "decided_has_its_outcome"),
-    ((RUNNING, OK), {**CLOSED, "result": SEALED}, "decided_has_its_outcome"),
+    ((RUNNING, OK), {**CLOSED, "result": ENCRYPTED}, "decided_has_its_outcome"),
     ((RUNNING, OK), {**SETTLED, "receipt": None}, "settled_is_proven"),
     ((RUNNING, OK), {**SETTLED, "payment_response": None}, "settled_is_proven"),
-    ((RUNNING, OK), {"receipt": SEALED}, "settled_is_proven"),
+    ((RUNNING, OK), {"receipt": ENCRYPTED}, "settled_is_proven"),
     ((RUNNING,), {"proof": None}, "proof_until_final"),
-    ((RUNNING, OK), {**SETTLED, "proof": SEALED}, "proof_until_final"),
+    ((RUNNING, OK), {**SETTLED, "proof": ENCRYPTED}, "proof_until_final"),
     ((RUNNING,), {**STUCK, "proof": None}, "proof_until_final"),
     ((RUNNING,), {"state": "stuck"}, "stuck_for_a_reason"),
     ((RUNNING,), {"reason": "why"}, "stuck_for_a_reason"),
     ((RUNNING,), {"state": "claimed", "transaction_id": None, "expires_at": LATER}, "never_back"),
     ((RUNNING, OK, SETTLED), {"state": "paid", **CLOSED, "payment_response": None, "receipt": None},
      "never_back"),
-    ((RUNNING, OK, CLOSED), {"state": "running", "expires_at": None, "proof": SEALED}, "never_back"),
+    ((RUNNING, OK, CLOSED), {"state": "running", "expires_at": None, "proof": ENCRYPTED}, "never_back"),
     ((RUNNING, OK), {"state": "running", "result": None}, "never_back"),
     ((RUNNING, OK), {"state": "failed"}, "never_back"),
     ((RUNNING, {**OK, "state": "failed"}), SETTLED, "never_back"),
-    ((RUNNING,), {**SETTLED, "result": SEALED}, "never_back"),
+    ((RUNNING,), {**SETTLED, "result": ENCRYPTED}, "never_back"),
     ((RUNNING, OK), {"result": b"other"}, "decided_once"),
     ((RUNNING, OK), {"result": b"x" * (APART + 1)}, "decided_once"),
     ((RUNNING, {**OK, "result": b"x" * (APART + 1)}), {"result": b"other"}, "decided_once"),
@@ -211,7 +211,7 @@ def test_an_impossible_row_is_refused(
     assert found(shelf) == row
 
 
-@pytest.mark.parametrize("changes", [{"state": "running"}, {"proof": None}, {"result": SEALED}])
+@pytest.mark.parametrize("changes", [{"state": "running"}, {"proof": None}, {"result": ENCRYPTED}])
 def test_an_impossible_new_row_is_refused(
     house: RedisHouse, shelf: RedisStore, changes: dict[str, Any]
 ) -> None:

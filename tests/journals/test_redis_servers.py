@@ -14,7 +14,7 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.url import place_of
-from faregate.journals.registry import named_journal
+from faregate.journals.registry import journal_from_url
 from tests.journals.kinds import KEY
 from tests.journals.test_contract import GOOD, HERE, released, started
 from tests.journals.test_redis import ask, opened, running
@@ -66,7 +66,7 @@ def test_what_is_secret_in_a_url_is_not_said(url: str, place: str) -> None:
 
 def named(url: str) -> PersistentJournal:
     """As `FAREGATE_JOURNAL` names it."""
-    journal = named_journal(url, [KEY], JournalContext("test", "", DEFAULT_POLICY))
+    journal = journal_from_url(url, [KEY], JournalContext("test", "", DEFAULT_POLICY))
     assert isinstance(journal, RedisJournal)
     return journal
 

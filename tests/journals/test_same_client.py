@@ -193,7 +193,7 @@ def test_no_credential_and_no_digest_is_kept(tmp_path: Path, clock: Clock) -> No
         journal = KINDS[kind](tmp_path, clock)
         assert isinstance(journal, PersistentJournal)
         journal.claim("proof", Claimant(URL, ("authorization canary",), "canary" * 10))
-        [name] = journal._keyring.names("proof", PLAIN)
+        [name] = journal._keyring.lookup_keys("proof", PLAIN)
         record = journal._store.find([name])
         assert record is not None
         assert "canary" not in repr(record)

@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.clock import EVERY, ServerClock
+from faregate.journals.clock import REFRESH_SECONDS, ServerClock
 
 
 class Server:
@@ -44,18 +44,18 @@ def test_nobody_is_asked_before_it_is_needed_and_then_once_in_a_while(
 ) -> None:
     assert server.asked == 0
     assert clock() == 1050.0
-    server.now += EVERY - 1
-    assert clock() == 1050.0 + EVERY - 1
+    server.now += REFRESH_SECONDS - 1
+    assert clock() == 1050.0 + REFRESH_SECONDS - 1
     assert server.asked == 1
     server.now += 1
-    assert clock() == 1050.0 + EVERY
+    assert clock() == 1050.0 + REFRESH_SECONDS
     assert server.asked == 2
 
 
 def test_half_of_the_way_is_taken_off(server: Server, clock: ServerClock) -> None:
     server.there = server.back = 2.0
     assert clock() == server.now + 1000.0
-    server.now += EVERY
+    server.now += REFRESH_SECONDS
     server.there, server.back = 4.0, 0.0
     assert abs(clock() - (server.now + 1000.0)) <= 2.0
 
@@ -63,10 +63,10 @@ def test_half_of_the_way_is_taken_off(server: Server, clock: ServerClock) -> Non
 def test_a_quick_answer_counts_more_than_a_slow_one(server: Server, clock: ServerClock) -> None:
     server.there, server.back = 3.0, 0.0
     assert clock() - server.now == pytest.approx(1001.5)
-    server.now += EVERY
+    server.now += REFRESH_SECONDS
     server.there = server.back = 0.001
     assert clock() - server.now == pytest.approx(1000.0)
-    server.now += EVERY
+    server.now += REFRESH_SECONDS
     server.there, server.back = 0.0, 3.0
     assert clock() - server.now == pytest.approx(1000.0)
 
@@ -74,7 +74,7 @@ def test_a_quick_answer_counts_more_than_a_slow_one(server: Server, clock: Serve
 def test_a_clock_that_was_set_is_followed_however_slow_the_answer(server: Server, clock: ServerClock) -> None:
     assert clock() == 1050.0
     server.ahead, server.there, server.back = 5000.0, 1.0, 1.0
-    server.now += EVERY
+    server.now += REFRESH_SECONDS
     assert clock() == server.now + 5000.0
 
 
@@ -83,8 +83,8 @@ def test_two_clocks_that_drift_apart_are_brought_together(server: Server, clock:
     assert clock() == 1050.0
     server.there = server.back = 0.005
     for _ in range(60):
-        server.now += EVERY
-        server.ahead += EVERY * 5e-5
+        server.now += REFRESH_SECONDS
+        server.ahead += REFRESH_SECONDS * 5e-5
         assert clock() - server.now == pytest.approx(server.ahead, abs=0.01)
 
 
@@ -97,8 +97,8 @@ def test_a_server_that_is_down_is_an_error_only_while_nothing_is_known(
     server.is_down = False
     assert clock() == 1050.0
     server.is_down = True
-    server.now += EVERY
-    assert clock() == 1050.0 + EVERY
+    server.now += REFRESH_SECONDS
+    assert clock() == 1050.0 + REFRESH_SECONDS
     assert server.asked == 3
-    assert clock() == 1050.0 + EVERY
+    assert clock() == 1050.0 + REFRESH_SECONDS
     assert server.asked == 3

@@ -16,7 +16,7 @@ from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
-from faregate.journals.registry import named_journal
+from faregate.journals.registry import journal_from_url
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.store import SqliteStore
@@ -31,7 +31,7 @@ BIG = Succeeded(Response(200, (), b"x" * 1_000_000))
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Generator[SqliteJournal]:
-    made = sqlite(tmp_path, Clock(), patience=0.2)
+    made = sqlite(tmp_path, Clock(), timeout=0.2)
     yield made
     made.disconnect()
 
@@ -43,13 +43,13 @@ def file(tmp_path: Path) -> Path:
 
 def asked(journal: SqliteJournal, question: str) -> object:
     assert isinstance(journal._store, SqliteStore)
-    [answer] = journal._store._file.read(lambda connection: connection.execute(question).fetchone())
+    [answer] = journal._store._database.read(lambda connection: connection.execute(question).fetchone())
     return answer
 
 
 def written(journal: SqliteJournal, statement: str) -> None:
     assert isinstance(journal._store, SqliteStore)
-    journal._store._file.write(lambda connection: connection.execute(statement).fetchall())
+    journal._store._database.write(lambda connection: connection.execute(statement).fetchall())
 
 
 def test_nothing_is_opened_before_it_is_needed(journal: SqliteJournal, tmp_path: Path) -> None:
@@ -84,7 +84,9 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a b.db", "100%.db", "%20.db", "a?mode=ro#b.db"])
 def test_what_is_special_in_an_address_is_not_in_a_path(tmp_path: Path, name: str) -> None:
-    journal = named_journal(f"sqlite://{tmp_path}/{name}", [KEY], JournalContext("test", "", DEFAULT_POLICY))
+    journal = journal_from_url(
+        f"sqlite://{tmp_path}/{name}", [KEY], JournalContext("test", "", DEFAULT_POLICY)
+    )
     assert isinstance(journal, SqliteJournal)
     started(journal)
     journal.disconnect()

@@ -53,7 +53,7 @@ def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> G
 
 
 def record_of(journal: PersistentJournal, proof: str = "proof") -> Record:
-    found = journal._store.find(list(journal._keyring.names(proof, HERE)))
+    found = journal._store.find(list(journal._keyring.lookup_keys(proof, HERE)))
     assert found is not None
     return found
 
@@ -230,7 +230,7 @@ def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Ope
         assert journal.lease_next() is None  # it was put off
         journal.record_outcome(entry.lease, GOOD)
         journal.record_final(entry.lease, False)
-        clock.now += TERMS.longest_pause - 1
+        clock.now += TERMS.max_backoff - 1
         assert journal.lease_next() is None
         clock.now += 1
 
@@ -313,7 +313,7 @@ def test_what_a_newer_version_wrote_is_told_as_that(
     if "result" in changes:
         head = changes["result"]
         framed = len(head).to_bytes(4) + head
-        changes = {"result": journal._keyring.seal(record["key"], "result", framed)}
+        changes = {"result": journal._keyring.encrypt(record["key"], "result", framed)}
     monkeypatch.setattr(journal._store, "find", lambda _: {**record, **changes})
     with pytest.raises(JournalUnreadable, match="version of faregate"):
         journal.claim("proof", HERE)
@@ -352,7 +352,7 @@ PROVEN = {"payment_response": b"x", "receipt": b"x"}
     "changes",
     [
         {"state": State.SETTLED.value, "proof": None, "expires_at": 1.0, **PROVEN},
-        {"state": State.OK.value},
+        {"state": State.SUCCEEDED.value},
         {"state": State.FAILED.value},
         {"state": State.STUCK.value},
         {"reason": "none"},
@@ -433,7 +433,7 @@ def test_what_has_expired_is_forgotten_on_the_way(open_one: Open, clock: Clock) 
 def test_a_sweep_removes_what_has_expired(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quota, "PURGE", 3)
+    monkeypatch.setattr(quota, "PURGE_BATCH", 3)
     journal = open_one()
     journal.mark_stuck(decided(journal), "a person has to look")
     kept = journal._store.measure()
@@ -442,7 +442,7 @@ def test_a_sweep_removes_what_has_expired(
     clock.now += 2 * TERMS.claim_lease
     assert journal.lease_next() is None
     assert journal._store.measure() == kept
-    monkeypatch.setattr(quota, "PURGES", 1)
+    monkeypatch.setattr(quota, "MAX_PURGE_BATCHES", 1)
     for number in range(20):
         journal.claim(f"more {number}", HERE)
     clock.now += 2 * TERMS.claim_lease

@@ -18,7 +18,7 @@ from faregate.errors import JournalError
 from faregate.journals import threaded
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
-from faregate.journals.threaded import THREADS, for_loops, in_a_thread
+from faregate.journals.threaded import MAX_THREADS, as_async, run_in_thread
 from faregate.paywall import Paywall
 from tests.adapters.test_prefixes import Plain, ask
 from tests.adapters.test_starlette import CONTENT, header
@@ -31,14 +31,14 @@ LOOPS = ("asyncio", "trio")
 
 def test_a_journal_that_never_waits_is_used_as_it_is() -> None:
     journal = MemoryJournal()
-    assert for_loops(journal) is journal
+    assert as_async(journal) is journal
 
 
 @pytest.mark.parametrize("kind", STORED)
 def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> None:
     clock = Clock()
     blocking = STORED[kind](tmp_path, clock)
-    journal: Any = for_loops(blocking)
+    journal: Any = as_async(blocking)
 
     async def sell() -> None:
         lease = fresh(await journal.claim("proof", HERE))
@@ -68,7 +68,7 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
 def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Path) -> None:
     blocking = SqliteJournal(tmp_path / "journal.db", keys=[b"k" * 32])
     blocking.claim("proof", HERE)
-    journal: Any = for_loops(blocking)
+    journal: Any = as_async(blocking)
     other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     done: list[str] = []
@@ -79,7 +79,7 @@ def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Pat
 
     async def sell() -> None:
         async with anyio.create_task_group() as tasks:
-            for number in range(2 * THREADS):
+            for number in range(2 * MAX_THREADS):
                 tasks.start_soon(claim, f"proof {number}")
             await anyio.sleep(0.1)
             assert done == []
@@ -88,7 +88,7 @@ def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Pat
             other.execute("COMMIT")
 
     anyio.run(sell, backend=loop)
-    assert len(done) == 2 * THREADS
+    assert len(done) == 2 * MAX_THREADS
     other.close()
     blocking.disconnect()
 
@@ -96,25 +96,25 @@ def test_a_loop_goes_on_while_a_call_waits_for_the_disk(loop: str, tmp_path: Pat
 @pytest.mark.parametrize("loop", LOOPS)
 def test_who_finds_no_free_thread_for_too_long_is_told(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that hangs does not make payers wait for each other, however many come."""
-    monkeypatch.setattr(threaded, "WAIT", 0.05)
+    monkeypatch.setattr(threaded, "THREAD_TIMEOUT", 0.05)
     hanging = threading.Event()
     answers: list[bool] = []
 
     async def hang() -> None:
-        answers.append(await in_a_thread(lambda: hanging.wait(30)))
+        answers.append(await run_in_thread(lambda: hanging.wait(30)))
 
     async def sell() -> None:
         async with anyio.create_task_group() as tasks:
-            for _ in range(THREADS):
+            for _ in range(MAX_THREADS):
                 tasks.start_soon(hang)
             await anyio.wait_all_tasks_blocked()
-            with pytest.raises(JournalError, match="kept its 8 threads waiting"):
-                await in_a_thread(int)
+            with pytest.raises(JournalError, match="all 8 threads of the journal were busy"):
+                await run_in_thread(int)
             hanging.set()
-        assert await in_a_thread(int) == 0
+        assert await run_in_thread(int) == 0
 
     anyio.run(sell, backend=loop)
-    assert answers == [True] * THREADS
+    assert answers == [True] * MAX_THREADS
 
 
 def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:

@@ -33,13 +33,13 @@ class DictShelf:
         self.before("find_transaction")
         return self.rows.get(self.transactions.get(transaction_id, b""))
 
-    def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
+    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         self.before("insert")
         self._forget_expired(now, FORGOTTEN_AT_ONCE)
         there = self.rows.get(record["key"])
         if there is not None and there["stamp"] == record["stamp"]:
             return True
-        free = not any(key in self.rows for key in rivals)
+        free = not any(key in self.rows for key in candidate_keys)
         if free:
             self._write(record, None)
         self.after("insert")

@@ -21,13 +21,13 @@ HORIZON = 10_000.0
 TERMS = JournalPolicy(
     claim_lease=LEASE,
     completion_lease=40.0,
-    first_pause=10.0,
-    longest_pause=10.0,
+    initial_backoff=10.0,
+    max_backoff=10.0,
     undelivered_retention=LONG,
     redelivery_window=LONG,
     redeliveries=1,
     failed_retention=LONG,
-    horizon=HORIZON,
+    max_age=HORIZON,
 )
 FIELDS = tuple(field.name for field in fields(Row))
 AT = {name: place for place, name in enumerate(FIELDS)}

@@ -62,7 +62,7 @@ class StoredBooks:
         return [_line_in(record) for record in self._store.rows.values()]
 
     def key_of(self, proof: str) -> bytes:
-        return next(iter(self._journal._keyring.names(proof, Claimant(""))))
+        return next(iter(self._journal._keyring.lookup_keys(proof, Claimant(""))))
 
 
 def _line_of(row: Row) -> Line:

@@ -45,18 +45,18 @@ def _no_claim(patch: pytest.MonkeyPatch) -> None:
         row.state, row.expires_at = State.CLAIMED, now + policy.claim_lease
         return Claimed(row.take(holder, now + policy.claim_lease, now))
 
-    patch.setattr(Row, "claimed_again", claimed)
+    patch.setattr(Row, "claim_again", claimed)
 
 
 def _worked_again(patch: pytest.MonkeyPatch) -> None:
-    claimed_again = Row.claimed_again
+    claim_again = Row.claim_again
 
     def claimed(row: Row, fingerprint: Any, replay: Any, now: float, *others: Any) -> Claim:
         if row.state is State.RUNNING and row.lease_until <= now:
             row.state = State.OPEN
-        return claimed_again(row, fingerprint, replay, now, *others)
+        return claim_again(row, fingerprint, replay, now, *others)
 
-    patch.setattr(Row, "claimed_again", claimed)
+    patch.setattr(Row, "claim_again", claimed)
 
 
 def _no_running_mark(patch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def _written_over(patch: pytest.MonkeyPatch) -> None:
 
 
 def _claimed_by_two(patch: pytest.MonkeyPatch) -> None:
-    def insert(shelf: DictShelf, record: Record, rivals: Sequence[bytes], now: float) -> bool:
+    def insert(shelf: DictShelf, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         shelf.before("insert")
         shelf.rows[record["key"]] = record
         return True

@@ -1,7 +1,7 @@
 """Use the time of the store that machines share: their own clocks need not agree.
 
-The server is asked now and then; in between, its time is reckoned on with a clock of this machine that
-never jumps. Half of what an asking takes is unknown: its answer may be that much off.
+The server is asked once a minute. In between, its time is computed from this machine's monotonic clock, which
+never jumps. How much of a round trip was the way there is unknown, so a sample may be off by half of it.
 """
 
 import time
@@ -10,53 +10,55 @@ from typing import NamedTuple
 
 from faregate.errors import JournalError
 
-EVERY = 60.0
+REFRESH_SECONDS = 60.0
 
 
 class _Sample(NamedTuple):
-    """What the server's clock is ahead of ours, within `error`."""
+    """How far the server's clock is ahead of the monotonic clock, within `error`. In seconds."""
 
-    ahead: float
+    offset: float
     error: float
 
 
 class ServerClock:
-    """Gives seconds. `ask` gives the server's, and may raise `JournalError`.
+    """Call it for the server's time in seconds. `fetch_time` asks the server, and may raise `JournalError`.
 
     Threads and forks need no lock here: at worst, two ask at once.
     """
 
-    def __init__(self, ask: Callable[[], float], monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._ask = ask
+    def __init__(
+        self, fetch_time: Callable[[], float], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._fetch_time = fetch_time
         self._monotonic = monotonic
         self._sample: _Sample | None = None
-        self._ask_at = 0.0
+        self._refresh_at = 0.0
 
     def __call__(self) -> float:
         sample = self._sample
-        if sample is None or self._monotonic() >= self._ask_at:
-            sample = self._asked(sample)
-        return self._monotonic() + sample.ahead
+        if sample is None or self._monotonic() >= self._refresh_at:
+            sample = self._refresh(sample)
+        return self._monotonic() + sample.offset
 
-    def _asked(self, known: _Sample | None) -> _Sample:
-        """A server that does not answer now is asked again later: what is known still holds."""
+    def _refresh(self, known: _Sample | None) -> _Sample:
+        """Take a sample. If the server does not answer, the last one holds until the next try."""
         before = self._monotonic()
-        self._ask_at = before + EVERY
+        self._refresh_at = before + REFRESH_SECONDS
         try:
-            there = self._ask()
+            server_time = self._fetch_time()
         except JournalError:
             if known is None:
                 raise
             return known
         after = self._monotonic()
-        found = _Sample(there - (before + after) / 2, (after - before) / 2)
-        self._sample = _better(known, found)
+        new = _Sample(server_time - (before + after) / 2, (after - before) / 2)
+        self._sample = _choose_sample(known, new)
         return self._sample
 
 
-def _better(known: _Sample | None, found: _Sample) -> _Sample:
-    """The surer of the two, unless they contradict each other: then a clock was set, or drifted away."""
+def _choose_sample(known: _Sample | None, new: _Sample) -> _Sample:
+    """Choose the more precise one; the new one if they contradict each other: a clock was set, or drifted."""
     if known is None:
-        return found
-    agree = abs(known.ahead - found.ahead) <= known.error + found.error
-    return known if agree and known.error < found.error else found
+        return new
+    agree = abs(known.offset - new.offset) <= known.error + new.error
+    return known if agree and known.error < new.error else new

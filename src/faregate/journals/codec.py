@@ -1,4 +1,4 @@
-"""Convert rows to stored records and back. Proofs, results and receipts are encrypted."""
+"""Convert rows to records and back. Proofs, payment responses, receipts and results are encrypted."""
 
 import json
 from collections.abc import Callable
@@ -15,13 +15,16 @@ _STATES = {state.value for state in State}
 
 
 class Codec:
-    """Packs and opens with one ring of keys."""
+    """Convert with one keyring."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
     def pack(self, row: Row, stamp: int, before: Record | None = None) -> Record:
-        """The record of a row. What was sealed `before` stays as it was: it is written once."""
+        """Return the record of a row. Values that `before` already has are not encrypted again.
+
+        They never change, and encrypting anew would write a large result with every change of its row.
+        """
         kept: Any = before or {}
         return Record(
             key=row.key,
@@ -47,29 +50,29 @@ class Codec:
             holds_so_far=row.holds_so_far,
             size=size_of(row.outcome),
             reason=row.reason,
-            proof=self._sealed(row, "proof", row.proof, str.encode, kept),
-            payment_response=self._sealed(row, "payment_response", row.payment_response, str.encode, kept),
-            receipt=self._sealed(row, "receipt", row.receipt, str.encode, kept),
-            result=self._sealed(row, "result", row.outcome, _written, kept),
+            proof=self._encrypt(row, "proof", row.proof, str.encode, kept),
+            payment_response=self._encrypt(row, "payment_response", row.payment_response, str.encode, kept),
+            receipt=self._encrypt(row, "receipt", row.receipt, str.encode, kept),
+            result=self._encrypt(row, "result", row.outcome, _encode_outcome, kept),
         )
 
-    def _sealed(
-        self, row: Row, field: str, value: Any, write: Callable[[Any], bytes], kept: Any
+    def _encrypt(
+        self, row: Row, field: str, value: Any, encode: Callable[[Any], bytes], kept: Any
     ) -> bytes | None:
         if not value:
             return None
-        sealed: bytes | None = kept.get(field)
-        return self._keyring.seal(row.key, field, write(value)) if sealed is None else sealed
+        encrypted: bytes | None = kept.get(field)
+        return self._keyring.encrypt(row.key, field, encode(value)) if encrypted is None else encrypted
 
-    def open(self, record: Record) -> Row:
+    def unpack(self, record: Record) -> Row:
         """Raises `JournalUnreadable`."""
         if record["state"] not in _STATES:
             raise JournalUnreadable("a row in the journal was written by a newer version of faregate")
-        result = self._opened(record, "result", record["result"])
+        result = self._decrypt(record, "result", record["result"])
         return Row(
             key=record["key"],
             request=record["request"],
-            proof=self._opened(record, "proof", record["proof"]).decode(),
+            proof=self._decrypt(record, "proof", record["proof"]).decode(),
             fence=record["fence"],
             since=record["since"],
             owner=record["owner"],
@@ -84,9 +87,9 @@ class Codec:
             generation=record["generation"],
             transaction_id=record["transaction_id"] or "",
             revision_id=record["revision_id"],
-            outcome=_read(result) if result else None,
-            payment_response=self._opened(record, "payment_response", record["payment_response"]).decode(),
-            receipt=self._opened(record, "receipt", record["receipt"]).decode(),
+            outcome=_decode_outcome(result) if result else None,
+            payment_response=self._decrypt(record, "payment_response", record["payment_response"]).decode(),
+            receipt=self._decrypt(record, "receipt", record["receipt"]).decode(),
             delivered=record["delivered"],
             redelivered=record["redelivered"],
             holds_so_far=record["holds_so_far"],
@@ -94,14 +97,14 @@ class Codec:
             reason=record["reason"],
         )
 
-    def _opened(self, record: Record, field: str, sealed: bytes | None) -> bytes:
-        return b"" if sealed is None else self._keyring.open(record["key"], field, sealed)
+    def _decrypt(self, record: Record, field: str, encrypted: bytes | None) -> bytes:
+        return b"" if encrypted is None else self._keyring.decrypt(record["key"], field, encrypted)
 
 
-def _written(outcome: Outcome) -> bytes:
-    """The length of the head, the head as JSON, and the body as it is."""
+def _encode_outcome(outcome: Outcome) -> bytes:
+    """Encode as the length of the head, the head as JSON, and the body as it is."""
     if isinstance(outcome, Failed):
-        return _framed({"code": outcome.code}, b"")
+        return _frame({"code": outcome.code}, b"")
     result = outcome.result
     head = {
         "status": result.status,
@@ -109,16 +112,16 @@ def _written(outcome: Outcome) -> bytes:
         "values": outcome.values,
         "duration_ms": outcome.duration_ms,
     }
-    return _framed(head, result.body)
+    return _frame(head, result.body)
 
 
-def _framed(head: dict[str, Any], body: bytes) -> bytes:
+def _frame(head: dict[str, Any], body: bytes) -> bytes:
     text = json.dumps(head, separators=(",", ":")).encode()
     return b"".join((len(text).to_bytes(_LENGTH_BYTES), text, body))
 
 
-def _read(data: bytes) -> Outcome:
-    """It was sealed by us, so only another version of faregate can have written what is not understood."""
+def _decode_outcome(data: bytes) -> Outcome:
+    """Decode what was authenticated: if it cannot be read, another version of faregate wrote it."""
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
     try:
         head = json.loads(data[_LENGTH_BYTES:end])

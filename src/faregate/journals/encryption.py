@@ -1,8 +1,9 @@
-"""Encrypt and look up what a journal stores: AEAD for values, keyed hashes for names.
+"""Encrypt what a journal stores (AEAD), and find rows by keyed hashes (HMAC).
 
-The first key encrypts; all of them decrypt. To change a key, put the new one in front, and take the old one
-out when no row needs it. Each row is encrypted under a key of its own, each field under its name: a value
-that is moved to another row or field does not decrypt.
+To rotate keys, put the new one in front: the first key encrypts, all of them decrypt. Remove an old key when
+no row needs it any more (`PersistentJournal.usage_of_keys`). Each row has a key of its own, derived from its
+lookup key, and the name of the field is the AEAD's associated data: a value that somebody who can write the
+database moves to another row or field does not decrypt.
 """
 
 import hmac
@@ -32,15 +33,15 @@ _NONCE_BYTES = 12
 
 
 class _Key(NamedTuple):
-    """What is made of one key: a name for it, and keys for its two uses."""
+    """What is derived from one journal key: its id, and a key for each of its two uses."""
 
     id: bytes
-    look_up: bytes
-    sealing: bytes
+    lookup: bytes
+    encryption: bytes
 
 
-class Name(NamedTuple):
-    """How a row is found: its key, the id of the journal key it is made with, and the request in hashes."""
+class LookupKey(NamedTuple):
+    """Under which key a row is stored, the journal key this was derived with, and the request in hashes."""
 
     key: bytes
     key_id: str
@@ -53,31 +54,32 @@ class Keyring:
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < KEY_BYTES for key in keys):
             raise ConfigurationError(f"A stored journal needs keys of {KEY_BYTES} random bytes each.")
-        self._keys = {made.id: made for made in map(_made_of, keys)}
+        self._keys = {key.id: key for key in map(_derive_key, keys)}
         self._newest = next(iter(self._keys.values()))
-        self.key_ids = frozenset(made.id.hex() for made in self._keys.values())
+        self.key_ids = frozenset(key.id.hex() for key in self._keys.values())
 
     def __repr__(self) -> str:
         return f"<{len(self._keys)} journal keys>"
 
-    def names(self, proof: str, claimant: Claimant) -> dict[bytes, Name]:
-        """Under which names a proof's row may stand, newest first, by key."""
-        names = (_name(key, proof, claimant) for key in self._keys.values())
-        return {name.key: name for name in names}
+    def lookup_keys(self, proof: str, claimant: Claimant) -> dict[bytes, LookupKey]:
+        """Under which keys the row of a proof may be stored, newest first: one for each journal key."""
+        lookup_keys = (_derive_lookup_key(key, proof, claimant) for key in self._keys.values())
+        return {lookup.key: lookup for lookup in lookup_keys}
 
-    def seal(self, row: bytes, field: str, plain: bytes) -> bytes:
+    def encrypt(self, row: bytes, field: str, plain: bytes) -> bytes:
+        """Return key id, nonce and ciphertext. `row` is the row's lookup key."""
         key, nonce = self._newest, os.urandom(_NONCE_BYTES)
         return key.id + nonce + _cipher(key, row).encrypt(nonce, plain, field.encode())
 
-    def open(self, row: bytes, field: str, sealed: bytes) -> bytes:
+    def decrypt(self, row: bytes, field: str, encrypted: bytes) -> bytes:
         """Raises `JournalUnreadable`."""
-        key = self._keys.get(sealed[:_ID_BYTES])
+        key = self._keys.get(encrypted[:_ID_BYTES])
         if key is None:
             raise JournalUnreadable(
-                "a journal row is sealed with a key that is not among this journal's: "
+                "a journal row is encrypted with a key that is not among this journal's: "
                 "put the older key back, behind the newest one"
             )
-        nonce, rest = sealed[_ID_BYTES : _ID_BYTES + _NONCE_BYTES], sealed[_ID_BYTES + _NONCE_BYTES :]
+        nonce, rest = encrypted[_ID_BYTES : _ID_BYTES + _NONCE_BYTES], encrypted[_ID_BYTES + _NONCE_BYTES :]
         try:
             return _cipher(key, row).decrypt(nonce, rest, field.encode())
         except (InvalidTag, ValueError):
@@ -86,30 +88,29 @@ class Keyring:
             ) from None
 
 
-def _name(key: _Key, proof: str, claimant: Claimant) -> Name:
-    """Hashes depend on the row: equal credentials or bodies of two sales do not show."""
-    name = hmac.digest(key.look_up, proof.encode(), "sha256")
+def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant) -> LookupKey:
+    """Hash with the row's key as a salt: rows of one client, or with equal bodies, do not show as such."""
+    row = hmac.digest(key.lookup, proof.encode(), "sha256")
 
-    def hashed(use: bytes, text: str) -> str:
-        return hmac.digest(key.look_up, b"%s\0%s\0%s" % (name, use, text.encode()), "sha256").hex()
+    def digest(use: bytes, text: str) -> str:
+        return hmac.digest(key.lookup, b"%s\0%s\0%s" % (row, use, text.encode()), "sha256").hex()
 
     client = frozenset(
-        hash_credential(one, lambda text: hashed(b"client", text)[:16]) for one in claimant.credentials
+        hash_credential(one, lambda text: digest(b"client", text)[:16]) for one in claimant.credentials
     )
-    body = hashed(b"body", claimant.body_digest)[:32] if claimant.body_digest else ""
-    return Name(name, key.id.hex(), Fingerprint(hashed(b"request", claimant.request), client, body))
+    body = digest(b"body", claimant.body_digest)[:32] if claimant.body_digest else ""
+    return LookupKey(row, key.id.hex(), Fingerprint(digest(b"request", claimant.request), client, body))
 
 
-def _made_of(key: bytes) -> _Key:
-    return _Key(
-        *(_derived(key, use, size) for use, size in (("id", _ID_BYTES), ("look-up", 32), ("seal", 32)))
-    )
+def _derive_key(key: bytes) -> _Key:
+    # These labels are part of the stored format: another label derives another key, and no row is found.
+    return _Key(_derive(key, "id", _ID_BYTES), _derive(key, "look-up", 32), _derive(key, "seal", 32))
 
 
-def _derived(key: bytes, use: str, size: int) -> bytes:
+def _derive(key: bytes, use: str, size: int) -> bytes:
     return HKDF(SHA256(), size, salt=None, info=f"faregate journal 1 {use}".encode()).derive(key)
 
 
 def _cipher(key: _Key, row: bytes) -> ChaCha20Poly1305:
-    """A key per row: random nonces then need to differ only within one row."""
-    return ChaCha20Poly1305(hmac.digest(key.sealing, row, "sha256"))
+    """One key per row: random 96-bit nonces then must differ only among the few values of one row."""
+    return ChaCha20Poly1305(hmac.digest(key.encryption, row, "sha256"))

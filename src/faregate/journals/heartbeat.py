@@ -1,9 +1,9 @@
-"""Keep the leases of this process alive: one renewal for all of them, from a thread of its own.
+"""Renew the leases of this process, all with one write, from a thread of its own.
 
-A lease lasts for as long as the work may take, minutes perhaps. So that nobody waits that long for a process
-that died, a row also counts as free when its owner has been silent for `owner_lease` seconds. What is done
-within that time needs no renewal: the row says when its owner wrote last. Whatever takes longer is covered by
-this thread, which also serves workers that block. It starts with the first lease, and ends some time after
+A lease lasts as long as the work may take, which can be minutes. So that nobody waits that long for a process
+that died, a row also counts as free when its owner has not written for `owner_lease` seconds. Work that is
+done sooner needs no renewal: the row says when its owner wrote last. For longer work this thread writes. A
+thread, and not a task, because workers may block. It starts with the first lease, and ends some time after
 the last one.
 """
 
@@ -27,27 +27,27 @@ IDLE_SECONDS = 60.0
 class Heartbeat:
     """The leases that this process holds in one journal, and the thread that renews them.
 
-    `renew` is given the owner's id and writes how long it is known to live. A forked child is another owner.
-    With `every` infinite there is no thread.
+    `renew` takes the owner's id, and writes until when it is known to live. With `every` infinite there is no
+    thread.
     """
 
     def __init__(self, renew: Callable[[str], object], every: float) -> None:
-        # Weak: the journal owns its heartbeat, and is to go when nobody uses it.
+        # Weak: the journal owns its heartbeat, and must be collected when nobody uses it.
         self._renew = weakref.WeakMethod(renew)
         self._every = every
         self.reset()
         _heartbeats.add(self)
 
     def reset(self) -> None:
-        """Begin as a process that holds nothing, as a forked child does."""
+        """Start as a new owner without leases, as a forked child is: the leases are its parent's."""
         self.owner = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._leases: dict[bytes, float] = {}
         self._thread: threading.Thread | None = None
         self._idle_since: float | None = None
 
-    def hold(self, key: bytes, seconds: float) -> None:
-        """Renew the lease of this row until it is dropped, for so many seconds at most."""
+    def add(self, key: bytes, seconds: float) -> None:
+        """Renew the lease of this row until it is removed, for so many seconds at most."""
         with self._lock:
             self._leases[key] = monotonic() + seconds
             if self._thread is None and self._every < math.inf:
@@ -55,22 +55,22 @@ class Heartbeat:
                 arguments = (weakref.ref(self), self._every)
                 thread = threading.Thread(target=_run, args=arguments, name="faregate leases", daemon=True)
                 thread.start()
-                self._thread = thread  # not before: where no thread could be started, the next lease tries
+                self._thread = thread  # last: if the thread could not be started, the next lease tries again
 
-    def drop(self, key: bytes) -> None:
-        """The row was given back, or is final."""
+    def remove(self, key: bytes) -> None:
+        """Stop renewing the lease of a row that was given back, or is final."""
         self._leases.pop(key, None)
 
-    def beat(self) -> bool:
-        """Renew what is held; False if the thread is to end."""
+    def renew_all(self) -> bool:
+        """Write one renewal, if there are leases. Return False when the thread must end."""
         now = monotonic()
         with self._lock:
-            # A copy, made in one step: `drop` takes no lock.
+            # A copy, made in one step: `remove` takes no lock.
             for key, until in list(self._leases.items()):
                 if until <= now:
                     self._leases.pop(key, None)
             if not self._leases:
-                return self._goes_on(now)
+                return self._is_still_needed(now)
             self._idle_since = None
         renew = self._renew()
         if renew is None:
@@ -78,14 +78,14 @@ class Heartbeat:
         try:
             renew(self.owner)
         except FaregateError as error:
-            # Whoever takes a row over meanwhile has a new fence: what we write then is refused.
+            # Not fatal: whoever takes a row over has a new fencing token, and our later writes are refused.
             log(logging.WARNING, "leases could not be renewed: %s", error)
         except Exception as error:
             log(logging.ERROR, "leases could not be renewed", error=error)
         return True
 
-    def _goes_on(self, now: float) -> bool:
-        """Under the lock, so that a lease taken now either is seen here or starts a new thread."""
+    def _is_still_needed(self, now: float) -> bool:
+        """Call with the lock held: a lease that is added now is either seen here, or starts a new thread."""
         if self._idle_since is None:
             self._idle_since = now
         if now - self._idle_since < IDLE_SECONDS:
@@ -95,12 +95,12 @@ class Heartbeat:
 
 
 def _run(reference: "weakref.ref[Heartbeat]", every: float) -> None:
-    """Hold nothing while waiting, so that a journal that nobody uses goes away, and the thread with it."""
+    """Keep no reference while waiting, so that an unused journal is collected, and the thread ends."""
     wait = threading.Event().wait
     while True:
         wait(every)
         heartbeat = reference()
-        if heartbeat is None or not heartbeat.beat():
+        if heartbeat is None or not heartbeat.renew_all():
             return
         del heartbeat
 

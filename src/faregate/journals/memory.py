@@ -67,7 +67,7 @@ class MemoryJournal:
             self._forget_expired(now)
             row = self._rows.get(key)
             if row is not None:
-                claim = row.claimed_again(
+                claim = row.claim_again(
                     fingerprint, claimant.replay, now, self._policy, self._holder(), math.inf
                 )
                 if isinstance(claim, Claimed | Replayable):
@@ -75,7 +75,7 @@ class MemoryJournal:
                 return claim
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
-            row = Row.claimed(key, "", fingerprint, proof, self._holder(), now, self._policy)
+            row = Row.create(key, "", fingerprint, proof, self._holder(), now, self._policy)
             self._rows[key] = row
             self._note_expiry(row)
             return Claimed(Lease(key, row.fence))

@@ -1,7 +1,7 @@
-"""A journal that outlives its process and is shared by several: the rules of a row over any `RowStore`.
+"""A journal that survives its process and is shared by several: the rules of a row over any `RowStore`.
 
-It reads a record, lets the row decide (`faregate.journals.row`), and writes on the condition that nobody else
-wrote meanwhile (optimistic concurrency); otherwise it reads again, and the row decides again.
+Optimistic concurrency: read the record, let the row decide (`faregate.journals.row`), and write on the
+condition that nobody else has written since. Otherwise read again, and let the row decide again.
 """
 
 import secrets
@@ -23,24 +23,24 @@ from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
-from faregate.journals.encryption import Keyring, Name
+from faregate.journals.encryption import Keyring, LookupKey
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.quota import Quota
 from faregate.journals.row import Holder, Row, State, size_of
 from faregate.journals.store import Due, KeyUsage, Record, RowStore, TransactionTaken
-from faregate.journals.threaded import Run, ThreadedJournal, in_a_thread
+from faregate.journals.threaded import Run, ThreadedJournal, run_in_thread
 
 ATTEMPTS = 64
 
 
 class PersistentJournal:
-    """Rows on a shelf, sealed. Safe to share between threads and processes; its calls block.
+    """Encrypted rows in a store. Safe to share between threads and processes; its calls block.
 
-    `keys` are 32 random bytes each, newest first. `namespace` keeps the proofs of one environment and
-    service apart from another's; `seller` tells API keys apart. At about `max_rows` rows, or `max_bytes` of
-    results, new claims are refused. `clock` is one that all who share the shelf agree on. With the first
-    claim a thread starts, which keeps the leases of this process alive (`faregate.journals.heartbeat`).
+    `keys` are 32 random bytes each, newest first. `seller` tells API keys apart. At about `max_rows` rows, or
+    `max_bytes` of results, new claims are refused. All processes that share the store must agree on `clock`
+    (seconds). The first claim starts a thread that renews this process's leases
+    (`faregate.journals.heartbeat`).
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PersistentJournal:
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] = time.time,
-        run: Run = in_a_thread,
+        run: Run = run_in_thread,
     ) -> None:
         self._store = store
         self._keyring = Keyring(keys)
@@ -66,12 +66,12 @@ class PersistentJournal:
         self._heartbeat = Heartbeat(self._renew, policy.renew_every)
         self._unreadable = ""
 
-    def awaiting(self) -> Journal:
-        """This journal for event loops."""
+    def as_async(self) -> Journal:
+        """Return this journal for event loops."""
         return ThreadedJournal(self, self._run)
 
     def disconnect(self) -> None:
-        """Close what is open; the next call opens it anew."""
+        """Close all connections; the next call opens new ones."""
         self._store.disconnect()
 
     def _renew(self, owner: str) -> None:
@@ -79,48 +79,52 @@ class PersistentJournal:
         self._store.renew(owner, now + self._policy.owner_lease, now)
 
     def _holder(self) -> Holder:
-        return Holder(self._heartbeat.owner, self._seller, _never_used())
+        return Holder(self._heartbeat.owner, self._seller, _random_id())
 
     # Claims
 
     def claim(self, proof: str, claimant: Claimant) -> Claim:
-        names = self._keyring.names(proof, claimant)
+        lookup_keys = self._keyring.lookup_keys(proof, claimant)
         for _ in range(ATTEMPTS):
             now = self._clock()
-            record = self._store.find(list(names))
+            record = self._store.find(list(lookup_keys))
             if record is None:
-                claim = self._claimed_first(proof, names, now)
+                claim = self._insert_claim(proof, lookup_keys, now)
             elif record["expires_at"] is not None and record["expires_at"] <= now:
                 self._store.delete(record["key"], record["stamp"])
                 claim = None
             else:
-                claim = self._claimed_again(record, names[record["key"]], claimant.replay, now)
+                claim = self._claim_existing(record, lookup_keys[record["key"]], claimant.replay, now)
             if claim is not None:
                 return claim
-        raise _crowded()
+        raise _conflict_error()
 
-    def _claimed_first(self, proof: str, names: dict[bytes, Name], now: float) -> Claim | None:
+    def _insert_claim(self, proof: str, lookup_keys: dict[bytes, LookupKey], now: float) -> Claim | None:
         self._quota.check(now)
-        name = next(iter(names.values()))
-        row = Row.claimed(name.key, name.key_id, name.fingerprint, proof, self._holder(), now, self._policy)
-        if not self._store.insert(self._codec.pack(row, _never_used()), list(names), now):
+        newest = next(iter(lookup_keys.values()))
+        row = Row.create(
+            newest.key, newest.key_id, newest.fingerprint, proof, self._holder(), now, self._policy
+        )
+        if not self._store.insert(self._codec.pack(row, _random_id()), list(lookup_keys), now):
             return None
         self._quota.add(1, 0)
-        self._heartbeat.hold(row.key, self._policy.claim_lease)
+        self._heartbeat.add(row.key, self._policy.claim_lease)
         return Claimed(Lease(row.key, row.fence))
 
-    def _claimed_again(self, record: Record, name: Name, replay: ReplayPolicy, now: float) -> Claim | None:
-        row = self._codec.open(record)
+    def _claim_existing(
+        self, record: Record, lookup: LookupKey, replay: ReplayPolicy, now: float
+    ) -> Claim | None:
+        row = self._codec.unpack(record)
         owner_until = self._owner_until(record, now)
-        claim = row.claimed_again(name.fingerprint, replay, now, self._policy, self._holder(), owner_until)
+        claim = row.claim_again(lookup.fingerprint, replay, now, self._policy, self._holder(), owner_until)
         if isinstance(claim, Claimed | Resumable | Replayable) and not self._replace(record, row):
             return None
         if isinstance(claim, Claimed | Resumable):
-            self._heartbeat.hold(row.key, row.lease_until - now)
+            self._heartbeat.add(row.key, row.lease_until - now)
         return claim
 
     def _owner_until(self, record: Record, now: float) -> float:
-        """Whether the owner of a lease lives is asked only when it matters: it has been silent for long."""
+        """Until when the owner is known to live. Asked only when it matters: it has not written for long."""
         if record["lease_until"] <= now or record["touched_at"] + self._policy.owner_lease > now:
             return 0.0
         if record["owner"] == self._heartbeat.owner:
@@ -128,27 +132,28 @@ class PersistentJournal:
         return self._store.owner_until(record["owner"])
 
     def has_unknown_keys(self) -> bool:
-        """Whether rows are named under keys that this journal was not given."""
+        """Whether rows were stored under journal keys that this journal was not given."""
         return not self._store.key_ids() <= self._keyring.key_ids
 
-    # What is owed
+    # Open payments
 
     def lease_next(self) -> PendingPayment | None:
-        """Take the next row that is due. When none is left, expired rows are removed.
+        """Take the next row that is due. When none is left, delete expired rows.
 
-        Rows that cannot be opened are put off, so that they hold up no other; told when none is left.
+        A row that cannot be decrypted is put off, so that it does not block the others. `JournalUnreadable`
+        is raised when no other row is due.
         """
         while (record := self._take_due()) is not None:
             try:
-                return self._codec.open(record).entry(self._seller)
+                return self._codec.unpack(record).entry(self._seller)
             except JournalUnreadable as error:
                 transaction = record["transaction_id"] or "a claim without a transaction"
                 self._unreadable = f"{transaction}: {error}"
                 self._put_off(record)
         self._quota.purge(self._clock())
         if self._unreadable:
-            told, self._unreadable = self._unreadable, ""
-            raise JournalUnreadable(told)
+            message, self._unreadable = self._unreadable, ""
+            raise JournalUnreadable(message)
         return None
 
     def _take_due(self) -> Record | None:
@@ -157,29 +162,29 @@ class PersistentJournal:
         changes = {
             "owner": self._heartbeat.owner,
             "touched_at": now,
-            "fence": _never_used(),
+            "fence": _random_id(),
             "lease_until": now + policy.completion_lease,
-            "stamp": _never_used(),
+            "stamp": _random_id(),
         }
         record = self._store.take_due(due, changes)
         if record is not None:
-            self._heartbeat.hold(record["key"], policy.completion_lease)
+            self._heartbeat.add(record["key"], policy.completion_lease)
         return record
 
     def _put_off(self, record: Record) -> None:
-        """Its payer may come at any time, to somebody who has the key: only the sweep waits."""
+        """Only the sweep waits. The payer may come at any time to a process that has the key."""
         now = self._clock()
         changes = {
             "owner": "",
             "lease_until": now,
-            "due_at": now + self._policy.longest_pause,
-            "stamp": _never_used(),
+            "due_at": now + self._policy.max_backoff,
+            "stamp": _random_id(),
         }
         self._store.replace(record["key"], record["stamp"], changes, False)
-        self._heartbeat.drop(record["key"])
+        self._heartbeat.remove(record["key"])
 
     def list_holds(self, limit: int) -> list[HoldInfo]:
-        """Rows that owe something, from the oldest on."""
+        """List open payments, oldest first."""
         return [self._holding(record) for record in self._store.owed(limit)]
 
     def get_hold(self, transaction_id: str) -> HoldInfo | None:
@@ -187,21 +192,21 @@ class PersistentJournal:
         return None if record is None or record["expires_at"] is not None else self._holding(record)
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None:
-        """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
+        """Take the row of this transaction, due or not, even stuck; None while another has the lease."""
         record, now = self._store.find_transaction(transaction_id), self._clock()
         if record is None or record["expires_at"] is not None:
             return None
-        row = self._codec.open(record)
+        row = self._codec.unpack(record)
         if row.is_leased(now, self._policy, self._owner_until(record, now)):
             return None
         row.take(self._holder(), now + self._policy.completion_lease, now)
         if not self._replace(record, row):
             return None
-        self._heartbeat.hold(row.key, self._policy.completion_lease)
+        self._heartbeat.add(row.key, self._policy.completion_lease)
         return row.entry(self._seller)
 
     def _holding(self, record: Record) -> HoldInfo:
-        """Of what is not sealed: people may look at a journal without its keys."""
+        """Use the plain columns only: operators may list a journal without its keys."""
         return HoldInfo(
             record["transaction_id"] or "",
             record["revision_id"],
@@ -217,18 +222,18 @@ class PersistentJournal:
     # For operators
 
     def usage_of_keys(self) -> list[tuple[KeyUsage, bool]]:
-        """What each key is still needed for, and whether this journal was given it."""
+        """What each journal key is still needed for, and whether this journal has it."""
         return [(one, one.key_id in self._keyring.key_ids) for one in self._store.usage_of_keys()]
 
     def namespaces(self) -> dict[str, int]:
-        """How many rows each namespace of this store owes something for, this one among them."""
+        """The number of open rows in each namespace of this store, this one among them."""
         return self._store.namespaces()
 
     def move(self, namespace: str) -> int:
-        """Move all rows of another namespace into this one; how many."""
+        """Move all rows of another namespace into this one; return how many."""
         return self._store.move(namespace)
 
-    # Writes under a ticket
+    # Writes under a lease
 
     def record_transaction(self, lease: Lease, transaction_id: str, revision_id: str, seconds: float) -> bool:
         now, policy = self._clock(), self._policy
@@ -244,7 +249,7 @@ class PersistentJournal:
         _check_known(row, transaction_id)
         started = changed and row is not None and row.state is State.RUNNING
         if started:
-            self._heartbeat.hold(lease.key, seconds + policy.completion_lease)
+            self._heartbeat.add(lease.key, seconds + policy.completion_lease)
         return started
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
@@ -254,7 +259,7 @@ class PersistentJournal:
             waits = row.wait(lease, transaction_id, revision_id, now, policy)
             return waits or row.learn(transaction_id, revision_id, waits=True)
 
-        self._heartbeat.drop(lease.key)
+        self._heartbeat.remove(lease.key)
         try:
             row, _ = self._change(lease, change, durable=True)
         except TransactionTaken:
@@ -267,7 +272,7 @@ class PersistentJournal:
         _, decided = self._change(lease, lambda row: row.decide(lease, outcome, now, policy), durable=True)
         if decided:
             self._quota.add(0, size_of(outcome))
-            self._heartbeat.hold(lease.key, policy.completion_lease)
+            self._heartbeat.add(lease.key, policy.completion_lease)
         return decided
 
     def schedule_retry(self, lease: Lease) -> bool:
@@ -297,12 +302,12 @@ class PersistentJournal:
         self._end(lease, lambda row: row.close(lease, paid, now, policy))
 
     def abandon_claim(self, lease: Lease) -> bool:
-        self._heartbeat.drop(lease.key)
+        self._heartbeat.remove(lease.key)
         for _ in range(ATTEMPTS):
             record, now = self._store.find([lease.key]), self._clock()
             if record is None:
                 return False
-            row = self._codec.open(record)
+            row = self._codec.unpack(record)
             unknown = row.state is State.CLAIMED
             if row.may_be_forgotten(lease):
                 done = self._store.delete(record["key"], record["stamp"])
@@ -313,30 +318,30 @@ class PersistentJournal:
                 return False
             if done:
                 return unknown
-        raise _crowded()
+        raise _conflict_error()
 
     def _end(self, lease: Lease, change: Callable[[Row], bool]) -> tuple[Row | None, bool]:
-        """A change that gives the lease back. If it fails, the lease ends by itself."""
-        self._heartbeat.drop(lease.key)
+        """Apply a change that gives the lease back. If the write fails, the lease runs out."""
+        self._heartbeat.remove(lease.key)
         return self._change(lease, change)
 
     def _change(
         self, lease: Lease, change: Callable[[Row], bool], *, durable: bool = False
     ) -> tuple[Row | None, bool]:
-        """The row as it stands then, if there is one, and whether `change` changed it."""
+        """Apply `change` by compare-and-swap. Return the row, if there is one, and whether it changed."""
         for _ in range(ATTEMPTS):
             record = self._store.find([lease.key])
             if record is None:
                 return None, False
-            row = self._codec.open(record)
+            row = self._codec.unpack(record)
             if not change(row):
                 return row, False
             if self._replace(record, row, durable):
                 return row, True
-        raise _crowded()
+        raise _conflict_error()
 
     def _replace(self, record: Record, row: Row, durable: bool = False) -> bool:
-        after = self._codec.pack(row, _never_used(), record)
+        after = self._codec.pack(row, _random_id(), record)
         changes = {name: value for name, value in after.items() if value != record.get(name)}
         return self._store.replace(record["key"], record["stamp"], changes, durable)
 
@@ -346,10 +351,10 @@ def _check_known(row: Row | None, transaction_id: str) -> None:
         raise JournalError("the row of this payment is gone, or knows of another transaction")
 
 
-def _never_used() -> int:
-    """For fences and stamps: even a row that is forgotten and made anew has no earlier one."""
+def _random_id() -> int:
+    """Make a fencing token or stamp. Random, as a counter would start anew with a row that was deleted."""
     return secrets.randbits(63)
 
 
-def _crowded() -> JournalError:
+def _conflict_error() -> JournalError:
     return JournalError(f"others wrote the same journal row {ATTEMPTS} times in between")

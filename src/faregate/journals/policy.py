@@ -1,20 +1,23 @@
-"""How long rows live, in seconds, and how often a result is handed out again."""
+"""How long leases last and rows live, in seconds, and how often a result is handed out again."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class JournalPolicy:
-    """The times of a journal.
+    """The times of a journal, in seconds.
 
-    `completion_lease` bounds the telling of an outcome; it is added to the time the work may take.
-    Both are the longest times. A lease is over sooner if its process died: it renews all its leases every
-    `renew_every` seconds, and none outlives `owner_lease` seconds without that. A row that was begun under
-    another API key is left alone for `adoption_delay`: its own seller finishes it first, if there is one.
-    A result that a sweep got paid is kept for `undelivered_retention` until its payer comes. That a
-    payment was taken without a result to hand out is remembered for `paid_retention`: its payer must not be
-    asked to pay again. What is still open after `horizon` is left to people. `redeliveries` 0 hands a result
-    out once.
+    `claim_lease` covers access, `completion_lease` covers complete; while the work runs, its own time limit
+    is added. Leases are upper bounds: a process renews all of its leases every `renew_every`, and none
+    outlives `owner_lease` without that, so that the rows of a dead process are free soon.
+    `adoption_delay`: how long a sweep leaves alone a row that was begun under another API key. If that seller
+    still runs, its own sweep finishes the row first.
+    `initial_backoff` doubles with each retry of a held payment, up to `max_backoff`.
+    `max_age`: a payment that is still open then is stuck, and left to people.
+    `undelivered_retention`: how long a result that a sweep settled waits for its payer.
+    `redelivery_window`, `redeliveries`: how long and how often a delivered result is replayed; 0 is never.
+    `failed_retention`, `paid_retention`: how long an unpaid row, and a paid one without a result, are
+    remembered. The latter is long, because its payer must not be asked to pay again.
     """
 
     claim_lease: float = 30.0
@@ -22,18 +25,18 @@ class JournalPolicy:
     owner_lease: float = 10.0
     renew_every: float = 2.5
     adoption_delay: float = 3600.0
-    first_pause: float = 5.0
-    longest_pause: float = 300.0
+    initial_backoff: float = 5.0
+    max_backoff: float = 300.0
     undelivered_retention: float = 86_400.0
     redelivery_window: float = 600.0
     redeliveries: int = 3
     failed_retention: float = 3600.0
     paid_retention: float = 2_592_000.0
-    horizon: float = 259_200.0
+    max_age: float = 259_200.0
 
     @classmethod
     def for_calls_of(cls, timeout: float) -> "JournalPolicy":
-        """Leases that outlast the calls made under them: two to access, three to complete."""
+        """Make leases that outlast the calls made under them: two to access, three to complete."""
         return cls(claim_lease=2 * timeout + 10, completion_lease=3 * timeout + 90)
 
 
@@ -42,7 +45,7 @@ DEFAULT_POLICY = JournalPolicy()
 
 @dataclass(frozen=True, slots=True)
 class JournalContext:
-    """What a paywall tells a journal that is made for it.
+    """What a paywall passes to the factory of its journal.
 
     `namespace` keeps the rows of one key environment and service apart; `seller` tells API keys apart.
     """

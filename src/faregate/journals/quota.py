@@ -5,15 +5,18 @@ from faregate.journals.store import RowStore
 
 MEASURE_SECONDS = 10.0
 FULL_SECONDS = 1.0
-"""A journal that is full stays so for this long: looking again costs it more than refusing."""
-PURGE = 1000
-"""Expired rows removed at once, so that others can write in between."""
-PURGES = 10
-"""How often in a row a sweep does so; what is left is the next sweep's."""
+"""For so long a full journal refuses without measuring again, which would cost more than to refuse."""
+PURGE_BATCH = 1000
+"""Expired rows removed in one transaction: few enough that other writers get their turn."""
+MAX_PURGE_BATCHES = 10
+"""Batches in one sweep; the rest is left to the next one."""
 
 
 class Quota:
-    """A bound that several processes keep to, each within what the others add in `MEASURE_SECONDS`."""
+    """A limit for all processes that share a store.
+
+    Each process counts its own rows, so together they may exceed it by what they add in `MEASURE_SECONDS`.
+    """
 
     def __init__(self, store: RowStore, max_rows: int, max_bytes: int) -> None:
         self._store = store
@@ -28,33 +31,33 @@ class Quota:
         self._bytes += size
 
     def free(self, rows: int) -> None:
-        """Count rows that were forgotten: there is room for as many again."""
+        """Count deleted rows: as many may be added again at once."""
         self._rows -= rows
         self._full_at = -FULL_SECONDS
 
     def purge(self, now: float) -> None:
-        """Remove expired rows, the results in them among them."""
-        for _ in range(PURGES):
-            removed = self._store.purge(now, PURGE)
-            if removed:
-                self.free(removed)
-            if removed < PURGE:
+        """Delete expired rows with their results."""
+        for _ in range(MAX_PURGE_BATCHES):
+            deleted = self._store.purge(now, PURGE_BATCH)
+            if deleted:
+                self.free(deleted)
+            if deleted < PURGE_BATCH:
                 return
 
     def check(self, now: float) -> None:
-        """Raises `JournalFull`, if forgetting what has expired does not help."""
+        """Raises `JournalFull`, if deleting expired rows does not help."""
         if self._full_at <= now < self._full_at + FULL_SECONDS:
-            raise self._refusal()
+            raise self._error()
         if not self._measured_at <= now < self._measured_at + MEASURE_SECONDS:
             self._measure(now)
         if self._is_full():
-            self._store.purge(now, PURGE)
+            self._store.purge(now, PURGE_BATCH)
             self._measure(now)
         if self._is_full():
             self._full_at = now
-            raise self._refusal()
+            raise self._error()
 
-    def _refusal(self) -> JournalFull:
+    def _error(self) -> JournalFull:
         return JournalFull(f"the journal is full ({self._rows} rows, {self._bytes} bytes of results)")
 
     def _measure(self, now: float) -> None:

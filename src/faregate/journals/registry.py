@@ -1,4 +1,4 @@
-"""Make a journal from `FAREGATE_JOURNAL`. Only the named one is imported."""
+"""Create a journal from the URL in `FAREGATE_JOURNAL`. Only the store it names is imported."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -9,14 +9,20 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 
 MEMORY = "memory:"
-SQLITE = "sqlite:"
-REDIS = ("redis:", "rediss:", "unix:")
-POSTGRES = ("postgresql:", "postgres:")
-NAMES = "'memory:', 'sqlite:///absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
+EXTRAS = {
+    "sqlite": "sqlite",
+    "redis": "redis",
+    "rediss": "redis",
+    "unix": "redis",
+    "postgresql": "postgres",
+    "postgres": "postgres",
+}
+"""The scheme of a URL, and the extra of faregate that its journal needs."""
+EXAMPLES = "'memory:', 'sqlite:///absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
 
 
 class Options(TypedDict):
-    """What every stored journal is told."""
+    """Arguments that every persistent journal takes."""
 
     keys: Sequence[bytes]
     namespace: str
@@ -24,61 +30,60 @@ class Options(TypedDict):
     policy: JournalPolicy
 
 
-def named_journal(name: str, keys: Sequence[bytes], context: JournalContext) -> Journal:
-    """The journal called so; nothing is opened yet. Raises `ConfigurationError`."""
-    check(name)
-    if name == MEMORY:
+def journal_from_url(url: str, keys: Sequence[bytes], context: JournalContext) -> Journal:
+    """Create the journal that `url` names; nothing is opened yet. Raises `ConfigurationError`."""
+    check_url(url)
+    if url == MEMORY:
         return MemoryJournal(namespace=context.namespace, policy=context.policy)
-    scheme = name.partition(":")[0]
-    extra = "sqlite" if scheme == "sqlite" else "redis" if f"{scheme}:" in REDIS else "postgres"
-    make = {"sqlite": _sqlite, "redis": _redis, "postgres": _postgres}[extra]
+    scheme = url.partition(":")[0]
+    extra = EXTRAS[scheme]
+    options = Options(keys=keys, namespace=context.namespace, seller=context.seller, policy=context.policy)
+    create = {"sqlite": _create_sqlite, "redis": _create_redis, "postgres": _create_postgres}[extra]
     try:
-        options = Options(
-            keys=keys, namespace=context.namespace, seller=context.seller, policy=context.policy
-        )
-        return make(name, options)
+        return create(url, options)
     except ModuleNotFoundError as error:
-        needs = f"FAREGATE_JOURNAL={scheme}: needs packages of its own: pip install 'faregate[{extra}]'"
-        raise ConfigurationError(needs) from error
+        raise ConfigurationError(
+            f"FAREGATE_JOURNAL={scheme}: needs packages of its own: pip install 'faregate[{extra}]'"
+        ) from error
 
 
-def check(name: str) -> None:
-    """Whether a journal could be called so. Raises `ConfigurationError`."""
-    scheme, _, rest = name.partition(":")
-    known = f"{scheme}:" in (MEMORY, SQLITE, *REDIS, *POSTGRES)
-    well_formed = _sqlite_path(rest) if scheme == "sqlite" else rest.startswith("//") or name == MEMORY
-    if known and well_formed:
+def check_url(url: str) -> None:
+    """Raises `ConfigurationError` if no journal has such a URL."""
+    scheme, _, rest = url.partition(":")
+    well_formed = _parse_sqlite_path(rest) if scheme == "sqlite" else rest.startswith("//")
+    if url == MEMORY or (scheme in EXTRAS and well_formed):
         return
-    told = f"{name!r}" if not {"@", "?"} & set(name) else f"'{scheme}:...'"
+    # A URL with a user or a query may hold a password.
+    shown = f"{url!r}" if not {"@", "?"} & set(url) else f"'{scheme}:...'"
     raise ConfigurationError(
-        f"FAREGATE_JOURNAL is {told}, and no journal is called so. Set it to {NAMES}, "
+        f"FAREGATE_JOURNAL is {shown}, and no journal is called so. Set it to {EXAMPLES}, "
         "or give the paywall a journal object of your own."
     )
 
 
-def _sqlite_path(rest: str) -> str:
-    """`sqlite:///absolute/path` (or four slashes, as others write it) or `sqlite:relative/path`.
+def _parse_sqlite_path(rest: str) -> str:
+    """Parse `sqlite:///absolute/path` (or four slashes, as SQLAlchemy has it) or `sqlite:relative/path`.
 
-    Empty for anything else.
+    Return "" for anything else.
     """
     rest = rest.removeprefix("/") if rest.startswith("////") else rest
     path = rest.removeprefix("//") if rest.startswith("///") else rest
     return "" if path.startswith("//") or not path.strip("/") or path == ":memory:" else path
 
 
-def _sqlite(name: str, options: Options) -> Journal:
+def _create_sqlite(url: str, options: Options) -> Journal:
     from faregate.journals.sqlite import SqliteJournal
 
-    return SqliteJournal(_sqlite_path(name.partition(":")[2]), **options)
+    return SqliteJournal(_parse_sqlite_path(url.partition(":")[2]), **options)
 
 
-def _redis(name: str, options: Options) -> Journal:
+def _create_redis(url: str, options: Options) -> Journal:
     from faregate.journals.redis import RedisJournal
 
-    return RedisJournal(name, **options)
+    return RedisJournal(url, **options)
 
 
-def _postgres(name: str, options: Options) -> Journal:
+def _create_postgres(url: str, options: Options) -> Journal:
     from faregate.journals.postgres import PostgresJournal
 
-    return PostgresJournal(name, **options)
+    return PostgresJournal(url, **options)

@@ -36,7 +36,7 @@ from faregate.core.credentials import EXACT, GUESSABLE, STABLE
 from faregate.core.models import Failed, Outcome, Succeeded
 from faregate.journals.policy import JournalPolicy
 
-BEYOND_HORIZON = "not settled within the horizon"
+TOO_OLD = "not settled in time"
 
 
 class State(Enum):
@@ -47,21 +47,21 @@ class State(Enum):
     WAITING = "waiting"
     """The payment settles without work of ours."""
     RUNNING = "running"
-    OK = "ok"
-    """The work gave this result."""
+    SUCCEEDED = "ok"
+    """The work is done; its result is stored."""
     FAILED = "failed"
     """The work gave nothing to sell."""
     SETTLED = "settled"
     """Paid: the result may be handed out."""
-    CLOSED = "closed"
+    UNPAID = "closed"
     """The payment failed for certain."""
-    PAID = "paid"
-    """Paid, and no result is here to hand out."""
+    PAID_NO_RESULT = "paid"
+    """Paid, and there is no result to hand out."""
     STUCK = "stuck"
     """The service gives no answer that would end it."""
 
 
-DECIDED = (State.OK, State.FAILED)
+DECIDED = (State.SUCCEEDED, State.FAILED)
 UNSETTLED = (*DECIDED, State.WAITING, State.STUCK)
 
 
@@ -119,7 +119,7 @@ class Row:
     reason: str = ""
 
     @classmethod
-    def claimed(
+    def create(
         cls,
         key: bytes,
         key_id: str,
@@ -137,7 +137,7 @@ class Row:
 
     # A claim on a row that is there
 
-    def claimed_again(
+    def claim_again(
         self,
         fingerprint: Fingerprint,
         replay: ReplayPolicy,
@@ -155,9 +155,9 @@ class Row:
         ):
             return RequestMismatch()
         match self.state:
-            case State.CLOSED:
+            case State.UNPAID:
                 return AlreadyFailed()
-            case State.PAID:
+            case State.PAID_NO_RESULT:
                 return AlreadyUsed(self.transaction_id)
             case _ if not self._is_bound_to(fingerprint, STABLE):
                 return ClientMismatch()
@@ -297,7 +297,7 @@ class Row:
         failed = isinstance(outcome, Failed)
         if not self._is_held(lease, State.RUNNING, *((State.OPEN,) if failed else ())):
             return False
-        self.state = State.FAILED if failed else State.OK
+        self.state = State.FAILED if failed else State.SUCCEEDED
         self.outcome = outcome
         self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
@@ -305,8 +305,8 @@ class Row:
     def hold(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *UNSETTLED):
             return False
-        if self.state is not State.STUCK and now >= self.since + policy.horizon:
-            return self.stick(lease, BEYOND_HORIZON, now)
+        if self.state is not State.STUCK and now >= self.since + policy.max_age:
+            return self.stick(lease, TOO_OLD, now)
         self._give_back(now, policy)
         return True
 
@@ -339,7 +339,7 @@ class Row:
             self.fence = lease.fence
             self.delivered, self.expires_at = True, now + policy.redelivery_window
             return True
-        if self.state not in (State.OK, State.STUCK) or not isinstance(self.outcome, Succeeded):
+        if self.state not in (State.SUCCEEDED, State.STUCK) or not isinstance(self.outcome, Succeeded):
             return False
         self._end(State.SETTLED)
         self.fence = lease.fence
@@ -355,7 +355,7 @@ class Row:
     def close(self, lease: Lease, paid: bool, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *UNSETTLED):
             return False
-        self._end(State.PAID if paid else State.CLOSED)
+        self._end(State.PAID_NO_RESULT if paid else State.UNPAID)
         self.outcome = None
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
         return True
@@ -398,7 +398,7 @@ class Row:
 
     def _give_back(self, now: float, policy: JournalPolicy) -> None:
         """The payer may come at once; the sweep waits longer each time."""
-        pause = min(policy.first_pause * 2 ** min(self.holds_so_far, 16), policy.longest_pause)
+        pause = min(policy.initial_backoff * 2 ** min(self.holds_so_far, 16), policy.max_backoff)
         self._end_lease(now)
         self.due_at = now + pause * self._spread()
         self.holds_so_far += 1

@@ -1,4 +1,4 @@
-"""The protocol of a row store. A store decides nothing: it finds rows, and writes them on a condition.
+"""The protocol of a row store. A store decides nothing: it finds rows, and writes by compare-and-swap.
 
 To add a store, implement `RowStore` and pass it to `faregate.journals.persistent.PersistentJournal`.
 """
@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 
 
 class Record(TypedDict):
-    """One row as it is stored (`faregate.journals.row`). `request`, `client` and `body` are keyed hashes.
+    """One row as it is stored (`faregate.journals.row`). Its keys are the names of the stored columns.
 
-    `key_id` says under which of the journal's keys the row is named. `seller` is a hash of an API key.
-    `proof`, `payment_response`, `receipt` and `result` (the outcome: a result or a failure code) are
-    sealed. `stamp` is new with every write, so who read a record writes only if nobody else has since.
-    `expires_at` is None exactly while something is owed.
+    `key` is the lookup key, derived with the journal key `key_id`. `request`, `client` and `body` are keyed
+    hashes; `seller` is a hash of an API key. `proof`, `payment_response`, `receipt` and `result` (the
+    outcome: a result or a failure code) are encrypted. `stamp` is the concurrency stamp: a new random number
+    with every write. A write names the stamp that it read, and changes nothing if another write came in
+    between. `expires_at` is None exactly while the payment is open.
     """
 
     key: bytes
@@ -46,10 +47,10 @@ class Record(TypedDict):
 
 
 class Due(NamedTuple):
-    """Which rows a sweep may take: those it would finish itself, and who is silent for too long.
+    """Which rows a sweep may take at the time `now`.
 
-    `now` is the time; a lease whose owner wrote before `silent_since`, and is not known to live, is over. A
-    row of another `seller` is taken when it has been due since `foreign_since`.
+    A lease is over, too, if its owner has not written since `silent_since` and is not known to live. A row of
+    another seller than `seller` is taken when it has been due since `foreign_since`.
     """
 
     now: float
@@ -59,11 +60,15 @@ class Due(NamedTuple):
 
 
 COLUMNS = tuple(Record.__annotations__)
-SEALED = ("proof", "payment_response", "receipt", "result")
+PURGE_WITH_INSERT = 8
+"""Expired rows deleted with each new one: more than come in, and too few to be noticed."""
+OWNER_RETENTION = 3600.0
+"""An owner that died is forgotten after so many seconds."""
+ENCRYPTED = ("proof", "payment_response", "receipt", "result")
 
 
 class KeyUsage(NamedTuple):
-    """The rows that are named under one key: how many, how many of them owed, and when the last expires."""
+    """How many rows were stored under one journal key, how many are open, and when the last one expires."""
 
     key_id: str
     rows: int
@@ -76,81 +81,80 @@ class TransactionTaken(Exception):
 
 
 class RowStore(Protocol):
-    """The rows of one namespace. Each write is atomic, and outlives its process when it returns.
+    """The rows of one namespace. Each write is atomic; once it returned, it survives a crash of the process.
 
-    A write whose answer was lost may be asked for again: a row that bears the new stamp already was
-    written by that very call. What cannot be read or written is a `JournalError`. Calls come from any
-    thread.
+    A write may be repeated when its response was lost. If the row has the new stamp already, that very write
+    was done before, and counts as done. Calls come from any thread. Raises `JournalError`.
     """
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
-        """The row with one of these keys; if there are several, that of the first key."""
+        """Find the row with one of these keys; if there are several, that of the first key."""
         ...
 
     def find_transaction(self, transaction_id: str) -> Record | None: ...
 
-    def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
-        """A new row, unless one of the `rivals` (its own key among them) is there.
+    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
+        """Add a row, unless there is one with any of the `candidate_keys` (its own key among them).
 
-        Forgets a few expired rows on the way.
+        These are the keys of one proof under all journal keys, so that a rotation makes no second row. Also
+        deletes a few rows that expired before `now`.
         """
         ...
 
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
-        """Change the row if it still has this stamp; `changes` have a new one. Raises `TransactionTaken`.
+        """Change the row if it still has this stamp; `changes` contain a new one. Raises `TransactionTaken`.
 
-        A `durable` write outlives a power cut as well.
+        A `durable` write also survives a power cut. It takes the earlier writes along.
         """
         ...
 
     def delete(self, key: bytes, stamp: int) -> bool:
-        """Forget the row if it still has this stamp."""
+        """Delete the row if it still has this stamp."""
         ...
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        """The row that was left alone longest of those that are owed, not stuck, and wait for nobody.
+        """Apply `changes` (a new lease, fence and stamp) to the due row whose lease ended first; return it.
 
-        It is given as it is after `changes` (a new lease, fence and stamp). Callers at the same moment
-        are given different rows.
+        Stuck rows are never due. Concurrent callers get different rows.
         """
         ...
 
     def renew(self, owner: str, until: float, now: float) -> None:
-        """Write how long an owner of leases is known to live. Forgets owners that died before `now`."""
+        """Write until when an owner of leases is known to live. Delete owners that died long ago."""
         ...
 
     def owner_until(self, owner: str) -> float:
-        """How long this owner is known to live; 0 if nothing is known of it."""
+        """Until when this owner is known to live; 0 if it is unknown."""
         ...
 
     def key_ids(self) -> set[str]:
-        """The `key_id` of all rows of this namespace, each once."""
+        """The journal keys that rows of this namespace were stored under."""
         ...
 
     def usage_of_keys(self) -> list[KeyUsage]:
-        """What each key is still needed for."""
+        """What each journal key is still needed for."""
         ...
 
     def namespaces(self) -> dict[str, int]:
-        """How many rows each namespace in this store owes something for, this one among them."""
+        """The number of open rows in each namespace of this store, this one among them."""
         ...
 
     def move(self, namespace: str) -> int:
-        """Move all rows of another namespace into this one, but for proofs known in both; how many."""
+        """Move the rows of another namespace into this one, but for proofs known in both; return how many."""
         ...
 
     def owed(self, limit: int) -> list[Record]:
-        """Rows that owe something, stuck ones among them, from the oldest on; without what is sealed."""
+        """List open rows, stuck ones included, oldest first, without the encrypted columns."""
         ...
 
     def purge(self, now: float, limit: int) -> int:
-        """Forget so many expired rows at most; how many there were."""
+        """Delete up to `limit` expired rows; return how many."""
         ...
 
     def measure(self) -> tuple[int, int]:
-        """The number of rows, and the bytes of their results."""
+        """Count the rows, and the bytes of their results."""
         ...
 
     def disconnect(self) -> None:
-        """Close what is open in this thread or process; the next call opens it anew."""
+        """Close the connections of this thread or process; the next call opens new ones."""
         ...

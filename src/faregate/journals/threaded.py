@@ -1,4 +1,4 @@
-"""Run a blocking journal in threads, for event loops."""
+"""Use a blocking journal from an event loop: each call runs in a thread."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -14,31 +14,28 @@ from faregate.errors import JournalError
 
 T = TypeVar("T")
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""How an event loop has a blocking call made elsewhere, and waits for what it gives."""
+"""Runs a blocking call in a thread, and awaits its result."""
 
-THREADS = 8
-WAIT = 20.0
-"""For so many seconds a call waits until one of them is free: a store that hangs keeps them all."""
+MAX_THREADS = 8
+THREAD_TIMEOUT = 20.0
+"""Seconds that a call waits for a free thread: a store that hangs occupies them all."""
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("faregate journal threads")
 
 
 @runtime_checkable
-class Blocks(Protocol):
-    """What a journal that blocks says of itself: there is another of it for event loops."""
+class SupportsAsync(Protocol):
+    """A blocking journal that has a form for event loops."""
 
-    def awaiting(self) -> Journal: ...
+    def as_async(self) -> Journal: ...
 
 
-def for_loops(journal: Journal) -> Journal:
-    """The journal to use in an event loop: `journal` itself unless it blocks."""
-    return journal.awaiting() if isinstance(journal, Blocks) else journal
+def as_async(journal: Journal) -> Journal:
+    """Return the journal to use in an event loop: `journal` itself, unless it blocks."""
+    return journal.as_async() if isinstance(journal, SupportsAsync) else journal
 
 
 class ThreadedJournal:
-    """Each call of a blocking journal, made by `run`.
-
-    What it gives is awaited (`core.interfaces.Journal`).
-    """
+    """Make each call of a blocking journal through `run` (`faregate.core.interfaces.Journal`)."""
 
     def __init__(self, journal: Journal, run: Run) -> None:
         self._journal = journal
@@ -89,27 +86,32 @@ class ThreadedJournal:
         return self._run(self._journal.lease_next)
 
 
-async def in_a_thread(call: Callable[[], T]) -> T:
-    """A few threads of the journal's own: handlers that fill the loop's thread pool do not hold it up.
+async def run_in_thread(call: Callable[[], T]) -> T:
+    """Run `call` in one of a few threads of the journal's own. Raises `JournalError` if none gets free.
 
-    Raises `JournalError` if none gets free.
+    Not in the loop's default pool: handlers that fill it, and wait for their payment to be recorded, would
+    wait for each other.
     """
-    limiter, caller = _limiter_of_loop(), object()
+    # Acquired apart from the call, so that the timeout covers the queue alone. A call that has begun is never
+    # given up: its write may succeed.
+    limiter, caller = _get_limiter(), object()
     try:
-        with anyio.fail_after(WAIT):
+        with anyio.fail_after(THREAD_TIMEOUT):
             await limiter.acquire_on_behalf_of(caller)
     except TimeoutError:
-        raise JournalError(f"the journal kept its {THREADS} threads waiting for {WAIT:g} seconds") from None
+        raise JournalError(
+            f"all {MAX_THREADS} threads of the journal were busy for {THREAD_TIMEOUT:g} seconds"
+        ) from None
     try:
         return await anyio.to_thread.run_sync(call, limiter=anyio.CapacityLimiter(1))
     finally:
         limiter.release_on_behalf_of(caller)
 
 
-def _limiter_of_loop() -> anyio.CapacityLimiter:
+def _get_limiter() -> anyio.CapacityLimiter:
     try:
         limiter = _limiter.get()
     except LookupError:
-        limiter = anyio.CapacityLimiter(THREADS)
+        limiter = anyio.CapacityLimiter(MAX_THREADS)
         _limiter.set(limiter)
     return limiter

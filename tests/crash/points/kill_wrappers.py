@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from faregate.core.interfaces import Journal
 from faregate.core.models import Headers, Response
-from faregate.journals.threaded import ThreadedJournal, in_a_thread
+from faregate.journals.threaded import ThreadedJournal, run_in_thread
 from tests.crash.points.kill_points import Death
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -60,7 +60,7 @@ class DyingJournal:
         self._kills = kills
 
     def awaiting(self) -> Journal:
-        run = getattr(self._journal, "_run", in_a_thread)
+        run = getattr(self._journal, "_run", run_in_thread)
         return ThreadedJournal(cast(Journal, self), run)
 
     def __getattr__(self, name: str) -> Any:

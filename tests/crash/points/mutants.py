@@ -24,7 +24,7 @@ def _no_claim() -> None:
     claim = PersistentJournal.claim
 
     def claimed(self: PersistentJournal, proof: str, claimant: Claimant) -> Claim:
-        record = self._store.find(list(self._keyring.names(proof, claimant)))
+        record = self._store.find(list(self._keyring.lookup_keys(proof, claimant)))
         if record is not None:
             self._store.delete(record["key"], record["stamp"])
         return claim(self, proof, claimant)

@@ -39,7 +39,7 @@ TIMEOUT = 0.5
 WORK_SECONDS = 0.4
 WORKS_FOR = 0.002
 SWEEP_EVERY = 0.03
-TERMS = JournalPolicy(claim_lease=0.6, completion_lease=0.7, first_pause=0.03, longest_pause=0.2)
+TERMS = JournalPolicy(claim_lease=0.6, completion_lease=0.7, initial_backoff=0.03, max_backoff=0.2)
 
 
 @dataclass(frozen=True)

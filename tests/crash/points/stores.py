@@ -6,7 +6,7 @@ from pathlib import Path
 
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext, JournalPolicy
-from faregate.journals.registry import named_journal
+from faregate.journals.registry import journal_from_url
 from tests import servers
 
 KINDS = ("sqlite", "redis", "postgres")
@@ -33,7 +33,7 @@ def place_of(url: str, folder: Path) -> str:
 
 
 def opened(place: str, namespace: str, policy: JournalPolicy = DEFAULT_POLICY) -> PersistentJournal:
-    journal = named_journal(place, KEYS, JournalContext(namespace, "", policy))
+    journal = journal_from_url(place, KEYS, JournalContext(namespace, "", policy))
     assert isinstance(journal, PersistentJournal)
     return journal
 

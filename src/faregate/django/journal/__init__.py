@@ -27,7 +27,7 @@ def make_journal(context: JournalContext, *, using: str = "default") -> Persiste
             'The journal is an app of its own: put "faregate.django.journal" into INSTALLED_APPS, '
             f"then run {migrate_command(using)}."
         )
-    from faregate.django.journal.store import DjangoStore, in_djangos_thread, secret_keys
+    from faregate.django.journal.store import DjangoStore, run_in_request_thread, secret_keys
 
     store = DjangoStore(context.namespace, using)
     return PersistentJournal(
@@ -36,5 +36,5 @@ def make_journal(context: JournalContext, *, using: str = "default") -> Persiste
         seller=context.seller,
         policy=context.policy,
         clock=ServerClock(store.server_time) if store.has_server_time else time.time,
-        run=in_djangos_thread,
+        run=run_in_request_thread,
     )

@@ -23,7 +23,7 @@ from faregate.django.journal.transactions import (
     writing,
 )
 from faregate.errors import ConfigurationError
-from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import COLUMNS, ENCRYPTED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
 OWNER_RETENTION = 3600.0
@@ -36,8 +36,8 @@ _TIMES = {
     "mysql": "SELECT unix_timestamp(sysdate(6))",
 }
 
-_PLAIN = tuple(name for name in COLUMNS if name not in SEALED)
-_NOTHING_SEALED = dict.fromkeys(SEALED)
+_PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
+_NOTHING_SEALED = dict.fromkeys(ENCRYPTED)
 _UNDECIDED = ("claimed", "open", "waiting", "running", "stuck")
 _FROM: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("closed", "paid", "stuck"), (*_UNDECIDED, "ok", "failed")),
@@ -54,7 +54,7 @@ def secret_keys() -> list[bytes]:
     return [hmac.digest(secret, b"faregate.django.journal", "sha256") for secret in encoded]
 
 
-async def in_djangos_thread(call: Callable[[], T]) -> T:
+async def run_in_request_thread(call: Callable[[], T]) -> T:
     """Where Django has its connections for this request."""
     return await sync_to_async(call, thread_sensitive=True)()
 
@@ -89,9 +89,9 @@ class DjangoStore:
         return None if row is None else _record(row)
 
     @repeated
-    def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
+    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         """Two processes whose newest keys differ can both insert; then one transaction id decides."""
-        if (rival := self.find(rivals)) is not None:
+        if (rival := self.find(candidate_keys)) is not None:
             return rival["stamp"] == record["stamp"]
         self._forget_expired(now, PURGE)
         try:
@@ -99,7 +99,7 @@ class DjangoStore:
                 row = {**record, "key": record["key"].hex(), "namespace": self._namespace}
                 insert_row(self._using, JournalRow, row)
         except IntegrityError as error:
-            if self.find(rivals) is None:
+            if self.find(candidate_keys) is None:
                 raise impossible(error) from error
             return False
         return True
@@ -303,7 +303,7 @@ def _may_become(changes: Mapping[str, Any]) -> Q:
 
 def _record(row: Mapping[str, Any]) -> Record:
     record: dict[str, Any] = {**row, "key": bytes.fromhex(row["key"])}
-    for sealed in SEALED:
+    for sealed in ENCRYPTED:
         # Some databases give a view of their own memory.
         record[sealed] = None if record[sealed] is None else bytes(record[sealed])
     return cast(Record, record)

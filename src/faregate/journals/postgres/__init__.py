@@ -22,7 +22,7 @@ class PostgresJournal(PersistentJournal):
     """A `PersistentJournal` in the database at `url` (`postgresql://user@host/database`), as libpq reads it.
 
     Its tables are made when they are first needed, in the first schema of the user's search path. It keeps
-    up to `connections` open per process; `patience` is how many seconds a call waits for one of them, for
+    up to `connections` open per process; `timeout` is how many seconds a call waits for one of them, for
     an answer, or for other writers. It goes by the server's clock, which all who share it agree on, unless
     it is given a `clock`. Opens nothing until it is used. Raises `ConfigurationError`.
     """
@@ -38,10 +38,10 @@ class PostgresJournal(PersistentJournal):
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] | None = None,
-        patience: float = 5.0,
+        timeout: float = 5.0,
         connections: int = 4,
     ) -> None:
-        store = PostgresStore(Pool(url, patience, connections), namespace)
+        store = PostgresStore(Pool(url, timeout, connections), namespace)
         super().__init__(
             store,
             keys=keys,

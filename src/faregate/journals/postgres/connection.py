@@ -26,37 +26,37 @@ _WEAK = {
 
 
 class Connection(psycopg.Connection[TupleRow]):
-    """Gives up on an answer of which nothing came for `patience` seconds."""
+    """Gives up on an answer of which nothing came for `timeout` seconds."""
 
-    patience = math.inf
+    response_timeout = math.inf
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        return super().wait(_within(self.patience, gen), *args, **options)
+        return super().wait(_within(self.response_timeout, gen), *args, **options)
 
     def __del__(self, *_: Any) -> None:
         """The pool closes what it opened. What came along over a fork is nobody's to close, or to warn of."""
 
 
-def _within(patience: float, answering: PQGen[T]) -> PQGen[T]:
+def _within(timeout: float, answering: PQGen[T]) -> PQGen[T]:
     """psycopg asks ten times a second, even if nothing came."""
-    end = time.monotonic() + patience
+    end = time.monotonic() + timeout
     try:
         wanted = next(answering)
         while True:
             ready = yield wanted
             if not ready and time.monotonic() > end:
-                raise errors.Late(f"no answer in {patience:g} seconds")
+                raise errors.Late(f"no answer in {timeout:g} seconds")
             wanted = answering.send(ready)
     except StopIteration as finished:
         return cast(T, finished.value)
 
 
-def connected(parameters: Mapping[str, ConnParam], patience: float) -> Connection:
+def connected(parameters: Mapping[str, ConnParam], timeout: float) -> Connection:
     """To whatever is there. Every statement is a transaction of its own, and none is prepared: behind a
     pooler, what another process prepared under the same name would be done instead.
     """
     limits: dict[str, ConnParam] = {
-        "connect_timeout": math.ceil(patience),
+        "connect_timeout": math.ceil(timeout),
         "keepalives_idle": 30,
         "keepalives_interval": 10,
         "keepalives_count": 3,
@@ -65,7 +65,7 @@ def connected(parameters: Mapping[str, ConnParam], patience: float) -> Connectio
     given = {**limits, **parameters, "client_encoding": "UTF8"}
     made: Any = Connection.connect
     connection: Connection = made(autocommit=True, prepare_threshold=None, **given)
-    connection.patience = patience
+    connection.response_timeout = timeout
     return connection
 
 

@@ -55,7 +55,7 @@ def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool:
     return connection.closed or isinstance(error, Late) or error.sqlstate in _OTHER_SERVER
 
 
-def told(error: psycopg.Error, place: str) -> JournalError:
+def to_journal_error(error: psycopg.Error, place: str) -> JournalError:
     kind = JournalUnreadable if error.sqlstate in _UNREADABLE else JournalError
     return kind(_told(error, place, "could not be read or written"))
 

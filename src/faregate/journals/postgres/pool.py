@@ -24,12 +24,12 @@ Ask = Callable[[Connection, bool], T]
 
 
 class Pool:
-    """Opens nothing until it is used. `patience` is how many seconds it waits for anything.
+    """Opens nothing until it is used. `timeout` is how many seconds it waits for anything.
 
     Raises `ConfigurationError`.
     """
 
-    def __init__(self, url: str, patience: float, connections: int) -> None:
+    def __init__(self, url: str, timeout: float, connections: int) -> None:
         try:
             self._parameters = conninfo_to_dict(url)
         except psycopg.Error:
@@ -37,9 +37,9 @@ class Pool:
         self.place = errors.place_of(self._parameters)
         if connections < 1:
             raise ConfigurationError("A PostgreSQL journal needs at least one connection.")
-        self._patience = patience
+        self._timeout = timeout
         # The server gives up on a lock first, and says so.
-        self.lock_patience = f"{750 * patience:.0f}ms"
+        self.lock_timeout = f"{750 * timeout:.0f}ms"
         self._connections = connections
         self._seen = False
         self._homes: dict[int, _Home] = {}
@@ -66,7 +66,7 @@ class Pool:
     @contextmanager
     def _place(self) -> Generator["_Home"]:
         home = self._home()
-        if not home.places.acquire(timeout=self._patience):
+        if not home.places.acquire(timeout=self._timeout):
             raise errors.busy(self.place)
         try:
             yield home
@@ -81,20 +81,20 @@ class Pool:
         except psycopg.Error as error:
             if errors.is_lost(error, connection):
                 raise errors.broken(error, self.place) from error
-            raise errors.told(error, self.place) from error
+            raise errors.to_journal_error(error, self.place) from error
         finally:
             home.give_back(connection)
 
     def _opened(self) -> Connection:
         try:
-            connection = connected(self._parameters, self._patience)
+            connection = connected(self._parameters, self._timeout)
         except psycopg.Error as error:
             raise errors.unreachable(error, self.place) from error
         try:
             self._check(connection)
         except psycopg.Error as error:
             connection.close()
-            raise errors.told(error, self.place) from error
+            raise errors.to_journal_error(error, self.place) from error
         except BaseException:
             connection.close()
             raise
@@ -108,7 +108,7 @@ class Pool:
         if not schema.is_made(connection, self.place):
             if self._seen:
                 raise errors.taken_away(self.place)
-            schema.make(connection, self.place, self.lock_patience)
+            schema.make(connection, self.place, self.lock_timeout)
         self._seen = True
 
 

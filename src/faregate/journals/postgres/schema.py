@@ -120,10 +120,10 @@ def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
     return True
 
 
-def make(connection: psycopg.Connection[TupleRow], place: str, patience: str) -> None:
+def make(connection: psycopg.Connection[TupleRow], place: str, timeout: str) -> None:
     """All of it or nothing. Another process may be quicker; then what it made must be ours as well."""
     with suppress(psycopg_errors.DuplicateTable, psycopg_errors.UniqueViolation), connection.transaction():
-        connection.execute(_LIMITED, [patience])
+        connection.execute(_LIMITED, [timeout])
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         for statement in TABLES:
             connection.execute(statement.encode())

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import COLUMNS, ENCRYPTED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
 PURGE = 8
@@ -21,7 +21,7 @@ PURGE = 8
 ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"
 
 _ALL = ", ".join(COLUMNS)
-_PLAIN = ", ".join("NULL" if name in SEALED else name for name in COLUMNS)
+_PLAIN = ", ".join("NULL" if name in ENCRYPTED else name for name in COLUMNS)
 _TYPES = {bytes: "bytea", int: "bigint", str: "text", float: "float8", bool: "boolean"}
 _VALUES = ", ".join(
     f"%s::{_TYPES[(get_args(kind) or (kind,))[0]]}" for kind in get_type_hints(Record).values()
@@ -113,9 +113,9 @@ class PostgresStore:
 
     # Writing
 
-    def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
+    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         mine = self._namespace
-        values = (mine, mine, now, PURGE, mine, *record.values(), mine, list(rivals))
+        values = (mine, mine, now, PURGE, mine, *record.values(), mine, list(candidate_keys))
         return self._write(_INSERT, values) == 1 or self._bears(record["key"], record["stamp"])
 
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
@@ -188,7 +188,7 @@ class PostgresStore:
         return self._run(lambda connection, _: _asked(connection, statement, *values, *how).rowcount)
 
     def _how(self, durable: bool) -> tuple[str, str]:
-        return "on" if durable else "off", self._pool.lock_patience
+        return "on" if durable else "off", self._pool.lock_timeout
 
     def _run(self, ask: Callable[[Connection, bool], T]) -> T:
         try:

@@ -21,7 +21,7 @@ __all__ = ["RedisJournal"]
 class RedisJournal(PersistentJournal):
     """A `PersistentJournal` in the Redis server at `url` (redis://, rediss:// or unix://).
 
-    `patience` is how many seconds a call waits for the server. Its time is `clock`, unless another is given.
+    `timeout` is how many seconds a call waits for the server. Its time is `clock`, unless another is given.
     Opens nothing until it is used. Raises `ConfigurationError`: now for what is no URL, and when it connects
     to a server that may forget rows to make room, is part of a cluster, or is a Sentinel.
     """
@@ -37,9 +37,9 @@ class RedisJournal(PersistentJournal):
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] | None = None,
-        patience: float = 5.0,
+        timeout: float = 5.0,
     ) -> None:
-        server = ScriptClient(url, namespace, patience)
+        server = ScriptClient(url, namespace, timeout)
         super().__init__(
             RedisStore(server),
             keys=keys,

@@ -20,17 +20,17 @@ NAMESPACES = "faregate:namespaces"
 
 
 class ScriptClient:
-    """Half of `patience` is for each of two tries."""
+    """Half of `timeout` is for each of two tries."""
 
-    def __init__(self, url: str, namespace: str, patience: float) -> None:
+    def __init__(self, url: str, namespace: str, timeout: float) -> None:
         self._place = place_of(url)
-        self._connections = Connections(url, patience / 2, ServerCheck(self._place).look)
+        self._connections = Connections(url, timeout / 2, ServerCheck(self._place).look)
         self._call = self._connections.call
         self._namespace = namespace
         self._prefix = _prefix(namespace)
         self._schema = f"{self._prefix}schema"
         self._mark = ""
-        self._again = partial(ScriptClient, url, patience=patience)
+        self._again = partial(ScriptClient, url, timeout=timeout)
 
     def of(self, namespace: str) -> "ScriptClient":
         """The same server, as another namespace sees it."""
@@ -84,7 +84,7 @@ class ScriptClient:
                     raise
                 return ask("again")
         except RedisError as error:
-            raise errors.told(error, self._place) from error
+            raise errors.to_journal_error(error, self._place) from error
 
     def _evaluate(self, script: str, mark: str, sent: str, *arguments: Word) -> Any:
         words = (1, self._schema, mark, sent, *arguments)

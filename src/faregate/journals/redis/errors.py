@@ -43,7 +43,7 @@ def is_another(error: RedisError) -> bool:
     return isinstance(error, ReadOnlyError | MasterDownError)
 
 
-def told(error: RedisError, place: str) -> JournalError:
+def to_journal_error(error: RedisError, place: str) -> JournalError:
     return JournalError(f"the journal at {place} could not be read or written: {_meaning(error)}")
 
 

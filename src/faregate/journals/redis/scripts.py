@@ -32,13 +32,13 @@ return key and read(key) or {{'no'}}
 """
 
 INSERT = f"""{HEAD}{FORGET}{WRITE}{RULES}
-local key, stamp, now, purged, rivals = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local key, stamp, now, purged, candidate_keys = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 if redis.call('HGET', row_at(key), 'stamp') == stamp then return {{'ok'}} end
-for at = 8, 7 + rivals do
+for at = 8, 7 + candidate_keys do
   if redis.call('EXISTS', row_at(ARGV[at])) == 1 then return {{'no'}} end
 end
 forget_expired(now, purged)
-local set, cleared = changes_from(8 + rivals)
+local set, cleared = changes_from(8 + candidate_keys)
 local refusal = refused(key, set, cleared)
 if refusal then return refusal end
 write(key, set, cleared)

@@ -9,7 +9,7 @@ from faregate.errors import JournalUnreadable
 from faregate.journals.redis import errors, scripts
 from faregate.journals.redis.client import ScriptClient
 from faregate.journals.redis.connections import Word
-from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import COLUMNS, ENCRYPTED, Due, KeyUsage, Record, TransactionTaken
 
 PURGE = 8
 """Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
@@ -23,7 +23,7 @@ APART = 64 * 1024
 """A result of more bytes has a key of its own."""
 
 
-_PLAIN = tuple(name for name in COLUMNS if name not in ("key", *SEALED))
+_PLAIN = tuple(name for name in COLUMNS if name not in ("key", *ENCRYPTED))
 
 
 class RedisStore:
@@ -38,8 +38,8 @@ class RedisStore:
     def find_transaction(self, transaction_id: str) -> Record | None:
         return _record(self._server.run(scripts.FIND_TRANSACTION, transaction_id))
 
-    def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
-        names = [rival.hex() for rival in rivals]
+    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
+        names = [rival.hex() for rival in candidate_keys]
         columns = {name: value for name, value in record.items() if name != "key"}
         return self._written(
             scripts.INSERT,

@@ -1,4 +1,4 @@
-"""The journal in one SQLite file: for all processes of one machine, and for what must outlive them."""
+"""The journal in one SQLite file: for all processes of one machine, and to outlive them."""
 
 import os
 import time
@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.sqlite.database import SqliteFile
+from faregate.journals.sqlite.database import Database
 from faregate.journals.sqlite.store import SqliteStore
 
 __all__ = ["SqliteJournal"]
 
 
 class SqliteJournal(PersistentJournal):
-    """A journal in the file at `path`, which is made when it is first needed, for its owner alone.
+    """Keep the journal in the SQLite file at `path`.
 
-    The folder must exist, on a disk of this machine. `patience` is how many seconds a call waits for other
-    writers. Opens nothing until it is used. Raises `ConfigurationError`.
+    The file is created on first use, readable by its owner only. Its folder must exist, on a disk of this
+    machine. A call waits up to `timeout` seconds for other writers. Nothing is opened before the first call.
+    Raises `ConfigurationError`.
     """
 
     def __init__(
@@ -30,10 +31,10 @@ class SqliteJournal(PersistentJournal):
         max_rows: int = 1_000_000,
         max_bytes: int = 4 * 1024**3,
         clock: Callable[[], float] = time.time,
-        patience: float = 5.0,
+        timeout: float = 5.0,
     ) -> None:
         super().__init__(
-            SqliteStore(SqliteFile(path, patience), namespace),
+            SqliteStore(Database(path, timeout), namespace),
             keys=keys,
             seller=seller,
             policy=policy,

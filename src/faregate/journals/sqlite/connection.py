@@ -1,103 +1,175 @@
-"""One connection to the file, which the threads of this process use in turn.
+"""One connection to the file, shared by the threads of this process, one at a time.
 
-A connection must not be carried over a fork: the child would believe in locks that it does not have. So
-it is closed before a fork, and parent and child each open it anew.
+A SQLite connection must not be carried over a fork. POSIX locks are not inherited, so the child would act on
+locks that it does not have; even its close could remove the log that the parent is writing. So the connection
+is closed before a fork, and parent and child each open their own afterwards.
 """
 
 import os
+import random
 import sqlite3
 import threading
+import time
 import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
-from faregate.journals.sqlite import errors
-from faregate.journals.sqlite.opening import empty_log, opened
-from faregate.journals.sqlite.path import Place
-from faregate.journals.sqlite.queue import Caller, FairLock
-from faregate.journals.sqlite.retry import patiently
+from faregate.errors import JournalError
+from faregate.journals.sqlite import errors, schema
+from faregate.journals.sqlite.queue import FairLock, Waiter
+
+T = TypeVar("T")
+
+_RETRY_SECONDS = 0.0005, 0.0015
+"""About as long as one write takes; random, so that processes that poll in step do not keep colliding."""
 
 
 class SharedConnection:
-    """Opens nothing until it is used. `patience` is how many seconds a call waits for others."""
+    """A connection that is opened on first use. A call waits up to `timeout` seconds for others.
 
-    def __init__(self, place: Place, patience: float) -> None:
-        self.path = place.path
-        self.turns = FairLock(patience)
-        self._place = place
-        self._patience = patience
+    `check_file` runs before each use. It raises `JournalError` if the file is not the one that was opened.
+    """
+
+    def __init__(self, path: Path, timeout: float, check_file: Callable[[], None]) -> None:
+        self.path = path
+        self.lock = FairLock(timeout)
+        self._check_file = check_file
+        self._timeout = timeout
         self._connection: sqlite3.Connection | None = None
-        self._closing: weakref.finalize[..., SharedConnection] | None = None
+        self._finalizer: weakref.finalize[..., SharedConnection] | None = None
         self._pid = 0
-        self._syncs = True
+        self._is_synchronous = True
         self._in_doubt = False
-        self._forking: dict[int, Caller] = {}
+        self._forking: dict[int, Waiter] = {}
 
-    # In one's turn
+    # For the holder of `lock`
 
-    def connected(self) -> sqlite3.Connection:
+    def get(self) -> sqlite3.Connection:
         """Raises `JournalError`, `sqlite3.Error`."""
         if self._connection is not None and self._pid != os.getpid():
             raise errors.forked(self.path)
-        self._place.check()
+        self._check_file()
         if self._connection is not None and self._connection.in_transaction:
-            self.close()  # a signal left it so
-        return self._connected_anew() if self._connection is None else self._connection
+            self.close()  # a signal handler raised in the middle of a transaction
+        return self._open() if self._connection is None else self._connection
 
-    def _connected_anew(self) -> sqlite3.Connection:
-        self._connection = connection = opened(self.path, self._patience)
-        self._closing = weakref.finalize(self, connection.close)
+    def _open(self) -> sqlite3.Connection:
+        self._connection = connection = open_connection(self.path, self._timeout)
+        self._finalizer = weakref.finalize(self, connection.close)
         self._pid = os.getpid()
-        self._syncs = True
+        self._is_synchronous = True
         if self._in_doubt:
-            empty_log(connection, self.path)
+            _restart_log(connection, self.path)
             self._in_doubt = False
-        connection.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
+        # SQLite's own busy handler sleeps for up to 0.1 s between tries, longest for whoever waited longest,
+        # so under contention a waiter may starve. `retry_while_busy` waits instead.
+        connection.execute("PRAGMA busy_timeout = 0")
         return connection
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """A transaction that writes: other processes wait for its end."""
-        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._patience)
+        """Begin a write transaction; wait for other processes to end theirs.
 
-    def sync(self, durable: bool) -> None:
-        """Whether commits are forced to the disk from now on. Those that are take the earlier ones along."""
-        if self._connection is not None and self._syncs is not durable:
-            self._syncs = False  # whatever comes in between, it never claims too much
+        IMMEDIATE takes the write lock at once. A deferred transaction that reads first and writes later fails
+        with SQLITE_BUSY_SNAPSHOT when another process wrote in between, however long it waits.
+        """
+        retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), self._timeout)
+
+    def set_synchronous(self, durable: bool) -> None:
+        """Choose whether commits are forced to the disk. One that is takes all earlier ones along."""
+        if self._connection is not None and self._is_synchronous is not durable:
+            self._is_synchronous = False  # a signal between these lines must not leave a claim of durability
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            self._syncs = durable
+            self._is_synchronous = durable
 
     def close(self, in_doubt: bool = False) -> None:
-        """`in_doubt`: the disk failed to sync, and need not say so again: that log is closed."""
-        self._in_doubt = self._in_doubt or in_doubt
-        if self._closing is not None:
-            self._closing()
-        self._connection = self._closing = None
+        """Close the connection. Pass `in_doubt` when the disk failed to sync.
 
-    # For all who have no turn
+        After a failed fsync the kernel may mark the pages clean, and the next fsync succeeds without them.
+        Nothing in that log is trusted: the next connection moves it into the file and begins a new one.
+        """
+        self._in_doubt = self._in_doubt or in_doubt
+        if self._finalizer is not None:
+            self._finalizer()
+        self._connection = self._finalizer = None
+
+    # For everybody else
 
     def disconnect(self) -> None:
         """Raises `JournalError`."""
         try:
-            self.turns.run(Caller(firm=True), self.close)
+            self.lock.run(Waiter(exclusive=True), self.close)
         except TimeoutError:
             raise errors.busy(self.path) from None
 
     def before_fork(self) -> None:
-        caller = Caller(firm=True)
+        waiter = Waiter(exclusive=True)
         try:
-            self.turns.come(caller)
+            self.lock.acquire(waiter)
             self.close()
         except TimeoutError:
-            self.turns.leave(caller)
+            self.lock.release(waiter)
         else:
-            self._forking[threading.get_ident()] = caller
+            self._forking[threading.get_ident()] = waiter
 
     def after_fork(self, in_child: bool) -> None:
-        caller = self._forking.pop(threading.get_ident(), None)
-        if not in_child and caller is not None:
-            self.turns.leave(caller)
+        waiter = self._forking.pop(threading.get_ident(), None)
+        if not in_child and waiter is not None:
+            self.lock.release(waiter)
         elif in_child:
-            # Whoever waited or had the turn does not exist here.
-            self.turns = FairLock(self._patience)
+            # The threads that waited for the lock, or held it, do not exist in the child.
+            self.lock = FairLock(self._timeout)
             self._forking = {}
-            if self._closing is not None:
-                # A connection that came along is refused when it is needed.
-                self._closing.detach()
+            if self._finalizer is not None:
+                # Still open, because `before_fork` timed out. It is the parent's: `get` refuses to use it,
+                # and the child must not close it either.
+                self._finalizer.detach()
+
+
+def open_connection(path: Path, timeout: float) -> sqlite3.Connection:
+    """Open the file, create our tables if it is empty, and turn on the WAL and fsync at each commit.
+
+    Raises `JournalError`, `sqlite3.Error`.
+    """
+    connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("BEGIN")  # one snapshot: another process may be creating the tables
+        exists = schema.exists(connection, path)
+        connection.execute("COMMIT")
+        _use_wal(connection, path, timeout)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves data in the drive's cache
+        if not exists:
+            connection.execute("BEGIN IMMEDIATE")
+            schema.create(connection, path)
+            connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection, path: Path, timeout: float) -> None:
+    """Readers then do not wait for writers. Retried: SQLite does not apply its busy timeout here."""
+    [mode] = retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), timeout)
+    if mode != "wal":
+        raise JournalError(f"the journal {path} must be on a disk where SQLite can use its WAL")
+
+
+def _restart_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Move the log into the file and begin a new one. Raises `JournalError`."""
+    [busy, *_] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise errors.busy(path)
+
+
+def retry_while_busy(call: Callable[[], T], timeout: float) -> T:
+    """Repeat `call` for up to `timeout` seconds while another process has the file locked."""
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            return call()
+        except sqlite3.OperationalError as error:
+            if not errors.is_busy(error) or time.monotonic() > end:
+                raise
+        time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311

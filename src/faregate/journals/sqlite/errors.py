@@ -1,4 +1,4 @@
-"""Map SQLite errors to messages for sellers."""
+"""Map SQLite errors to `JournalError`s that tell the seller what to do."""
 
 import sqlite3
 from pathlib import Path
@@ -9,29 +9,30 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    return _code(error) in _BUSY
+    return _get_code(error) in _BUSY
 
 
 def concerns_all(error: Exception) -> bool:
-    """Of an error in one of several writes: the file is in trouble, and not what was to be written."""
+    """Whether an error in one write of a batch is the fault of the file, and not of that write."""
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
 
 
 def leaves_doubt(error: sqlite3.Error) -> bool:
-    """Earlier writes that were not yet forced to the disk may be lost as well."""
-    return _code(error) == sqlite3.SQLITE_IOERR
+    """Whether earlier writes that were not yet forced to the disk may be lost as well."""
+    return _get_code(error) == sqlite3.SQLITE_IOERR
 
 
-def told(error: sqlite3.Error, path: Path) -> JournalError:
-    told = _told(error, path)
-    told.__cause__ = error
-    return told
+def to_journal_error(error: sqlite3.Error, path: Path) -> JournalError:
+    """Return it with its cause set: several threads raise one error of a shared transaction."""
+    journal_error = _translate(error, path)
+    journal_error.__cause__ = error
+    return journal_error
 
 
-def _told(error: sqlite3.Error, path: Path) -> JournalError:
+def _translate(error: sqlite3.Error, path: Path) -> JournalError:
     if is_busy(error):
         return busy(path)
-    match _code(error):
+    match _get_code(error):
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return JournalUnreadable(
                 f"the journal {path} is damaged ({error}): put a good copy in its place, or move it away to "
@@ -63,7 +64,7 @@ def busy(path: Path) -> JournalError:
     )
 
 
-def taken_away(path: Path) -> JournalError:
+def file_removed(path: Path) -> JournalError:
     return JournalUnreadable(
         f"the journal {path} was taken away or replaced while it was in use: put it back, "
         "or restart to begin anew"
@@ -77,6 +78,6 @@ def forked(path: Path) -> JournalError:
     )
 
 
-def _code(error: sqlite3.Error) -> int:
-    """Without the extended part. Errors of the module itself have none."""
+def _get_code(error: sqlite3.Error) -> int:
+    """The primary result code; 0 for errors that Python's module raises by itself."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,7 +1,8 @@
-"""Many writes, one sync (group commit). It takes no thread of ours: whose turn it is writes for all who wait.
+"""Commit the writes of several threads with one sync (group commit).
 
-Each write has a savepoint of its own, so that what is wrong with one touches no other. All are committed
-together, and nobody is told that it has written before that is done.
+No thread is started: the holder of the lock executes the writes of all who wait. Each write has a savepoint
+of its own, so an error in one does not touch the others. All are committed together, and no caller returns
+before that commit.
 """
 
 import sqlite3
@@ -11,87 +12,89 @@ from typing import Any
 
 from faregate.journals.sqlite import errors
 from faregate.journals.sqlite.connection import SharedConnection
-from faregate.journals.sqlite.queue import Caller
+from faregate.journals.sqlite.queue import Waiter
 
-Act = Callable[[sqlite3.Connection], Any]
+Change = Callable[[sqlite3.Connection], Any]
 
 
-class Write(Caller):
-    """What one caller wants done in a transaction, and what came of it. `act` may be run more than once."""
+class Write(Waiter):
+    """The write of one caller, and its result or error. `change` may be run more than once."""
 
-    __slots__ = ("act", "answer", "done", "durable", "error")
+    __slots__ = ("change", "durable", "error", "is_executed", "result")
 
-    def __init__(self, act: Act, durable: bool) -> None:
+    def __init__(self, change: Change, durable: bool) -> None:
         super().__init__()
-        self.act = act
+        self.change = change
         self.durable = durable
-        self.done = False
-        self.answer: Any = None
+        self.is_executed = False
+        self.result: Any = None
         self.error: Exception | None = None
 
 
-class Group:
+class GroupCommit:
     """The writers of one file in this process."""
 
-    def __init__(self, link: SharedConnection) -> None:
-        self._link = link
+    def __init__(self, connection: SharedConnection) -> None:
+        self._connection = connection
 
-    def write(self, act: Act, durable: bool) -> Any:
-        """What `act` gave, when it is in the file, and on the disk if `durable`.
+    def write(self, change: Change, durable: bool) -> Any:
+        """Return the result of `change` when it is in the file, and on the disk if `durable`.
 
-        Raises what `act` raises, `sqlite3.Error`, `TimeoutError`: nothing is written then. `JournalError`:
-        it may be, and nobody relies on it.
+        If it raises what `change` raises, `sqlite3.Error` or `TimeoutError`, nothing was written. If it
+        raises `JournalError`, the write may be in the file, and nobody must rely on either.
         """
-        write = Write(act, durable)
-        self._link.turns.run(write, lambda: self._lead(write))
+        write = Write(change, durable)
+        self._connection.lock.run(write, lambda: self._commit_batch(write))
         if write.error is not None:
             raise write.error
-        return write.answer
+        return write.result
 
-    def _lead(self, own: Write) -> None:
-        connection = self._link.connected()
+    def _commit_batch(self, own: Write) -> None:
+        connection = self._connection.get()
+        lock = self._connection.lock
         batch = [own]
         try:
-            full = own.durable or self._link.turns.any_waits(_is_durable)
-            self._link.sync(full)
-            self._link.begin(connection)
-            batch += self._link.turns.take(Write, lambda write: full or not write.durable)
+            synchronous = own.durable or lock.has_waiting(_is_durable)
+            self._connection.set_synchronous(synchronous)
+            self._connection.begin(connection)
+            batch += lock.take_batch(Write, lambda write: synchronous or not write.durable)
             for write in batch:
-                _do(write, connection)
+                _execute(write, connection)
             connection.execute("COMMIT")
-            self._link.turns.serve()
+            lock.finish_batch()
         except sqlite3.Error as error:
             self._fail(batch, error)
         except BaseException:
-            # A signal in this thread, which is not the others' fault: they are served, or another leads them.
+            # A signal handler raised in this thread. The other writers must not fail for that: either the
+            # commit is done and they are served, or they are requeued and the next holder writes for them.
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            elif all(write.done for write in batch):
-                self._link.turns.serve()
+            elif all(write.is_executed for write in batch):
+                lock.finish_batch()
             raise
 
     def _fail(self, batch: list[Write], error: sqlite3.Error) -> None:
-        """What has become of the file is not known: nothing is believed to be written."""
-        self._link.close(in_doubt=errors.leaves_doubt(error))
+        """Fail all writes: whether a failed commit is in the file cannot be known."""
+        self._connection.close(in_doubt=errors.leaves_doubt(error))
         for write in batch:
-            write.error = write.error or errors.told(error, self._link.path)
-        self._link.turns.serve()
+            write.error = write.error or errors.to_journal_error(error, self._connection.path)
+        self._connection.lock.finish_batch()
 
 
-def _is_durable(caller: Caller) -> bool:
-    return isinstance(caller, Write) and caller.durable
+def _is_durable(waiter: Waiter) -> bool:
+    return isinstance(waiter, Write) and waiter.durable
 
 
-def _do(write: Write, connection: sqlite3.Connection) -> None:
-    write.done, write.error = False, None
+def _execute(write: Write, connection: sqlite3.Connection) -> None:
+    write.is_executed, write.error = False, None
     connection.execute("SAVEPOINT one")
     try:
-        write.answer = write.act(connection)
+        write.result = write.change(connection)
     except Exception as error:
         if errors.concerns_all(error):
             raise
         write.error = error
         connection.execute("ROLLBACK TO one")
     connection.execute("RELEASE one")
-    write.done = True
+    write.is_executed = True

@@ -1,7 +1,8 @@
-"""Whose turn it is: one caller at a time, and none waits for longer than its patience.
+"""A fair lock with batching: first come, first served, and its holder may do the work of those who wait.
 
-A lock would do, were it not for signals: one that comes right after a lock was taken, and before anybody
-could note that it was, leaves it taken for ever. Here the turn itself says whose it is.
+`threading.Lock` would not do, because of signals. A handler that raises right after the lock was acquired,
+and before the caller could note it, leaves it locked for ever. Here the lock itself records who holds it, so
+releasing is safe whatever was interrupted, and may be repeated.
 """
 
 import threading
@@ -13,121 +14,121 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Caller:
-    """One who wants a turn. While nobody has it, whoever comes takes it, but never before a `firm` one.
+class Waiter:
+    """One attempt to get the lock. A new one may overtake those in the queue, but not an `exclusive` one.
 
-    A caller may be taken along in another's turn; it is `served` when what it came for was done there.
+    A waiter may be put into the holder's batch. It is `served` when the holder did its work.
     """
 
-    __slots__ = ("bell", "firm", "gone", "served")
+    __slots__ = ("exclusive", "released", "served", "wakeup")
 
-    def __init__(self, firm: bool = False) -> None:
-        self.firm = firm
-        self.served = self.gone = False
-        self.bell: threading.Lock | None = None
+    def __init__(self, exclusive: bool = False) -> None:
+        self.exclusive = exclusive
+        self.served = self.released = False
+        self.wakeup: threading.Lock | None = None
 
-    def ring(self) -> None:
-        if self.bell is not None and self.bell.locked():
-            self.bell.release()
+    def notify(self) -> None:
+        if self.wakeup is not None and self.wakeup.locked():
+            self.wakeup.release()
 
 
-C = TypeVar("C", bound=Caller)
+W = TypeVar("W", bound=Waiter)
 
 
 class FairLock:
-    """Callers in a line. Nothing that is done behind the `_door` waits for anything."""
+    """A lock with a queue. No code that holds `_mutex` waits for anything."""
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
-        self._door = threading.Lock()
-        self._line: deque[Caller] = deque()
-        self._taken: list[Caller] = []
-        self._whose: Caller | None = None
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._mutex = threading.Lock()
+        self._queue: deque[Waiter] = deque()
+        self._batch: list[Waiter] = []
+        self._holder: Waiter | None = None
 
-    def run(self, caller: Caller, act: Callable[[], T]) -> T | None:
-        """`act` in a turn of the caller's own, unless it is served in another's. Raises `TimeoutError`."""
+    def run(self, waiter: Waiter, act: Callable[[], T]) -> T | None:
+        """Run `act` with the lock held; None if another holder served `waiter`. Raises `TimeoutError`."""
         try:
-            return act() if self.come(caller) else None
+            return act() if self.acquire(waiter) else None
         finally:
             try:
-                self.leave(caller)
-            except BaseException:  # a signal, which came before it was done
-                self.leave(caller)
+                self.release(waiter)
+            except BaseException:  # a signal handler raised before the release was complete
+                self.release(waiter)
                 raise
 
-    def come(self, caller: Caller) -> bool:
-        """Wait; False if served. `leave` must follow in any case."""
-        with self._door:
-            if self._may_have_it(caller):
-                self._whose = caller
+    def acquire(self, waiter: Waiter) -> bool:
+        """Wait for the lock; False if another holder served `waiter`. Call `release` in any case."""
+        with self._mutex:
+            if self._may_acquire(waiter):
+                self._holder = waiter
                 return True
-            caller.bell = threading.Lock()
-            caller.bell.acquire()
-            self._line.append(caller)
-        return self._wait(caller, caller.bell, time.monotonic() + self._patience)
+            waiter.wakeup = threading.Lock()
+            waiter.wakeup.acquire()
+            self._queue.append(waiter)
+        return self._wait(waiter, waiter.wakeup, time.monotonic() + self._timeout)
 
-    def _may_have_it(self, caller: Caller) -> bool:
-        line = self._line
-        return self._whose is None and (not line or line[0] is caller or not line[0].firm)
+    def _may_acquire(self, waiter: Waiter) -> bool:
+        queue = self._queue
+        return self._holder is None and (not queue or queue[0] is waiter or not queue[0].exclusive)
 
-    def _wait(self, caller: Caller, bell: threading.Lock, end: float) -> bool:
-        timeout = self._patience
+    def _wait(self, waiter: Waiter, wakeup: threading.Lock, end: float) -> bool:
+        timeout = self._timeout
         while True:
-            rung = bell.acquire(timeout=timeout)
-            with self._door:
-                if caller.served:
+            notified = wakeup.acquire(timeout=timeout)
+            with self._mutex:
+                if waiter.served:
                     return False
-                if caller not in self._line:
-                    timeout = -1.0  # taken along: it is not to give up before it knows what became of it
-                elif self._may_have_it(caller):
-                    self._line.remove(caller)
-                    self._whose = caller
+                if waiter not in self._queue:
+                    timeout = -1.0  # in a batch: its write may succeed, so it must not time out
+                elif self._may_acquire(waiter):
+                    self._queue.remove(waiter)
+                    self._holder = waiter
                     return True
-                elif not rung:
+                elif not notified:
                     raise TimeoutError
                 else:
                     timeout = max(0.0, end - time.monotonic())
 
-    def leave(self, caller: Caller) -> None:
-        """Whether it had the turn, waited or was served. May be done again."""
-        with self._door:
-            caller.gone = True
-            if caller in self._line:
-                self._line.remove(caller)
-            if self._whose is caller:
-                self._put_back()
-            if self._whose is None and self._line:
-                self._line[0].ring()
+    def release(self, waiter: Waiter) -> None:
+        """End this attempt, whether it holds the lock, waits or was served. May be repeated."""
+        with self._mutex:
+            waiter.released = True
+            if waiter in self._queue:
+                self._queue.remove(waiter)
+            if self._holder is waiter:
+                self._requeue_batch()
+            if self._holder is None and self._queue:
+                self._queue[0].notify()
 
-    # In one's turn
+    # For the holder
 
-    def any_waits(self, wanted: Callable[[Caller], bool]) -> bool:
-        with self._door:
-            return any(map(wanted, self._line))
+    def has_waiting(self, predicate: Callable[[Waiter], bool]) -> bool:
+        with self._mutex:
+            return any(map(predicate, self._queue))
 
-    def take(self, kind: type[C], wanted: Callable[[C], bool]) -> list[C]:
-        """Take along all who wait and are wanted. Who is not served then is put back when the turn ends."""
-        taken: list[C] = []
-        rest: deque[Caller] = deque()
-        with self._door:
-            for caller in self._line:
-                if isinstance(caller, kind) and wanted(caller):
-                    taken.append(caller)
+    def take_batch(self, kind: type[W], predicate: Callable[[W], bool]) -> list[W]:
+        """Move matching waiters from the queue into the batch. Those not served by `release` are requeued."""
+        batch: list[W] = []
+        rest: deque[Waiter] = deque()
+        with self._mutex:
+            for waiter in self._queue:
+                if isinstance(waiter, kind) and predicate(waiter):
+                    batch.append(waiter)
                 else:
-                    rest.append(caller)
-            self._line, self._taken = rest, [*taken]
-        return taken
+                    rest.append(waiter)
+            self._queue, self._batch = rest, [*batch]
+        return batch
 
-    def serve(self) -> None:
-        """All who were taken along have what they came for."""
-        with self._door:
-            for caller in self._taken:
-                caller.served = True
-                caller.ring()
+    def finish_batch(self) -> None:
+        """Mark the waiters of the batch as served, and wake them."""
+        with self._mutex:
+            for waiter in self._batch:
+                waiter.served = True
+                waiter.notify()
 
-    def _put_back(self) -> None:
-        back = deque(caller for caller in self._taken if not caller.served and not caller.gone)
-        for caller in back:
-            caller.ring()
-        back.extend(self._line)
-        self._line, self._taken, self._whose = back, [], None
+    def _requeue_batch(self) -> None:
+        unserved = deque(waiter for waiter in self._batch if not waiter.served and not waiter.released)
+        for waiter in unserved:
+            waiter.notify()
+        unserved.extend(self._queue)
+        self._queue, self._batch, self._holder = unserved, [], None

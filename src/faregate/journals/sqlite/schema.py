@@ -1,6 +1,6 @@
-"""What the file may hold. What must not happen to a row is refused by the file itself.
+"""The schema of the file. Constraints and triggers refuse what must not happen to a row.
 
-A change of the schema gets a new `VERSION`, and, once there are releases, a step from each older one.
+A change of the schema gets a new `VERSION`, and, once there are releases, a migration from each older one.
 """
 
 import sqlite3
@@ -10,7 +10,7 @@ from faregate.errors import JournalUnreadable
 
 VERSION = 4
 APPLICATION_ID = 0x66677431
-"""Tells this file from other programs' (SQLite keeps it in the file's head)."""
+"""Marks the file as ours. SQLite keeps it in the file's header."""
 
 TABLES = (
     """
@@ -105,8 +105,8 @@ TABLES = (
 )
 
 
-def is_made(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file has this schema; False if it is empty. Raises `JournalUnreadable` for all else."""
+def exists(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file has this schema; False if it is empty. Raises `JournalUnreadable` otherwise."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if application == APPLICATION_ID and version == VERSION:
@@ -125,9 +125,9 @@ def is_made(connection: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
-def make(connection: sqlite3.Connection, path: Path) -> None:
-    """In a transaction that is open; another process may have been quicker."""
-    if is_made(connection, path):
+def create(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables, unless another process was quicker. Call it inside a transaction."""
+    if exists(connection, path):
         return
     for statement in TABLES:
         connection.execute(statement)

@@ -1,4 +1,4 @@
-"""The rows of one namespace in a SQLite file (`faregate.journals.store.Shelf`)."""
+"""The rows of one namespace in a SQLite file (`faregate.journals.store.RowStore`)."""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -6,23 +6,27 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from faregate.errors import JournalError
-from faregate.journals.sqlite.database import SqliteFile
-from faregate.journals.store import COLUMNS, SEALED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.sqlite.database import Database
+from faregate.journals.store import (
+    COLUMNS,
+    ENCRYPTED,
+    OWNER_RETENTION,
+    PURGE_WITH_INSERT,
+    Due,
+    KeyUsage,
+    Record,
+    TransactionTaken,
+)
 
 T = TypeVar("T")
-PURGE = 8
-"""Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
-
-OWNER_RETENTION = 3600.0
-"""An owner that died is forgotten after so many seconds."""
 
 APART = 64 * 1024
-"""A result of more bytes is not in its row."""
+"""A larger result is stored in a table of its own: SQLite rewrites a whole row for any change in it."""
 
 _ALL = ", ".join(COLUMNS)
 _LARGE = "SELECT result FROM large WHERE namespace = journal.namespace AND key = journal.key"
 _WHOLE = _ALL.replace("result", f"CASE result WHEN x'' THEN coalesce(({_LARGE}), result) ELSE result END")
-_PLAIN = ", ".join("NULL" if name in SEALED else name for name in COLUMNS)
+_PLAIN = ", ".join("NULL" if name in ENCRYPTED else name for name in COLUMNS)
 _MINE = "FROM journal WHERE namespace = ?"
 _FIND = f"SELECT {_WHOLE} {_MINE} AND key = ?"
 _FIND_TRANSACTION = f"SELECT {_WHOLE} {_MINE} AND transaction_id = ?"
@@ -60,8 +64,8 @@ _MEASURE = f"SELECT count(*), coalesce(sum(size), 0) {_MINE}"
 class SqliteStore:
     """A write that need not outlive a power cut goes to the disk with the next one that must."""
 
-    def __init__(self, file: SqliteFile, namespace: str) -> None:
-        self._file = file
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
         self._namespace = namespace
 
     # Reading
@@ -73,7 +77,7 @@ class SqliteStore:
                     return _record(row)
             return None
 
-        return self._file.read(find)
+        return self._database.read(find)
 
     def find_transaction(self, transaction_id: str) -> Record | None:
         rows = self._read(_FIND_TRANSACTION, transaction_id)
@@ -88,16 +92,16 @@ class SqliteStore:
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         mine = (self._namespace, *values)
-        return self._file.read(lambda connection: connection.execute(query, mine).fetchall())
+        return self._database.read(lambda connection: connection.execute(query, mine).fetchall())
 
     # Writing
 
-    def insert(self, record: Record, rivals: Sequence[bytes], now: float) -> bool:
+    def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         def insert(connection: sqlite3.Connection) -> bool:
-            for rival in rivals:
+            for rival in candidate_keys:
                 if (stamp := self._stamp(connection, rival)) is not None:
                     return stamp == record["stamp"]
-            connection.execute(_PURGE, (self._namespace, now, PURGE))
+            connection.execute(_PURGE, (self._namespace, now, PURGE_WITH_INSERT))
             connection.execute(_INSERT, (self._namespace, *record.values()))
             return True
 
@@ -125,7 +129,7 @@ class SqliteStore:
             return cast(Record, {**record, **changes})
 
         # A look first: a sweep that finds nothing holds up no writer.
-        is_due = self._file.read(lambda connection: connection.execute(_IS_DUE, values).fetchone())
+        is_due = self._database.read(lambda connection: connection.execute(_IS_DUE, values).fetchone())
         return None if is_due is None else self._write(take)
 
     def renew(self, owner: str, until: float, now: float) -> None:
@@ -137,7 +141,7 @@ class SqliteStore:
 
     def owner_until(self, owner: str) -> float:
         query = "SELECT until FROM owner WHERE id = ?"
-        found = self._file.read(lambda connection: connection.execute(query, (owner,)).fetchone())
+        found = self._database.read(lambda connection: connection.execute(query, (owner,)).fetchone())
         return 0.0 if found is None else cast(float, found[0])
 
     # For operators
@@ -145,14 +149,15 @@ class SqliteStore:
     def key_ids(self) -> set[str]:
         mine = {"namespace": self._namespace}
         return {
-            key for [key] in self._file.read(lambda connection: connection.execute(_KEYS, mine).fetchall())
+            key
+            for [key] in self._database.read(lambda connection: connection.execute(_KEYS, mine).fetchall())
         }
 
     def usage_of_keys(self) -> list[KeyUsage]:
         return [KeyUsage(*row) for row in self._read(_USAGE)]
 
     def namespaces(self) -> dict[str, int]:
-        return dict(self._file.read(lambda connection: connection.execute(_NAMESPACES).fetchall()))
+        return dict(self._database.read(lambda connection: connection.execute(_NAMESPACES).fetchall()))
 
     def move(self, namespace: str) -> int:
         def move(connection: sqlite3.Connection) -> int:
@@ -167,7 +172,7 @@ class SqliteStore:
         return self._forget(_PURGE, now, limit)
 
     def disconnect(self) -> None:
-        self._file.disconnect()
+        self._database.disconnect()
 
     def _stamp(self, connection: sqlite3.Connection, key: bytes) -> int | None:
         found = connection.execute(_STAMP, (self._namespace, key)).fetchone()
@@ -180,7 +185,7 @@ class SqliteStore:
         if large := len(result) > APART:
             changes = {**changes, "result": b""}
         values = (*changes.values(), self._namespace, key, stamp)
-        changed = connection.execute(_changing(tuple(changes)), values).rowcount == 1
+        changed = connection.execute(_update(tuple(changes)), values).rowcount == 1
         if changed and large:
             connection.execute(_INSERT_LARGE, (self._namespace, key, result))
         return changed
@@ -191,7 +196,7 @@ class SqliteStore:
 
     def _write(self, act: Callable[[sqlite3.Connection], T], durable: bool = False) -> T:
         try:
-            return self._file.write(act, durable)
+            return self._database.write(act, durable)
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
                 raise TransactionTaken from None
@@ -199,7 +204,7 @@ class SqliteStore:
 
 
 @cache
-def _changing(columns: tuple[str, ...]) -> str:
+def _update(columns: tuple[str, ...]) -> str:
     names = ", ".join(f"{name} = ?" for name in columns)
     return f"UPDATE journal SET {names} WHERE namespace = ? AND key = ? AND stamp = ?"  # noqa: S608
 
