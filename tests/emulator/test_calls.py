@@ -126,7 +126,7 @@ def test_what_came_before_counts(seller: Seller) -> None:
 
 
 def test_waiting_in_vain_tells_what_came_instead(seller: Seller) -> None:
-    with pytest.raises(NoSuchCall, match=r"complete\(\) came 0 of 1 times in 0 s; nothing came"):
+    with pytest.raises(NoSuchCall, match=r"complete\(\) came 0 of 1 times in 0 s; there was no call"):
         seller.emulator.wait_for("complete", timeout=0)
     seller.authorize()
 

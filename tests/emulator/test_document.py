@@ -507,7 +507,7 @@ def test_what_is_no_document_at_all(text: str | bytes) -> None:
 
 def test_what_is_no_balance_is_refused() -> None:
     emulator = begun()
-    with pytest.raises(ConfigurationError, match="no address"):
+    with pytest.raises(ConfigurationError, match="not an address"):
         emulator.fund("me", 1)
     for balance in (-1, 10**30):
         with pytest.raises(ConfigurationError, match="a balance is 0 to"):

@@ -1,39 +1,51 @@
-"""`Emulator`: the state machine with a clock, an id source, faults and a lock."""
+"""`Emulator`: the service with a clock, an id source, a ledger, faults and a record of its calls."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar, Unpack
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator.arranging import Arranging
+from faregate.emulator import assertions, settlement
+from faregate.emulator.assertions import Received
 from faregate.emulator.calls import Diary, RecordedCall
 from faregate.emulator.clock import WorldClock
 from faregate.emulator.delivery import Delivery, signed
+from faregate.emulator.expectations import Expectation, Match
 from faregate.emulator.faults import CLEAN, Faults
 from faregate.emulator.faults.apply import deliver_with
 from faregate.emulator.ledger import SimulatedLedger, funded_ledger
-from faregate.emulator.persistence.load import refill
+from faregate.emulator.persistence.dump import WorldCopy, copied, exported, surroundings
+from faregate.emulator.persistence.load import fill, refill, surround
+from faregate.emulator.persistence.schema import StateDocument, read_document
+from faregate.emulator.recorder import CallRecorder
+from faregate.emulator.snapshots import Snapshot, Snapshots
 from faregate.emulator.system import random_challenge, random_id, system_clock
 from faregate.errors import ConfigurationError
+from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
 from faregate.service.app import Service
 from faregate.service.builtin import builtin_world, named
+from faregate.service.catalog import Listing
 from faregate.service.clock import Clock
-from faregate.service.config import World
+from faregate.service.config import Revision, Settlement, World
 from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
 from faregate.service.payments import Payments
 from faregate.service.settlement import advance
+from faregate.service.state import Books
+from faregate.x402.tokens import TOKENS
 
 T = TypeVar("T")
 
 
-class Emulator(Arranging):
-    """The merchant service in this process: one world. Every mount of one emulator shows the same state.
+class Emulator:
+    """The Merchant API in this process, for one account. Every mount of an emulator shows the same state.
 
-    `seed` makes the ids and challenges of one story always the same; otherwise they are from `ids` or by
-    chance.
-    `payments` replaces the simulated ledger; `expose_execution_id` adds `resource_execution_id` to a free
-    access; without `allow_live` live keys are 401. `mode` is the way of going wrong it begins with.
+    `seed` makes ids and challenges repeatable; otherwise they come from `ids` or are random. `payments`
+    replaces the simulated ledger. `expose_execution_id` adds `resource_execution_id` to a free access.
+    Live keys are answered 401 unless `allow_live` is set. `mode` is the fault mode to start with.
     """
 
     def __init__(
@@ -48,87 +60,350 @@ class Emulator(Arranging):
         allow_live: bool = False,
         mode: str = CLEAN,
     ) -> None:
+        if ids is not None and seed is not None:
+            raise ConfigurationError("pass either ids or seed, not both")
         self.world = world or builtin_world()
         self.clock = clock if isinstance(clock, WorldClock) else WorldClock(clock or system_clock)
         self.payments: Payments = payments or funded_ledger(self.world)
+        self.faults = Faults(mode)
         self._given_payments = payments
         self._like = partial(
-            Emulator,
-            expose_execution_id=expose_execution_id,
-            allow_live=allow_live,
-            mode=mode,
+            Emulator, expose_execution_id=expose_execution_id, allow_live=allow_live, mode=mode
         )
-        self.faults = Faults(mode)
-        source = _ids_of(ids, seed)
-        challenges = SeededChallenges(source.seed) if isinstance(source, CountedIds) else random_challenge
-        service = partial(
+        self._ids = SeededIds(seed) if seed is not None else ids or random_id
+        self._challenges = (
+            SeededChallenges(self._ids.seed) if isinstance(self._ids, CountedIds) else random_challenge
+        )
+        self._new_service = partial(
             Service,
             self.world,
             clock=self.clock,
-            ids=source,
-            challenge=challenges,
+            ids=self._ids,
+            challenge=self._challenges,
             payments=self.payments,
             expose_execution_id=expose_execution_id,
             allow_live=allow_live,
         )
-        super().__init__(source, challenges, service)
+        # One lock for the service and the record of its calls: a call and its record are one step.
+        self._lock = Lock()
+        self._service = self._new_service()
+        self._recorder = CallRecorder(self._lock)
+        self._snapshots = Snapshots()
+        self._beginning = surroundings(self._copy(self._service))
 
     def like(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> "Emulator":
-        """A new world with the same settings for the keys of this name; time, ids and ledger are its own.
+        """Build an emulator with the same settings for the keys of tenant `name`.
 
-        Its resources and payers are the same too, unless another `world` is given. `seed` is for its ids.
+        Its resources and payers are the same unless `world` is given. Time, ids and ledger are its own;
+        `seed` is for its ids.
         """
         ids = self._ids.like(name) if isinstance(self._ids, RewindableIds) else self._ids
         return self._like(
             named(world or self.world, name),
             clock=self.clock.twin(),
             ids=ids if seed is None else SeededIds(seed),
-            payments=self._payments_anew(),
+            payments=self._copy_payments(),
         )
 
+    # Calls to the service
+
     def deliver(self, request: WireRequest) -> Delivery:
-        """One call to the service, one at a time, and how its answer travels. Never raises."""
+        """Answer one call, one at a time, and say how the answer travels. Never raises."""
         with self._lock:
-            call = self._diary.received(request, self.clock(), self._service)
+            call = self._recorder.log.received(request, self.clock(), self._service)
             if self.faults.rules:
-                call.delivery = self._struck(call)
+                delivery, call.fault = deliver_with(self.faults, self._service, request)
             else:
-                call.delivery = Delivery(signed(self._service.respond(request)))
-            self._answered.notify_all()
+                delivery = Delivery(self._service.respond(request))
+            call.delivery = replace(delivery, response=signed(delivery.response))
+            self._recorder.notify()
             return call.delivery
 
-    def mode(self, name: str) -> None:
-        """Goes wrong in this known way from now on; "clean" ends it.
-
-        `ConfigurationError` for an unknown name.
-        """
-        self.faults.play(name)
-
     def respond(self, request: WireRequest) -> Response:
-        """What the service says to this call, however it travels. Never raises."""
+        """Return the service's response to this call, however it would travel. Never raises."""
         return self.deliver(request).response
 
     def look(self, see: Callable[[Service, Diary], T]) -> T:
-        """What `see` makes of the world as it is now, with all that has fallen due. It changes nothing."""
+        """Return what `see` reads from the current state, after every payment that is due has settled."""
         with self._lock:
             for books in self._service.books.values():
                 advance(books, books.timeline.now())
-            return see(self._service, self._diary)
+            return see(self._service, self._recorder.log)
 
-    def _struck(self, call: RecordedCall) -> Delivery:
-        delivery, call.fault = deliver_with(self.faults, self._service, call.request)
-        return replace(delivery, response=signed(delivery.response))
+    def mode(self, name: str) -> None:
+        """Replace the faults by those of this mode; "clean" has none. `ConfigurationError` if unknown."""
+        self.faults.play(name)
 
-    def _payments_anew(self) -> Payments | None:
-        """Those that were given, but a simulated ledger as it was then; None if none were."""
+    # Recorded calls
+
+    def calls(self, operation: str | None = None, **match: Unpack[Match]) -> list[RecordedCall]:
+        """List the matching calls among the last 10,000, oldest first: `calls("complete", status=200)`.
+
+        `calls(transaction="txn_...")` includes the access that led to the transaction.
+        """
+        return self._recorder.find(operation, match)
+
+    def wait_for(
+        self, operation: str | None = None, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
+    ) -> list[RecordedCall]:
+        """Block until `count` calls match, earlier ones included, and return them.
+
+        `NoSuchCall` after `timeout` real seconds, whatever the emulator's clock shows.
+        """
+        return self._recorder.wait(operation, match, count, timeout)
+
+    async def await_for(
+        self, operation: str | None = None, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
+    ) -> list[RecordedCall]:
+        """Await `count` matching calls, under asyncio or trio; otherwise like `wait_for`."""
+        return await self._recorder.wait_async(operation, match, count, timeout)
+
+    def expect(self, operation: str, *, times: int | None = 1, **match: Unpack[Match]) -> Expectation:
+        """Expect a call `times` times; None is any number.
+
+        `assert_expected` checks it against all calls, a `strict()` block against the calls in the block.
+        """
+        return self._recorder.expect(operation, match, times)
+
+    def assert_expected(self, *, strict: bool = False) -> None:
+        """Raise `ExpectationFailed` if expected calls are missing or came too often; then forget them.
+
+        With `strict`, also for every call that nobody expected, except reads of the contracts document.
+        The pytest fixture calls this at the end of each test.
+        """
+        self._recorder.assert_expected(strict)
+
+    def strict(self) -> AbstractContextManager[None]:
+        """Require every call in this block to be expected, before or after it comes.
+
+        Nothing is checked if the block raises.
+        """
+        return self._recorder.strict()
+
+    # Invariants of any seller
+
+    def assert_all_settled(self) -> None:
+        """Raise `InvariantBroken` if a transaction is neither failed nor succeeded.
+
+        A payment that settles only when it is read stays open until then: let the seller sweep first.
+        """
+        assertions.raise_any(self.look(lambda service, _: list(assertions.left_open(service))))
+
+    def assert_no_double_charge(self, answers: Iterable[Received] | None = None) -> None:
+        """Raise `InvariantBroken` if somebody paid twice for one thing.
+
+        With the `answers` that payers got this is certain: they know what was one purchase. Without them
+        the service sees only two charges of one payer for one URL, the second authorized before the seller
+        knew how the first had ended. It does not see the query, so it reports a payer who buys one path
+        twice at once, and it misses a payer who is asked to pay again later.
+        """
+        if answers is None:
+            found = self.look(lambda service, calls: list(assertions.charged_while_open(service, calls)))
+        else:
+            given = list(answers)
+            found = self.look(lambda service, _: list(assertions.charged_twice(service, given)))
+        assertions.raise_any(found)
+
+    def assert_released_only_if_completed(self, answers: Iterable[Received]) -> None:
+        """Raise `InvariantBroken` if a result left before the service proved its payment.
+
+        Before each 2xx with a body that a payer got for a proof, the seller must have been told: by
+        complete with `PAYMENT-RESPONSE` for that proof, or by access that the resource is free. Results
+        given without any proof are not seen, nor those of requests that were never answered 402.
+        """
+        given = list(answers)
+        assertions.raise_any(
+            self.look(lambda service, calls: list(assertions.released_unpaid(service, calls, given)))
+        )
+
+    def check_invariants(self, answers: Iterable[Received] | None = None) -> None:
+        """Check all invariants; that of released results only if payers' `answers` are given."""
+        given = None if answers is None else list(answers)
+        self.assert_no_double_charge(given)
+        if given is not None:
+            self.assert_released_only_if_completed(given)
+        self.assert_all_settled()
+
+    # State as a whole
+
+    def export(self) -> dict[str, Any]:
+        """Return the state document as plain JSON values. It contains payers' signatures."""
+        found: dict[str, Any] = json.loads("".join(self.written()))
+        return found
+
+    def written(self) -> Iterator[str]:
+        """Yield the state document as text; only the copy is made under the lock."""
+        return exported(self.look(lambda service, _: self._copy(service)))
+
+    def seed(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
+        """Replace the whole state by this document, the clock too (see `persistence/schema.py`).
+
+        What the document leaves out is as it was at the start. All calls so far are marked `undone`.
+        `ConfigurationError` names the place of what does not fit; then nothing has changed.
+        """
+        found = read_document(document)
+        with self._lock:
+            self._load(found)
+            self._recorder.log.go_back((0, ()))
+
+    def reset(self) -> None:
+        """Return to the initial state: clock, ids and faults too. Calls and snapshots are forgotten."""
+        with self._lock:
+            self._load(self._beginning)
+            self._recorder.clear()
+            self._snapshots.clear()
+
+    def snapshot(self, name: str | None = None) -> str:
+        """Save the current state under this name, or under a new one, and return the name."""
+        copy, mark = self.look(lambda service, diary: (self._copy(service), diary.mark()))
+        taken = Snapshot("".join(exported(copy)), mark)
+        with self._lock:
+            return self._snapshots.put(name, taken)
+
+    @property
+    def snapshots(self) -> list[str]:
+        """The names of all snapshots, the latest last."""
+        return self._snapshots.names
+
+    def restore(self, name: str) -> None:
+        """Return to a snapshot: clock, ids, balances, transactions and faults.
+
+        Recorded calls stay; those after the snapshot are marked `undone`, because with a seed the ids in
+        them are given out again.
+        """
+        with self._lock:
+            taken = self._snapshots.get(name)
+            self._load(read_document(taken.document))
+            self._recorder.log.go_back(taken.mark)
+
+    # Settlement
+
+    def settle_after(self, target: str, settlement_rule: Settlement | None) -> None:
+        """Set how payments settle from now on; None removes the rule. See `settlement.settle_after`.
+
+        `target` is a transaction id, a payer's address, a resource key or `*`. The most specific rule wins.
+        """
+        with self._lock:
+            for books in self._find_environments(target):
+                settlement.settle_after(books, target, settlement_rule)
+
+    def settle(self, transaction_id: str) -> None:
+        """Settle a pending transaction now; `ConfigurationError` if it is not pending."""
+        with self._lock:
+            for books in self._find_environments(transaction_id):
+                settlement.settle(books, transaction_id)
+
+    def fail(self, transaction_id: str) -> None:
+        """Let the payment fail; `ConfigurationError` if the transaction is final."""
+        with self._lock:
+            for books in self._find_environments(transaction_id):
+                settlement.fail(books, transaction_id)
+
+    def balance(
+        self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
+    ) -> int:
+        """Return the balance of the address on the simulated ledger, in atomic units."""
+        return self._require_ledger().balance(TOKENS[environment, asset], address)
+
+    def fund(
+        self, address: str, balance: int, asset: SettlementAsset = "USDC", environment: Environment = "test"
+    ) -> None:
+        """Set the balance of the address on the simulated ledger, in atomic units."""
+        if not settlement.is_address(address):
+            raise ConfigurationError(f"{address!r} is not an address: 0x and 40 hex digits")
+        if not 0 <= balance <= MAX_ATOMIC:
+            raise ConfigurationError(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
+        with self._lock:
+            self._require_ledger().fund(TOKENS[environment, asset], address, balance)
+
+    # The seller's catalog
+
+    def revision_id(self, key: str, environment: Environment = "test") -> str:
+        """Return the id of the active revision of resource `key`."""
+        return self._find_listing(key, environment).active.id
+
+    def resource_id(self, key: str, environment: Environment = "test") -> str:
+        """Return the id of resource `key`."""
+        return self._find_listing(key, environment).id
+
+    def require_payment(self, key: str, required: bool = True) -> None:
+        """Set whether the resource must be paid for; False makes it free."""
+        with self._editing(key) as found:
+            for books in found:
+                books.catalog.edit(key, books.timeline.edit(), partial(replace, require_payment=required))
+
+    def edit_resource(
+        self,
+        key: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        image_url: str | None = None,
+    ) -> None:
+        """Edit how the resource is shown; None leaves a field as it is.
+
+        `ConfigurationError` if there is no such resource or a field breaks a rule; then nothing has changed.
+        """
+        fields = {"name": name, "description": description, "image_url": image_url}
+        update = {field: value for field, value in fields.items() if value is not None}
+        with self._editing(key) as found:
+            plans = [books.catalog.listings[key].plan.shown_as(**update) for books in found]
+            for books, plan in zip(found, plans, strict=True):
+                books.catalog.edit(key, books.timeline.edit(), partial(replace, plan=plan))
+
+    def archive(self, key: str) -> None:
+        """Archive the resource: access to it is answered 422 from now on."""
+        with self._editing(key) as found:
+            for books in found:
+                moment = books.timeline.edit()
+                books.catalog.edit(key, moment, partial(replace, archived_at=moment))
+
+    def publish(self, key: str, revision: Revision) -> None:
+        """Publish a new active revision in both environments; the previous one can no longer be bought."""
+        with self._editing(key) as found:
+            for books in found:
+                books.catalog.publish(key, revision, books.timeline.edit())
+
+    def _load(self, document: StateDocument) -> None:
+        service = self._new_service()
+        fill(service.books, document)
+        surround(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
+        if document.challenges is not None and isinstance(self._challenges, SeededChallenges):
+            self._challenges.restore(document.challenges)
+        self._service = service
+
+    def _copy(self, service: Service) -> WorldCopy:
+        return copied(service.books, self.clock, self._ids, self._challenges, self.payments, self.faults)
+
+    def _copy_payments(self) -> Payments | None:
+        """Copy a ledger that was given, as it was at the start; another backend is shared."""
         if not isinstance(self._given_payments, SimulatedLedger):
             return self._given_payments
-        anew = self._given_payments.twin()
-        refill(anew, self._beginning.ledger)
-        return anew
+        copy = self._given_payments.twin()
+        refill(copy, self._beginning.ledger)
+        return copy
 
+    def _require_ledger(self) -> SimulatedLedger:
+        if not isinstance(self.payments, SimulatedLedger):
+            raise ConfigurationError("only the simulated ledger has balances, and payments= replaced it")
+        return self.payments
 
-def _ids_of(ids: Ids | None, seed: int | str | None) -> Ids:
-    if ids is not None and seed is not None:
-        raise ConfigurationError("give ids or a seed for them, not both")
-    return SeededIds(seed) if seed is not None else ids or random_id
+    def _find_listing(self, key: str, environment: Environment) -> Listing:
+        listing = self._service.books[environment].catalog.listings.get(key)
+        if listing is None:
+            raise ConfigurationError(f"there is no resource {key!r} in {environment}")
+        return listing
+
+    def _find_environments(self, target: str) -> list[Books]:
+        """Find the environments that know the target; if none does, test, which then reports the error."""
+        found = [books for books in self._service.books.values() if settlement.knows(books, target)]
+        return found or [self._service.books["test"]]
+
+    @contextmanager
+    def _editing(self, key: str) -> Generator[list[Books]]:
+        """Yield the environments with this resource, under the lock; `ConfigurationError` if none has it."""
+        with self._lock:
+            found = [books for books in self._service.books.values() if key in books.catalog.listings]
+            if not found:
+                raise ConfigurationError(f"there is no resource {key!r}")
+            yield found

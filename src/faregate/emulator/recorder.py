@@ -1,123 +1,105 @@
-"""What a test asks of an emulator: which calls came, and were they expected."""
+"""The calls one emulator received, and what a test expects of them."""
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from threading import Condition, Lock
-from typing import Final, TypeVar, Unpack
+from typing import Final
 
 import anyio
 
 from faregate.emulator.calls import Diary, RecordedCall
 from faregate.emulator.expectations import Expectation, Match, Wanted, check, fits, wanted
-from faregate.service.app import Service
 
-T = TypeVar("T")
-_LOOK_AGAIN: Final = 0.005
+_POLL_SECONDS: Final = 0.005
 
 
 class NoSuchCall(AssertionError):
-    """The calls that were waited for did not come in time; the text says which came instead."""
+    """The calls that a test waited for did not come in time; the text says which came instead."""
 
 
-class Witness(ABC):
-    """The asking side of `Emulator`. Calls are in the diary from their receipt, and stay when nobody asks."""
+class CallRecorder:
+    """Keeps the calls, and the expectations that are still to be checked against them.
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._answered = Condition(self._lock)
-        self._diary = Diary()
+    `lock` is the emulator's: whoever writes to `log` holds it, and calls `notify` once a call is answered.
+    """
+
+    def __init__(self, lock: Lock) -> None:
+        self.log = Diary()
+        self._lock = lock
+        self._answered = Condition(lock)
         self._expected: list[Expectation] = []
 
-    def _forget(self) -> None:
-        """As if nobody had called or expected anything yet; under the lock."""
-        self._diary = Diary()
+    def notify(self) -> None:
+        """Wake up those who wait; the caller holds the lock."""
+        self._answered.notify_all()
+
+    def clear(self) -> None:
+        """Forget all calls and expectations; the caller holds the lock."""
+        self.log = Diary()
         self._expected.clear()
 
-    @abstractmethod
-    def look(self, see: Callable[[Service, Diary], T]) -> T:
-        """What `see` makes of the world as it is now."""
-
-    def calls(self, operation: str | None = None, **match: Unpack[Match]) -> list[RecordedCall]:
-        """Of the last 10,000 calls those that match, oldest first: `calls("complete", status=200)`.
-
-        Without arguments all; `calls(transaction="txn_...")` are all of one transaction, from the access
-        that led to it on.
-        """
+    def find(self, operation: str | None, match: Match) -> list[RecordedCall]:
+        """List the matching calls, oldest first."""
         sought = wanted(operation, match)
         with self._lock:
-            found = list(self._diary)
-        return [call for call in found if fits(call, sought)] if sought else found
+            calls = list(self.log)
+        return _select(calls, sought)
 
-    def wait_for(
-        self, operation: str | None = None, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
-    ) -> list[RecordedCall]:
-        """The matching calls, as soon as there are `count` of them, earlier ones included.
-
-        Blocks its thread. `NoSuchCall` after `timeout` real seconds, whatever the world's clock says.
-        """
+    def wait(self, operation: str | None, match: Match, count: int, timeout: float) -> list[RecordedCall]:
+        """Block until there are `count` matching calls; `NoSuchCall` after `timeout` seconds."""
         sought, end = wanted(operation, match), time.monotonic() + timeout
         with self._answered:
-            while len(found := _matching(self._diary, sought)) < count:
+            while len(found := _select(self.log, sought)) < count:
                 rest = end - time.monotonic()
                 if rest <= 0:
-                    raise _not_come(sought, found, count, timeout, list(self._diary))
+                    raise _build_error(sought, found, count, timeout, list(self.log))
                 self._answered.wait(rest)
         return found
 
-    async def await_for(
-        self, operation: str | None = None, *, count: int = 1, timeout: float = 5.0, **match: Unpack[Match]
+    async def wait_async(
+        self, operation: str | None, match: Match, count: int, timeout: float
     ) -> list[RecordedCall]:
-        """`wait_for`, awaiting: under asyncio and trio."""
+        """Await them instead. It polls, since the calls may come from threads without an event loop."""
         sought, end = wanted(operation, match), time.monotonic() + timeout
-        while len(found := self.calls(operation, **match)) < count:
+        while len(found := self.find(operation, match)) < count:
             if time.monotonic() >= end:
-                raise _not_come(sought, found, count, timeout, self.calls())
-            await anyio.sleep(_LOOK_AGAIN)
+                raise _build_error(sought, found, count, timeout, self.find(None, {}))
+            await anyio.sleep(_POLL_SECONDS)
         return found
 
-    def expect(self, operation: str, *, times: int | None = 1, **match: Unpack[Match]) -> Expectation:
-        """Says that a call comes so many times, of all calls or, inside `strict()`, of those in the block.
-
-        `times=None` is any number. See `assert_expected` for who checks it.
-        """
+    def expect(self, operation: str, match: Match, times: int | None) -> Expectation:
+        """Add an expectation."""
         made = Expectation(wanted(operation, match), times)
         self._expected.append(made)
         return made
 
-    def assert_expected(self, *, strict: bool = False) -> None:
-        """`ExpectationFailed` if what was expected did not come or came too often; says what came nearest.
-
-        With `strict` also for every call that nobody expected, except reads of the contracts document.
-        The expectations are done with after it. The pytest fixture asks this at the end of a test.
-        """
+    def assert_expected(self, strict: bool) -> None:
+        """Check all calls against the expectations, and forget the expectations."""
         expected, self._expected = self._expected, []
-        check(expected, self.calls(), strict=strict)
+        check(expected, self.find(None, {}), strict=strict)
 
     @contextmanager
     def strict(self) -> Generator[None]:
-        """In this block every call must be expected: `assert_expected(strict=True)` of its own calls.
-
-        Expectations may be written before or after their calls. They are not looked at if the block raises.
-        """
-        diary, count, before = self._diary, self._diary.count, self._expected
+        """Check the calls made in this block against the expectations made in it."""
+        log, count, before = self.log, self.log.count, self._expected
         self._expected = expected = list[Expectation]()
         try:
             yield
         finally:
             self._expected = before
-        start = count if self._diary is diary else 0
-        check(expected, [call for call in self.calls() if call.number > start], strict=True)
+        # After a reset the log is a new one, and all of its calls belong to the block.
+        start = count if self.log is log else 0
+        check(expected, [call for call in self.find(None, {}) if call.number > start], strict=True)
 
 
-def _matching(calls: Iterable[RecordedCall], sought: Wanted) -> list[RecordedCall]:
+def _select(calls: Iterable[RecordedCall], sought: Wanted) -> list[RecordedCall]:
     return [call for call in calls if fits(call, sought)]
 
 
-def _not_come(
+def _build_error(
     sought: Wanted, found: list[RecordedCall], count: int, timeout: float, came: list[RecordedCall]
 ) -> NoSuchCall:
-    told = (f"\n  {call!r}" for call in came[-20:])
+    last = (f"\n  {call!r}" for call in came[-20:])
     what = f"{Expectation(sought)!r} came {len(found)} of {count} times in {timeout:g} s"
-    return NoSuchCall("".join((what, "; what came last:" if came else "; nothing came", *told)))
+    return NoSuchCall("".join((what, "; the last calls:" if came else "; there was no call", *last)))
