@@ -1,21 +1,22 @@
-"""Fixtures for a seller's own tests; pytest finds them by itself once faregate is installed.
+"""Fixtures for a seller's own tests; pytest finds them once faregate is installed.
 
-`faregate_emulator`       the merchant service, a fresh world for each test; apps that sell with
-                          `FAREGATE_BASE_URL=emulator:`, or say nothing, sell with it while the test runs
-`faregate_paywall`        a `Paywall` over it, with a journal in memory, for apps that are given theirs
+`faregate_emulator`       the merchant service, new for each test; apps with `FAREGATE_BASE_URL=emulator:`,
+                          or without settings, use it while the test runs
+`faregate_paywall`        a `Paywall` over it, with a journal in memory, for apps that take one as an argument
 `faregate_payer`          pays through a blocking test client
-`faregate_async_payer`    pays through an awaiting one, under asyncio or trio
-`faregate_emulator_url`   the same world over HTTP, for other programs; `faregate_emulator_key` opens it
+`faregate_async_payer`    pays through an async one, under asyncio or trio
+`faregate_emulator_url`   the same emulator over HTTP, for other programs, with `faregate_emulator_key`
 `faregate_emulator_world` what is sold there: override it to sell something else
 
-Each has a short name too, without `faregate_`. Fixtures build on the long names only: a fixture of the
-seller's own with a short name takes the place of that alias and breaks nothing else.
+Each has a short name too, without `faregate_`. Fixtures depend on the long names only, so a seller's own
+fixture with a short name replaces that alias and breaks nothing else.
 
-`@pytest.mark.faregate(clock="frozen", seed=7, strict=True, invariants=True)` is for one test; the ini
-options `faregate_clock`, `faregate_strict` and `faregate_invariants` are for all. `faregate_base_url` is
-put in the environment before any test module, or the app in it, is imported.
+`@pytest.mark.faregate(clock="frozen", seed=7, strict=True, invariants=True)` configures one test; the ini
+options `faregate_clock`, `faregate_strict` and `faregate_invariants` configure all. `faregate_base_url` is
+put into the environment before any test module, or the app in it, is imported.
 
-Nothing is loaded before a test asks for it.
+pytest imports this module in every project where faregate is installed, so each fixture imports what it
+needs only when a test asks for it.
 """
 
 from collections.abc import Callable, Generator
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from faregate.paywall import Paywall
     from faregate.service.config import World
     from faregate.testing import AsyncPayer, Payer, Till
-    from faregate.testing.options import Wishes
-    from faregate.testing.server import Server
+    from faregate.testing.options import EmulatorOptions
+    from faregate.testing.server import SharedServer
 
 _MARK = "faregate"
-_endings = pytest.StashKey[list[Callable[[], None]]]()
-_name = pytest.StashKey[str]()
+_final_checks = pytest.StashKey[list[Callable[[], None]]]()
+_tenant_name = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,35 +46,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Apps may be made where a conftest imports them."""
-    address: str = early_config.getini("faregate_base_url")
-    if address:
+    """Set `FAREGATE_BASE_URL` first of all, because a conftest may import the app."""
+    base_url: str = early_config.getini("faregate_base_url")
+    if base_url:
         environment = pytest.MonkeyPatch()
-        environment.setenv("FAREGATE_BASE_URL", address)
+        environment.setenv("FAREGATE_BASE_URL", base_url)
         early_config.add_cleanup(environment.undo)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", f"{_MARK}(clock, seed, strict, invariants): what this test wishes of its emulator"
+        "markers", f"{_MARK}(clock, seed, strict, invariants): options of this test's emulator"
     )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """What is found wrong when a test is over fails the test, not its teardown."""
+    """Run the final checks while the test can still fail."""
+    # Not in a fixture's teardown, where a failure is reported as an error beside a passed test.
     result = yield
-    for end in item.stash.get(_endings, ()):
+    for check in item.stash.get(_final_checks, ()):
         try:
-            end()
-        except AssertionError as found:
-            pytest.fail(str(found), pytrace=False)
+            check()
+        except AssertionError as error:
+            pytest.fail(str(error), pytrace=False)
     return result
 
 
 @pytest.fixture
 def faregate_emulator_world(emulator_world: object) -> "World":
-    """What the emulator of each test sells: the built-in world. Override it with your own."""
+    """What the emulator of each test sells: the built-in products. Override it with your own."""
     from faregate.service.builtin import builtin_world
     from faregate.service.config import World
 
@@ -84,91 +86,91 @@ def faregate_emulator_world(emulator_world: object) -> "World":
 def faregate_emulator(
     request: pytest.FixtureRequest, faregate_emulator_world: "World"
 ) -> "Generator[Emulator]":
-    """The merchant service, in this process: a fresh world."""
+    """The merchant service, in this process and new for this test."""
     from faregate.testing.emulator import plugged
-    from faregate.testing.server import world_name
+    from faregate.testing.server import make_tenant_name
 
-    test, wishes = _test(request), _wishes(request)
-    name = test.stash[_name] = world_name(test.name)
-    made = wishes.emulator(faregate_emulator_world, name)
-    test.stash[_endings] = [lambda: made.assert_expected(strict=wishes.strict)]
-    with plugged(made):
-        yield made
+    test, options = _get_item(request), _get_options(request)
+    name = test.stash[_tenant_name] = make_tenant_name(test.name)
+    emulator = options.build_emulator(faregate_emulator_world, name)
+    test.stash[_final_checks] = [lambda: emulator.assert_expected(strict=options.strict)]
+    with plugged(emulator):
+        yield emulator
 
 
 @pytest.fixture
 def faregate_emulator_key(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> str:
-    """The API key of this test's world, over HTTP."""
+    """The API key of this test's emulator, over HTTP."""
     from faregate.service.builtin import keys_of
 
-    return keys_of(_test(request).stash[_name])[0].key
+    return keys_of(_get_item(request).stash[_tenant_name])[0].key
 
 
 @pytest.fixture
 def faregate_emulator_url(
-    request: pytest.FixtureRequest, faregate_emulator: "Emulator", _faregate_server: "Server"
+    request: pytest.FixtureRequest, faregate_emulator: "Emulator", _faregate_server: "SharedServer"
 ) -> Generator[str]:
-    """Where this test's world is served; one server for all tests of the process."""
-    with _faregate_server.showing(_test(request).stash[_name], faregate_emulator) as url:
+    """The URL of this test's emulator; one server serves all tests of the process."""
+    with _faregate_server.serve_tenant(_get_item(request).stash[_tenant_name], faregate_emulator) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def _faregate_server() -> "Generator[Server]":
-    from faregate.testing.server import serving
+def _faregate_server() -> "Generator[SharedServer]":
+    from faregate.testing.server import start_server
 
-    with serving() as server:
+    with start_server() as server:
         yield server
 
 
 @pytest.fixture
 def faregate_paywall(faregate_emulator: "Emulator") -> "Generator[Paywall]":
-    """For every door: `PaywallMiddleware(app, paywall)`, `Faregate().init_app(app, paywall)`."""
+    """For any framework: `PaywallMiddleware(app, paywall)`, `Faregate().init_app(app, paywall)`."""
     from faregate.emulator.transports import EmbeddedTransport
     from faregate.paywall import Paywall
 
-    made = Paywall(
+    paywall = Paywall(
         base_url="emulator:",
         public_url="https://seller.example",
         transport=EmbeddedTransport(faregate_emulator),
         environ={},
     )
-    yield made
-    made.close()
+    yield paywall
+    paywall.close()
 
 
 @pytest.fixture
-def faregate_payer(_faregate_till: "Till") -> "Payer":
-    """Somebody whom nobody has seen yet, with money; `payer("slow")` is a test payer."""
+def faregate_payer(_faregate_payers: "Till") -> "Payer":
+    """A payer unknown to the service, with money; `payer("slow")` is a test payer."""
     from faregate.testing.payers import Payer
 
-    return Payer(_faregate_till)
+    return Payer(_faregate_payers)
 
 
 @pytest.fixture
-def faregate_async_payer(_faregate_till: "Till") -> "AsyncPayer":
-    """`faregate_payer`, awaiting. Both keep their answers together."""
+def faregate_async_payer(_faregate_payers: "Till") -> "AsyncPayer":
+    """`faregate_payer` for async clients. Both collect their answers in one list."""
     from faregate.testing.payers import AsyncPayer
 
-    return AsyncPayer(_faregate_till)
+    return AsyncPayer(_faregate_payers)
 
 
 @pytest.fixture
-def _faregate_till(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> "Till":
-    from faregate.testing.session import Till
+def _faregate_payers(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> "Till":
+    from faregate.testing.payers import Till
 
     till = Till(faregate_emulator)
-    if _wishes(request).invariants:
-        _test(request).stash[_endings].append(till.check)
+    if _get_options(request).invariants:
+        _get_item(request).stash[_final_checks].append(till.check)
     return till
 
 
-# The short names. Nothing above builds on them but `faregate_emulator_world`, which takes only a `World`.
+# Short names. Nothing above depends on them but `faregate_emulator_world`, which ignores all but a `World`.
 
 
 @pytest.fixture(scope="session")
 def emulator_world() -> "World":
-    """The built-in world; overriding this one has the effect of overriding `faregate_emulator_world`."""
+    """The built-in products; overriding this overrides `faregate_emulator_world` too."""
     from faregate.service.builtin import builtin_world
 
     return builtin_world()
@@ -210,15 +212,16 @@ def async_payer(faregate_async_payer: "AsyncPayer") -> "AsyncPayer":
     return faregate_async_payer
 
 
-def _test(request: pytest.FixtureRequest) -> pytest.Item:
-    """Which test asks; pytest says no type for it before 9.2."""
+def _get_item(request: pytest.FixtureRequest) -> pytest.Item:
+    """Return the test that uses the fixture; `request.node` has no type before pytest 9.2."""
     return cast(pytest.Item, cast(Any, request).node)
 
 
-def _wishes(request: pytest.FixtureRequest) -> "Wishes":
-    from faregate.testing.options import Wishes
+def _get_options(request: pytest.FixtureRequest) -> "EmulatorOptions":
+    from faregate.testing.options import EmulatorOptions
 
     names = ("clock", "strict", "invariants")
     configured = {name: request.config.getini(f"faregate_{name}") for name in names}
-    marks = reversed(list(_test(request).iter_markers(_MARK)))
-    return Wishes.of(configured, *(mark.kwargs for mark in marks))
+    # pytest yields the closest mark first, and the closest one must win.
+    marks = reversed(list(_get_item(request).iter_markers(_MARK)))
+    return EmulatorOptions.merge(configured, *(mark.kwargs for mark in marks))

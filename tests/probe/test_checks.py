@@ -5,9 +5,9 @@ from argparse import ArgumentParser, Namespace
 import pytest
 
 from faregate.emulator import TEST_KEY
+from faregate.probe.check import CheckResult
 from faregate.probe.cli import add_probe
 from faregate.probe.config import ProbeConfig
-from faregate.probe.findings import Finding
 from faregate.probe.fixtures import ProbeRun
 from faregate.probe.runner import CHECKS, run_checks
 from faregate.service.test_payers import TEST_PAYERS
@@ -30,20 +30,20 @@ def arguments(*words: str) -> Namespace:
     return parser.parse_args(["--base-url", "http://service.invalid", *words])
 
 
-def run_probe(service: WrongService, *words: str) -> list[Finding]:
+def run_probe(service: WrongService, *words: str) -> list[CheckResult]:
     config = ProbeConfig.from_arguments(arguments(*words), {"FAREGATE_API_KEY": TEST_KEY}, transport=service)
     return list(run_checks(ProbeRun(config.start_session(), sleep=lambda _seconds: None)))
 
 
-def ids(findings: list[Finding], verdict: str) -> list[str]:
-    return [one.id for one in findings if one.verdict == verdict]
+def ids(results: list[CheckResult], verdict: str) -> list[str]:
+    return [one.id for one in results if one.verdict == verdict]
 
 
 def test_every_check_passes_at_the_emulator() -> None:
-    findings = run_probe(WrongService(honest))
+    results = run_probe(WrongService(honest))
 
-    assert [(one.id, one.observed) for one in findings if one.verdict != "pass"] == []
-    assert len(findings) == len(CHECKS) == len({one.id for one in findings})
+    assert [(one.id, one.observed) for one in results if one.verdict != "pass"] == []
+    assert len(results) == len(CHECKS) == len({one.id for one in results})
 
 
 def test_there_is_a_wrong_services_for_each_check() -> None:
@@ -52,9 +52,9 @@ def test_there_is_a_wrong_services_for_each_check() -> None:
 
 @pytest.mark.parametrize("check", WRONG_ANSWERS)
 def test_only_the_check_of_the_deviation_fails(check: str) -> None:
-    findings = run_probe(WrongService(WRONG_ANSWERS[check]), "--free-resource", "free_notes")
+    results = run_probe(WrongService(WRONG_ANSWERS[check]), "--free-resource", "free_notes")
 
-    assert ids(findings, "fail") == [check]
+    assert ids(results, "fail") == [check]
 
 
 def test_an_accepted_completion_does_not_spoil_the_other_checks() -> None:
@@ -63,13 +63,13 @@ def test_an_accepted_completion_does_not_spoil_the_other_checks() -> None:
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_busy_service_fails_no_check(status: int) -> None:
-    findings = run_probe(
+    results = run_probe(
         WrongService(replace_matching(lambda call: call.operation == "transactions", error(status)))
     )
 
-    assert ids(findings, "fail") == []
+    assert ids(results, "fail") == []
     lists = {"list-no-key", "list-pages", "list-page-size", "list-future", "status-filter"}
-    assert set(ids(findings, "skipped")) == {*lists, "status-filter-unknown"}
+    assert set(ids(results, "skipped")) == {*lists, "status-filter-unknown"}
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_missing_response_skips_the_check_and_pays_only_once(silence: WrongAns
     payers = [TEST_PAYERS[name].address for name in ("good", "reads")]
     before = sum(service.emulator.balance(address) for address in payers)
 
-    findings = run_probe(service)
+    results = run_probe(service)
 
-    assert ids(findings, "fail") == []
-    assert [one.id for one in findings if one.verdict == "pass" and one.id.startswith("complete-")] == []
+    assert ids(results, "fail") == []
+    assert [one.id for one in results if one.verdict == "pass" and one.id.startswith("complete-")] == []
     assert before - sum(service.emulator.balance(address) for address in payers) == taken

@@ -172,7 +172,7 @@ def test_what_cannot_be_done_is_told(payer: Payer) -> None:
         payer.again(payer.ask(CLIENT, "/report"))
 
 
-# Wishes
+# Options
 
 
 @pytest.mark.faregate(clock=datetime(2027, 1, 1, tzinfo=UTC), seed="x")
@@ -259,8 +259,8 @@ def test_what_fails_a_test(tmp_path: Path) -> None:
     assert "complete(resource='daily_report') came 0 of 1 times" in printed
     assert "a result (200) left before the service proved its payment" in printed
     assert "assert 1 == 2" in told["FAILED test_it.py::test_own_failure_is_told_first"]
-    assert "knows no 'speed'; it knows clock, seed, strict, invariants" in printed
-    assert 'is "real", "frozen" or a datetime, not \'fast\'' in printed
+    assert "has no option 'speed'; its options are clock, seed, strict, invariants" in printed
+    assert 'must be "real", "frozen" or a datetime, not \'fast\'' in printed
 
 
 # Fixtures of the user's own that have our short names

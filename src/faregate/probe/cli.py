@@ -17,8 +17,8 @@ from faregate.pay.cli import add_payer, parse_amount, parse_seconds, suggest_ext
 from faregate.x402.tokens import price_label
 
 if TYPE_CHECKING:
+    from faregate.probe.check import CheckResult
     from faregate.probe.discovery import Product
-    from faregate.probe.findings import Finding
     from faregate.probe.session import ProbeSession
 
 DESCRIPTION = """Run the same checks against any merchant service, the emulator or the real one in test mode,
@@ -73,9 +73,9 @@ def _run(arguments: Namespace) -> int:
     with closing(config.client):
         session = config.start_session()
         print(format_cost(session), file=sys.stderr, flush=True)
-        findings = list(run_checks(ProbeRun(session)))
-    print(format_json(config.base_url, findings) if arguments.json else format_table(findings))
-    return 1 if any(finding.verdict == "fail" for finding in findings) else 0
+        results = list(run_checks(ProbeRun(session)))
+    print(format_json(config.base_url, results) if arguments.json else format_table(results))
+    return 1 if any(result.verdict == "fail" for result in results) else 0
 
 
 def format_cost(session: "ProbeSession") -> str:
@@ -99,20 +99,20 @@ def _format_total(products: Sequence["Product"]) -> str:
     return " + ".join(price_label(atomic, asset) for asset, atomic in totals.items())
 
 
-def format_table(findings: Sequence["Finding"]) -> str:
+def format_table(results: Sequence["CheckResult"]) -> str:
     """Format one line per check (verdict, source, id, expected, observed) and a summary."""
-    rows = [(one.verdict, one.source, one.id, one.expected) for one in findings]
+    rows = [(one.verdict, one.source, one.id, one.expected) for one in results]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=True)), one.observed])
-        for row, one in zip(rows, findings, strict=True)
+        for row, one in zip(rows, results, strict=True)
     ]
-    counts = Counter(one.verdict for one in findings)
+    counts = Counter(one.verdict for one in results)
     summary = f"{counts['pass']} passed, {counts['fail']} failed, {counts['skipped']} skipped"
     return "\n".join([*lines, "", summary])
 
 
-def format_json(base_url: str, findings: Sequence["Finding"]) -> str:
-    counts = Counter(one.verdict for one in findings)
-    report = {"base_url": base_url, "counts": dict(counts), "checks": [asdict(one) for one in findings]}
+def format_json(base_url: str, results: Sequence["CheckResult"]) -> str:
+    counts = Counter(one.verdict for one in results)
+    report = {"base_url": base_url, "counts": dict(counts), "checks": [asdict(one) for one in results]}
     return json.dumps(report, indent=2)

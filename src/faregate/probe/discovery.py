@@ -14,8 +14,8 @@ from faregate.merchant.contracts import ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
 from faregate.pay.requirements import NotSigned, parse_payment_required
 from faregate.pay.wallet import PayerWallet
+from faregate.probe.check import describe
 from faregate.probe.client import RawClient
-from faregate.probe.findings import describe
 
 MAX_LOOKUPS = 20
 SELLER = "https://probe.faregate.example"

@@ -10,8 +10,8 @@ from faregate.errors import BadAnswer, FaregateError
 from faregate.merchant.answers import TransactionDetail
 from faregate.merchant.contracts import ContractRevision
 from faregate.merchant.wire import parse
+from faregate.probe.check import SkipCheck, describe, get_field
 from faregate.probe.discovery import build_access_body
-from faregate.probe.findings import SkipCheck, describe, get_field
 from faregate.probe.session import METADATA, AuthorizedTransaction, ProbeSession
 
 PENDING_STATUSES = ("settling", "reconciling")

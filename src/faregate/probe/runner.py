@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from faregate.errors import FaregateError
+from faregate.probe.check import Check, CheckResult, Observation, SkipCheck
 from faregate.probe.checks import access, authentication, complete, free, reads
-from faregate.probe.findings import Check, Finding, Observation, SkipCheck
 from faregate.probe.fixtures import ProbeRun
 
 CHECKS: tuple[Check[ProbeRun], ...] = (
@@ -16,12 +16,12 @@ CHECKS: tuple[Check[ProbeRun], ...] = (
 )
 
 
-def run_checks(run: ProbeRun) -> Iterator[Finding]:
-    """Yield each finding as it is made; afterwards fail the transactions that are still pending."""
+def run_checks(run: ProbeRun) -> Iterator[CheckResult]:
+    """Yield each result as it is made; afterwards fail the transactions that are still pending."""
     try:
         for check in CHECKS:
             seen = _run_check(check, run)
-            yield Finding(check.id, check.source, check.expected, seen.text, seen.verdict)
+            yield CheckResult(check.id, check.source, check.expected, seen.text, seen.verdict)
     finally:
         run.session.cleanup()
 

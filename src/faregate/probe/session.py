@@ -13,9 +13,9 @@ from faregate.merchant.answers import AccessDecision
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.wire import parse
 from faregate.pay.wallet import PayerWallet
+from faregate.probe.check import SkipCheck, describe
 from faregate.probe.client import Body, RawClient
 from faregate.probe.discovery import Catalogue, Product, build_access_body
-from faregate.probe.findings import SkipCheck, describe
 from faregate.service.identifiers import shaped_id
 
 METADATA = {

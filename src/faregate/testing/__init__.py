@@ -1,11 +1,9 @@
-"""For a seller's own tests: payers for any test client, and a paywall over an emulator of its own.
+"""For a seller's own tests: payers for any test client, and an emulator that stands in for the service.
 
-pytest has them as fixtures (`faregate.pytest_plugin`); this is for those who make them by themselves.
+pytest offers them as fixtures (`faregate.pytest_plugin`); other test runners use this module.
 """
 
-from faregate.testing.answers import Answer
 from faregate.testing.emulator import plugged
-from faregate.testing.payers import AsyncPayer, Payer
-from faregate.testing.session import Till
+from faregate.testing.payers import Answer, AsyncPayer, Payer, Till
 
 __all__ = ["Answer", "AsyncPayer", "Payer", "Till", "plugged"]

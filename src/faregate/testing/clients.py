@@ -1,6 +1,6 @@
-"""The test clients that people have, as one: httpx, Starlette's and FastAPI's, Flask's, Django's.
+"""One interface to the test clients of httpx, Starlette, FastAPI, Flask and Django.
 
-Each has a method for each verb, takes `headers`, and gives a response with status, headers and body.
+Each has a method for each verb, takes `headers`, and returns a response with status, headers and body.
 """
 
 from collections.abc import Iterable
@@ -10,22 +10,23 @@ from faregate.core.models import Headers, Response
 
 
 def send(client: Any, method: str, path: str, options: dict[str, Any]) -> Any:
-    """The client's own response, or what is to be awaited for it."""
+    """Return the client's own response; an async client's is to be awaited."""
     return getattr(client, method.lower())(path, **options)
 
 
 def read(response: Any) -> Response:
-    """What came, whoever's response it is."""
-    return Response(response.status_code, _headers(response.headers), _body(response))
+    """Convert any client's response."""
+    return Response(response.status_code, _read_headers(response.headers), _read_body(response))
 
 
-def _headers(headers: Any) -> Headers:
+def _read_headers(headers: Any) -> Headers:
+    # httpx folds repeated headers in `items`; `multi_items` keeps them apart.
     pairs: Iterable[tuple[str, str]] = getattr(headers, "multi_items", headers.items)()
     return tuple((str(name), str(value)) for name, value in pairs)
 
 
-def _body(response: Any) -> bytes:
-    for name in ("content", "data"):  # Flask says data
+def _read_body(response: Any) -> bytes:
+    for name in ("content", "data"):  # Flask's is `data`
         if hasattr(response, name):
             return bytes(getattr(response, name))
-    return bytes(response.getvalue())  # Django, streaming
+    return bytes(response.getvalue())  # Django's streaming response

@@ -1,4 +1,4 @@
-"""Another emulator in the place of the one inside this process, while a test runs."""
+"""Replace the emulator of this process while a test runs."""
 
 import os
 from collections.abc import Generator
@@ -10,29 +10,29 @@ from faregate.emulator.transports import embedded
 from faregate.paywall import EMBEDDED
 from faregate.settings import EMULATOR
 
-_OTHERS = ("FAREGATE_API_KEY", "FAREGATE_JOURNAL", "FAREGATE_JOURNAL_KEY", "FAREGATE_LAST_RESORT")
+_HIDDEN = ("FAREGATE_API_KEY", "FAREGATE_JOURNAL", "FAREGATE_JOURNAL_KEY", "FAREGATE_LAST_RESORT")
 
 
 @contextmanager
 def plugged(emulator: Emulator) -> Generator[None]:
-    """Whoever sells with `FAREGATE_BASE_URL=emulator:` sells with this one; so does whoever has no setting.
+    """Let every paywall with `FAREGATE_BASE_URL=emulator:`, or without settings, use this emulator.
 
-    Paywalls that were made before, with an app at its import, begin anew. The environment names no other
-    service, key or journal meanwhile.
+    Paywalls created earlier, such as when an app was imported, start anew. Environment variables that name
+    another service, key or journal are hidden meanwhile, so that no test talks to a real service.
     """
-    here = embedded()
-    before, here.emulator = here.emulator, emulator
+    holder = embedded()
+    before, holder.emulator = holder.emulator, emulator
     with patch.dict(os.environ, {"FAREGATE_BASE_URL": EMULATOR}):
-        for name in _OTHERS:
+        for name in _HIDDEN:
             os.environ.pop(name, None)
-        _begin_anew()
+        _reset_paywalls()
         try:
             yield
         finally:
-            here.emulator = before
-            _begin_anew()
+            holder.emulator = before
+            _reset_paywalls()
 
 
-def _begin_anew() -> None:
+def _reset_paywalls() -> None:
     for paywall in list(EMBEDDED):
         paywall.forget()

@@ -1,4 +1,4 @@
-"""What a test wishes of its emulator: `@pytest.mark.faregate(...)`, or the ini file for all tests."""
+"""How a test wants its emulator: `@pytest.mark.faregate(...)`, or the ini file for all tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,11 +15,11 @@ from faregate.service.identifiers import SeededIds
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """`clock`: "real", "frozen" (it stands still at the present), or a moment at which it stands still.
+class EmulatorOptions:
+    """`clock` is "real", "frozen" (at the present), or the moment at which it is frozen.
 
-    `seed` makes the ids the same in every run. With `strict` every call must be expected; with
-    `invariants` the payers' answers are looked at when the test is over.
+    `seed` makes ids the same in every run. `strict` requires that every call is expected. `invariants` checks
+    the payers' answers when the test is over.
     """
 
     clock: str | datetime = "real"
@@ -28,37 +28,34 @@ class Wishes:
     invariants: bool = False
 
     @classmethod
-    def of(cls, *said: Mapping[str, Any]) -> Self:
-        """Later ones win. `ConfigurationError` for a name that there is not."""
+    def merge(cls, *sources: Mapping[str, Any]) -> Self:
+        """Merge options; a later source wins. Raises `ConfigurationError` for an unknown name."""
         known = [field.name for field in fields(cls)]
-        merged = {name: value for part in said for name, value in part.items()}
+        merged = {name: value for source in sources for name, value in source.items()}
         for name in merged:
             if name not in known:
                 raise ConfigurationError(
-                    f"pytest.mark.faregate knows no {name!r}; it knows {', '.join(known)}"
+                    f"pytest.mark.faregate has no option {name!r}; its options are {', '.join(known)}"
                 )
         return cls(**merged)
 
-    def emulator(self, world: World, name: str) -> Emulator:
-        """A new world; beside its own keys it has the usual one, and those of this name."""
+    def build_emulator(self, world: World, name: str) -> Emulator:
+        """Build an emulator that also accepts the usual test key and the keys of the tenant `name`."""
         ids = random_id if self.seed is None else SeededIds(self.seed)
-        return Emulator(with_keys(world, name), clock=self._clock(), ids=ids)
+        return Emulator(_add_keys(world, name), clock=self._build_clock(), ids=ids)
 
-    def _clock(self) -> WorldClock:
+    def _build_clock(self) -> WorldClock:
         if isinstance(self.clock, datetime):
             return WorldClock(system_clock, frozen_at=self.clock)
         if self.clock not in ("real", "frozen"):
-            raise ConfigurationError(
-                f'the clock of a test is "real", "frozen" or a datetime, not {self.clock!r}'
-            )
+            raise ConfigurationError(f'the clock must be "real", "frozen" or a datetime, not {self.clock!r}')
         clock = WorldClock(system_clock)
         if self.clock == "frozen":
             clock.freeze()
         return clock
 
 
-def with_keys(world: World, name: str) -> World:
-    """The same world, to be opened with the usual test key too, and with the keys of this name."""
-    more = (Key(key=TEST_KEY), *keys_of(name))
+def _add_keys(world: World, name: str) -> World:
     known = {key.key for key in world.keys}
-    return world.model_copy(update={"keys": (*world.keys, *(key for key in more if key.key not in known))})
+    extra = (key for key in (Key(key=TEST_KEY), *keys_of(name)) if key.key not in known)
+    return world.model_copy(update={"keys": (*world.keys, *extra)})

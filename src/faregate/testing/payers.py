@@ -1,22 +1,163 @@
-"""Payers for a seller's tests: `Payer` blocks, `AsyncPayer` awaits. They pay with the emulator's money."""
+"""Payers for a seller's tests: `Payer` blocks, `AsyncPayer` awaits. They pay with the emulator's money.
 
+A purchase is a generator: it yields each request, gets the answer, and returns the last answer. So the same
+code serves both payers; only how a request is sent differs.
+"""
+
+import base64
+import itertools
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
+from faregate.core.models import Headers, Response, header_values
+from faregate.emulator.calls import decoded
+from faregate.emulator.clock import WorldClock
+from faregate.emulator.emulator import Emulator
 from faregate.emulator.wallet import Wallet
 from faregate.errors import ConfigurationError
-from faregate.testing import stories
-from faregate.testing.answers import Answer, Errand
 from faregate.testing.clients import read, send
-from faregate.testing.session import Till
-from faregate.testing.stories import Sending, Sign, Story
 
+PROOF = "PAYMENT-SIGNATURE"
 R = TypeVar("R")
+Sign = Callable[[str], str]
+"""Makes a proof from the instructions in `PAYMENT-REQUIRED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayerRequest:
+    """A request of a payer; `options` are keyword arguments of the test client's method.
+
+    `purchase` numbers what the payer wants: all requests for one thing have the same number. `priced` says
+    that this request was answered 402 before.
+    """
+
+    client: Any
+    method: str
+    path: str
+    options: dict[str, Any]
+    purchase: int
+    proof: str | None = field(default=None, repr=False)
+    priced: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Answer:
+    """A seller's answer to a payer's request. `calls` is how many calls the service had had by then."""
+
+    response: Response
+    request: PayerRequest
+    calls: int
+    find_transaction: Callable[[str], str | None]
+
+    def __repr__(self) -> str:
+        """Show the beginning of the body but never the proof, because failing tests print this."""
+        paid = ", paid" if self.paid else ""
+        return f"<{self.status} {self.request.method} {self.request.path}{paid}: {self.body[:200]!r}>"
+
+    @property
+    def proof(self) -> str | None:
+        """The payment that was sent; None without one."""
+        return self.request.proof
+
+    @property
+    def purchase(self) -> int:
+        return self.request.purchase
+
+    @property
+    def priced(self) -> bool:
+        return self.request.priced
+
+    @property
+    def status(self) -> int:
+        return self.response.status
+
+    @property
+    def headers(self) -> Headers:
+        """Pairs of name and value; `header` looks one up."""
+        return self.response.headers
+
+    @property
+    def body(self) -> bytes:
+        return self.response.body
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header, in any case; None if it is absent or occurs more than once."""
+        return self.response.first(name.lower())
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        """The decoded JSON body. Raises `ValueError`."""
+        return json.loads(self.body)
+
+    @property
+    def instructions(self) -> dict[str, Any] | None:
+        """`PAYMENT-REQUIRED`, decoded."""
+        return decoded(header_values(self.headers, "payment-required"))
+
+    @property
+    def payment(self) -> dict[str, Any] | None:
+        """`PAYMENT-RESPONSE`, decoded: `success`, `transaction` (its hash), `network`, `payer`, `amount`."""
+        return decoded(header_values(self.headers, "payment-response"))
+
+    @property
+    def paid(self) -> bool:
+        """Whether the answer proves that the payment is settled."""
+        return self.payment is not None and self.payment.get("success") is True
+
+    @property
+    def transaction(self) -> str | None:
+        """The `txn_` id of this proof at the service; None if there is none."""
+        return None if self.proof is None else self.find_transaction(self.proof)
+
+
+Flow = Generator[PayerRequest, Answer, Answer]
+
+
+class Till:
+    """What the payers of one test share: the emulator, and every answer they got."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.answers: list[Answer] = []
+        self._emulator = emulator
+        self._purchases = itertools.count(1)
+
+    @property
+    def clock(self) -> WorldClock:
+        """The emulator's clock, by which the validity of a payment is judged."""
+        return self._emulator.clock
+
+    def next_purchase(self) -> int:
+        return next(self._purchases)
+
+    def record_answer(self, request: PayerRequest, response: Response) -> Answer:
+        calls: int = self._emulator.look(lambda _, diary: diary.count)
+        answer = Answer(response, request, calls, self._find_transaction)
+        self.answers.append(answer)
+        return answer
+
+    def check(self) -> None:
+        """Check the invariants. A payment may still be pending: a test may well end before it settles."""
+        self._emulator.assert_no_double_charge(self.answers)
+        self._emulator.assert_released_only_if_completed(self.answers)
+
+    def _find_transaction(self, proof: str) -> str | None:
+        ids = (
+            call.transaction
+            for call in self._emulator.calls()
+            if header_values(call.request.headers, PROOF.lower()) == [proof]
+        )
+        return next((id for id in ids if id is not None), None)
 
 
 class AnyPayer(ABC, Generic[R]):
-    """What both payers can do. `client` is your framework's test client; other arguments go to its method.
+    """What both payers can do. `client` is your framework's test client; options go to its method.
 
     Every answer is kept in `answers`, those of the payers made from this one too.
     """
@@ -31,21 +172,21 @@ class AnyPayer(ABC, Generic[R]):
 
     @property
     def answers(self) -> list[Answer]:
-        """All that came, oldest first, the first 402 of each purchase included."""
+        """All answers, oldest first, including the first 402 of each purchase."""
         return self._till.answers
 
     def named(self, name: str) -> Self:
-        """A test payer, such as `slow`; `ConfigurationError` if there is none of this name."""
+        """Return a test payer, such as `slow`. Raises `ConfigurationError` if there is none of this name."""
         return type(self)(self._till, Wallet.test(name, clock=self._till.clock))
 
     __call__ = named
 
     def another(self) -> Self:
-        """A payer whom nobody has seen yet."""
+        """Return a new payer, unknown to the service."""
         return type(self)(self._till)
 
     def get(self, client: Any, path: str, **options: Any) -> R:
-        """Asks; if that is 402, signs one payment and asks again with it. The last answer."""
+        """Request; on a 402, sign one payment and request again with it. Return the last answer."""
         return self.request(client, "GET", path, **options)
 
     def post(self, client: Any, path: str, **options: Any) -> R:
@@ -62,78 +203,123 @@ class AnyPayer(ABC, Generic[R]):
 
     def request(self, client: Any, method: str, path: str, **options: Any) -> R:
         """`get` with any method. The request is sent twice: give its body as bytes or a value, not a file."""
-        return self._buy(Errand(client, method.upper(), path, options), self._wallet.pay)
+        return self._run(_buy(self._build_request(client, method, path, options), self._wallet.pay))
 
     def ask(self, client: Any, path: str, method: str = "GET", **options: Any) -> R:
-        """Only asks, without a payment: 402 if it has a price."""
-        errand = Errand(client, method.upper(), path, options)
-        return self._tell(stories.ask(errand, self._till.next_purchase()))
+        """Request without a payment: 402 if it has a price."""
+        return self._run(_ask(self._build_request(client, method, path, options)))
 
     def again(self, answer: Answer) -> R:
-        """The same request with the same payment, as a payer does whose answer was lost or late."""
+        """Repeat the request with the same payment, as after a lost or late answer."""
         if answer.proof is None:
             raise ConfigurationError(f"nothing was paid for {answer!r}: there is no payment to send again")
-        return self._tell(stories.resend(answer))
+        return self._run(_ask(answer.request))
 
     def anew(self, answer: Answer) -> R:
-        """Asks for the same thing again and signs another payment if that is 402, as the impatient do.
+        """Request the same thing without the payment, and sign another if that is 402.
 
-        It stays one purchase: whoever is charged for both has paid twice.
+        It stays one purchase: a seller that charges for both payments has charged twice.
         """
-        return self._tell(stories.buy(answer.errand, answer.purchase, self._wallet.pay))
+        return self._run(_buy(replace(answer.request, proof=None, priced=False), self._wallet.pay))
 
     def replay(self, answer: Answer, path: str, method: str = "GET", **options: Any) -> R:
-        """Asks for something else with the payment of this answer."""
-        errand = Errand(answer.errand.client, method.upper(), path, options)
-        return self._tell(stories.replay(answer, errand, self._till.next_purchase()))
+        """Request something else with the payment of this answer."""
+        request = self._build_request(answer.request.client, method, path, options)
+        return self._run(_replay(request, answer.proof))
 
     def forged(self, client: Any, path: str, method: str = "GET", **options: Any) -> R:
-        """Pays with a signature that is not the payer's."""
-        return self._buy(Errand(client, method.upper(), path, options), stories.forged(self._wallet.pay))
+        """Pay with a signature that is not the payer's."""
+        return self._run(_buy(self._build_request(client, method, path, options), self._sign_forged))
 
     def underpaid(self, client: Any, path: str, method: str = "GET", **options: Any) -> R:
-        """Pays one atomic unit less than is asked."""
-        return self._buy(Errand(client, method.upper(), path, options), stories.underpaid(self._wallet.pay))
+        """Pay one atomic unit less than the price."""
+        return self._run(_buy(self._build_request(client, method, path, options), self._sign_too_little))
 
-    def _buy(self, errand: Errand, sign: Sign) -> R:
-        return self._tell(stories.buy(errand, self._till.next_purchase(), sign))
+    def _build_request(self, client: Any, method: str, path: str, options: dict[str, Any]) -> PayerRequest:
+        return PayerRequest(client, method.upper(), path, options, self._till.next_purchase())
+
+    def _sign_forged(self, instructions: str) -> str:
+        proof = _decode(self._wallet.pay(instructions))
+        signature: str = proof["payload"]["signature"]
+        last_of_r = 65
+        other = "0" if signature[last_of_r] != "0" else "1"
+        proof["payload"]["signature"] = signature[:last_of_r] + other + signature[last_of_r + 1 :]
+        return _encode(proof)
+
+    def _sign_too_little(self, instructions: str) -> str:
+        required = _decode(instructions)
+        requirements = required["accepts"][0]
+        requirements["amount"] = str(int(requirements["amount"]) - 1)
+        return self._wallet.pay(_encode(required))
 
     @abstractmethod
-    def _tell(self, story: Story) -> R: ...
+    def _run(self, flow: Flow) -> R: ...
 
 
 class Payer(AnyPayer[Answer]):
     """Pays through a blocking client: httpx.Client, or that of Starlette, FastAPI, Flask or Django."""
 
-    def _tell(self, story: Story) -> Answer:
-        sending = next(story)
+    def _run(self, flow: Flow) -> Answer:
+        request = next(flow)
         while True:
+            response = send(request.client, request.method, request.path, _build_options(request))
+            answer = self._till.record_answer(request, read(response))
             try:
-                sending = story.send(self._sent(sending))
-            except StopIteration as end:
-                answer: Answer = end.value
-                return answer
-
-    def _sent(self, sending: Sending) -> Answer:
-        one = sending.errand
-        response = send(one.client, one.method, one.path, self._till.options(sending))
-        return self._till.received(sending, read(response))
-
-
-class AsyncPayer(AnyPayer[Coroutine[Any, Any, Answer]]):
-    """Pays through an awaiting client, under asyncio or trio: httpx.AsyncClient, or Django's AsyncClient."""
-
-    async def _tell(self, story: Story) -> Answer:
-        sending = next(story)
-        while True:
-            answer = await self._sent(sending)
-            try:
-                sending = story.send(answer)
+                request = flow.send(answer)
             except StopIteration as end:
                 last: Answer = end.value
                 return last
 
-    async def _sent(self, sending: Sending) -> Answer:
-        one = sending.errand
-        response = await send(one.client, one.method, one.path, self._till.options(sending))
-        return self._till.received(sending, read(response))
+
+class AsyncPayer(AnyPayer[Coroutine[Any, Any, Answer]]):
+    """Pays through an async client, under asyncio or trio: httpx.AsyncClient, or Django's AsyncClient."""
+
+    async def _run(self, flow: Flow) -> Answer:
+        request = next(flow)
+        while True:
+            response = await send(request.client, request.method, request.path, _build_options(request))
+            answer = self._till.record_answer(request, read(response))
+            try:
+                request = flow.send(answer)
+            except StopIteration as end:
+                last: Answer = end.value
+                return last
+
+
+def _ask(request: PayerRequest) -> Flow:
+    return (yield request)
+
+
+def _buy(request: PayerRequest, sign: Sign) -> Flow:
+    """Request; on a 402, sign one payment and request again with it."""
+    answer = yield request
+    instructions = _get_instructions(answer.response)
+    if instructions is None:
+        return answer
+    return (yield replace(request, proof=sign(instructions), priced=True))
+
+
+def _replay(request: PayerRequest, proof: str | None) -> Flow:
+    """Request, and request again with the payment of another purchase."""
+    answer = yield request
+    priced = _get_instructions(answer.response) is not None
+    return (yield replace(request, proof=proof, priced=priced))
+
+
+def _get_instructions(response: Response) -> str | None:
+    return response.first("payment-required") if response.status == 402 else None
+
+
+def _build_options(request: PayerRequest) -> dict[str, Any]:
+    """Return the test's options, with the payment beside its own headers."""
+    if request.proof is None:
+        return request.options
+    return {**request.options, "headers": {**request.options.get("headers", {}), PROOF: request.proof}}
+
+
+def _decode(header: str) -> Any:
+    return json.loads(base64.b64decode(header))
+
+
+def _encode(value: Any) -> str:
+    return base64.b64encode(json.dumps(value).encode()).decode("ascii")

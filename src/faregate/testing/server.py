@@ -1,4 +1,7 @@
-"""One server for all tests of a process, behind which each test has a world of its own."""
+"""One emulator server for all tests of a process, on which each test has a tenant of its own.
+
+Not part of `emulator.py`, because only tests that need HTTP should pay for importing uvicorn.
+"""
 
 import itertools
 import os
@@ -13,22 +16,22 @@ from faregate.emulator.tenants import Worlds
 _numbers = itertools.count(1)
 
 
-def world_name(test: str) -> str:
-    """A name for the world of this test: of this worker, and never given twice in it."""
+def make_tenant_name(test: str) -> str:
+    """Make a name for this test's tenant: unique to this pytest-xdist worker, and never used twice in it."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     return f"{worker}-{next(_numbers)}-{re.sub('[^A-Za-z0-9_-]+', '-', test)[:60].strip('-')}"
 
 
-class Server:
-    """Starts when the first test needs it. `url` is the same for all."""
+class SharedServer:
+    """Starts when the first test needs it. `url` is the same for all tests."""
 
     def __init__(self, url: str, worlds: Worlds) -> None:
         self.url = url
         self._worlds = worlds
 
     @contextmanager
-    def showing(self, name: str, emulator: Emulator) -> Generator[str]:
-        """The URL, with this emulator behind the keys of this name while the block runs."""
+    def serve_tenant(self, name: str, emulator: Emulator) -> Generator[str]:
+        """Yield the URL, where the keys of this name reach this emulator while the block runs."""
         self._worlds.adopt(name, emulator)
         try:
             yield self.url
@@ -37,7 +40,7 @@ class Server:
 
 
 @contextmanager
-def serving() -> Generator[Server]:
+def start_server() -> Generator[SharedServer]:
     worlds = Worlds(Emulator())
     with serve(worlds) as url:
-        yield Server(url, worlds)
+        yield SharedServer(url, worlds)

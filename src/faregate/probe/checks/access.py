@@ -11,8 +11,8 @@ from faregate.core.instructions import are_unguessable
 from faregate.core.models import Response
 from faregate.merchant.wire import INSTRUCTIONS
 from faregate.pay.requirements import NotSigned, parse_payment_required
+from faregate.probe.check import Check, Observation, SkipCheck, describe, judge, judge_error
 from faregate.probe.discovery import build_access_body
-from faregate.probe.findings import Check, Observation, SkipCheck, describe, judge, judge_error
 from faregate.probe.fixtures import ProbeRun
 from faregate.probe.session import make_unknown_id, parse_transaction_id
 

@@ -1,8 +1,8 @@
 """Who may call: 401 and 403 (spec: Authentication). That access and complete answer alike is a decision."""
 
 from faregate.merchant.api_key import ApiKey
+from faregate.probe.check import Check, Observation, SkipCheck, describe, judge_error
 from faregate.probe.discovery import build_access_body
-from faregate.probe.findings import Check, Observation, SkipCheck, describe, judge_error
 from faregate.probe.fixtures import ProbeRun
 
 

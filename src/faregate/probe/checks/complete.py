@@ -12,7 +12,7 @@ from faregate.errors import BadAnswer
 from faregate.merchant.answers import CompletionResult
 from faregate.merchant.interpret import read_completion
 from faregate.merchant.wire import parse
-from faregate.probe.findings import (
+from faregate.probe.check import (
     Check,
     Observation,
     SkipCheck,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from faregate.core.models import Response
 from faregate.merchant.types import ID_TAIL
-from faregate.probe.findings import (
+from faregate.probe.check import (
     Check,
     Observation,
     SkipCheck,

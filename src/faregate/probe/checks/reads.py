@@ -10,7 +10,7 @@ from faregate.errors import BadAnswer
 from faregate.merchant.answers import Page, Transaction
 from faregate.merchant.contracts import ContractsDocument
 from faregate.merchant.wire import ROOT, parse
-from faregate.probe.findings import Check, Observation, SkipCheck, describe, judge, judge_error
+from faregate.probe.check import Check, Observation, SkipCheck, describe, judge, judge_error
 from faregate.probe.fixtures import ProbeRun
 from faregate.probe.session import AuthorizedTransaction, make_unknown_id
 

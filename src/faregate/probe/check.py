@@ -41,7 +41,7 @@ class Check(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of a check, as it is reported."""
 
     id: str
