@@ -13,9 +13,9 @@ import faregate.asgi
 import faregate.fastapi
 import faregate.starlette
 from faregate import Paywall
+from faregate.cli.routes import format_as_text
 from faregate.fastapi import Paid, Payment
 from faregate.routes import RouteTable
-from faregate.routes.table import as_table
 
 app = FastAPI()
 app.add_middleware(faregate.fastapi.PaywallMiddleware, public_url="https://seller.example")
@@ -42,7 +42,7 @@ plain = faregate.asgi.PaywallMiddleware(shop, offers={"/reports": "daily_report"
 
 assert_type(faregate.fastapi.paid("text_summary"), Paid)
 assert_type(faregate.fastapi.list_routes(app), RouteTable)
-assert_type(as_table(faregate.starlette.list_routes(shop)), str)
+assert_type(format_as_text(faregate.starlette.list_routes(shop)), str)
 assert_type(faregate.fastapi.document(app), None)
 
 

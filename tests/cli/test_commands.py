@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from faregate.cli import COMMANDS, main
+from faregate.cli import main
+from faregate.cli.commands import COMMANDS
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])

@@ -13,7 +13,7 @@ from tests.journals.kinds import OTHER_KEY
 from tests.support.unfinished_payments import KEY, Seller, selling
 
 Run = Callable[..., tuple[int, str]]
-MISSING = "The journal has rows of a key that this process was not given"
+MISSING = "The journal has rows of a key that this process does not have"
 OTHER = base64.b64encode(OTHER_KEY).decode()
 BOTH = f"{OTHER},{base64.b64encode(KEY).decode()}"
 
@@ -39,7 +39,7 @@ def run(seller: Seller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_an_empty_journal(run: Run) -> None:
     assert run("journal", "keys") == (0, "The journal has no rows.\n")
-    assert run("journal", "addresses") == (0, "Nothing is owed.\n")
+    assert run("journal", "addresses") == (0, "No unfinished payments.\n")
 
 
 def test_which_key_is_needed_for_what(seller: Seller, run: Run) -> None:
@@ -47,12 +47,12 @@ def test_which_key_is_needed_for_what(seller: Seller, run: Run) -> None:
     code, said = run("journal", "keys")
     assert code == 0
     head, row = said.splitlines()
-    assert head.split() == ["KEY", "GIVEN", "HERE", "ROWS", "OWED", "LAST", "EXPIRES"]
+    assert head.split() == ["KEY", "CONFIGURED", "ROWS", "UNFINISHED", "LAST", "EXPIRES"]
     assert re.fullmatch(
-        r"[0-9a-f]{16}  yes         1     1     -             needed until nothing is owed", row
+        r"[0-9a-f]{16}  yes +1     1 +- +needed until all rows are finished", row
     )
     [key] = json.loads(run("journal", "keys", "--json")[1])["keys"]
-    assert (key["rows"], key["owed"], key["last_expiry"], key["given"]) == (1, 1, None, True)
+    assert (key["rows"], key["unfinished"], key["last_expiry"], key["configured"]) == (1, 1, None, True)
 
 
 def test_when_a_key_may_go(seller: Seller, run: Run) -> None:
@@ -63,7 +63,7 @@ def test_when_a_key_may_go(seller: Seller, run: Run) -> None:
         "1",
         "0",
     ]
-    assert re.search(r"not needed after 20\d\d-\d\d-\d\dT", run("journal", "keys")[1])
+    assert re.search(r"no longer needed after 20\d\d-\d\d-\d\dT", run("journal", "keys")[1])
 
 
 def test_rows_of_a_missing_key_are_shown_as_that(seller: Seller, run: Run) -> None:
@@ -71,10 +71,10 @@ def test_rows_of_a_missing_key_are_shown_as_that(seller: Seller, run: Run) -> No
     code, said = run("holds", "list", FAREGATE_JOURNAL_KEY=OTHER)
     assert code == 0
     assert MISSING in said
-    assert re.search(rf"{sale.id} .* of a journal key that was not given here\n", said)
+    assert re.search(rf"{sale.id} .* its journal key is not configured here\n", said)
     [shown] = json.loads(run("holds", "list", "--json", FAREGATE_JOURNAL_KEY=OTHER)[1])["holds"]
     assert shown["readable"] is False
-    assert "was not given" not in run("holds", "list", FAREGATE_JOURNAL_KEY=BOTH)[1]
+    assert "not configured" not in run("holds", "list", FAREGATE_JOURNAL_KEY=BOTH)[1]
 
 
 def test_a_sweep_without_a_key_says_so_and_keeps_nobody_waiting(
@@ -95,9 +95,9 @@ def test_rows_follow_a_service_that_moves(seller: Seller, run: Run) -> None:
     code, said = run("holds", "list", FAREGATE_BASE_URL=moved)
     address = here.replace("127.0.0.1", "localhost")
     assert code == 0
-    assert f"Under another address, {address}, the journal owes something for 1 row." in said
+    assert f"The journal has 1 unfinished row under another address, {address}." in said
     assert f"run `faregate journal move {address}`" in said
-    assert run("journal", "addresses")[1] == f"OWED  FOR\n1     test {address}\n"
+    assert run("journal", "addresses")[1] == f"UNFINISHED  ADDRESS\n1           test {address}\n"
     assert run("journal", "move", here, FAREGATE_BASE_URL=moved) == (0, f"Moved 1 row to test {moved}.\n")
     assert run("journal", "move", here, FAREGATE_BASE_URL=moved) == (0, f"Moved 0 rows to test {moved}.\n")
     assert sale.id in run("holds", "list", FAREGATE_BASE_URL=moved)[1]
@@ -107,7 +107,7 @@ def test_rows_follow_a_service_that_moves(seller: Seller, run: Run) -> None:
 def test_the_address_of_now_is_not_moved(run: Run, seller: Seller) -> None:
     here = seller.environ["FAREGATE_BASE_URL"] + "/"
     code, said = run("journal", "move", here)
-    assert (code, said) == (1, f"faregate: {here} is the address of now: FAREGATE_BASE_URL names it.\n")
+    assert (code, said) == (1, f"faregate: {here} is the current address: FAREGATE_BASE_URL names it.\n")
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_one_address_spelt_otherwise_is_one_journal(seller: Seller, run: Run, sp
 def test_a_memory_journal_has_none_of_it(run: Run) -> None:
     code, said = run("journal", "keys", FAREGATE_JOURNAL="memory:")
     assert code == 1
-    assert "The memory journal has no keys" in said
+    assert "The memory journal is in the seller's own process" in said

@@ -103,14 +103,14 @@ def test_a_prefix_that_matches_nothing_is_a_fault_and_named(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["shop"], 2, "'shop' names no application. Say MODULE:APP, such as shop:app."),
+        (["shop"], 2, "'shop' names no application. Use MODULE:APP, such as shop:app."),
         (["shop:"], 2, "'shop:' names no application."),
         (["shob:app"], 2, "There is no module 'shob' here."),
         (["shop:ap"], 2, "The module 'shop' has no 'ap'."),
-        (["shop:number"], 2, "shop:number is no application but of type int."),
-        (["shop:make"], 2, "shop:make is a function and no application. Add --factory if it makes one."),
+        (["shop:number"], 2, "shop:number is not an application but of type int."),
+        (["shop:make"], 2, "shop:make is a function, not an application. Add --factory if it returns one."),
         (["shop:number", "--factory"], 2, "shop:number cannot be called: leave --factory out."),
-        (["shop:broken", "--factory"], 1, "shop:broken made no application: ZeroDivisionError: "),
+        (["shop:broken", "--factory"], 1, "shop:broken failed: ZeroDivisionError: "),
         (["needs:app"], 1, "needs could not be imported: ModuleNotFoundError: No module named 'nowhere'"),
         (["crooked:app"], 1, "crooked could not be imported: SyntaxError: "),
         (["unset:app"], 1, "Where is the merchant service? Set FAREGATE_BASE_URL"),

@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket
 import faregate.asgi
 import faregate.fastapi
 import faregate.starlette
+from faregate.cli.routes import format_as_json, format_as_text
 from faregate.core.models import Offer
 from faregate.emulator import Emulator
 from faregate.emulator.server import serve
@@ -32,7 +33,6 @@ from faregate.routes import RouteAccess, RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check
 from faregate.routes.inspect import inspect_app
-from faregate.routes.table import as_json, as_table
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.test_starlette import a_paywall, collect, http_scope, never
 
@@ -383,8 +383,10 @@ def test_a_socket_on_guarded_ground_is_refused() -> None:
 
 
 def test_an_app_without_routes_says_so_and_what_hangs_in_the_air() -> None:
-    assert as_table(apply_path_rules([])) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
-    assert as_table(apply_path_rules([], PathRules({"/x": "daily_report"}, ["/x"]))) == (
+    assert (
+        format_as_text(apply_path_rules([])) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
+    )
+    assert format_as_text(apply_path_rules([], PathRules({"/x": "daily_report"}, ["/x"]))) == (
         "This application has no routes.\n\n0 paid, 0 free, 0 refused\n\n"
         "Nothing is below /x: no route matches this prefix."
     )
@@ -399,7 +401,7 @@ def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
         PathRules(refuse=["/shut"]),
         faults=["Something else."],
     )
-    assert as_table(inventory).splitlines() == [
+    assert format_as_text(inventory).splitlines() == [
         "ACCESS  METHODS   PATH           SELLS         HANDLER",
         "paid    GET,POST  /b             daily_report  shop.b",
         "free    any       api.example/a  -             shop.a",
@@ -409,7 +411,7 @@ def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
         "Nothing is below /shut: no route matches this prefix.",
         "Something else.",
     ]
-    told = json.loads(as_json(inventory))
+    told = json.loads(format_as_json(inventory))
     assert told == {
         "routes": [
             {

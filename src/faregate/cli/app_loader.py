@@ -1,39 +1,67 @@
-"""Import an application by `module:attribute`, from the current directory."""
+"""Open what a command of `faregate` works on: an application, or the paywall of the environment."""
 
 import importlib
 import inspect
 import sys
 import traceback
-from contextlib import suppress
+from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from faregate.cli.command import CommandError
 from faregate.errors import ConfigurationError, FaregateError
+from faregate.journals.memory import MemoryJournal
+from faregate.paywall import Paywall
+from faregate.routes import RouteTable
+from faregate.routes.inspect import inspect_app
 
 
-def load(target: str, directory: str = "", *, factory: bool = False) -> Any:
-    """The application that `target` names, such as `shop:app` or `shop.main:shop.app`.
+@contextmanager
+def open_routes(arguments: Namespace) -> Generator[RouteTable]:
+    """The routes of the application that the arguments name. Raises `CommandError`, `ConfigurationError`."""
+    yield inspect_app(load_app(arguments.app, arguments.app_dir, factory=arguments.factory))
 
-    `directory` is put on the path first; empty, the current one. With `factory` the attribute is called
-    for the application. Raises `CommandError` for what is not there, `ConfigurationError` for what raises.
+
+@contextmanager
+def open_paywall(_arguments: Namespace) -> Generator[Paywall]:
+    """The paywall of the environment's settings. Raises `ConfigurationError`."""
+    paywall = Paywall()
+    try:
+        if isinstance(paywall.journal, MemoryJournal):
+            raise ConfigurationError(
+                "The memory journal is in the seller's own process, and no other process can read it: "
+                "set FAREGATE_JOURNAL to the journal that the workers share."
+            )
+        yield paywall
+    finally:
+        paywall.close()
+
+
+def load_app(target: str, directory: str = "", *, factory: bool = False) -> Any:
+    """Import the application that `target` names, such as `shop:app` or `shop.main:shop.app`.
+
+    `directory`, by default the current one, is searched first. With `factory` the attribute is called to
+    get the application. Raises `CommandError` for what does not exist and `ConfigurationError` for what
+    raises.
     """
     module, _, attribute = target.partition(":")
     if not module or not attribute:
-        raise CommandError(f"{target!r} names no application. Say MODULE:APP, such as shop:app.")
+        raise CommandError(f"{target!r} names no application. Use MODULE:APP, such as shop:app.")
     sys.path.insert(0, directory)
-    found = _attribute(_imported(module), attribute, module)
+    app = _get_attribute(_import_module(module), attribute, module)
     if factory:
-        found, target = _made(found, target), f"What {target} returned"
-    if not callable(found):
-        raise CommandError(f"{target} is no application but of type {type(found).__name__}.")
-    if not factory and inspect.isroutine(found) and not _may_be_called_with(found, 2, 3):
-        hint = " Add --factory if it makes one." if _may_be_called_with(found, 0) else ""
-        raise CommandError(f"{target} is a function and no application.{hint}")
-    return found
+        app, target = _call_factory(app, target), f"What {target} returned"
+    if not callable(app):
+        raise CommandError(f"{target} is not an application but of type {type(app).__name__}.")
+    if not factory and inspect.isroutine(app) and not _accepts(app, 2, 3):
+        hint = " Add --factory if it returns one." if _accepts(app, 0) else ""
+        raise CommandError(f"{target} is a function, not an application.{hint}")
+    return app
 
 
-def _may_be_called_with(function: Any, *numbers: int) -> bool:
-    """WSGI gives two arguments, ASGI three."""
+def _accepts(function: Any, *numbers: int) -> bool:
+    """Whether it can be called with one of these numbers of arguments: WSGI passes two, ASGI three."""
     signature = inspect.signature(function)
     for number in numbers:
         with suppress(TypeError):
@@ -42,32 +70,32 @@ def _may_be_called_with(function: Any, *numbers: int) -> bool:
     return False
 
 
-def _imported(module: str) -> Any:
+def _import_module(name: str) -> Any:
     try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-            raise CommandError(
-                f"There is no module {error.name!r} here. Run this where it is, or say --app-dir."
-            ) from None
-        raise ConfigurationError(_told(f"{module} could not be imported", error)) from error
+        return importlib.import_module(name)
     except FaregateError:
         raise
     except Exception as error:
-        raise ConfigurationError(_told(f"{module} could not be imported", error)) from error
+        # A missing module is a wrong call only if it is the named one or its package: the application may
+        # fail on an import of its own.
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            raise CommandError(
+                f"There is no module {error.name!r} here. Run this in its directory, or add --app-dir."
+            ) from None
+        raise ConfigurationError(_describe(f"{name} could not be imported", error)) from error
 
 
-def _attribute(module: Any, attribute: str, name: str) -> Any:
-    found = module
+def _get_attribute(module: Any, attribute: str, name: str) -> Any:
+    value = module
     for part in attribute.split("."):
         try:
-            found = getattr(found, part)
+            value = getattr(value, part)
         except AttributeError:
             raise CommandError(f"The module {name!r} has no {attribute!r}.") from None
-    return found
+    return value
 
 
-def _made(factory: Any, target: str) -> Any:
+def _call_factory(factory: Any, target: str) -> Any:
     if not callable(factory):
         raise CommandError(f"{target} cannot be called: leave --factory out.")
     try:
@@ -75,11 +103,11 @@ def _made(factory: Any, target: str) -> Any:
     except FaregateError:
         raise
     except Exception as error:
-        raise ConfigurationError(_told(f"{target} made no application", error)) from error
+        raise ConfigurationError(_describe(f"{target} failed", error)) from error
 
 
-def _told(what: str, error: Exception) -> str:
-    """With where it happened, which a sentence without a traceback would not tell."""
+def _describe(failure: str, error: Exception) -> str:
+    # The place stands in for the traceback, which is not printed.
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{what}: {type(error).__name__}: {error}{where}"
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{failure}: {type(error).__name__}: {error}{place}"

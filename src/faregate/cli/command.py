@@ -1,5 +1,129 @@
-"""What the commands of `faregate`, `flask faregate` and `manage.py` share."""
+"""Commands as data, from which `faregate`, `flask faregate` and `manage.py` make their parsers."""
+
+import math
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+Echo = Callable[[str], object]
+"""Prints text and a line break."""
 
 
 class CommandError(Exception):
     """The command was called in a way that cannot work. The message says what to change; the status is 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a command; a positional argument if `flag` has no dashes.
+
+    `parse` makes its value from text, also from `default`, and raises `ValueError` with a message. Without
+    `parse` it is a switch, unless it is positional.
+    """
+
+    flag: str
+    help: str
+    parse: Callable[[str], Any] | None = None
+    default: str = ""
+    metavar: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.flag.lstrip("-").replace("-", "_")
+
+    @property
+    def is_positional(self) -> bool:
+        return not self.flag.startswith("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, or an action of one.
+
+    `run` names a function as `module:function`; it is imported when the command is called. It receives
+    what `target` says (an application's `RouteTable`, or a `Paywall`), an `Echo` and the options by name,
+    and returns the exit status.
+
+    A command without `target` belongs to `faregate` alone: its `run` receives argparse's `Namespace`, and
+    the function that `add_arguments` names fills its parser.
+    """
+
+    name: str
+    summary: str
+    run: str = ""
+    description: str | None = None
+    options: tuple[Option, ...] = ()
+    actions: tuple["Command", ...] = ()
+    target: Literal["routes", "paywall"] | None = None
+    add_arguments: str = ""
+
+    def call(self, target: Any, echo: Echo, values: Mapping[str, Any]) -> int:
+        """Run the command with the values of its options; others in `values` are left out."""
+        options = {option.name: values[option.name] for option in self.options}
+        status: int = import_name(self.run)(target, echo, **options)
+        return status
+
+
+def import_name(path: str) -> Callable[..., Any]:
+    """Import the function that `path` names, such as `faregate.cli.sweep:sweep`."""
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
+
+
+def fill_parser(parser: ArgumentParser, command: Command) -> None:
+    """Add the options and actions of a command. Parsing sets `selected` to the action that was called."""
+    parser.set_defaults(selected=command)
+    for option in command.options:
+        _add_option(parser, option)
+    if command.actions:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        for action in command.actions:
+            subparser = actions.add_parser(
+                action.name, help=action.summary, description=action.description or action.summary
+            )
+            fill_parser(subparser, action)
+
+
+def _add_option(parser: ArgumentParser, option: Option) -> None:
+    if option.is_positional:
+        parser.add_argument(option.flag, metavar=option.metavar, help=option.help)
+    elif option.parse is None:
+        parser.add_argument(option.flag, action="store_true", help=option.help)
+    else:
+        parse = raise_as(ArgumentTypeError, option.parse)
+        parser.add_argument(
+            option.flag, type=parse, default=option.default, metavar=option.metavar, help=option.help
+        )
+
+
+def raise_as(error_type: type[Exception], parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`parse`, raising `error_type` with the same message: of a `ValueError`, parsers hide the message."""
+
+    def parse_or_raise(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise error_type(str(error)) from None
+
+    return parse_or_raise
+
+
+def parse_seconds(text: str) -> float:
+    """Parse a finite number of seconds above 0."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+def parse_count(text: str) -> int:
+    """Parse a whole number above 0."""
+    if not text.isdecimal() or not int(text):
+        raise ValueError(f"{text!r} is not a whole number above 0")
+    return int(text)

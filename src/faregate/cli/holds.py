@@ -1,161 +1,174 @@
-"""`faregate holds`: list unfinished payments, and retry or discard them."""
+"""`holds`: list, show, retry and discard unfinished payments. Nothing encrypted is shown."""
 
-import json
+import json as jsonlib
 import sys
 import time
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from typing import Any
 
-from faregate.cli.command import CommandError
+from faregate.cli.command import CommandError, Echo
+from faregate.cli.table import format_duration, format_moment, format_size, format_table
 from faregate.core.claims import HoldInfo
-from faregate.operations.hold_table import Owed, as_json, as_object, as_page, as_table, size, span
-from faregate.operations.holds import HoldStore, desk_of, discard, known, known_as_stuck, retry
-from faregate.operations.journal_command import find_problems
+from faregate.operations.holds import (
+    STUCK,
+    HoldList,
+    desk_of,
+    discard,
+    known,
+    known_as_stuck,
+    list_holds,
+    retry,
+)
+from faregate.operations.journal import find_problems
 from faregate.paywall import Paywall
 
-AT_MOST = 1000
-
-Print = Callable[[str], object]
-
-
-def add_holds(parser: ArgumentParser) -> None:
-    """What the command may be called with, wherever it is called from."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _add_list(actions.add_parser("list", help="what is stuck or held", description="Stuck ones come first."))
-    show = actions.add_parser("show", help="one of them", description="Never its proof, never its result.")
-    retry = actions.add_parser(
-        "retry",
-        help="ask the service once more, now",
-        description="Asks the service once more how the payment stands, and completes it if it can be. "
-        "A result is never released without the service's proof of payment: not on a receipt, and not on "
-        "your word. Once it is settled, its payer gets the result with the same payment. "
-        "Ends with 0 only when the matter is closed.",
-    )
-    discard = actions.add_parser(
-        "discard",
-        help="discard a stuck one",
-        description="Discards a stuck one: its result and its proof are lost for ever. The sweep still "
-        "works on those that are not stuck, so they are refused.",
-    )
-    for parser in (show, retry, discard):
-        parser.add_argument("id", metavar="ID", help="a transaction: txn_...")
-    show.add_argument("--json", action="store_true", help="print JSON instead of text")
-    _add_discard(discard)
+_LIMIT = 1000
+_HEAD = ("TRANSACTION", "STATE", "SINCE", "NEXT TRY", "ATTEMPTS", "SIZE", "REASON")
+_UNREADABLE = "its journal key is not configured here"
 
 
-def _add_list(parser: ArgumentParser) -> None:
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="also those that are being served now")
-    which.add_argument("--stuck", action="store_true", help="only those that nothing but a person ends")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-
-
-def _add_discard(parser: ArgumentParser) -> None:
-    known = parser.add_mutually_exclusive_group()
-    known.add_argument(
-        "--paid",
-        action="store_true",
-        default=True,
-        help="it was charged, or nobody knows: its payer is told 409, not asked to pay again (the default)",
-    )
-    known.add_argument(
-        "--unpaid",
-        action="store_false",
-        dest="paid",
-        help="it is known that nothing was charged: its payer may pay anew",
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask whether this is meant")
-
-
-def run_holds(arguments: Namespace) -> int:
-    """`faregate holds`: the journal that the environment names."""
-    paywall = Paywall()
-    try:
-        return hold_as_asked(paywall, arguments, print)
-    finally:
-        paywall.close()
-
-
-def hold_as_asked(paywall: Paywall, asked: Namespace, tell: Print) -> int:
-    """What the command does, for whoever has a paywall already. Raises `FaregateError` and `CommandError`."""
-    desk = desk_of(paywall)
-    match asked.action:
-        case "list":
-            return _list(paywall, desk, asked, tell)
-        case "show":
-            return _show(desk, asked, tell)
-        case "retry":
-            said, is_final = retry(paywall, asked.id)
-            tell(said)
-            return 0 if is_final else 1
-        case _:
-            return _discard(desk, asked, tell)
-
-
-def _list(paywall: Paywall, desk: HoldStore, asked: Namespace, tell: Print) -> int:
+def run_list(paywall: Paywall, echo: Echo, *, all: bool, stuck: bool, json: bool) -> int:
+    """Print unfinished payments, stuck ones first, and what is wrong with the journal."""
+    if all and stuck:
+        raise CommandError("Use either --all or --stuck.")
     now = time.time()
-    found = desk.list_holds(AT_MOST)
-    owed = Owed.of(found, now)
-    shown = [*owed.stuck, *([] if asked.stuck else owed.held), *(owed.running if asked.all else [])]
-    more = len(found) == AT_MOST
-    if asked.json:
-        tell(as_json(shown, owed, more))
+    holds = list_holds(paywall, _LIMIT, now)
+    shown = [*holds.stuck, *([] if stuck else holds.held), *(holds.running if all else [])]
+    if json:
+        echo(_format_list_as_json(holds, shown))
         return 0
     if shown:
-        tell(f"{as_table(shown, now)}\n")
-    tell(_summary(owed) + (f" These are the {AT_MOST} oldest; there may be more." if more else ""))
+        echo(format_table(_HEAD, [_build_row(hold, now) for hold in shown]) + "\n")
+    echo(_summarize(holds))
     for problem in find_problems(paywall):
-        tell(problem)
+        echo(problem)
     return 0
 
 
-def _summary(owed: Owed) -> str:
-    if not (owed.stuck or owed.held or owed.running):
-        return "Nothing is owed."
-    numbers = f"{len(owed.stuck)} stuck, {len(owed.held)} held for the sweep"
-    return f"{numbers}, {len(owed.running)} being served now."
+def _summarize(holds: HoldList) -> str:
+    stuck, held, running = len(holds.stuck), len(holds.held), len(holds.running)
+    if not stuck + held + running:
+        return "No unfinished payments."
+    more = f" These are the {_LIMIT} oldest; there may be more." if holds.is_truncated else ""
+    return f"{stuck} stuck, {held} held for the sweep, {running} being served now.{more}"
 
 
-def _show(desk: HoldStore, asked: Namespace, tell: Print) -> int:
-    one = known(desk, asked.id)
-    tell(json.dumps(as_object(one), indent=2) if asked.json else as_page(one, time.time()))
+def _build_row(hold: HoldInfo, now: float) -> tuple[str, ...]:
+    return (
+        hold.transaction_id,
+        hold.state,
+        format_duration(now - hold.since),
+        _format_next_try(hold, now),
+        str(hold.attempts),
+        format_size(hold.size),
+        (hold.reason or "-") if hold.readable else _UNREADABLE,
+    )
+
+
+def _format_next_try(hold: HoldInfo, now: float) -> str:
+    if hold.state == STUCK:
+        return "-"
+    return "now" if hold.due_at <= now else f"in {format_duration(hold.due_at - now)}"
+
+
+def _format_list_as_json(holds: HoldList, shown: list[HoldInfo]) -> str:
+    numbers = {"stuck": len(holds.stuck), "held": len(holds.held), "running": len(holds.running)}
+    rows = [_to_json(hold) for hold in shown]
+    return jsonlib.dumps({**numbers, "more": holds.is_truncated, "holds": rows}, indent=2)
+
+
+def _to_json(hold: HoldInfo) -> dict[str, Any]:
+    """Times are ISO 8601. `next_try` is null for a stuck payment."""
+    return {
+        "transaction_id": hold.transaction_id,
+        "revision_id": hold.revision_id,
+        "state": hold.state,
+        "reason": hold.reason or None,
+        "readable": hold.readable,
+        "since": format_moment(hold.since),
+        "next_try": None if hold.state == STUCK else format_moment(hold.due_at),
+        "attempts": hold.attempts,
+        "size": hold.size,
+    }
+
+
+def run_show(paywall: Paywall, echo: Echo, *, id: str, json: bool) -> int:
+    """Print all that is known of one payment, except its proof and its result."""
+    hold = known(desk_of(paywall), id)
+    echo(jsonlib.dumps(_to_json(hold), indent=2) if json else _format_page(hold, time.time()))
     return 0
 
 
-def _discard(desk: HoldStore, asked: Namespace, tell: Print) -> int:
-    one = known_as_stuck(desk, asked.id)
-    if not asked.yes and not _somebody_is_here():
-        raise CommandError("Nobody is here to be asked whether this is meant: say --yes.")
-    tell(_what_is_lost(one, asked.paid))
-    if not asked.yes and not _is_meant():
-        tell("Kept.")
+def _format_page(hold: HoldInfo, now: float) -> str:
+    lines = {
+        "transaction": hold.transaction_id,
+        "revision": hold.revision_id,
+        "state": hold.state,
+        "reason": hold.reason or "-",
+        **({} if hold.readable else {"key": _UNREADABLE}),
+        "since": f"{format_moment(hold.since)} ({format_duration(now - hold.since)} ago)",
+        "next try": _format_next_try(hold, now),
+        "attempts": str(hold.attempts),
+        "size": format_size(hold.size),
+    }
+    return "\n".join(f"{name:<12} {value}" for name, value in lines.items())
+
+
+def run_retry(paywall: Paywall, echo: Echo, *, id: str) -> int:
+    """Ask the service again. Returns 0 if nothing is left to do."""
+    said, is_final = retry(paywall, id)
+    echo(said)
+    return 0 if is_final else 1
+
+
+def run_discard(
+    paywall: Paywall,
+    echo: Echo,
+    *,
+    id: str,
+    paid: bool,
+    unpaid: bool,
+    yes: bool,
+) -> int:
+    """Discard a stuck payment, after a confirmation. Returns 1 if that was declined."""
+    if paid and unpaid:
+        raise CommandError("Use either --paid or --unpaid.")
+    desk = desk_of(paywall)
+    hold = known_as_stuck(desk, id)
+    if not yes and not _is_interactive():
+        raise CommandError("There is no terminal to confirm this on: add --yes.")
+    echo(_describe_loss(hold, paid=not unpaid))
+    if not yes and not _is_confirmed():
+        echo("Kept.")
         return 1
-    discard(desk, asked.id, asked.paid)
-    tell("Discarded.")
+    discard(desk, id, not unpaid)
+    echo("Discarded.")
     return 0
 
 
-def _what_is_lost(one: HoldInfo, paid: bool) -> str:
-    result = (
-        f"Its result ({size(one.size)}) and its proof are" if one.size else "It has no result. Its proof is"
+def _describe_loss(hold: HoldInfo, *, paid: bool) -> str:
+    lost = (
+        f"Its result ({format_size(hold.size)}) and its proof will be lost."
+        if hold.size
+        else "It has no result. Its proof will be lost."
     )
-    then = (
-        "Its payer is told 409 proof_already_used, and is not asked to pay again. If the payment settles "
-        "after all, they have paid for nothing: that is yours to make good."
+    effect = (
+        "Its payer gets 409 proof_already_used and is not asked to pay again. If the payment settles after "
+        "all, the payer has paid for nothing: refund or serve them yourself."
         if paid
-        else "Its payer is asked to pay anew. If the payment settles after all, they have paid twice: that "
-        "is yours to make good."
+        else "Its payer may pay again. If this payment settles after all, the payer has paid twice: refund "
+        "one of the payments yourself."
     )
-    stuck = f"{one.transaction_id} has been open for {span(time.time() - one.since)}: {one.reason}."
-    return f"{stuck}\n{result} lost for ever.\n{then}"
+    age = format_duration(time.time() - hold.since)
+    return f"{hold.transaction_id} has been open for {age}: {hold.reason}.\n{lost}\n{effect}"
 
 
-def _somebody_is_here() -> bool:
+def _is_interactive() -> bool:
+    # A process without a console, such as pythonw, has None for stdin.
     return sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
 
 
-def _is_meant() -> bool:
+def _is_confirmed() -> bool:
     try:
-        return input("Give it up? [y/N] ").strip().lower() in ("y", "yes")
+        return input("Discard it? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False

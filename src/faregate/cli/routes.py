@@ -1,51 +1,54 @@
-"""`faregate routes` and `faregate check`: list what an application sells, and check that it can be sold."""
+"""`routes` and `check`: list what an application sells, and check that it can be sold."""
 
-import json
-from argparse import ArgumentParser, Namespace
+import json as jsonlib
 
-from faregate.cli.app_loader import load
+from faregate.cli.command import Echo
+from faregate.cli.table import count, format_table
 from faregate.routes import RouteTable
 from faregate.routes.check import check, describe_instructions
-from faregate.routes.inspect import inspect_app
-from faregate.routes.table import as_json, as_table
+
+_HEAD = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
 
 
-def add_routes(command: ArgumentParser) -> None:
-    command.description = (
-        "Lists every route of an application as paid, free or refused. "
-        "Ends with 1 if something is declared that no request can reach."
-    )
-    _add_app(command)
-
-
-def add_check(command: ArgumentParser) -> None:
-    command.description = (
-        "Asks the merchant service whether everything that is for sale can be sold. Ends with 1 if not."
-    )
-    _add_app(command)
-
-
-def _add_app(command: ArgumentParser) -> None:
-    add = command.add_argument
-    add("app", metavar="MODULE:APP", help="the application, as servers name it: shop:app")
-    add("--app-dir", default="", metavar="DIR", help="look for the module here, not in this directory")
-    add("--factory", action="store_true", help="APP is a function that makes the application")
-    add("--json", action="store_true", help="print JSON instead of text")
-
-
-def run_routes(arguments: Namespace) -> int:
-    """Prints every route as paid, free or refused; 1 if something is declared that no request can reach."""
-    table = _load_table(arguments)
-    print(as_json(table) if arguments.json else as_table(table))
+def run_routes(table: RouteTable, echo: Echo, *, json: bool) -> int:
+    """Print every route, and what is wrong. Returns 1 if something is."""
+    echo(format_as_json(table) if json else format_as_text(table))
     return 1 if table.problems else 0
 
 
-def run_check(arguments: Namespace) -> int:
-    """Asks the service about everything that is for sale; 1 if something of it cannot be sold.
+def format_as_text(table: RouteTable) -> str:
+    """The routes, how many there are of each kind, and what is wrong."""
+    rows = [
+        (route.access, route.verbs, route.place, route.sells or "-", route.handler) for route in table.routes
+    ]
+    accesses = [route.access for route in table.routes]
+    counts = ", ".join(f"{accesses.count(access)} {access}" for access in ("paid", "free", "refused"))
+    routes = format_table(_HEAD, rows) if rows else "This application has no routes."
+    return "\n".join((routes, "", counts, *(("", *table.problems) if table.problems else ())))
 
-    Says too whether the service's payment instructions can be guessed; that is not an error here.
+
+def format_as_json(table: RouteTable) -> str:
+    """`{"routes": [...], "unmatched": [...], "faults": [...]}`."""
+    routes = [
+        {
+            "access": route.access,
+            "methods": list(route.methods),
+            "host": route.host or None,
+            "path": route.path,
+            "sells": route.sells or None,
+            "handler": route.handler,
+        }
+        for route in table.routes
+    ]
+    faults = [*table.faults, *table.mistakes]
+    return jsonlib.dumps({"routes": routes, "unmatched": list(table.unmatched), "faults": faults}, indent=2)
+
+
+def run_check(table: RouteTable, echo: Echo, *, json: bool) -> int:
+    """Check everything that is for sale. Returns 1 if something cannot be sold.
+
+    Guessable payment instructions are reported, but they are the service's, and no error here.
     """
-    table = _load_table(arguments)
     offers = table.offers
     notes: list[str] = []
     if offers:
@@ -53,14 +56,9 @@ def run_check(arguments: Namespace) -> int:
         notes = describe_instructions(table)
     else:
         faults = [*table.problems, "Nothing is for sale in this application."]
-    if arguments.json:
+    if json:
         sells = [offer.sells for offer in offers]
-        print(json.dumps({"sells": sells, "faults": faults, "notes": notes}, indent=2))
+        echo(jsonlib.dumps({"sells": sells, "faults": faults, "notes": notes}, indent=2))
     else:
-        well = f"All is well: {len(offers)} {'offer' if len(offers) == 1 else 'offers'} can be sold."
-        print("\n".join((*(faults or [well]), *notes)))
+        echo("\n".join((*(faults or [f"All is well: {count(len(offers), 'offer')} can be sold."]), *notes)))
     return 1 if faults else 0
-
-
-def _load_table(arguments: Namespace) -> RouteTable:
-    return inspect_app(load(arguments.app, arguments.app_dir, factory=arguments.factory))

@@ -4,7 +4,9 @@
 stuck.
 """
 
+import math
 import time
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from faregate.core.claims import HoldInfo, Lease, PendingPayment
@@ -15,9 +17,10 @@ from faregate.core.recovery import redeem
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.events import Event, Failed, Held, Settled, Stuck
 from faregate.journals.memory import MemoryJournal
-from faregate.operations.hold_table import STUCK, span
 from faregate.operations.sweep import overheard
 from faregate.paywall import Paywall
+
+STUCK = "stuck"
 
 
 class NotHeld(FaregateError):
@@ -120,6 +123,31 @@ def _taken(desk: HoldStore, transaction_id: str) -> PendingPayment:
     """With a new ticket: whoever has had the row before can write it no more."""
     entry = desk.lease_hold(transaction_id)
     if entry is None:
-        free = span(known(desk, transaction_id).due_at - time.time())
-        raise NotHeld(f"{transaction_id} is being worked on; it is free again in {free} at the latest.")
+        seconds = max(0.0, known(desk, transaction_id).due_at - time.time())
+        raise NotHeld(
+            f"{transaction_id} is being worked on; it is free again in {math.ceil(seconds)} s at the latest."
+        )
     return entry
+
+
+@dataclass(frozen=True, slots=True)
+class HoldList:
+    """Unfinished payments, oldest first, by who has to act: a person, the sweep, or nobody yet.
+
+    `is_truncated`: there may be younger ones.
+    """
+
+    stuck: list[HoldInfo]
+    held: list[HoldInfo]
+    running: list[HoldInfo]
+    is_truncated: bool
+
+
+def list_holds(paywall: Paywall, limit: int, now: float) -> HoldList:
+    """List the oldest unfinished payments at the POSIX time `now`. Raises `FaregateError`."""
+    stuck, held, running = list[HoldInfo](), list[HoldInfo](), list[HoldInfo]()
+    found = desk_of(paywall).list_holds(limit)
+    for hold in found:
+        is_running = hold.state != "waiting" and hold.attempts == 0 and hold.due_at > now
+        (stuck if hold.state == STUCK else running if is_running else held).append(hold)
+    return HoldList(stuck, held, running, len(found) == limit)

@@ -16,7 +16,7 @@ from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
 from faregate.errors import FaregateError, ServiceError
 from faregate.merchant.wire import INSTRUCTIONS
-from faregate.operations.journal_command import find_problems
+from faregate.operations.journal import find_problems
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes.rights import find_missing_rights

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from faregate.cli.sweep import watch
+from faregate.cli.sweep import sweep_repeatedly
 from faregate.core import settlement
 from faregate.core.interfaces import Journal
 from faregate.emulator import TEST_KEY
@@ -83,7 +83,7 @@ def serve(life: Life, listener: socket.socket) -> None:
 
 def sweep(life: Life) -> None:
     """What `faregate sweep --watch` does, until it is killed."""
-    watch(_paywall(life, _begin(life)), SWEEP_EVERY, lambda _sentence: None)
+    sweep_repeatedly(_paywall(life, _begin(life)), SWEEP_EVERY, lambda _sentence: None)
 
 
 def _begin(life: Life) -> Kills:

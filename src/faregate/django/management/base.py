@@ -1,23 +1,40 @@
-"""A mistake in the setup is one sentence in a terminal, not a traceback."""
+"""What the commands of `manage.py` share."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 from django.core.management import base
 
-from faregate.cli.command import CommandError
+from faregate.cli.command import Command, CommandError, fill_parser
+from faregate.django.conf import shop
+from faregate.django.routes import list_routes
 from faregate.errors import FaregateError
 
 
-def as_command_errors(handle: Callable[..., None]) -> Callable[..., None]:
-    @wraps(handle)
-    def handling(*args: Any, **options: Any) -> None:
+class FaregateCommand(base.BaseCommand):
+    """A command of `manage.py`, made from a command of `faregate`."""
+
+    command: ClassVar[Command]
+    # The system checks would refuse to run the commands that say what is wrong.
+    requires_system_checks = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.help = cls.command.description or cls.command.summary
+
+    def add_arguments(self, parser: base.CommandParser) -> None:
+        fill_parser(parser, self.command)
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        action = options["selected"] if self.command.actions else self.command
         try:
-            handle(*args, **options)
+            target = list_routes() if self.command.target == "routes" else shop().paywall
+            status = action.call(target, self._echo, options)
         except CommandError as error:
             raise base.CommandError(str(error), returncode=2) from error
         except FaregateError as error:
             raise base.CommandError(str(error)) from error
+        if status:
+            raise SystemExit(status)
 
-    return handling
+    def _echo(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
