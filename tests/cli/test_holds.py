@@ -125,9 +125,7 @@ def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str,
         )
 
 
-@pytest.mark.parametrize(
-    "wrong", [(), ("mend",), ("show",), ("discard",)]
-)
+@pytest.mark.parametrize("wrong", [(), ("mend",), ("show",), ("discard",)])
 def test_a_wrong_call_is_told_so(holds: Run, wrong: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as end:
         holds(*wrong)

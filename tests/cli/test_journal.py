@@ -48,9 +48,7 @@ def test_which_key_is_needed_for_what(seller: Seller, run: Run) -> None:
     assert code == 0
     head, row = said.splitlines()
     assert head.split() == ["KEY", "CONFIGURED", "ROWS", "UNFINISHED", "LAST", "EXPIRES"]
-    assert re.fullmatch(
-        r"[0-9a-f]{16}  yes +1     1 +- +needed until all rows are finished", row
-    )
+    assert re.fullmatch(r"[0-9a-f]{16}  yes +1     1 +- +needed until all rows are finished", row)
     [key] = json.loads(run("journal", "keys", "--json")[1])["keys"]
     assert (key["rows"], key["unfinished"], key["last_expiry"], key["configured"]) == (1, 1, None, True)
 
