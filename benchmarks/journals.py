@@ -91,7 +91,7 @@ def postgres(place: Path, url: str) -> Iterator[Sell]:
 
 
 JOURNALS = {"memory": memory, "two syncs": two_syncs, "sqlite": sqlite, "redis": redis, "postgres": postgres}
-HOUSES: dict[str, Callable[[], AbstractContextManager[str]]] = {
+SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
     **({} if REDIS_MISSING else {"redis": redis_server}),
     **({} if POSTGRES_MISSING else {"postgres": postgres_server}),
 }
@@ -139,7 +139,7 @@ def table(rates: dict[tuple[str, int], list[float]], names: list[str], callers: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Sales per second of each journal.")
-    here = [name for name in JOURNALS if name in HOUSES or name not in ("redis", "postgres")]
+    here = [name for name in JOURNALS if name in SERVERS or name not in ("redis", "postgres")]
     parser.add_argument("--journals", nargs="+", choices=here, default=here)
     parser.add_argument("--callers", nargs="+", type=int, default=[1, 8, 64])
     parser.add_argument("--rounds", type=int, default=5)
@@ -150,7 +150,7 @@ def main() -> None:
         for name in plan.journals:
             for callers in plan.callers:
                 # A server of its own for each: what the last one left behind is not measured.
-                with HOUSES.get(name, lambda: nullcontext(""))() as url:
+                with SERVERS.get(name, lambda: nullcontext(""))() as url:
                     rates[name, callers].append(rate(name, url, callers, plan.seconds))
         print(f"round {number + 1} of {plan.rounds}", file=sys.stderr)
     print(table(rates, plan.journals, plan.callers))

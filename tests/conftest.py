@@ -15,7 +15,7 @@ settings.load_profile("any machine")
 
 NOT_RUN = "not run"
 """What a worker tells of it at its end."""
-ALONE = ("running", "kind", "stand", "variant")
+ALONE = ("running", "kind", "stack", "variant")
 """Parameters that have servers, or a long time, of their own."""
 LONG = tuple(f"tests/{name}" for name in ("crash", "hostile", "model", "merchant/openapi", "e2e", "console"))
 """Begun first, so that none is left over for a minute when the other processes have nothing to do."""

@@ -17,21 +17,21 @@ from tests.hostile.faults import (
     twisted,
 )
 from tests.hostile.faults.framing import goes_on_after, says
-from tests.hostile.raw_server import Line
-from tests.hostile.service import Ask, Fault, Plan
+from tests.hostile.raw_server import Connection
+from tests.hostile.service import Fault, Plan, ReceivedCall
 
 Bases = tuple[str, ...]
 Plans = dict[str, list[Plan]]
 BOTH: Bases = tuple(BASES)
 
 
-async def _acts_and_hangs_up(line: Line, ask: Ask) -> None:
+async def _acts_and_hangs_up(connection: Connection, ask: ReceivedCall) -> None:
     ask.real()
-    await line.hang_up()
+    await connection.hang_up()
 
 
-async def _hangs_up(line: Line, ask: Ask) -> None:
-    await line.hang_up()
+async def _hangs_up(connection: Connection, ask: ReceivedCall) -> None:
+    await connection.hang_up()
 
 
 UNANSWERED = Fault("unanswered, after", _acts_and_hangs_up)
@@ -102,10 +102,10 @@ def _redirected(bases: Bases) -> Iterator[Fault]:
             yield Fault(f"{status} to a stranger, {base}", _redirecting(status, base))
 
 
-def _redirecting(status: int, base: str) -> Callable[[Line, Ask], Awaitable[None]]:
-    async def speak(line: Line, ask: Ask) -> None:
+def _redirecting(status: int, base: str) -> Callable[[Connection, ReceivedCall], Awaitable[None]]:
+    async def speak(connection: Connection, ask: ReceivedCall) -> None:
         stranger = ask.stranger + ask.request.path
-        await line.answer(statuses.redirecting(status, stranger)(BASES[base](ask)))
+        await connection.answer(statuses.redirecting(status, stranger)(BASES[base](ask)))
 
     return speak
 

@@ -23,7 +23,7 @@ HASTE = 0.15
 """Seconds that a seller waits for a service that says nothing."""
 
 
-class Ear:
+class LogCapture:
     """What a paywall tells. Apart from the case: a paywall that is done with must be free to go."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Case:
     delivered: bool = False
     must_pay_anew: bool = False
     patience: float = HASTE
-    ear: Ear = field(default_factory=Ear)
+    ear: LogCapture = field(default_factory=LogCapture)
 
     def __post_init__(self) -> None:
         self.wallet = Wallet(clock=self.world_clock)

@@ -6,15 +6,15 @@ from collections.abc import Generator
 import pytest
 
 from tests.hostile import report
-from tests.hostile.harness import House, house
+from tests.hostile.harness import Harness, open_harness
 
 EVERYTHING = "HOSTILE_EVERYTHING"
 """Set: each fault at each call, in each window, on each stand."""
 
 
-@pytest.fixture(scope="session", name="houses")
-def _house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
-    with house(tmp_path_factory.mktemp("hostile")) as opened:
+@pytest.fixture(scope="session", name="harness")
+def _harness(tmp_path_factory: pytest.TempPathFactory) -> Generator[Harness]:
+    with open_harness(tmp_path_factory.mktemp("hostile")) as opened:
         yield opened
 
 

@@ -19,8 +19,8 @@ from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
 from tests.hostile.raw_server import serving_by_hand
-from tests.hostile.sellers import Shop
-from tests.hostile.service import Street
+from tests.hostile.sellers import SellerApp
+from tests.hostile.service import ServiceRouter
 from tests.journals.kinds import KEY
 from tests.servers.http import serving, serving_wsgi
 
@@ -29,92 +29,92 @@ PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
-class Stand:
+class Stack:
     """Which front door, journal and transport the sellers have."""
 
-    door: str
+    adapter: str
     journal: str
     transport: str
 
     def __str__(self) -> str:
-        return f"{self.door}-{self.journal}-{self.transport}"
+        return f"{self.adapter}-{self.journal}-{self.transport}"
 
 
-STANDS = (
-    Stand("asgi", "memory", "httpx"),
-    Stand("asgi", "sqlite", "pyreqwest"),
-    Stand("wsgi", "sqlite", "httpx"),
-    Stand("wsgi", "memory", "pyreqwest"),
+STACKS = (
+    Stack("asgi", "memory", "httpx"),
+    Stack("asgi", "sqlite", "pyreqwest"),
+    Stack("wsgi", "sqlite", "httpx"),
+    Stack("wsgi", "memory", "pyreqwest"),
 )
 
 
 @dataclass
-class House:
+class Harness:
     """The servers of a session."""
 
-    street: Street
-    shop: Shop
+    router: ServiceRouter
+    seller: SellerApp
     urls: dict[str, str]
     file: Database
     pyreqwest: PyreqwestTransport = field(default_factory=PyreqwestTransport)
     """One for all: it is dear to make, and never uses a connection again on which too much was said."""
 
-    def open(self, case: Case, stand: Stand) -> str:
+    def open(self, case: Case, stack: Stack) -> str:
         """Give a case its seller; gives the name under which it is known."""
-        name = self.street.opened(case.service)
-        case.journal = self._journal(name, case, stand)
-        case.paywall = self._paywall(name, case, stand, case.patience if case.fault.mute else PATIENCE)
-        self.shop.customers[name] = case
+        name = self.router.opened(case.service)
+        case.journal = self._journal(name, case, stack)
+        case.paywall = self._paywall(name, case, stack, case.patience if case.fault.mute else PATIENCE)
+        self.seller.customers[name] = case
         return name
 
-    async def mend(self, name: str, case: Case, stand: Stand) -> None:
+    async def mend(self, name: str, case: Case, stack: Stack) -> None:
         """The service is as it should be, and its seller waits for it long enough."""
         case.service.healed = True
         if case.fault.mute:
-            await self._dismiss(case, stand)
-            case.paywall = self._paywall(name, case, stand, PATIENCE)
+            await self._dismiss(case, stack)
+            case.paywall = self._paywall(name, case, stack, PATIENCE)
 
-    async def close(self, name: str, case: Case, stand: Stand) -> None:
-        await self._dismiss(case, stand)
+    async def close(self, name: str, case: Case, stack: Stack) -> None:
+        await self._dismiss(case, stack)
         del case.paywall
-        del self.shop.customers[name]
-        self.street.closed(name)
+        del self.seller.customers[name]
+        self.router.closed(name)
 
-    async def _dismiss(self, case: Case, stand: Stand) -> None:
-        if stand.transport != "pyreqwest":
+    async def _dismiss(self, case: Case, stack: Stack) -> None:
+        if stack.transport != "pyreqwest":
             await case.paywall.aclose()
 
-    def _journal(self, name: str, case: Case, stand: Stand) -> MemoryJournal | PersistentJournal:
+    def _journal(self, name: str, case: Case, stack: Stack) -> MemoryJournal | PersistentJournal:
         terms = JournalPolicy.for_calls_of(PATIENCE)
-        if stand.journal == "memory":
+        if stack.journal == "memory":
             return MemoryJournal(policy=terms, clock=case.clock)
         shelf = SqliteStore(self.file, name)
         return PersistentJournal(shelf, keys=[KEY], policy=terms, clock=case.clock)
 
-    def _paywall(self, name: str, case: Case, stand: Stand, timeout: float) -> Paywall:
+    def _paywall(self, name: str, case: Case, stack: Stack, timeout: float) -> Paywall:
         return Paywall(
             api_key=TEST_KEY,
-            base_url=self.street.address(name),
+            base_url=self.router.address(name),
             public_url="https://seller.example",
             journal=case.journal,
             environ={},
             on_event=case.ear.hear,
-            transport=self.pyreqwest if stand.transport == "pyreqwest" else stand.transport,
+            transport=self.pyreqwest if stack.transport == "pyreqwest" else stack.transport,
             timeout=timeout,
         )
 
 
 @contextmanager
-def house(folder: Path) -> Generator[House]:
+def open_harness(folder: Path) -> Generator[Harness]:
     """The servers, while the block runs."""
-    street, shop = Street(), Shop()
+    router, seller = ServiceRouter(), SellerApp()
     with (
-        serving_by_hand(street) as street.port,
-        serving(shop.asgi, lifespan="off", interface="asgi3") as asgi,
-        serving_wsgi(shop.wsgi) as wsgi,
+        serving_by_hand(router) as router.port,
+        serving(seller.asgi, lifespan="off", interface="asgi3") as asgi,
+        serving_wsgi(seller.wsgi) as wsgi,
     ):
         file = Database(folder / "journal.db", 20)
-        yield House(street, shop, {"asgi": asgi, "wsgi": wsgi}, file)
+        yield Harness(router, seller, {"asgi": asgi, "wsgi": wsgi}, file)
         file.disconnect()
 
 
@@ -125,12 +125,12 @@ class Payers:
         self._pool = pool
         self._urls = urls
 
-    async def ask(self, stand: Stand, name: str, path: str, proof: str | None) -> Seen:
+    async def ask(self, stack: Stack, name: str, path: str, proof: str | None) -> Seen:
         headers = [("host", "seller.example"), ("x-case", name)]
         headers += [("payment-signature", proof)] if proof is not None else []
         try:
             async with asyncio.timeout(30):
-                reply = await self._pool.request("GET", self._urls[stand.door] + path, headers=headers)
+                reply = await self._pool.request("GET", self._urls[stack.adapter] + path, headers=headers)
         except (TimeoutError, httpcore.ProtocolError, httpcore.NetworkError):
             return Seen(0)
         pairs = ((key.decode("latin-1"), value.decode("latin-1")) for key, value in reply.headers)
@@ -144,8 +144,8 @@ async def payers(urls: dict[str, str]) -> AsyncGenerator[Payers]:
         yield Payers(pool, urls)
 
 
-async def swept(case: Case, stand: Stand) -> None:
-    if stand.door == "asgi":
+async def swept(case: Case, stack: Stack) -> None:
+    if stack.adapter == "asgi":
         await case.paywall.asweep()
     else:
         await asyncio.to_thread(case.paywall.sweep)

@@ -5,8 +5,8 @@ import asyncio
 from tests.hostile.calls import Call
 from tests.hostile.case import WINDOWS, Case
 from tests.hostile.checker import NEVER_MET
-from tests.hostile.harness import STANDS, House, Payers, Stand, payers
-from tests.hostile.scenario import Story
+from tests.hostile.harness import STACKS, Harness, Payers, Stack, payers
+from tests.hostile.scenario import Scenario
 
 AT_ONCE = {True: 24, False: 12}
 """Cases played at the same time: mute services cost nothing but time."""
@@ -15,18 +15,18 @@ LONGEST = 10.0
 """Seconds."""
 
 
-async def play(cases: list[Case], stand: Stand, house: House) -> None:
+async def play(cases: list[Case], stack: Stack, harness: Harness) -> None:
     """All of them, each to its end."""
     limits = {mute: asyncio.Semaphore(number) for mute, number in AT_ONCE.items()}
 
     async def one(number: int, clients: Payers) -> None:
         async with limits[cases[number].fault.mute]:
-            await Story(cases[number], stand, house, clients).play()
+            await Scenario(cases[number], stack, harness, clients).play()
             while not cases[number].met and cases[number].patience < LONGEST:
                 cases[number] = _slower(cases[number])
-                await Story(cases[number], stand, house, clients).play()
+                await Scenario(cases[number], stack, harness, clients).play()
 
-    async with payers(house.urls) as clients, asyncio.TaskGroup() as group:
+    async with payers(harness.urls) as clients, asyncio.TaskGroup() as group:
         for number in range(len(cases)):
             group.create_task(one(number, clients))
 
@@ -42,13 +42,13 @@ def every_case(call: Call) -> list[Case]:
     return [Case(call, fault, window) for fault in call.faults() for window in WINDOWS]
 
 
-def some_cases(call: Call, stand: Stand) -> list[Case]:
+def some_cases(call: Call, stack: Stack) -> list[Case]:
     """Each fault meets the first call on one stand, and a repeated one on a stand unlike it."""
-    number = STANDS.index(stand)
+    number = STACKS.index(stack)
     found = []
     for place, fault in enumerate(call.own() if call.twin else call.faults()):
-        if place % len(STANDS) == number:
+        if place % len(STACKS) == number:
             found.append(Case(call, fault, "first"))
-        elif place % len(STANDS) == number ^ 1:
-            found.append(Case(call, fault, ("again", "always")[place // len(STANDS) % 2]))
+        elif place % len(STACKS) == number ^ 1:
+            found.append(Case(call, fault, ("again", "always")[place // len(STACKS) % 2]))
     return found

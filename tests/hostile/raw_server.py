@@ -13,11 +13,11 @@ PATIENCE = 20.0
 """Seconds after which a connection on which nothing happens is given up."""
 
 
-class HungUp(Exception):
+class ConnectionGone(Exception):
     """This connection is over."""
 
 
-class Line:
+class Connection:
     """One connection, as who answers on it has it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,20 +34,20 @@ class Line:
 
     async def hang_up(self) -> None:
         """What was sent arrives, then the end: FIN."""
-        raise HungUp
+        raise ConnectionGone
 
     async def reset(self) -> None:
         """RST: what was sent may be lost."""
         end = self._writer.get_extra_info("socket")
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
-        raise HungUp
+        raise ConnectionGone
 
     async def silence(self) -> None:
         """Nothing more, until the other side has enough."""
         while await self._reader.read(65536):
             pass
-        raise HungUp
+        raise ConnectionGone
 
     async def request(self) -> WireRequest | None:
         """The next request; None when there is none any more."""
@@ -69,16 +69,16 @@ def written(response: Response) -> bytes:
     return "\r\n".join((*lines, "", "")).encode("latin-1") + response.body
 
 
-Answering = Callable[[Line, WireRequest], Awaitable[None]]
+Answering = Callable[[Connection, WireRequest], Awaitable[None]]
 
 
 async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    line = Line(reader, writer)
+    connection = Connection(reader, writer)
     try:
         async with asyncio.timeout(PATIENCE):
-            while (request := await line.request()) is not None:
-                await answering(line, request)
-    except (HungUp, OSError, asyncio.IncompleteReadError, TimeoutError):
+            while (request := await connection.request()) is not None:
+                await answering(connection, request)
+    except (ConnectionGone, OSError, asyncio.IncompleteReadError, TimeoutError):
         pass
     finally:
         writer.close()

@@ -6,20 +6,20 @@ from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY
 from tests.hostile import checker
 from tests.hostile.case import Case
-from tests.hostile.harness import House, Payers, Stand, swept
+from tests.hostile.harness import Harness, Payers, Stack, swept
 
 LATER = 400.0
 """Seconds of the journal's clock: longer than any lease, shorter than a redelivery window."""
 ROUNDS = 8
 
 
-class Story:
-    def __init__(self, case: Case, stand: Stand, house: House, payers: Payers) -> None:
+class Scenario:
+    def __init__(self, case: Case, stack: Stack, harness: Harness, payers: Payers) -> None:
         self.case = case
-        self.stand = stand
-        self.house = house
+        self.stack = stack
+        self.harness = harness
         self.payers = payers
-        self.name = house.open(case, stand)
+        self.name = harness.open(case, stack)
 
     async def play(self) -> None:
         case = self.case
@@ -31,7 +31,7 @@ class Story:
                 await self._pay()
             checker.look_back(case)
         finally:
-            await self.house.close(self.name, case, self.stand)
+            await self.harness.close(self.name, case, self.stack)
 
     async def _without_paying(self) -> None:
         for _ in range(2):
@@ -43,7 +43,7 @@ class Story:
             await self.visit()
         await self._sweep()
         await self.visit()
-        await self.house.mend(self.name, case, self.stand)
+        await self.harness.mend(self.name, case, self.stack)
         for number in range(ROUNDS):
             if self._is_over():
                 break
@@ -61,12 +61,12 @@ class Story:
         if case.call.operation == "rules":
             case.paywall._catalog._read_at = case.paywall._catalog._asked_at = float("-inf")
         case.visits += 1
-        seen = await self.payers.ask(self.stand, self.name, case.call.path, case.proof)
+        seen = await self.payers.ask(self.stack, self.name, case.call.path, case.proof)
         checker.look_at(case, seen, case.proof is not None)
 
     async def _sweep(self) -> None:
         self.case.clock.now += LATER
-        await swept(self.case, self.stand)
+        await swept(self.case, self.stack)
 
     def _is_over(self) -> bool:
         case = self.case

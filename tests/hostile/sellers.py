@@ -30,7 +30,7 @@ class Customer(Protocol):
     def worked(self, payment: Payment) -> None: ...
 
 
-class Shop:
+class SellerApp:
     """One ASGI app and one WSGI app for all customers."""
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Shop:
 
     async def asgi(self, scope: Any, receive: Any, send: Any) -> None:
         name = next(value for header, value in scope["headers"] if header == b"x-case").decode()
-        door = faregate.starlette.PaywallMiddleware(self._starlette, self.customers[name].paywall)
-        await door(scope, receive, send)
+        adapter = faregate.starlette.PaywallMiddleware(self._starlette, self.customers[name].paywall)
+        await adapter(scope, receive, send)
 
     def _selling(self, path: str, sells: str) -> Any:
         @faregate.starlette.paid(sells)

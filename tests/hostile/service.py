@@ -9,11 +9,11 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import Emulator
 from faregate.service.records import TransactionRecord
 from tests.hostile.forgery import forged
-from tests.hostile.raw_server import HungUp, Line
+from tests.hostile.raw_server import Connection, ConnectionGone
 
 
 @dataclass(frozen=True)
-class Ask:
+class ReceivedCall:
     """One call: it may really be answered (`real`), or answered by somebody who did not act (`forged`)."""
 
     operation: str
@@ -29,7 +29,7 @@ class Ask:
         return forged(self.operation, self.request, self.emulator)
 
 
-Speak = Callable[[Line, Ask], Awaitable[None]]
+Speak = Callable[[Connection, ReceivedCall], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ class Service:
     outcomes: set[tuple[str, str]] = field(default_factory=set)
     """Which outcomes were told of which transaction."""
 
-    async def answer(self, line: Line, request: WireRequest, origin: str) -> None:
+    async def answer(self, connection: Connection, request: WireRequest, origin: str) -> None:
         operation = operation_of(request)
         number = self.asked[operation]
         self.asked[operation] += 1
         if operation in ("complete", "fail"):
             self.outcomes.add((request.path.split("/")[-2], operation))
         fault = None if self.healed else self._fault(operation, number)
-        ask = Ask(operation, request, self.emulator, origin)
+        ask = ReceivedCall(operation, request, self.emulator, origin)
         if fault is None:
-            await line.answer(ask.real())
+            await connection.answer(ask.real())
         else:
             self.met[fault.name] += 1
-            await fault.speak(line, ask)
+            await fault.speak(connection, ask)
 
     def _fault(self, operation: str, number: int) -> Fault | None:
         return next((plan.fault for plan in self.plans.get(operation, []) if plan.hits(number)), None)
@@ -104,7 +104,7 @@ def operation_of(request: WireRequest) -> str:
     return "look"
 
 
-class Street:
+class ServiceRouter:
     """All services behind one port, each below a path of its own; whoever else is asked is a stranger."""
 
     def __init__(self) -> None:
@@ -128,18 +128,18 @@ class Street:
     def address(self, name: str) -> str:
         return f"http://127.0.0.1:{self.port}/{name}"
 
-    async def __call__(self, line: Line, request: WireRequest) -> None:
+    async def __call__(self, connection: Connection, request: WireRequest) -> None:
         _, name, rest = request.path.split("/", 2)
         service = self.services.get(name)
         if service is None:
             if name not in self._closed:
                 self.strayed.append(f"{request.method} {request.path}")
-            await line.hang_up()
+            await connection.hang_up()
             return
         plain = WireRequest(request.method, f"/{rest}", request.headers, request.body)
         try:
-            await service.answer(line, plain, self.address("stranger"))
-        except (HungUp, OSError):
+            await service.answer(connection, plain, self.address("stranger"))
+        except (ConnectionGone, OSError):
             raise
         except Exception as error:
             service.mistakes.append(f"the tests' own: {error!r}")

@@ -11,19 +11,19 @@ import pytest
 
 from tests.hostile.calls import CALLS, Call
 from tests.hostile.conftest import EVERYTHING, Exceptions
-from tests.hostile.harness import STANDS, House, Stand
+from tests.hostile.harness import STACKS, Harness, Stack
 from tests.hostile.matrix import every_case, play, some_cases
 from tests.hostile.report import tally
 
 
-@pytest.mark.parametrize("stand", STANDS, ids=str)
+@pytest.mark.parametrize("stack", STACKS, ids=str)
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_a_service_that_misbehaves(call: Call, stand: Stand, houses: House, exceptions: Exceptions) -> None:
-    cases = every_case(call) if os.environ.get(EVERYTHING) else some_cases(call, stand)
-    asyncio.run(play(cases, stand, houses))
+def test_misbehaving_service(call: Call, stack: Stack, harness: Harness, exceptions: Exceptions) -> None:
+    cases = every_case(call) if os.environ.get(EVERYTHING) else some_cases(call, stack)
+    asyncio.run(play(cases, stack, harness))
     tally.count(cases)
     assert "\n".join(f"{case.name}: {case.wrongs}" for case in cases if case.wrongs) == ""
-    assert not houses.street.strayed
+    assert not harness.router.strayed
     assert not exceptions.seen
 
 

@@ -16,16 +16,16 @@ from tests.journals.postgres_schema import (
     stamp_of,
 )
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
-from tests.servers import POSTGRES_MISSING, PostgresHouse
+from tests.servers import POSTGRES_MISSING, PostgresServer
 from tests.servers.shared import need
 
 
 @pytest.fixture(scope="module")
-def house() -> Generator[PostgresHouse]:
+def server() -> Generator[PostgresServer]:
     """A server that tests may stop and kill. Left alone, it forces nothing to the disk for ten seconds."""
     need("postgres", POSTGRES_MISSING)
     settings = {"synchronous_commit": "off", "wal_writer_delay": "10000", "autovacuum": "off"}
-    made = PostgresHouse(settings, password="right-horse")
+    made = PostgresServer(settings, password="right-horse")
     try:
         made.open()
         yield made
@@ -33,87 +33,87 @@ def house() -> Generator[PostgresHouse]:
         made.leave()
 
 
-def test_a_server_may_be_stopped_and_started(house: PostgresHouse) -> None:
-    journal = postgres(house.url, namespace="stopped")
+def test_a_server_may_be_stopped_and_started(server: PostgresServer) -> None:
+    journal = postgres(server.url, namespace="stopped")
     lease = started(journal)
-    house.stop()
+    server.stop()
     for _ in range(2):
         with pytest.raises(
             JournalError, match=r"the journal in PostgreSQL 127\.0\.0\.1.* gives no connection"
         ):
             journal.record_outcome(lease, GOOD)
-    house.start()
+    server.start()
     assert journal.record_outcome(lease, GOOD)
     journal.disconnect()
 
 
-def test_what_must_be_on_the_disk_is_there_when_a_server_crashes(house: PostgresHouse) -> None:
+def test_what_must_be_on_the_disk_is_there_when_a_server_crashes(server: PostgresServer) -> None:
     """However careless the server is by default."""
-    assert asked(house.url, "SHOW synchronous_commit") == [("off",)]
+    assert asked(server.url, "SHOW synchronous_commit") == [("off",)]
     for what, state in ((started, "running"), (decided, "ok")):
-        journal = postgres(house.url, namespace=f"crashed {state}")
+        journal = postgres(server.url, namespace=f"crashed {state}")
         what(journal)
-        house.kill()
-        house.start()
+        server.kill()
+        server.start()
         [holding] = journal.list_holds(10)
         assert holding.state == state
         journal.disconnect()
 
 
-def test_what_need_not_be_on_the_disk_waits_for_no_disk(house: PostgresHouse) -> None:
-    journal = postgres(house.url, namespace="quick")
+def test_what_need_not_be_on_the_disk_waits_for_no_disk(server: PostgresServer) -> None:
+    journal = postgres(server.url, namespace="quick")
     lease = started(journal)
-    [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
+    [[before]] = asked(server.url, "SELECT pg_current_wal_insert_lsn()")
     journal.record_outcome(lease, GOOD)
-    assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(True,)]
-    [[before]] = asked(house.url, "SELECT pg_current_wal_insert_lsn()")
+    assert asked(server.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(True,)]
+    [[before]] = asked(server.url, "SELECT pg_current_wal_insert_lsn()")
     journal.schedule_retry(lease)
     journal.claim("another", HERE)
-    assert asked(house.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(False,)]
+    assert asked(server.url, "SELECT pg_current_wal_flush_lsn() > %s::text::pg_lsn", before) == [(False,)]
     journal.disconnect()
 
 
 def test_a_server_that_forces_nothing_to_the_disk_is_told_of(
-    house: PostgresHouse, caplog: pytest.LogCaptureFixture
+    server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.stop()
-    careful = house.settings
-    house.settings = {**careful, "fsync": "off", "full_page_writes": "off"}
-    house.start()
+    server.stop()
+    careful = server.settings
+    server.settings = {**careful, "fsync": "off", "full_page_writes": "off"}
+    server.start()
     try:
         with caplog.at_level(logging.WARNING, "faregate"):
-            journal = postgres(house.url)
+            journal = postgres(server.url)
             journal.lease_next()
             journal.disconnect()
             journal.lease_next()
     finally:
         journal.disconnect()
-        house.stop()
-        house.settings = careful
-        house.start()
+        server.stop()
+        server.settings = careful
+        server.start()
     first, second = (message.getMessage() for message in caplog.records)
     assert "fsync = off: when its machine loses power, payments may be forgotten" in first
     assert "full_page_writes = off" in second
 
 
-def test_no_error_holds_the_password(house: PostgresHouse) -> None:
-    journal = postgres(house.url.replace("right-horse", "wrong-horse"))
+def test_no_error_holds_the_password(server: PostgresServer) -> None:
+    journal = postgres(server.url.replace("right-horse", "wrong-horse"))
     with pytest.raises(JournalError, match="password authentication failed") as told:
         journal.claim("proof", HERE)
     error: BaseException | None = told.value
     while error is not None:
         assert "wrong-horse" not in repr(error)
         error = error.__cause__ or error.__context__
-    assert "right-horse" not in repr(vars(postgres(house.url)))
+    assert "right-horse" not in repr(vars(postgres(server.url)))
 
 
-def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresHouse) -> None:
+def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(server: PostgresServer) -> None:
     """Through every state: not in its tables, its log of changes, or what it tells of itself."""
     canaries = [
         f"{name}-canary" for name in ("proof", "url", "header", "body", "value", "response", "receipt")
     ]
     proof, url, header, body, value, response, receipt = canaries
-    journal = postgres(house.url, namespace="canaries")
+    journal = postgres(server.url, namespace="canaries")
     good = Succeeded(Response(200, ((header, header),), body.encode() * 1000), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
@@ -126,19 +126,19 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(house: PostgresH
             lease.key, stamp_of(journal, TXN), {"proof": proof.encode(), "stamp": 1}, True
         )
     journal.disconnect()
-    house.stop()
-    seen = b"".join(path.read_bytes() for path in house.folder.rglob("*") if path.is_file())
-    house.start()
+    server.stop()
+    seen = b"".join(path.read_bytes() for path in server.folder.rglob("*") if path.is_file())
+    server.start()
     assert TXN.encode() in seen
     assert [canary for canary in (*canaries[1:], f"{proof}-2", "GET /") if canary.encode() in seen] == []
 
 
-def test_a_session_that_is_read_only_is_left_for_one_that_is_not(house: PostgresHouse) -> None:
+def test_a_session_that_is_read_only_is_left_for_one_that_is_not(server: PostgresServer) -> None:
     """After a fail-over the old sessions stay where they were."""
-    postgres(house.url).lease_next()
-    asked(house.url, "ALTER DATABASE postgres SET default_transaction_read_only = on")
-    journal = postgres(house.url, namespace="failed over")
+    postgres(server.url).lease_next()
+    asked(server.url, "ALTER DATABASE postgres SET default_transaction_read_only = on")
+    journal = postgres(server.url, namespace="failed over")
     assert journal.list_holds(1) == []
-    asked(house.url, "BEGIN READ WRITE; ALTER DATABASE postgres RESET default_transaction_read_only; COMMIT")
+    asked(server.url, "BEGIN READ WRITE; ALTER DATABASE postgres RESET default_transaction_read_only; COMMIT")
     fresh(journal.claim("proof", HERE))
     journal.disconnect()

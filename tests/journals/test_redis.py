@@ -24,7 +24,7 @@ from faregate.journals.redis.store import RedisStore
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, Clock
 from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
-from tests.servers import REDIS_MISSING, RedisHouse
+from tests.servers import REDIS_MISSING, RedisServer
 from tests.servers.shared import need
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,20 +33,20 @@ QUOTED = "pass%3Aword%40%2Fcanary"
 
 
 @contextmanager
-def running(**settings: str) -> Generator[RedisHouse]:
+def running(**settings: str) -> Generator[RedisServer]:
     need("redis", REDIS_MISSING)
-    house = RedisHouse({name.replace("_", "-"): value for name, value in settings.items()})
+    server = RedisServer({name.replace("_", "-"): value for name, value in settings.items()})
     try:
-        house.open()
-        yield house
+        server.open()
+        yield server
     finally:
-        house.leave()
+        server.leave()
 
 
 @contextmanager
-def opened(house: RedisHouse, url: str = "", **options: Any) -> Generator[RedisJournal]:
+def opened(server: RedisServer, url: str = "", **options: Any) -> Generator[RedisJournal]:
     options = {"keys": [KEY], "namespace": "test", "clock": Clock(), **options}
-    journal = RedisJournal(url or house.url, **options)
+    journal = RedisJournal(url or server.url, **options)
     try:
         yield journal
     finally:
@@ -54,51 +54,51 @@ def opened(house: RedisHouse, url: str = "", **options: Any) -> Generator[RedisJ
 
 
 @pytest.fixture
-def house() -> Generator[RedisHouse]:
+def server() -> Generator[RedisServer]:
     with running() as made:
         yield made
 
 
 @pytest.fixture
-def journal(house: RedisHouse) -> Generator[RedisJournal]:
-    with opened(house) as made:
+def journal(server: RedisServer) -> Generator[RedisJournal]:
+    with opened(server) as made:
         yield made
 
 
-def ask(house: RedisHouse, *words: str | int) -> Any:
-    connections = Connections(house.url, 5)
+def ask(server: RedisServer, *words: str | int) -> Any:
+    connections = Connections(server.url, 5)
     try:
         return connections.call(*words)
     finally:
         connections.close()
 
 
-def said_of(house: RedisHouse, command: str) -> str:
-    lines: list[str] = ask(house, "INFO", "commandstats").decode().splitlines()
+def said_of(server: RedisServer, command: str) -> str:
+    lines: list[str] = ask(server, "INFO", "commandstats").decode().splitlines()
     return next(line for line in lines if line.startswith(f"cmdstat_{command}:"))
 
 
-def clients(house: RedisHouse) -> int:
-    return len(ask(house, "CLIENT", "LIST").splitlines()) - 1
+def clients(server: RedisServer) -> int:
+    return len(ask(server, "CLIENT", "LIST").splitlines()) - 1
 
 
 # Which servers are trusted
 
 
-def test_nothing_is_opened_before_it_is_needed(house: RedisHouse, journal: RedisJournal) -> None:
-    assert clients(house) == 0
+def test_nothing_is_opened_before_it_is_needed(server: RedisServer, journal: RedisJournal) -> None:
+    assert clients(server) == 0
     assert journal.lease_next() is None
-    assert clients(house) == 1
+    assert clients(server) == 1
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])
 def test_a_server_that_may_forget_rows_is_refused(policy: str) -> None:
-    with running(maxmemory_policy=policy) as house, opened(house) as journal:
+    with running(maxmemory_policy=policy) as server, opened(server) as journal:
         for _ in range(2):
             with pytest.raises(ConfigurationError, match=f"{policy}.*Set maxmemory-policy noeviction"):
                 journal.claim("proof", HERE)
-        assert ask(house, "DBSIZE") == 0
-        ask(house, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+        assert ask(server, "DBSIZE") == 0
+        ask(server, "CONFIG", "SET", "maxmemory-policy", "noeviction")
         fresh(journal.claim("proof", HERE))
 
 
@@ -117,7 +117,7 @@ WEAK: list[tuple[dict[str, str], list[str]]] = [
 def test_weak_persistence_is_said_once(
     settings: dict[str, str], says: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with running(**settings) as house, opened(house) as journal:
+    with running(**settings) as server, opened(server) as journal:
         for number in range(2):
             fresh(journal.claim(f"proof {number}", HERE))
             journal.disconnect()
@@ -129,27 +129,30 @@ def test_weak_persistence_is_said_once(
 
 def test_an_eviction_policy_is_found_though_config_is_forbidden() -> None:
     with (
-        running(maxmemory_policy="allkeys-lfu", **NO_CONFIG) as house,
-        opened(house) as journal,
+        running(maxmemory_policy="allkeys-lfu", **NO_CONFIG) as server,
+        opened(server) as journal,
         pytest.raises(ConfigurationError, match="allkeys-lfu"),
     ):
         journal.claim("proof", HERE)
 
 
 def test_a_user_who_may_do_no_more_than_a_journal_needs(
-    house: RedisHouse, caplog: pytest.LogCaptureFixture
+    server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     rights = ["~faregate:*", "resetchannels", "-@all", "+@read", "+@write", "+@scripting", "+time"]
-    ask(house, "ACL", "SETUSER", "seller", "on", f">{PASSWORD}", *rights)
-    url = f"redis://seller:{QUOTED}@127.0.0.1:{house.port}/0"
-    with opened(house, url) as journal:
+    ask(server, "ACL", "SETUSER", "seller", "on", f">{PASSWORD}", *rights)
+    url = f"redis://seller:{QUOTED}@127.0.0.1:{server.port}/0"
+    with opened(server, url) as journal:
         released(journal)
         assert isinstance(journal.claim("proof", HERE), Replayable)
     said = caplog.text
     assert "must have maxmemory-policy noeviction" in said
     assert "what a power cut loses could not be checked" in said
-    ask(house, "ACL", "SETUSER", "seller", "-@scripting")
-    with opened(house, url) as journal, pytest.raises(JournalError, match=r"allow @read, @write, @scripting"):
+    ask(server, "ACL", "SETUSER", "seller", "-@scripting")
+    with (
+        opened(server, url) as journal,
+        pytest.raises(JournalError, match=r"allow @read, @write, @scripting"),
+    ):
         journal.claim("proof", HERE)
 
 
@@ -157,17 +160,17 @@ def test_a_user_who_may_do_no_more_than_a_journal_needs(
 
 
 def test_a_wrong_password_is_said_and_not_shown() -> None:
-    with running(requirepass="another") as house:
-        ask(house, "CONFIG", "RESETSTAT")
+    with running(requirepass="another") as server:
+        ask(server, "CONFIG", "RESETSTAT")
         for tries, user in enumerate(("", f":{QUOTED}", f"seller:{QUOTED}")):
-            url = f"redis://{user}@127.0.0.1:{house.port}/0"
-            with opened(house, url) as journal, pytest.raises(JournalError, match="password") as caught:
+            url = f"redis://{user}@127.0.0.1:{server.port}/0"
+            with opened(server, url) as journal, pytest.raises(JournalError, match="password") as caught:
                 journal.claim("proof", HERE)
             chain = [caught.value, caught.value.__cause__, caught.value.__context__]
             assert "canary" not in repr([(error, str(error)) for error in chain])
-            assert f"redis://127.0.0.1:{house.port}/0" in str(caught.value)
+            assert f"redis://127.0.0.1:{server.port}/0" in str(caught.value)
             # Once each: many servers shut out who tries often.
-            assert tries == 0 or f"failed_calls={tries}" in said_of(house, "auth")
+            assert tries == 0 or f"failed_calls={tries}" in said_of(server, "auth")
 
 
 @pytest.mark.parametrize(
@@ -182,62 +185,62 @@ def test_a_url_that_is_none_is_refused_and_not_shown(url: str) -> None:
     assert "canary" not in str(caught.value)
 
 
-def test_a_server_that_is_not_there_is_an_error(house: RedisHouse, journal: RedisJournal) -> None:
+def test_a_server_that_is_not_there_is_an_error(server: RedisServer, journal: RedisJournal) -> None:
     lease = started(journal)
-    house.stop()
-    with pytest.raises(JournalError, match=f"redis://127.0.0.1:{house.port}/0 could not be read or written"):
+    server.stop()
+    with pytest.raises(JournalError, match=f"redis://127.0.0.1:{server.port}/0 could not be read or written"):
         journal.record_outcome(lease, GOOD)
-    house.start()
+    server.start()
     assert journal.record_outcome(lease, GOOD)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_what_was_written_outlives_the_server(house: RedisHouse, journal: RedisJournal, how: str) -> None:
+def test_what_was_written_outlives_the_server(server: RedisServer, journal: RedisJournal, how: str) -> None:
     """Whoever was connected goes on with the next call, and so do its scripts, which the server forgot."""
     lease = started(journal)
     for _ in range(2):
-        getattr(house, how)()
-        house.start()
+        getattr(server, how)()
+        server.start()
         assert journal.claim("proof", HERE) == InProgress()
-    getattr(house, how)()
-    house.start()
+    getattr(server, how)()
+    server.start()
     assert journal.record_outcome(lease, GOOD)
 
 
-def test_a_server_that_hangs_costs_no_more_than_the_patience(house: RedisHouse) -> None:
-    with opened(house, timeout=0.4) as journal:
+def test_a_server_that_hangs_costs_no_more_than_the_patience(server: RedisServer) -> None:
+    with opened(server, timeout=0.4) as journal:
         lease = started(journal)
-        os.kill(house.pid(), signal.SIGSTOP)
+        os.kill(server.pid(), signal.SIGSTOP)
         try:
             before = time.monotonic()
             with pytest.raises(JournalError, match="did not answer in time"):
                 journal.record_outcome(lease, GOOD)
             assert 0.39 < time.monotonic() - before < 4
         finally:
-            os.kill(house.pid(), signal.SIGCONT)
+            os.kill(server.pid(), signal.SIGCONT)
         # What was given up may have been done; it is never done twice, nor undone.
         journal.record_outcome(lease, GOOD)
         journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
         assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
-def test_a_replica_is_refused_writes_and_says_so(house: RedisHouse, journal: RedisJournal) -> None:
+def test_a_replica_is_refused_writes_and_says_so(server: RedisServer, journal: RedisJournal) -> None:
     lease = started(journal)
-    ask(house, "REPLICAOF", "127.0.0.1", house.port)
-    ask(house, "CONFIG", "SET", "replica-serve-stale-data", "yes")
+    ask(server, "REPLICAOF", "127.0.0.1", server.port)
+    ask(server, "CONFIG", "SET", "replica-serve-stale-data", "yes")
     with pytest.raises(JournalError, match="is a replica, which takes no writes: name the primary"):
         journal.record_outcome(lease, GOOD)
-    ask(house, "REPLICAOF", "NO", "ONE")
+    ask(server, "REPLICAOF", "NO", "ONE")
     assert journal.record_outcome(lease, GOOD)
 
 
 def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
-    house: RedisHouse, journal: RedisJournal
+    server: RedisServer, journal: RedisJournal
 ) -> None:
     lease = started(journal)
     waiting = started(journal, "another", OTHER_TXN)
     early = fresh(journal.claim("early", HERE))
-    ask(house, "CONFIG", "SET", "maxmemory", 1)
+    ask(server, "CONFIG", "SET", "maxmemory", 1)
     for refused in (
         lambda: journal.claim("new", HERE),
         lambda: journal.record_transaction(early, "txn_early", ACR, WORK_SECONDS),
@@ -245,23 +248,23 @@ def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
     ):
         with pytest.raises(JournalError, match=r"its memory is full: give it more \(maxmemory\)"):
             refused()
-    ask(house, "CONFIG", "SET", "maxmemory", 0)
+    ask(server, "CONFIG", "SET", "maxmemory", 0)
     assert journal.record_outcome(lease, GOOD)
     assert journal.record_outcome(waiting, GOOD)
-    ask(house, "CONFIG", "SET", "maxmemory", 1)
+    ask(server, "CONFIG", "SET", "maxmemory", 1)
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     journal.record_final(waiting, False)
     assert journal.list_holds(10) == []
 
 
-def test_a_journal_that_was_emptied_is_not_made_anew(house: RedisHouse, journal: RedisJournal) -> None:
+def test_a_journal_that_was_emptied_is_not_made_anew(server: RedisServer, journal: RedisJournal) -> None:
     released(journal)
-    ask(house, "FLUSHALL")
+    ask(server, "FLUSHALL")
     for _ in range(2):
         with pytest.raises(JournalUnreadable, match="was emptied or replaced while it was in use"):
             journal.claim("proof", HERE)
-    assert ask(house, "DBSIZE") == 0
-    with opened(house) as other:  # somebody who begins now
+    assert ask(server, "DBSIZE") == 0
+    with opened(server) as other:  # somebody who begins now
         fresh(other.claim("another", HERE))
     with pytest.raises(JournalUnreadable, match="replaced"):
         journal.claim("proof", HERE)
@@ -269,25 +272,25 @@ def test_a_journal_that_was_emptied_is_not_made_anew(house: RedisHouse, journal:
     fresh(journal.claim("proof", HERE))
 
 
-def test_a_newer_version_is_refused_and_left_alone(house: RedisHouse, journal: RedisJournal) -> None:
+def test_a_newer_version_is_refused_and_left_alone(server: RedisServer, journal: RedisJournal) -> None:
     lease = started(journal)
-    [schema] = ask(house, "KEYS", "*schema")
-    mark = ask(house, "GET", schema).decode()
-    ask(house, "SET", schema, f"3{mark[1:]}")
+    [schema] = ask(server, "KEYS", "*schema")
+    mark = ask(server, "GET", schema).decode()
+    ask(server, "SET", schema, f"3{mark[1:]}")
     for _ in range(2):  # in use, and opened anew
         with pytest.raises(JournalUnreadable, match=r"of version 3, .*use the newer faregate"):
             journal.record_outcome(lease, GOOD)
         journal.disconnect()
-    assert ask(house, "GET", schema).decode() == f"3{mark[1:]}"
-    ask(house, "SET", schema, mark)
+    assert ask(server, "GET", schema).decode() == f"3{mark[1:]}"
+    ask(server, "SET", schema, mark)
     assert journal.record_outcome(lease, GOOD)
 
 
-def test_a_row_that_cannot_be_understood_is_said(house: RedisHouse, journal: RedisJournal) -> None:
+def test_a_row_that_cannot_be_understood_is_said(server: RedisServer, journal: RedisJournal) -> None:
     started(journal)
-    [row] = ask(house, "KEYS", "*row:*")
+    [row] = ask(server, "KEYS", "*row:*")
     for change in (("HSET", row, "fence", "many"), ("HDEL", row, "fence")):
-        ask(house, *change)
+        ask(server, *change)
         with pytest.raises(JournalUnreadable, match="another version of faregate"):
             journal.claim("proof", HERE)
 
@@ -295,19 +298,19 @@ def test_a_row_that_cannot_be_understood_is_said(house: RedisHouse, journal: Red
 # What is in it
 
 
-def test_nothing_of_a_payment_can_be_read_from_its_files(house: RedisHouse, journal: RedisJournal) -> None:
+def test_nothing_of_a_payment_can_be_read_from_its_files(server: RedisServer, journal: RedisJournal) -> None:
     proof, url, *more = canaries = [f"{part}-canary" for part in ("proof", "url", "header", "body", "value")]
     header, body, value = more
     good = Succeeded(Response(200, ((header, header),), body.encode() * 10_000), ((value, value),))
     lease = fresh(journal.claim(proof, Claimant(f"GET /{url}")))
     journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
-    seen = look(house)
+    seen = look(server)
     journal.record_outcome(lease, good)
-    seen += look(house)
+    seen += look(server)
     journal.record_settlement(lease, "response-canary", "receipt-canary", True)
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
     journal.record_pending(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
-    seen += look(house)
+    seen += look(server)
     assert TXN.encode() in seen
     assert b"test" in seen
     assert [
@@ -315,31 +318,33 @@ def test_nothing_of_a_payment_can_be_read_from_its_files(house: RedisHouse, jour
     ] == []
 
 
-def look(house: RedisHouse) -> bytes:
+def look(server: RedisServer) -> bytes:
     """What a backup would have: the log of commands, and a snapshot that is not compressed."""
-    ask(house, "CONFIG", "SET", "rdbcompression", "no")
-    ask(house, "SAVE")
+    ask(server, "CONFIG", "SET", "rdbcompression", "no")
+    ask(server, "SAVE")
     files = [
-        path for path in sorted(house.folder.rglob("*")) if path.is_file() and path.name not in ("log", "pid")
+        path
+        for path in sorted(server.folder.rglob("*"))
+        if path.is_file() and path.name not in ("log", "pid")
     ]
     assert len(files) >= 3
     return b"".join(path.read_bytes() for path in files)
 
 
-def test_the_clock_is_the_servers(house: RedisHouse) -> None:
-    with opened(house, clock=None) as journal:
-        before = float(ask(house, "TIME")[0])
+def test_the_clock_is_the_servers(server: RedisServer) -> None:
+    with opened(server, clock=None) as journal:
+        before = float(ask(server, "TIME")[0])
         lease = started(journal)
         record = journal._store.find([lease.key])
         assert record is not None
-        assert before <= record["since"] <= float(ask(house, "TIME")[0]) + 1
+        assert before <= record["since"] <= float(ask(server, "TIME")[0]) + 1
 
 
 # Threads and forks
 
 
-def test_many_threads_have_a_connection_each_while_they_need_it(house: RedisHouse) -> None:
-    with opened(house) as journal:
+def test_many_threads_have_a_connection_each_while_they_need_it(server: RedisServer) -> None:
+    with opened(server) as journal:
         barrier = threading.Barrier(40)
         won: list[int] = []
 
@@ -355,8 +360,8 @@ def test_many_threads_have_a_connection_each_while_they_need_it(house: RedisHous
         for thread in threads:
             thread.join()
         assert sorted(won) == list(range(10))
-        assert 1 <= clients(house) <= 40
-    assert clients(house) == 0
+        assert 1 <= clients(server) <= 40
+    assert clients(server) == 0
 
 
 FORKED = """
@@ -388,16 +393,16 @@ print(json.dumps([statuses, answers]))
 """
 
 
-def test_a_journal_in_use_can_be_forked(house: RedisHouse) -> None:
+def test_a_journal_in_use_can_be_forked(server: RedisServer) -> None:
     """Children and parent have connections of their own: none reads another's answers."""
-    command = [sys.executable, "-c", FORKED, house.url]
+    command = [sys.executable, "-c", FORKED, server.url]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [[0] * 8, [True] * 8]
 
 
 def test_who_stops_in_the_middle_of_a_call_leaves_no_answer_for_the_next(
-    house: RedisHouse, journal: RedisJournal, monkeypatch: pytest.MonkeyPatch
+    server: RedisServer, journal: RedisJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(journal)
     assert isinstance(journal._store, RedisStore)

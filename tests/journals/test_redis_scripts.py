@@ -14,7 +14,7 @@ from faregate.journals.redis.connections import Connections
 from faregate.journals.redis.store import APART, RedisStore
 from faregate.journals.store import Record, TransactionTaken
 from tests.journals.kinds import LEASED, due_at
-from tests.servers import REDIS_MISSING, Network, RedisHouse, lossy_network
+from tests.servers import REDIS_MISSING, Network, RedisServer, lossy_network
 from tests.servers.shared import need
 
 NOW, LEASE, LATER = 1000.0, 1030.0, 1060.25
@@ -22,9 +22,9 @@ ENCRYPTED = b"\x00sealed\xff\r\n"
 
 
 @pytest.fixture(scope="module")
-def _house() -> Generator[RedisHouse]:
+def _server() -> Generator[RedisServer]:
     need("redis", REDIS_MISSING)
-    made = RedisHouse()
+    made = RedisServer()
     try:
         made.open()
         yield made
@@ -33,17 +33,17 @@ def _house() -> Generator[RedisHouse]:
 
 
 @pytest.fixture
-def house(_house: RedisHouse) -> RedisHouse:
+def server(_server: RedisServer) -> RedisServer:
     """An empty one."""
-    connections = Connections(_house.url, 5)
+    connections = Connections(_server.url, 5)
     connections.call("FLUSHALL")
     connections.close()
-    return _house
+    return _server
 
 
 @pytest.fixture
-def shelf(house: RedisHouse) -> Generator[RedisStore]:
-    made = RedisStore(ScriptClient(house.url, "test", 20))
+def shelf(server: RedisServer) -> Generator[RedisStore]:
+    made = RedisStore(ScriptClient(server.url, "test", 20))
     yield made
     made.disconnect()
 
@@ -88,9 +88,9 @@ def found(shelf: RedisStore, name: str = "a") -> Record | None:
     return shelf.find([name.encode() * 32])
 
 
-def kept(house: RedisHouse) -> dict[str, str]:
+def kept(server: RedisServer) -> dict[str, str]:
     """Every key there is, without its prefix, and of what type it is."""
-    connections = Connections(house.url, 5)
+    connections = Connections(server.url, 5)
     names = {name.decode() for name in connections.call("KEYS", "*")} - {NAMESPACES}
     types = {name: connections.call("TYPE", name).decode() for name in names}
     connections.close()
@@ -115,19 +115,19 @@ def test_of_several_keys_the_first_one_counts(shelf: RedisStore) -> None:
     assert not shelf.insert(record("c"), [b"c" * 32, one["key"]], NOW)
 
 
-def test_a_large_result_is_kept_apart_and_goes_with_its_row(house: RedisHouse, shelf: RedisStore) -> None:
+def test_a_large_result_is_kept_apart_and_goes_with_its_row(server: RedisServer, shelf: RedisStore) -> None:
     large = {**OK, "result": b"x" * (APART + 1), "size": APART}
     row = put(shelf, RUNNING, large)
     assert found(shelf) == row
-    assert kept(house)[f"result:{row['key'].hex()}"] == "string"
+    assert kept(server)[f"result:{row['key'].hex()}"] == "string"
     assert shelf.measure() == (1, APART)
     moved(shelf, row, CLOSED)
-    assert not any(name.startswith("result:") for name in kept(house))
+    assert not any(name.startswith("result:") for name in kept(server))
     assert shelf.measure() == (1, 0)
 
 
 @pytest.mark.parametrize("how", ["purge", "delete", "insert"])
-def test_what_is_forgotten_leaves_nothing_behind(house: RedisHouse, shelf: RedisStore, how: str) -> None:
+def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, shelf: RedisStore, how: str) -> None:
     row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)}, SETTLED)
     if how == "purge":
         assert (shelf.purge(LATER - 1, 10), shelf.purge(LATER, 10), shelf.purge(LATER, 10)) == (0, 1, 0)
@@ -136,22 +136,22 @@ def test_what_is_forgotten_leaves_nothing_behind(house: RedisHouse, shelf: Redis
             assert shelf.insert(record("b"), [b"b" * 32], LATER)
             row = record("b")
         assert shelf.delete(row["key"], row["stamp"])
-    assert kept(house) == {"schema": "string", "bytes": "string"}
+    assert kept(server) == {"schema": "string", "bytes": "string"}
     assert shelf.measure() == (0, 0)
     owed = put(shelf, RUNNING)
     assert shelf.delete(owed["key"], owed["stamp"])
-    assert kept(house) == {"schema": "string", "bytes": "string"}
+    assert kept(server) == {"schema": "string", "bytes": "string"}
     assert put(shelf, RUNNING)["transaction_id"] == "txn_1"
 
 
-def test_all_keys_of_a_journal_have_one_hash_tag(house: RedisHouse) -> None:
+def test_all_keys_of_a_journal_have_one_hash_tag(server: RedisServer) -> None:
     """So that a proxy which spreads keys over several servers keeps them together."""
-    assert len({name.partition(b"}")[0] for name in everything(house)}) == 1
+    assert len({name.partition(b"}")[0] for name in everything(server)}) == 1
 
 
-def everything(house: RedisHouse) -> list[bytes]:
+def everything(server: RedisServer) -> list[bytes]:
     """Every script is run once; the names of all keys then."""
-    shelf = RedisStore(ScriptClient(house.url, "everything", 20))
+    shelf = RedisStore(ScriptClient(server.url, "everything", 20))
     row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)})
     put(shelf, name="b")
     assert shelf.delete(b"b" * 32, record()["stamp"])
@@ -213,11 +213,11 @@ def test_an_impossible_row_is_refused(
 
 @pytest.mark.parametrize("changes", [{"state": "running"}, {"proof": None}, {"result": ENCRYPTED}])
 def test_an_impossible_new_row_is_refused(
-    house: RedisHouse, shelf: RedisStore, changes: dict[str, Any]
+    server: RedisServer, shelf: RedisStore, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(JournalError, match="impossible row"):
         shelf.insert(record(**changes), [b"a" * 32], NOW)
-    assert kept(house) == {"schema": "string"}
+    assert kept(server) == {"schema": "string"}
 
 
 def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(shelf: RedisStore) -> None:
@@ -267,7 +267,7 @@ def test_what_is_owed_is_listed_from_the_oldest_on(shelf: RedisStore) -> None:
     assert shelf.owed(0) == []
 
 
-def test_eight_sweepers_never_get_the_same_row(house: RedisHouse, shelf: RedisStore) -> None:
+def test_eight_sweepers_never_get_the_same_row(server: RedisServer, shelf: RedisStore) -> None:
     names = [f"txn_{number}" for number in range(64)]
     for number, name in enumerate(names):
         put(shelf, {**RUNNING, "transaction_id": name}, name=chr(64 + number))
@@ -275,7 +275,7 @@ def test_eight_sweepers_never_get_the_same_row(house: RedisHouse, shelf: RedisSt
     barrier = threading.Barrier(8)
 
     def sweep(sweeper: int) -> None:
-        mine, stamp = RedisStore(ScriptClient(house.url, "test", 20)), sweeper
+        mine, stamp = RedisStore(ScriptClient(server.url, "test", 20)), sweeper
         barrier.wait()
         while row := mine.take_due(due_at(LEASE), {"stamp": stamp, "fence": stamp, "lease_until": LATER}):
             taken.append(row["transaction_id"])
@@ -298,15 +298,15 @@ def together(count: int, act: Callable[[int], None]) -> None:
 
 
 @pytest.fixture
-def network(house: RedisHouse) -> Generator[Network]:
-    with lossy_network(house.port) as made:
+def network(server: RedisServer) -> Generator[Network]:
+    with lossy_network(server.port) as made:
         yield made
 
 
 @pytest.fixture
-def far(house: RedisHouse, network: Network) -> Generator[RedisStore]:
+def far(server: RedisServer, network: Network) -> Generator[RedisStore]:
     """A shelf behind the network, in use for some time: the server knows its scripts."""
-    everything(house)
+    everything(server)
     made = RedisStore(ScriptClient(f"redis://127.0.0.1:{network.port}/0", "far", 20))
     assert made.measure() == (0, 0)
     yield made

@@ -18,7 +18,7 @@ from faregate.journals.registry import journal_from_url
 from tests.journals.kinds import KEY
 from tests.journals.test_contract import GOOD, HERE, released, started
 from tests.journals.test_redis import ask, opened, running
-from tests.servers import REDIS_MISSING, RedisHouse, lossy_network
+from tests.servers import REDIS_MISSING, RedisServer, lossy_network
 from tests.servers.shared import need
 from tests.servers.store_server import free_port
 
@@ -82,23 +82,23 @@ def sold_over(url: str) -> None:
 
 def test_a_socket_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     socket = tmp_path_factory.mktemp("s") / "r.sock"
-    with running(unixsocket=str(socket), requirepass="pass") as house:
+    with running(unixsocket=str(socket), requirepass="pass") as server:
         sold_over(f"unix://:pass@{socket}?db=2")
-        assert b"db2:keys=" in ask(house, "INFO", "keyspace")
+        assert b"db2:keys=" in ask(server, "INFO", "keyspace")
     with pytest.raises(JournalError, match=r"unix:///.*r\.sock\?db=2 could not be read or written"):
         named(f"unix://{socket}?db=2").claim("proof", HERE)
 
 
 def test_a_database_of_its_own_and_a_user_who_may_select_it() -> None:
-    with running() as house:
+    with running() as server:
         rights = ["~faregate:*", "resetchannels", "+@read", "+@write", "+@scripting", "+time"]
-        ask(house, "ACL", "SETUSER", "seller", "on", ">pass", *rights)
-        url = f"redis://seller:pass@127.0.0.1:{house.port}/3"
+        ask(server, "ACL", "SETUSER", "seller", "on", ">pass", *rights)
+        url = f"redis://seller:pass@127.0.0.1:{server.port}/3"
         with pytest.raises(JournalError, match="and select for another database than 0"):
             named(url).claim("proof", HERE)
-        ask(house, "ACL", "SETUSER", "seller", "+select")
+        ask(server, "ACL", "SETUSER", "seller", "+select")
         sold_over(url)
-        assert ask(house, "DBSIZE") == 0
+        assert ask(server, "DBSIZE") == 0
 
 
 @pytest.fixture(scope="module")
@@ -138,19 +138,19 @@ def test_tls_with_a_certificate_that_is_trusted_and_no_other(tls_port: int, cert
 
 def test_a_cluster_is_refused_and_says_what_to_do() -> None:
     """Whether its slots are served or not, and whatever its user may ask."""
-    with running(cluster_enabled="yes") as house:
+    with running(cluster_enabled="yes") as server:
         for slots in ("none", "all"):
             if slots == "all":
-                ask(house, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                ask(server, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             with (
-                opened(house) as journal,
+                opened(server) as journal,
                 pytest.raises(ConfigurationError, match=r"is part of a cluster.* Name a"),
             ):
                 journal.claim("proof", HERE)
-        assert ask(house, "KEYS", "*") == []
+        assert ask(server, "KEYS", "*") == []
 
 
-class SentinelHouse(RedisHouse):
+class SentinelServer(RedisServer):
     def command(self) -> list[str]:
         configuration = self.folder / "sentinel.conf"
         configuration.write_text(f"bind 127.0.0.1\nport {self.port}\npidfile {self.folder / 'pid'}\n")
@@ -159,20 +159,20 @@ class SentinelHouse(RedisHouse):
 
 def test_a_sentinel_is_no_server_to_write_to() -> None:
     need("redis", REDIS_MISSING)
-    house = SentinelHouse()
+    server = SentinelServer()
     try:
-        house.open()
+        server.open()
         with (
-            opened(house) as journal,
+            opened(server) as journal,
             pytest.raises(ConfigurationError, match="name the primary that it watches"),
         ):
             journal.claim("proof", HERE)
     finally:
-        house.leave()
+        server.leave()
 
 
 @pytest.fixture
-def pair() -> Generator[tuple[RedisHouse, RedisHouse]]:
+def pair() -> Generator[tuple[RedisServer, RedisServer]]:
     """A primary and its replica."""
     with (
         running(repl_diskless_sync_delay="0") as primary,
@@ -183,20 +183,20 @@ def pair() -> Generator[tuple[RedisHouse, RedisHouse]]:
         yield primary, replica
 
 
-def promote(replica: RedisHouse, primary: RedisHouse) -> None:
+def promote(replica: RedisServer, primary: RedisServer) -> None:
     """When it has all that was written."""
     while f"offset={offset_of(primary)},".encode() not in ask(primary, "INFO", "replication"):
         time.sleep(0.02)
     ask(replica, "REPLICAOF", "NO", "ONE")
 
 
-def offset_of(primary: RedisHouse) -> int:
+def offset_of(primary: RedisServer) -> int:
     said: bytes = ask(primary, "INFO", "replication")
     return int(said.partition(b"master_repl_offset:")[2].split()[0])
 
 
 def test_who_is_demoted_is_left_for_whoever_has_its_name_now(
-    pair: tuple[RedisHouse, RedisHouse], caplog: pytest.LogCaptureFixture
+    pair: tuple[RedisServer, RedisServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The old primary keeps its connections, and refuses every write on them."""
     primary, replica = pair
@@ -216,7 +216,7 @@ def test_who_is_demoted_is_left_for_whoever_has_its_name_now(
     assert "a replica has taken over; it may not have what was written last" in said
 
 
-def test_a_server_that_takes_over_is_looked_at_like_the_first(pair: tuple[RedisHouse, RedisHouse]) -> None:
+def test_a_server_that_takes_over_is_looked_at_like_the_first(pair: tuple[RedisServer, RedisServer]) -> None:
     primary, replica = pair
     ask(replica, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with (
@@ -235,29 +235,29 @@ def test_a_server_that_takes_over_is_looked_at_like_the_first(pair: tuple[RedisH
 
 
 def test_a_primary_without_its_replicas_writes_nothing_and_says_so() -> None:
-    with running() as house, opened(house) as journal:
+    with running() as server, opened(server) as journal:
         lease = started(journal)
-        ask(house, "CONFIG", "SET", "min-replicas-to-write", 1)
+        ask(server, "CONFIG", "SET", "min-replicas-to-write", 1)
         with pytest.raises(JournalError, match="fewer replicas follow it than its min-replicas-to-write"):
             journal.record_outcome(lease, GOOD)
-        ask(house, "CONFIG", "SET", "min-replicas-to-write", 0)
+        ask(server, "CONFIG", "SET", "min-replicas-to-write", 0)
         assert journal.record_outcome(lease, GOOD)
 
 
 @pytest.fixture
-def full_disk() -> Generator[RedisHouse]:
+def full_disk() -> Generator[RedisServer]:
     """A server whose snapshot failed."""
-    with running(appendonly="no", save="3600 1") as house:
-        in_the_way = house.folder / "dump.rdb" / "something"
+    with running(appendonly="no", save="3600 1") as server:
+        in_the_way = server.folder / "dump.rdb" / "something"
         in_the_way.mkdir(parents=True)
-        ask(house, "BGSAVE")
-        while b"rdb_last_bgsave_status:err" not in ask(house, "INFO", "persistence"):
+        ask(server, "BGSAVE")
+        while b"rdb_last_bgsave_status:err" not in ask(server, "INFO", "persistence"):
             time.sleep(0.02)
-        yield house
+        yield server
         shutil.rmtree(in_the_way.parent)  # or it would not stop
 
 
-def test_a_disk_that_takes_no_snapshot_stops_sales_until_it_does(full_disk: RedisHouse) -> None:
+def test_a_disk_that_takes_no_snapshot_stops_sales_until_it_does(full_disk: RedisServer) -> None:
     """Scripts that the server forgot meanwhile are sent anew."""
     with opened(full_disk) as journal:
         with pytest.raises(JournalError, match="refuses writes since it cannot write to its disk"):

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers.store_server import House
+from tests.servers.store_server import StoreServer
 from tests.servers.unprivileged import as_somebody_else, lives, other_user
 
 USER = "faregate"
@@ -30,7 +30,7 @@ SETTINGS = {
 }
 
 
-class MariadbHouse(House):
+class MariadbServer(StoreServer):
     """Lets `USER` in without a password, from this machine. `settings` are MariaDB's own."""
 
     def __init__(self, settings: dict[str, str] | None = None) -> None:
@@ -98,9 +98,9 @@ class MariadbHouse(House):
 @contextmanager
 def mariadb_server(settings: dict[str, str] | None = None) -> Generator[str]:
     """Gives its URL."""
-    house = MariadbHouse(settings)
+    server = MariadbServer(settings)
     try:
-        house.open()
-        yield house.url
+        server.open()
+        yield server.url
     finally:
-        house.leave()
+        server.leave()

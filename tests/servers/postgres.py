@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers.store_server import House
+from tests.servers.store_server import StoreServer
 from tests.servers.unprivileged import as_somebody_else, lives, other_user
 
 USER = "faregate"
@@ -39,7 +39,7 @@ SETTINGS = {
 }
 
 
-class PostgresHouse(House):
+class PostgresServer(StoreServer):
     """Trusts whoever comes, or asks for `password`. `settings` are PostgreSQL's own."""
 
     stop_signal = signal.SIGINT
@@ -97,9 +97,9 @@ class PostgresHouse(House):
 @contextmanager
 def postgres_server(settings: dict[str, str] | None = None, password: str = "") -> Generator[str]:
     """Gives its URL."""
-    house = PostgresHouse(settings, password)
+    server = PostgresServer(settings, password)
     try:
-        house.open()
-        yield house.url
+        server.open()
+        yield server.url
     finally:
-        house.leave()
+        server.leave()

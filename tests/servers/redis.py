@@ -6,14 +6,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import chain
 
-from tests.servers.store_server import House
+from tests.servers.store_server import StoreServer
 
 _PROGRAM = shutil.which("redis-server")
 REDIS_MISSING = "" if _PROGRAM else "redis-server is not on this machine"
 SAFE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction", "save": ""}
 
 
-class RedisHouse(House):
+class RedisServer(StoreServer):
     """`settings` are Redis's own, beside the safe ones or instead of them."""
 
     def __init__(self, settings: dict[str, str] | None = None) -> None:
@@ -46,9 +46,9 @@ class RedisHouse(House):
 @contextmanager
 def redis_server(settings: dict[str, str] | None = None) -> Generator[str]:
     """Gives its URL."""
-    house = RedisHouse(settings)
+    server = RedisServer(settings)
     try:
-        house.open()
-        yield house.url
+        server.open()
+        yield server.url
     finally:
-        house.leave()
+        server.leave()

@@ -17,11 +17,11 @@ START_SECONDS = 30.0
 TRIES = 3
 
 
-class House(ABC):
+class StoreServer(ABC):
     """`folder` holds the data and the log, and lasts until `leave`."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="faregate-house-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="faregate-server-"))
         self.port = free_port()
         self._supervisor: subprocess.Popen[bytes] | None = None
 

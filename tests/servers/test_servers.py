@@ -12,32 +12,32 @@ from tests.servers import (
     MARIADB_MISSING,
     POSTGRES_MISSING,
     REDIS_MISSING,
-    MariadbHouse,
-    PostgresHouse,
-    RedisHouse,
+    MariadbServer,
+    PostgresServer,
+    RedisServer,
     shared,
 )
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-HOUSES = {
-    "redis": (RedisHouse, REDIS_MISSING),
-    "postgres": (PostgresHouse, POSTGRES_MISSING),
-    "mariadb": (MariadbHouse, MARIADB_MISSING),
+SERVERS = {
+    "redis": (RedisServer, REDIS_MISSING),
+    "postgres": (PostgresServer, POSTGRES_MISSING),
+    "mariadb": (MariadbServer, MARIADB_MISSING),
 }
 STARTED = """
 import os, signal, sys
-from tests.servers import MariadbHouse, PostgresHouse, RedisHouse
-house = {"redis": RedisHouse, "postgres": PostgresHouse, "mariadb": MariadbHouse}[sys.argv[1]]()
-house.open()
-print(house.folder, *house.pids(), flush=True)
+from tests.servers import MariadbServer, PostgresServer, RedisServer
+server = {"redis": RedisServer, "postgres": PostgresServer, "mariadb": MariadbServer}[sys.argv[1]]()
+server.open()
+print(server.folder, *server.pids(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("kind", HOUSES)
+@pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_ends_though_its_tests_were_killed(kind: str) -> None:
-    shared.need(kind, HOUSES[kind][1])
+    shared.need(kind, SERVERS[kind][1])
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", STARTED, kind]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -57,32 +57,32 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-@pytest.mark.parametrize("kind", HOUSES)
+@pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_starts_again_where_it_was_and_leaves_nothing(kind: str, how: str) -> None:
-    make, missing = HOUSES[kind]
+    make, missing = SERVERS[kind]
     shared.need(kind, missing)
-    house = make()
+    server = make()
     try:
-        house.open()
-        url, pids = house.url, house.pids()
-        getattr(house, how)()
+        server.open()
+        url, pids = server.url, server.pids()
+        getattr(server, how)()
         assert eventually(lambda: not any(is_alive(pid) for pid in pids))
-        house.start()
-        assert house.url == url
-        assert house.pid() not in pids
+        server.start()
+        assert server.url == url
+        assert server.pid() not in pids
     finally:
-        house.leave()
-    assert not house.folder.exists()
+        server.leave()
+    assert not server.folder.exists()
 
 
 def test_a_server_that_does_not_start_says_why() -> None:
     shared.need("redis", REDIS_MISSING)
-    house = RedisHouse({"appendfsync": "sometimes"})
+    server = RedisServer({"appendfsync": "sometimes"})
     try:
         with pytest.raises(RuntimeError, match="sometimes"):
-            house.open()
+            server.open()
     finally:
-        house.leave()
+        server.leave()
 
 
 def test_what_is_missing_is_skipped_and_counted_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:

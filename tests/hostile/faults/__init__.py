@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 from faregate.core.models import Response
-from tests.hostile.raw_server import Line
-from tests.hostile.service import Ask, Fault
+from tests.hostile.raw_server import Connection
+from tests.hostile.service import Fault, ReceivedCall
 
-Wrong = Callable[[Line, Response], Awaitable[None]]
+Wrong = Callable[[Connection, Response], Awaitable[None]]
 Twist = Callable[[Response], Response]
 
-BASES: dict[str, Callable[[Ask], Response]] = {"before": Ask.forged, "after": Ask.real}
+BASES: dict[str, Callable[[ReceivedCall], Response]] = {
+    "before": ReceivedCall.forged,
+    "after": ReceivedCall.real,
+}
 ONLY_AFTER = ("after",)
 """For what is odd and yet right: to believe a perfect lie is no mistake."""
 
@@ -27,9 +30,11 @@ def spoken(
         yield Fault(f"{name}, {base}", _speaking(wrong, BASES[base]), mute)
 
 
-def _speaking(wrong: Wrong, reply: Callable[[Ask], Response]) -> Callable[[Line, Ask], Awaitable[None]]:
-    async def speak(line: Line, ask: Ask) -> None:
-        await wrong(line, reply(ask))
+def _speaking(
+    wrong: Wrong, reply: Callable[[ReceivedCall], Response]
+) -> Callable[[Connection, ReceivedCall], Awaitable[None]]:
+    async def speak(connection: Connection, ask: ReceivedCall) -> None:
+        await wrong(connection, reply(ask))
 
     return speak
 
@@ -37,8 +42,8 @@ def _speaking(wrong: Wrong, reply: Callable[[Ask], Response]) -> Callable[[Line,
 def twisted(name: str, twist: Twist, bases: tuple[str, ...] = tuple(BASES)) -> Iterator[Fault]:
     """The reply with something in it changed, said as it should be."""
 
-    async def wrong(line: Line, reply: Response) -> None:
-        await line.answer(twist(reply))
+    async def wrong(connection: Connection, reply: Response) -> None:
+        await connection.answer(twist(reply))
 
     return spoken(name, wrong, bases=bases)
 

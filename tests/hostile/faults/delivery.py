@@ -4,7 +4,7 @@ import asyncio
 
 from faregate.core.models import Response
 from tests.hostile.faults import Wrong
-from tests.hostile.raw_server import Line, written
+from tests.hostile.raw_server import Connection, written
 
 
 def cut(reply: Response) -> bytes:
@@ -15,30 +15,30 @@ def cut(reply: Response) -> bytes:
 # Those that end with the caller's patience
 
 
-async def silent(line: Line, reply: Response) -> None:
-    await line.silence()
+async def silent(connection: Connection, reply: Response) -> None:
+    await connection.silence()
 
 
-async def stalled(line: Line, reply: Response) -> None:
-    await line.send(cut(reply))
-    await line.silence()
+async def stalled(connection: Connection, reply: Response) -> None:
+    await connection.send(cut(reply))
+    await connection.silence()
 
 
-async def dripping(line: Line, reply: Response) -> None:
+async def dripping(connection: Connection, reply: Response) -> None:
     for byte in written(reply):
-        await line.send(bytes([byte]))
+        await connection.send(bytes([byte]))
         await asyncio.sleep(0.02)
 
 
-async def interim_for_ever(line: Line, reply: Response) -> None:
+async def interim_for_ever(connection: Connection, reply: Response) -> None:
     while True:
-        await line.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        await connection.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
         await asyncio.sleep(0.02)
 
 
-async def switched(line: Line, reply: Response) -> None:
-    await line.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: tls\r\n\r\n")
-    await line.silence()
+async def switched(connection: Connection, reply: Response) -> None:
+    await connection.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: tls\r\n\r\n")
+    await connection.silence()
 
 
 MUTE: dict[str, Wrong] = {
@@ -53,29 +53,29 @@ MUTE: dict[str, Wrong] = {
 # Those that end by themselves
 
 
-async def hung_up(line: Line, reply: Response) -> None:
-    await line.hang_up()
+async def hung_up(connection: Connection, reply: Response) -> None:
+    await connection.hang_up()
 
 
-async def reset(line: Line, reply: Response) -> None:
-    await line.reset()
+async def reset(connection: Connection, reply: Response) -> None:
+    await connection.reset()
 
 
-async def reset_within(line: Line, reply: Response) -> None:
-    await line.send(cut(reply))
-    await line.reset()
+async def reset_within(connection: Connection, reply: Response) -> None:
+    await connection.send(cut(reply))
+    await connection.reset()
 
 
-async def endless_head(line: Line, reply: Response) -> None:
-    await line.send(b"HTTP/1.1 200 OK\r\n")
+async def endless_head(connection: Connection, reply: Response) -> None:
+    await connection.send(b"HTTP/1.1 200 OK\r\n")
     while True:
-        await line.send(b"X-More: and more\r\n" * 1000)
+        await connection.send(b"X-More: and more\r\n" * 1000)
 
 
-async def endless_chunks(line: Line, reply: Response) -> None:
-    await line.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+async def endless_chunks(connection: Connection, reply: Response) -> None:
+    await connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
-        await line.send(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+        await connection.send(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
 
 
 ENDING: dict[str, Wrong] = {

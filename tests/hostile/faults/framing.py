@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from faregate.core.models import Response
 from tests.hostile.faults import Wrong
-from tests.hostile.raw_server import Line, written
+from tests.hostile.raw_server import Connection, written
 
 Bytes = Callable[[Response], bytes]
 MIB = 1024 * 1024
@@ -42,8 +42,8 @@ def trailing(reply: Response) -> bytes:
     return chunked(Response(reply.status, early), chunk(reply.body), b"0\r\n", trailer, b"\r\n")
 
 
-def _with_line(line: str) -> Bytes:
-    return lambda reply: sized(reply, line)
+def _with_line(connection: str) -> Bytes:
+    return lambda reply: sized(reply, connection)
 
 
 def _with_first(first: str) -> Bytes:
@@ -95,7 +95,7 @@ NOT_HTTP: dict[str, Bytes] = {
     "half the chunks": lambda reply: chunked(reply, chunk(reply.body[: len(reply.body) // 2])),
     "a longer chunk than said": lambda reply: chunked(reply, b"2\r\n", reply.body, b"\r\n0\r\n\r\n"),
     "an interim and no end": lambda _: b"HTTP/1.1 100 Continue\r\n\r\n",
-    **{name: _with_line(line) for name, line in LINES.items()},
+    **{name: _with_line(connection) for name, connection in LINES.items()},
     **{name: _with_first(first) for name, first in FIRST.items()},
     **{f"length {length!r}": _with_length(length) for length in LENGTHS},
 }
@@ -122,9 +122,9 @@ STAYS = ("an early hint", "chunks of one byte", "the same length twice", "said t
 def says(make: Bytes) -> Wrong:
     """These bytes, and the end of the connection."""
 
-    async def wrong(line: Line, reply: Response) -> None:
-        await line.send(make(reply))
-        await line.hang_up()
+    async def wrong(connection: Connection, reply: Response) -> None:
+        await connection.send(make(reply))
+        await connection.hang_up()
 
     return wrong
 
@@ -132,7 +132,7 @@ def says(make: Bytes) -> Wrong:
 def goes_on_after(make: Bytes) -> Wrong:
     """These bytes; the connection stays."""
 
-    async def wrong(line: Line, reply: Response) -> None:
-        await line.send(make(reply))
+    async def wrong(connection: Connection, reply: Response) -> None:
+        await connection.send(make(reply))
 
     return wrong
