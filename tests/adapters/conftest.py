@@ -15,7 +15,7 @@ from tests.support.faulty_service import Service
 
 
 @dataclass
-class Shop:
+class Seller:
     """The seller's server, the service behind it, and a payer's HTTP client."""
 
     service: Service
@@ -69,7 +69,7 @@ def _switches() -> Generator[tuple[Switch, str, Switch, str]]:
 
 
 @pytest.fixture(params=SHOPS)
-def shop(request: pytest.FixtureRequest, switches: tuple[Switch, str, Switch, str]) -> Generator[Shop]:
+def seller(request: pytest.FixtureRequest, switches: tuple[Switch, str, Switch, str]) -> Generator[Seller]:
     service_switch, service_url, seller_switch, seller_url = switches
     service, work = Service(), HandlerResult()
     paywall = Paywall(
@@ -83,4 +83,4 @@ def shop(request: pytest.FixtureRequest, switches: tuple[Switch, str, Switch, st
     service_switch.app = service
     seller_switch.app = SHOPS[request.param](paywall, work)
     with httpx.Client(base_url=seller_url, timeout=30, trust_env=False) as http:
-        yield Shop(service, work, paywall, http, Wallet(), seller_url)
+        yield Seller(service, work, paywall, http, Wallet(), seller_url)

@@ -25,7 +25,7 @@ PREFLIGHT = {
 PAYMENT_HEADERS = {"payment-required", "payment-response", "retry-after"}
 
 
-def shop(kind: str, emulator: Emulator, **cors: Any) -> Any:
+def seller(kind: str, emulator: Emulator, **cors: Any) -> Any:
     """The paywall with CORS outside of it, as the docs put them."""
     options: dict[str, Any] = {"allow_origins": ["https://shop.example"], **cors}
     options.setdefault("allow_headers", ["PAYMENT-SIGNATURE"])
@@ -55,7 +55,7 @@ def exposed(answer: httpx.Response) -> set[str]:
 
 def test_a_preflight_passes_and_asks_nobody(kind: str) -> None:
     emulator = Emulator()
-    with calling(shop(kind, emulator)) as http:
+    with calling(seller(kind, emulator)) as http:
         answer = http.options("/report", headers=PREFLIGHT)
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "https://shop.example"
@@ -64,14 +64,14 @@ def test_a_preflight_passes_and_asks_nobody(kind: str) -> None:
 
 
 def test_a_browser_may_not_send_a_payment_unless_the_seller_allows_the_header(kind: str) -> None:
-    with calling(shop(kind, Emulator(), allow_headers=[])) as http:
+    with calling(seller(kind, Emulator(), allow_headers=[])) as http:
         assert http.options("/report", headers=PREFLIGHT).status_code == 400
 
 
 @pytest.mark.parametrize("origins", [["https://shop.example"], ["*"]])
 def test_the_payment_headers_can_be_read_without_saying_so(kind: str, origins: list[str]) -> None:
     """The paywall exposes them itself: on what it asks, and on what it releases."""
-    with calling(shop(kind, Emulator(), allow_origins=origins)) as http:
+    with calling(seller(kind, Emulator(), allow_origins=origins)) as http:
         unpaid = http.get("/report", headers=ORIGIN)
         proof = Wallet().pay(unpaid.headers["payment-required"])
         released = http.get("/report", headers={**ORIGIN, "PAYMENT-SIGNATURE": proof})
@@ -81,8 +81,8 @@ def test_the_payment_headers_can_be_read_without_saying_so(kind: str, origins: l
 
 
 def test_a_list_of_the_sellers_own_replaces_ours(kind: str) -> None:
-    with calling(shop(kind, Emulator(), expose_headers=["X-Own"])) as http:
+    with calling(seller(kind, Emulator(), expose_headers=["X-Own"])) as http:
         assert exposed(http.get("/report", headers=ORIGIN)) == {"x-own"}
     both = ["X-Own", *EXPOSED[1].split(", ")]
-    with calling(shop(kind, Emulator(), expose_headers=both)) as http:
+    with calling(seller(kind, Emulator(), expose_headers=both)) as http:
         assert exposed(http.get("/report", headers=ORIGIN)) == {"x-own", *PAYMENT_HEADERS}

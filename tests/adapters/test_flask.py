@@ -50,7 +50,7 @@ PREFLIGHT = {
 paywall = Faregate()
 
 
-class Shop:
+class Seller:
     """A Flask app behind the paywall, the service it sells through, and a client that can pay."""
 
     def __init__(self, app: Flask, **options: Any) -> None:
@@ -84,9 +84,9 @@ class Shop:
 
 
 @pytest.fixture
-def shop() -> Shop:
+def seller() -> Seller:
     """Not `TESTING`: Flask answers errors itself, as in production."""
-    return Shop(Flask("shop"))
+    return Seller(Flask("seller"))
 
 
 @pytest.fixture(autouse=True)
@@ -103,9 +103,9 @@ def content() -> Callable[[], bytes]:
     return content
 
 
-def is_sold(shop: Shop, path: str, method: str = "GET") -> bool:
+def is_sold(seller: Seller, path: str, method: str = "GET") -> bool:
     """402 without the content, then the content for money."""
-    unpaid, paid = shop.ask(path, method=method), shop.buy(path, method=method)
+    unpaid, paid = seller.ask(path, method=method), seller.buy(path, method=method)
     assert CONTENT not in unpaid.data
     return (unpaid.status_code, paid.data, "PAYMENT-RESPONSE" in paid.headers) == (402, CONTENT, True)
 
@@ -117,7 +117,7 @@ def test_two_apps_in_one_process_have_settings_of_their_own() -> None:
     extension = Faregate()
 
     def create_app(**config: Any) -> Flask:
-        app = Flask("shop")
+        app = Flask("seller")
         app.config.from_mapping(FAREGATE_BASE_URL="emulator:", **config)
         app.add_url_rule("/paid", view_func=extension.paid("daily_report")(lambda: payment.values))
         app.test_client_class = PayingClient
@@ -139,7 +139,7 @@ def test_two_apps_in_one_process_have_settings_of_their_own() -> None:
 def test_the_environment_speaks_where_the_config_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAREGATE_BASE_URL", "http://environment.example")
     monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_environment")
-    app = Flask("shop")
+    app = Flask("seller")
     app.config["FAREGATE_BASE_URL"] = "http://config.example"
     Faregate(app)
     settings = app.extensions["faregate"].paywall.settings
@@ -162,20 +162,20 @@ def test_a_mistake_in_the_config_is_told_when_the_app_is_made(
     config: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FAREGATE_BASE_URL", raising=False)
-    app = Flask("shop")
+    app = Flask("seller")
     app.config.update(config)
     with pytest.raises(ConfigurationError, match=says):
         Faregate(app)
 
 
-def test_an_app_has_one_paywall(shop: Shop) -> None:
+def test_an_app_has_one_paywall(seller: Seller) -> None:
     with pytest.raises(ConfigurationError, match="once"):
-        paywall.init_app(shop.app)
+        paywall.init_app(seller.app)
 
 
 def test_a_listener_of_the_config_is_told() -> None:
     told: list[Event] = []
-    app = Flask("shop")
+    app = Flask("seller")
     app.config.update(FAREGATE_BASE_URL="emulator:", FAREGATE_ON_EVENT=told.append)
     app.add_url_rule("/paid", view_func=paywall.paid("daily_report")(content()))
     Faregate(app)
@@ -186,57 +186,57 @@ def test_a_listener_of_the_config_is_told() -> None:
 
 
 def test_prefixes_of_the_config_are_sold_and_closed() -> None:
-    app = Flask("shop")
+    app = Flask("seller")
     app.config.update(FAREGATE_OFFERS={"/reports": "daily_report"}, FAREGATE_REFUSE=["/drafts"])
     app.add_url_rule("/reports/<name>", view_func=lambda name: CONTENT, endpoint="report")
     app.add_url_rule("/drafts/<name>", view_func=lambda name: CONTENT, endpoint="draft")
-    shop = Shop(app)
-    assert is_sold(shop, "/reports/today")
-    assert shop.ask("/drafts/today").status_code == 403
+    seller = Seller(app)
+    assert is_sold(seller, "/reports/today")
+    assert seller.ask("/drafts/today").status_code == 403
 
 
 # Views
 
 
-def test_the_view_finds_its_payment(shop: Shop) -> None:
+def test_the_view_finds_its_payment(seller: Seller) -> None:
     given: list[Any] = []
 
-    @shop.app.get("/meter")
+    @seller.app.get("/meter")
     @paywall.paid("token_meter")
     def meter() -> dict[str, Any]:
         payment.report(input_tokens=3)
         given.append(isinstance(payment, Payment))
         return {"transaction": payment.transaction_id}
 
-    answer = shop.buy("/meter")
+    answer = seller.buy("/meter")
     assert answer.get_json()["transaction"].startswith("txn_")
-    assert (given, shop.statuses) == ([True], ["succeeded"])
+    assert (given, seller.statuses) == ([True], ["succeeded"])
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_the_view_does_not_run_unpaid(shop: Shop, whole: bool) -> None:
+def test_the_view_does_not_run_unpaid(seller: Seller, whole: bool) -> None:
     def view() -> str:
-        shop.runs.append(request.method)
+        seller.runs.append(request.method)
         return ""
 
     sold: Any = view if whole else paywall.paid("daily_report")(view)
     if whole:
-        paywall.paid_all(shop.app, "daily_report")
-    shop.app.add_url_rule("/paid", view_func=sold, methods=["GET", "POST", "OPTIONS"])
+        paywall.paid_all(seller.app, "daily_report")
+    seller.app.add_url_rule("/paid", view_func=sold, methods=["GET", "POST", "OPTIONS"])
     for method in ("GET", "HEAD", "POST", "OPTIONS", "PUT"):
-        shop.ask("/paid", method=method)
-    assert shop.runs == []
-    assert (shop.buy("/paid").status_code, shop.runs) == (200, ["GET"])
+        seller.ask("/paid", method=method)
+    assert seller.runs == []
+    assert (seller.buy("/paid").status_code, seller.runs) == (200, ["GET"])
 
 
-def test_there_is_no_payment_where_nothing_is_sold(shop: Shop) -> None:
-    shop.app.add_url_rule("/open", view_func=lambda: str(payment.transaction_id))
-    shop.app.testing = True
+def test_there_is_no_payment_where_nothing_is_sold(seller: Seller) -> None:
+    seller.app.add_url_rule("/open", view_func=lambda: str(payment.transaction_id))
+    seller.app.testing = True
     with pytest.raises(ConfigurationError, match="not sold"):
-        shop.ask("/open")
+        seller.ask("/open")
 
 
-def test_a_copied_request_context_has_the_payment(shop: Shop) -> None:
+def test_a_copied_request_context_has_the_payment(seller: Seller) -> None:
     """A thread's `g` is its own; the request, and with it the payment, is the same."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -248,18 +248,18 @@ def test_a_copied_request_context_has_the_payment(shop: Shop) -> None:
             pool.submit(measure).result()
         return str(payment.values)
 
-    shop.app.add_url_rule("/paid", view_func=paywall.paid("text_summary")(view))
-    assert shop.buy("/paid").text == "{'input-tokens': '1'}"
+    seller.app.add_url_rule("/paid", view_func=paywall.paid("text_summary")(view))
+    assert seller.buy("/paid").text == "{'input-tokens': '1'}"
 
 
-def test_an_async_view_is_sold(shop: Shop) -> None:
+def test_an_async_view_is_sold(seller: Seller) -> None:
     async def view(name: str) -> bytes:
         assert payment.transaction_id
         return name.encode()
 
-    shop.sells(view, "/paid/<name>")
-    assert shop.ask("/paid/x").status_code == 402
-    assert shop.buy("/paid/x").data == b"x"
+    seller.sells(view, "/paid/<name>")
+    assert seller.ask("/paid/x").status_code == 402
+    assert seller.buy("/paid/x").data == b"x"
 
 
 class ByMethod(MethodView):
@@ -294,14 +294,14 @@ class Plain(View):
 
 
 @pytest.mark.parametrize("view", [ByMethod, ByDecorators, Plain])
-def test_class_based_views_are_sold(shop: Shop, view: type[View]) -> None:
-    shop.app.add_url_rule("/paid", view_func=view.as_view("paid"))
-    assert is_sold(shop, "/paid")
-    assert is_sold(shop, "/paid", "POST")
-    assert shop.ask("/paid", method="HEAD").status_code == 402
-    assert shop.ask("/paid", method="OPTIONS").status_code == 200
+def test_class_based_views_are_sold(seller: Seller, view: type[View]) -> None:
+    seller.app.add_url_rule("/paid", view_func=view.as_view("paid"))
+    assert is_sold(seller, "/paid")
+    assert is_sold(seller, "/paid", "POST")
+    assert seller.ask("/paid", method="HEAD").status_code == 402
+    assert seller.ask("/paid", method="OPTIONS").status_code == 200
     if view is ByMethod:
-        assert shop.ask("/paid", method="DELETE").text == "free"
+        assert seller.ask("/paid", method="DELETE").text == "free"
 
 
 @pytest.mark.parametrize("sold", [ByMethod, Blueprint("x", "x")])
@@ -310,21 +310,21 @@ def test_what_cannot_be_wrapped_says_what_to_do(sold: Any) -> None:
         paywall.paid("daily_report")(sold)
 
 
-def test_a_price_above_the_route_is_an_error_and_not_free(shop: Shop) -> None:
+def test_a_price_above_the_route_is_an_error_and_not_free(seller: Seller) -> None:
     @paywall.paid("daily_report")
-    @shop.app.get("/paid")
+    @seller.app.get("/paid")
     def paid() -> bytes:
-        shop.runs.append("paid")
+        seller.runs.append("paid")
         return CONTENT
 
-    shop.app.testing = True
+    seller.app.testing = True
     with pytest.raises(ConfigurationError, match=r"put @app\.route above"):
-        shop.ask("/paid")
-    assert shop.runs == []
+        seller.ask("/paid")
+    assert seller.runs == []
 
 
 def test_without_the_extension_a_view_is_a_clear_error_and_not_free() -> None:
-    app = Flask("shop")
+    app = Flask("seller")
     app.add_url_rule("/paid", view_func=paywall.paid("daily_report")(content()))
     answer = app.test_client().get("/paid")
     assert (answer.status_code, CONTENT in answer.data) == (500, False)
@@ -333,11 +333,11 @@ def test_without_the_extension_a_view_is_a_clear_error_and_not_free() -> None:
         app.test_client().get("/paid")
 
 
-def test_two_offers_on_one_view_are_a_mistake(shop: Shop) -> None:
+def test_two_offers_on_one_view_are_a_mistake(seller: Seller) -> None:
     with pytest.raises(ConfigurationError, match="'text_summary' and as 'daily_report'"):
         paywall.paid("daily_report")(paywall.paid("text_summary")(content()))
-    shop.sells(paywall.paid("daily_report")(content()))
-    assert is_sold(shop, "/paid")
+    seller.sells(paywall.paid("daily_report")(content()))
+    assert is_sold(seller, "/paid")
 
 
 # Blueprints
@@ -353,72 +353,72 @@ def weather() -> tuple[Blueprint, Blueprint]:
     return outer, inner
 
 
-def test_a_blueprint_is_sold_with_those_nested_in_it(shop: Shop) -> None:
+def test_a_blueprint_is_sold_with_those_nested_in_it(seller: Seller) -> None:
     outer, _ = weather()
     paywall.paid_all(outer, "daily_report")
     outer.add_url_rule("/later", view_func=content(), endpoint="later")
-    shop.app.register_blueprint(outer)
-    shop.app.register_blueprint(outer, name="again", url_prefix="/again")
-    shop.app.add_url_rule("/from-outside", endpoint="outer.outside", view_func=content())
+    seller.app.register_blueprint(outer)
+    seller.app.register_blueprint(outer, name="again", url_prefix="/again")
+    seller.app.add_url_rule("/from-outside", endpoint="outer.outside", view_func=content())
     for path in ("/view", "/inner/view", "/later", "/again/view", "/again/inner/view", "/from-outside"):
-        assert is_sold(shop, path), path
-        assert shop.ask(path, method="HEAD").status_code == 402
-        assert shop.ask(path, method="OPTIONS").headers["Allow"]
+        assert is_sold(seller, path), path
+        assert seller.ask(path, method="HEAD").status_code == 402
+        assert seller.ask(path, method="OPTIONS").headers["Allow"]
     for path in ("/open", "/inner/open", "/again/inner/open"):
-        assert shop.ask(path).text == "open"
-    assert shop.ask("/nothing").status_code == 404
+        assert seller.ask(path).text == "open"
+    assert seller.ask("/nothing").status_code == 404
 
 
-def test_an_inner_blueprint_is_sold_alone(shop: Shop) -> None:
+def test_an_inner_blueprint_is_sold_alone(seller: Seller) -> None:
     outer, inner = weather()
     paywall.paid_all(inner, "daily_report")
-    shop.app.register_blueprint(outer)
-    assert is_sold(shop, "/inner/view")
-    assert shop.ask("/view").data == CONTENT
+    seller.app.register_blueprint(outer)
+    assert is_sold(seller, "/inner/view")
+    assert seller.ask("/view").data == CONTENT
 
 
-def test_a_whole_app_is_sold_but_not_what_it_does_not_have(shop: Shop) -> None:
-    shop.app.add_url_rule("/view", view_func=content())
-    shop.app.add_url_rule("/open", view_func=paywall.exempt(lambda: "open"), endpoint="open")
-    paywall.paid_all(shop.app, "daily_report")
-    assert is_sold(shop, "/view")
-    assert (shop.ask("/open").text, shop.ask("/nothing").status_code) == ("open", 404)
+def test_a_whole_app_is_sold_but_not_what_it_does_not_have(seller: Seller) -> None:
+    seller.app.add_url_rule("/view", view_func=content())
+    seller.app.add_url_rule("/open", view_func=paywall.exempt(lambda: "open"), endpoint="open")
+    paywall.paid_all(seller.app, "daily_report")
+    assert is_sold(seller, "/view")
+    assert (seller.ask("/open").text, seller.ask("/nothing").status_code) == ("open", 404)
 
 
-def test_what_runs_before_the_blueprint_runs_before_its_price(shop: Shop) -> None:
+def test_what_runs_before_the_blueprint_runs_before_its_price(seller: Seller) -> None:
     """An app's own `before_request` may refuse for nothing; the view is not run unpaid."""
     blueprint = Blueprint("weather", "weather")
     paywall.paid_all(blueprint, "daily_report")
 
-    @shop.app.before_request
+    @seller.app.before_request
     def members_only() -> Any:
         return None if "member" in request.args else ("members only", 401)
 
     @blueprint.before_request
     def after_the_price() -> None:
-        shop.runs.append(payment.transaction_id or "")
+        seller.runs.append(payment.transaction_id or "")
 
     blueprint.add_url_rule("/view", view_func=content())
-    shop.app.register_blueprint(blueprint)
-    assert shop.ask("/view").status_code == 401
-    assert shop.ask("/view?member").status_code == 402
-    assert shop.runs == []
-    assert shop.buy("/view?member").data == CONTENT
-    assert len(shop.runs) == 1
+    seller.app.register_blueprint(blueprint)
+    assert seller.ask("/view").status_code == 401
+    assert seller.ask("/view?member").status_code == 402
+    assert seller.runs == []
+    assert seller.buy("/view?member").data == CONTENT
+    assert len(seller.runs) == 1
 
 
-def test_a_view_of_a_sold_blueprint_may_name_the_same_offer(shop: Shop) -> None:
+def test_a_view_of_a_sold_blueprint_may_name_the_same_offer(seller: Seller) -> None:
     blueprint = Blueprint("weather", "weather")
     paywall.paid_all(blueprint, "daily_report")
     blueprint.add_url_rule("/same", view_func=paywall.paid("daily_report")(content()), endpoint="same")
     blueprint.add_url_rule("/other", view_func=paywall.paid("text_summary")(content()), endpoint="other")
-    shop.app.register_blueprint(blueprint)
-    assert is_sold(shop, "/same")
-    answer = shop.buy("/other")
-    assert (answer.status_code, CONTENT in answer.data, shop.statuses[0]) == (500, False, "failed")
+    seller.app.register_blueprint(blueprint)
+    assert is_sold(seller, "/same")
+    answer = seller.buy("/other")
+    assert (answer.status_code, CONTENT in answer.data, seller.statuses[0]) == (500, False, "failed")
 
 
-def test_a_method_of_a_class_may_be_exempt(shop: Shop) -> None:
+def test_a_method_of_a_class_may_be_exempt(seller: Seller) -> None:
     class Mixed(MethodView):
         @paywall.exempt
         def get(self) -> str:
@@ -430,10 +430,10 @@ def test_a_method_of_a_class_may_be_exempt(shop: Shop) -> None:
     blueprint = Blueprint("weather", "weather")
     paywall.paid_all(blueprint, "daily_report")
     blueprint.add_url_rule("/mixed", view_func=Mixed.as_view("mixed"))
-    shop.app.register_blueprint(blueprint)
-    assert shop.ask("/mixed").text == "open"
-    assert shop.ask("/mixed", method="HEAD").status_code == 200
-    assert is_sold(shop, "/mixed", "POST")
+    seller.app.register_blueprint(blueprint)
+    assert seller.ask("/mixed").text == "open"
+    assert seller.ask("/mixed", method="HEAD").status_code == 200
+    assert is_sold(seller, "/mixed", "POST")
 
 
 def test_sold_and_exempt_is_a_mistake() -> None:
@@ -449,87 +449,91 @@ def test_sold_and_exempt_is_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [None, object(), (), 7])
-def test_nonsense_is_not_charged(shop: Shop, nonsense: Any) -> None:
-    shop.sells(lambda: nonsense)
-    answer = shop.buy("/paid")
+def test_nonsense_is_not_charged(seller: Seller, nonsense: Any) -> None:
+    seller.sells(lambda: nonsense)
+    answer = seller.buy("/paid")
     assert (answer.status_code, "PAYMENT-RESPONSE" in answer.headers) == (500, False)
-    assert shop.statuses == ["failed"]
+    assert seller.statuses == ["failed"]
 
 
 @pytest.mark.parametrize("status", [404, 451, 503])
-def test_an_abort_is_not_charged(shop: Shop, status: int) -> None:
-    shop.sells(lambda: abort(status))
-    assert (shop.buy("/paid").status_code, shop.statuses) == (status, ["failed"])
+def test_an_abort_is_not_charged(seller: Seller, status: int) -> None:
+    seller.sells(lambda: abort(status))
+    assert (seller.buy("/paid").status_code, seller.statuses) == (status, ["failed"])
 
 
-def test_a_response_that_after_request_spoils_is_not_charged(shop: Shop) -> None:
-    @shop.app.after_request
+def test_a_response_that_after_request_spoils_is_not_charged(seller: Seller) -> None:
+    @seller.app.after_request
     def spoil(response: Response) -> Response:
         if response.status_code == 200:
             response.status_code = 500
         return response
 
-    shop.sells(content())
-    assert (shop.buy("/paid").status_code, shop.statuses) == (500, ["failed"])
+    seller.sells(content())
+    assert (seller.buy("/paid").status_code, seller.statuses) == (500, ["failed"])
 
 
-def test_an_after_request_that_breaks_on_the_stop_changes_nothing(shop: Shop) -> None:
-    @shop.app.after_request
+def test_an_after_request_that_breaks_on_the_stop_changes_nothing(seller: Seller) -> None:
+    @seller.app.after_request
     def picky(response: Response) -> Response:
         assert response.get_data() == CONTENT
         return response
 
-    shop.sells(content())
-    shop.app.testing = True
-    assert is_sold(shop, "/paid")
+    seller.sells(content())
+    seller.app.testing = True
+    assert is_sold(seller, "/paid")
 
 
-def test_an_error_handler_that_answers_200_releases_nothing(shop: Shop) -> None:
-    shop.app.register_error_handler(Exception, lambda error: CONTENT + str(error).encode())
-    shop.sells(content())
-    shop.app.add_url_rule("/unknown", view_func=paywall.paid("no_such_thing")(content()), endpoint="unknown")
-    assert is_sold(shop, "/paid")
-    answer = shop.ask("/unknown")
+def test_an_error_handler_that_answers_200_releases_nothing(seller: Seller) -> None:
+    seller.app.register_error_handler(Exception, lambda error: CONTENT + str(error).encode())
+    seller.sells(content())
+    seller.app.add_url_rule(
+        "/unknown", view_func=paywall.paid("no_such_thing")(content()), endpoint="unknown"
+    )
+    assert is_sold(seller, "/paid")
+    answer = seller.ask("/unknown")
     assert (answer.status_code, CONTENT in answer.data) == (502, False)
 
 
-def test_an_error_that_a_handler_turns_into_a_result_is_the_sellers_result(shop: Shop) -> None:
-    shop.app.register_error_handler(ZeroDivisionError, lambda error: (CONTENT, 200))
-    shop.sells(lambda: str(1 // 0))
-    assert (shop.buy("/paid").data, shop.statuses) == (CONTENT, ["succeeded"])
+def test_an_error_that_a_handler_turns_into_a_result_is_the_sellers_result(seller: Seller) -> None:
+    seller.app.register_error_handler(ZeroDivisionError, lambda error: (CONTENT, 200))
+    seller.sells(lambda: str(1 // 0))
+    assert (seller.buy("/paid").data, seller.statuses) == (CONTENT, ["succeeded"])
 
 
-def test_the_stop_never_leaks(shop: Shop) -> None:
-    @shop.app.after_request
+def test_the_stop_never_leaks(seller: Seller) -> None:
+    @seller.app.after_request
     def leak(response: Response) -> Response:
         response.headers["X-Leak"] = "1"
         response.set_cookie("leak", "1")
         response.set_data(CONTENT)
         return response
 
-    shop.sells(content())
-    unpaid = shop.ask("/paid")
+    seller.sells(content())
+    unpaid = seller.ask("/paid")
     assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
     assert not {"X-Leak", "Set-Cookie"} & set(unpaid.headers.keys())
-    assert shop.buy("/paid").headers["X-Leak"] == "1"
+    assert seller.buy("/paid").headers["X-Leak"] == "1"
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_a_view_that_ends_the_process_is_told_to_the_service_first(shop: Shop, error: BaseException) -> None:
+def test_a_view_that_ends_the_process_is_told_to_the_service_first(
+    seller: Seller, error: BaseException
+) -> None:
     def view() -> str:
         raise error
 
-    shop.sells(view)
-    proof = shop.proof("/paid")
+    seller.sells(view)
+    proof = seller.proof("/paid")
     with pytest.raises(type(error)):
-        shop.ask("/paid", headers=proof)
-    assert shop.statuses == ["failed"]
+        seller.ask("/paid", headers=proof)
+    assert seller.statuses == ["failed"]
 
 
 # What a view may answer with
 
 
-def test_two_cookies_and_a_session_are_sold(shop: Shop) -> None:
+def test_two_cookies_and_a_session_are_sold(seller: Seller) -> None:
     def view() -> Response:
         session["visits"] = session.get("visits", 0) + 1
         response = Response(CONTENT)
@@ -537,13 +541,13 @@ def test_two_cookies_and_a_session_are_sold(shop: Shop) -> None:
         response.set_cookie("b", "2")
         return response
 
-    shop.sells(view)
-    assert "Set-Cookie" not in shop.ask("/paid").headers
-    names = [value.partition("=")[0] for value in shop.buy("/paid").headers.getlist("Set-Cookie")]
+    seller.sells(view)
+    assert "Set-Cookie" not in seller.ask("/paid").headers
+    names = [value.partition("=")[0] for value in seller.buy("/paid").headers.getlist("Set-Cookie")]
     assert sorted(names) == ["a", "b", "session"]
 
 
-def test_a_stream_has_its_request_and_is_sold_whole(shop: Shop) -> None:
+def test_a_stream_has_its_request_and_is_sold_whole(seller: Seller) -> None:
     def view() -> Response:
         def chunks() -> Iterator[bytes]:
             yield b"paid "
@@ -551,108 +555,108 @@ def test_a_stream_has_its_request_and_is_sold_whole(shop: Shop) -> None:
 
         return Response(stream_with_context(chunks()))
 
-    shop.sells(view)
-    answer = shop.buy("/paid?rest=content")
+    seller.sells(view)
+    answer = seller.buy("/paid?rest=content")
     assert (answer.data, answer.headers["Content-Length"]) == (CONTENT, "12")
 
 
-def test_a_stream_that_breaks_off_is_not_charged(shop: Shop) -> None:
+def test_a_stream_that_breaks_off_is_not_charged(seller: Seller) -> None:
     def chunks() -> Iterator[bytes]:
         yield CONTENT
         raise ZeroDivisionError
 
-    shop.sells(lambda: Response(chunks()))
-    proof = shop.proof("/paid")
+    seller.sells(lambda: Response(chunks()))
+    proof = seller.proof("/paid")
     with pytest.raises(ZeroDivisionError):
-        shop.ask("/paid", headers=proof)
-    assert shop.statuses == ["failed"]
+        seller.ask("/paid", headers=proof)
+    assert seller.statuses == ["failed"]
 
 
-def test_a_file_is_sold(shop: Shop, tmp_path: Path) -> None:
+def test_a_file_is_sold(seller: Seller, tmp_path: Path) -> None:
     (tmp_path / "report").write_bytes(CONTENT)
-    shop.sells(lambda: send_file(tmp_path / "report"), "/file")
-    shop.sells(lambda: send_file(BytesIO(CONTENT), download_name="report"), "/memory", endpoint="memory")
-    assert is_sold(shop, "/file")
-    assert is_sold(shop, "/memory")
+    seller.sells(lambda: send_file(tmp_path / "report"), "/file")
+    seller.sells(lambda: send_file(BytesIO(CONTENT), download_name="report"), "/memory", endpoint="memory")
+    assert is_sold(seller, "/file")
+    assert is_sold(seller, "/memory")
 
 
-def test_a_redirect_of_the_view_is_sold_and_one_of_the_router_is_free(shop: Shop) -> None:
-    shop.app.add_url_rule("/there", endpoint="there", view_func=lambda: "there")
-    shop.sells(lambda: redirect(url_for("there")), "/paid/")
-    assert shop.ask("/paid").status_code == 308
-    assert shop.ask("/paid/").status_code == 402
-    answer = shop.buy("/paid/")
+def test_a_redirect_of_the_view_is_sold_and_one_of_the_router_is_free(seller: Seller) -> None:
+    seller.app.add_url_rule("/there", endpoint="there", view_func=lambda: "there")
+    seller.sells(lambda: redirect(url_for("there")), "/paid/")
+    assert seller.ask("/paid").status_code == 308
+    assert seller.ask("/paid/").status_code == 402
+    answer = seller.buy("/paid/")
     assert (answer.status_code, answer.headers["Location"]) == (302, "/there")
     assert "PAYMENT-RESPONSE" in answer.headers
-    assert shop.buy("/paid", follow_redirects=True).text == "there"
+    assert seller.buy("/paid", follow_redirects=True).text == "there"
 
 
-def test_head_is_paid_and_the_automatic_options_are_free(shop: Shop) -> None:
-    shop.sells(content())
-    assert shop.ask("/paid", method="HEAD").status_code == 402
-    paid = shop.buy("/paid", method="HEAD")
+def test_head_is_paid_and_the_automatic_options_are_free(seller: Seller) -> None:
+    seller.sells(content())
+    assert seller.ask("/paid", method="HEAD").status_code == 402
+    paid = seller.buy("/paid", method="HEAD")
     assert (paid.status_code, paid.data, paid.headers["Content-Length"]) == (200, b"", "12")
-    options = shop.ask("/paid", method="OPTIONS")
+    options = seller.ask("/paid", method="OPTIONS")
     assert (options.status_code, set(options.headers["Allow"].split(", "))) == (
         200,
         {"GET", "HEAD", "OPTIONS"},
     )
 
 
-def test_a_view_of_its_own_for_options_is_not_run(shop: Shop) -> None:
+def test_a_view_of_its_own_for_options_is_not_run(seller: Seller) -> None:
     def view() -> bytes:
-        shop.runs.append(request.method)
+        seller.runs.append(request.method)
         return CONTENT
 
-    shop.sells(view, methods=["GET", "OPTIONS"])
-    assert (shop.ask("/paid", method="OPTIONS").status_code, shop.runs) == (204, [])
+    seller.sells(view, methods=["GET", "OPTIONS"])
+    assert (seller.ask("/paid", method="OPTIONS").status_code, seller.runs) == (204, [])
 
 
 # Contexts and what is closed
 
 
-def test_contexts_are_torn_down_once_and_answers_closed_once(shop: Shop) -> None:
-    @shop.app.teardown_request
+def test_contexts_are_torn_down_once_and_answers_closed_once(seller: Seller) -> None:
+    @seller.app.teardown_request
     def request_over(_error: BaseException | None) -> None:
-        shop.runs.append(f"request, {shop.statuses}")
+        seller.runs.append(f"request, {seller.statuses}")
 
-    @shop.app.teardown_appcontext
+    @seller.app.teardown_appcontext
     def app_over(_error: BaseException | None) -> None:
-        shop.runs.append("app")
+        seller.runs.append("app")
 
     def view() -> Response:
         response = Response(CONTENT)
-        response.call_on_close(lambda: shop.runs.append(f"closed, {shop.statuses}"))
+        response.call_on_close(lambda: seller.runs.append(f"closed, {seller.statuses}"))
         return response
 
-    shop.sells(view)
-    proof = shop.proof("/paid")
-    shop.runs.clear()
-    with serving_wsgi(shop.app) as url:
+    seller.sells(view)
+    proof = seller.proof("/paid")
+    seller.runs.clear()
+    with serving_wsgi(seller.app) as url:
         assert httpx.get(f"{url}/paid", headers=proof).content == CONTENT
-        assert eventually(lambda: len(shop.runs) >= 3)  # it is closed after the payer has everything
-    assert shop.runs == ["request, ['authorized']", "app", "closed, ['succeeded']"]
+        assert eventually(lambda: len(seller.runs) >= 3)  # it is closed after the payer has everything
+    assert seller.runs == ["request, ['authorized']", "app", "closed, ['succeeded']"]
 
 
-def test_what_is_closed_is_closed_although_nothing_was_released(shop: Shop) -> None:
+def test_what_is_closed_is_closed_although_nothing_was_released(seller: Seller) -> None:
     def view() -> Response:
         response = Response(CONTENT)
-        response.call_on_close(lambda: shop.runs.append("closed"))
+        response.call_on_close(lambda: seller.runs.append("closed"))
         return response
 
-    shop.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(view))
-    answer = shop.buy("/late")
-    assert (answer.status_code, CONTENT in answer.data, shop.runs) == (202, False, ["closed"])
+    seller.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(view))
+    answer = seller.buy("/late")
+    assert (answer.status_code, CONTENT in answer.data, seller.runs) == (202, False, ["closed"])
 
 
 # Over a real socket
 
 
 @pytest.mark.parametrize("path", ["/prix/%C3%A9t%C3%A9", "//paid", "///paid", "/%70aid", "/paid?x=1"])
-def test_no_spelling_of_a_path_is_a_way_around(shop: Shop, path: str) -> None:
-    shop.sells(content())
-    shop.sells(content(), "/prix/été", endpoint="summer")
-    with serving_wsgi(shop.app) as url:
+def test_no_spelling_of_a_path_is_a_way_around(seller: Seller, path: str) -> None:
+    seller.sells(content())
+    seller.sells(content(), "/prix/été", endpoint="summer")
+    with serving_wsgi(seller.app) as url:
         target = httpx.URL(url).copy_with(raw_path=path.encode())
         unpaid = httpx.get(target, follow_redirects=True)
         proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
@@ -661,17 +665,17 @@ def test_no_spelling_of_a_path_is_a_way_around(shop: Shop, path: str) -> None:
     assert (paid.status_code, paid.content) == (200, CONTENT)
 
 
-def test_a_large_body_is_read_once_by_the_view(shop: Shop) -> None:
+def test_a_large_body_is_read_once_by_the_view(seller: Seller) -> None:
     """20 MiB up and down; who reads first has it (x402's own middleware left the view nothing)."""
     sent = bytes(range(256)) * 4096 * 20
 
-    @shop.app.post("/echo")
+    @seller.app.post("/echo")
     @paywall.paid("daily_report", max_result_bytes=len(sent))
     def echo() -> bytes:
         assert request.content_length == len(sent)
         return request.get_data()
 
-    with serving_wsgi(shop.app) as url:
+    with serving_wsgi(seller.app) as url:
         unpaid = httpx.post(f"{url}/echo")
         proof = {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])}
         answer = httpx.post(f"{url}/echo", content=sent, headers=proof, timeout=60)
@@ -679,38 +683,38 @@ def test_a_large_body_is_read_once_by_the_view(shop: Shop) -> None:
     assert answer.content == sent
 
 
-def test_a_form_is_read_by_who_comes_first(shop: Shop) -> None:
-    @shop.app.before_request
+def test_a_form_is_read_by_who_comes_first(seller: Seller) -> None:
+    @seller.app.before_request
     def first() -> None:
-        shop.runs.append(request.form["text"])
+        seller.runs.append(request.form["text"])
 
     def view() -> str:
         return request.form["text"]
 
-    shop.sells(view, methods=["POST"])
-    with serving_wsgi(shop.app) as url:
+    seller.sells(view, methods=["POST"])
+    with serving_wsgi(seller.app) as url:
         unpaid = httpx.post(f"{url}/paid", data={"text": "short"})
         proof = {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])}
         answer = httpx.post(f"{url}/paid", data={"text": "short"}, headers=proof)
-    assert (answer.text, shop.runs) == ("short", ["short", "short"])
+    assert (answer.text, seller.runs) == ("short", ["short", "short"])
 
 
 # Browsers
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_browser_may_pay_and_read(shop: Shop, whole: bool) -> None:
+def test_a_browser_may_pay_and_read(seller: Seller, whole: bool) -> None:
     """What flask-cors allows holds for what is sent in the app's stead; nothing else of the app's travels."""
-    CORS(shop.app, origins=[ORIGIN["Origin"]], supports_credentials=True, expose_headers=["X-Own"])
+    CORS(seller.app, origins=[ORIGIN["Origin"]], supports_credentials=True, expose_headers=["X-Own"])
     blueprint = Blueprint("weather", "weather")
     if whole:
         paywall.paid_all(blueprint, "daily_report")
     view = content() if whole else paywall.paid("daily_report")(content())
     blueprint.add_url_rule("/paid", endpoint="paid", view_func=view)
-    shop.app.register_blueprint(blueprint)
-    preflight = shop.ask("/paid", method="OPTIONS", headers=PREFLIGHT)
-    unpaid = shop.ask("/paid", headers=ORIGIN)
-    paid = shop.buy("/paid", headers=ORIGIN)
+    seller.app.register_blueprint(blueprint)
+    preflight = seller.ask("/paid", method="OPTIONS", headers=PREFLIGHT)
+    unpaid = seller.ask("/paid", headers=ORIGIN)
+    paid = seller.buy("/paid", headers=ORIGIN)
     assert "payment-signature" in preflight.headers["Access-Control-Allow-Headers"].lower()
     for answer in (preflight, unpaid, paid):
         assert answer.headers.getlist("Access-Control-Allow-Origin") == [ORIGIN["Origin"]]
@@ -723,10 +727,10 @@ def test_a_browser_may_pay_and_read(shop: Shop, whole: bool) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {}])
-def test_who_is_not_allowed_may_not_read_it(shop: Shop, headers: dict[str, str]) -> None:
-    CORS(shop.app, origins=[ORIGIN["Origin"]])
-    shop.sells(content())
-    assert "Access-Control-Allow-Origin" not in shop.ask("/paid", headers=headers).headers
+def test_who_is_not_allowed_may_not_read_it(seller: Seller, headers: dict[str, str]) -> None:
+    CORS(seller.app, origins=[ORIGIN["Origin"]])
+    seller.sells(content())
+    assert "Access-Control-Allow-Origin" not in seller.ask("/paid", headers=headers).headers
 
 
 @pytest.mark.parametrize("allowed", ["https://other.example", "null", "https://shop.example.evil.example"])
@@ -740,24 +744,24 @@ def test_only_a_permission_for_this_origin_travels(allowed: str) -> None:
 # What it sells
 
 
-def run(shop: Shop, *arguments: str) -> tuple[int, str]:
-    result = shop.app.test_cli_runner().invoke(args=["faregate", *arguments])
+def run(seller: Seller, *arguments: str) -> tuple[int, str]:
+    result = seller.app.test_cli_runner().invoke(args=["faregate", *arguments])
     return result.exit_code, result.output
 
 
-def listed(shop: Shop) -> dict[str, tuple[str, str]]:
-    routes = list_routes(shop.app).routes
+def listed(seller: Seller) -> dict[str, tuple[str, str]]:
+    routes = list_routes(seller.app).routes
     return {f"{','.join(route.methods)} {route.path}": (route.access, route.sells) for route in routes}
 
 
-def test_every_route_is_listed(shop: Shop) -> None:
+def test_every_route_is_listed(seller: Seller) -> None:
     outer, _ = weather()
     paywall.paid_all(outer, "daily_report")
-    shop.app.register_blueprint(outer, url_prefix="/weather")
-    shop.app.add_url_rule("/by/<int:id>", view_func=ByMethod.as_view("by_method"))
-    shop.app.add_url_rule("/all", view_func=ByDecorators.as_view("by_decorators"))
-    shop.app.add_url_rule("/open", view_func=content())
-    assert listed(shop) == {
+    seller.app.register_blueprint(outer, url_prefix="/weather")
+    seller.app.add_url_rule("/by/<int:id>", view_func=ByMethod.as_view("by_method"))
+    seller.app.add_url_rule("/all", view_func=ByDecorators.as_view("by_decorators"))
+    seller.app.add_url_rule("/open", view_func=content())
+    assert listed(seller) == {
         "GET /static/<path:filename>": ("free", ""),
         "GET /weather/view": ("paid", "daily_report"),
         "GET /weather/open": ("free", ""),
@@ -769,123 +773,123 @@ def test_every_route_is_listed(shop: Shop) -> None:
         "GET,POST /all": ("paid", "daily_report"),
         "GET /open": ("free", ""),
     }
-    code, table = run(shop, "routes")
+    code, table = run(seller, "routes")
     assert (code, "5 paid, 5 free, 0 refused" in table) == (0, True)
-    code, said = run(shop, "routes", "--json")
+    code, said = run(seller, "routes", "--json")
     assert (code, '"sells": "text_summary"' in said) == (0, True)
 
 
 def test_what_is_declared_for_nothing_fails_the_command() -> None:
-    app = Flask("shop")
+    app = Flask("seller")
     app.config["FAREGATE_OFFERS"] = {"/reprots": "daily_report"}
     app.add_url_rule("/reports", view_func=content())
-    code, table = run(Shop(app), "routes")
+    code, table = run(Seller(app), "routes")
     assert (code, "/reprots" in table) == (1, True)
 
 
-def test_mistakes_are_listed_as_refused(shop: Shop) -> None:
+def test_mistakes_are_listed_as_refused(seller: Seller) -> None:
     two = Blueprint("two", "two")
     two.add_url_rule("/two", view_func=paywall.paid("daily_report")(content()))
     paywall.paid_all(two, "text_summary")
-    shop.app.register_blueprint(two)
-    misplaced = shop.app.get("/misplaced")(lambda: CONTENT)
+    seller.app.register_blueprint(two)
+    misplaced = seller.app.get("/misplaced")(lambda: CONTENT)
     paywall.paid("daily_report")(misplaced)
     empty = Blueprint("empty", "empty")
     paywall.paid_all(empty, "daily_report")
-    shop.app.register_blueprint(empty)
-    code, table = run(shop, "routes")
+    seller.app.register_blueprint(empty)
+    code, table = run(seller, "routes")
     assert code == 1
-    assert [listed(shop)[f"GET /{name}"][0] for name in ("two", "misplaced")] == ["refused", "refused"]
+    assert [listed(seller)[f"GET /{name}"][0] for name in ("two", "misplaced")] == ["refused", "refused"]
     for said in ("'daily_report' and 'text_summary'", "put @app.route above", "Blueprint 'empty'"):
         assert said in table, said
 
 
-def test_check_asks_the_service_for_every_key(shop: Shop) -> None:
-    shop.sells(content())
+def test_check_asks_the_service_for_every_key(seller: Seller) -> None:
+    seller.sells(content())
     well = f"All is well: 1 offer at http://service.example\n{UNGUESSABLE}\n"
-    assert run(shop, "check") == (0, well)
-    shop.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
-    code, said = run(shop, "check")
+    assert run(seller, "check") == (0, well)
+    seller.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
+    code, said = run(seller, "check")
     assert (code, "Nothing is sold as 'no_such_thing'" in said) == (1, True)
 
 
-def test_check_fails_with_a_key_that_may_not_sell(shop: Shop) -> None:
-    shop.sells(content())
-    shop.emulator.faults.add(Fault(kind="status", status=403, operation="access", times=None))
-    code, said = run(shop, "check")
+def test_check_fails_with_a_key_that_may_not_sell(seller: Seller) -> None:
+    seller.sells(content())
+    seller.emulator.faults.add(Fault(kind="status", status=403, operation="access", times=None))
+    code, said = run(seller, "check")
     assert (code, "All is well" in said) == (1, False)
     assert said.startswith("The API key may not authorize access, so nothing can be sold: 403")
 
 
-def test_check_writes_to_the_journal(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = shop.app.extensions["faregate"].paywall.journal
+def test_check_writes_to_the_journal(seller: Seller, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = seller.app.extensions["faregate"].paywall.journal
 
     def full(*_: Any) -> Any:
         raise OSError("no space left")
 
     monkeypatch.setattr(journal, "claim", full)
-    assert run(shop, "check") == (1, "The journal cannot be written: no space left\n")
+    assert run(seller, "check") == (1, "The journal cannot be written: no space left\n")
 
 
 def test_check_says_that_instructions_can_be_guessed() -> None:
     transport: Any = Guessable(EmbeddedTransport(Emulator()))
-    shop = Shop(Flask("shop"), transport=transport)
-    shop.sells(content())
-    code, said = run(shop, "check")
+    seller = Seller(Flask("seller"), transport=transport)
+    seller.sells(content())
+    code, said = run(seller, "check")
     assert (code, GUESSABLE.format("daily_report") in said) == (0, True)
 
 
 def test_the_journal_is_administered(tmp_path: Path) -> None:
-    shop = Shop(Flask("shop"), journal=f"sqlite:///{tmp_path}/journal.db")
-    shop.sells(content())
-    assert run(shop, "journal", "keys") == (0, "The journal has no rows.\n")
-    assert shop.buy("/paid").status_code == 200
-    [key] = json.loads(run(shop, "journal", "keys", "--json")[1])["keys"]
+    seller = Seller(Flask("seller"), journal=f"sqlite:///{tmp_path}/journal.db")
+    seller.sells(content())
+    assert run(seller, "journal", "keys") == (0, "The journal has no rows.\n")
+    assert seller.buy("/paid").status_code == 200
+    [key] = json.loads(run(seller, "journal", "keys", "--json")[1])["keys"]
     assert (key["rows"], key["owed"], key["given"]) == (1, 0, True)
-    assert run(shop, "journal", "addresses") == (0, "Nothing is owed.\n")
-    moved = run(shop, "journal", "move", "http://old.example")
+    assert run(seller, "journal", "addresses") == (0, "Nothing is owed.\n")
+    moved = run(seller, "journal", "move", "http://old.example")
     assert moved == (0, "Moved 0 rows to test http://service.example.\n")
-    code, said = run(shop, "journal", "move", "http://service.example")
+    code, said = run(seller, "journal", "move", "http://service.example")
     assert (code, "is the address of now" in said) == (1, True)
-    assert run(shop, "journal")[0] == 2
+    assert run(seller, "journal")[0] == 2
 
 
-def test_a_journal_in_memory_cannot_be_administered(shop: Shop) -> None:
-    code, said = run(shop, "journal", "keys")
+def test_a_journal_in_memory_cannot_be_administered(seller: Seller) -> None:
+    code, said = run(seller, "journal", "keys")
     assert (code, "set FAREGATE_JOURNAL" in said) == (1, True)
 
 
-def test_the_sweep_finishes_what_is_held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(content()))
-    journal = shop.app.extensions["faregate"].paywall.journal
-    assert shop.buy("/late").status_code == 202
-    assert run(shop, "sweep") == (0, "Looked at 0 sales.\n")  # it was held a moment ago
+def test_the_sweep_finishes_what_is_held(seller: Seller, monkeypatch: pytest.MonkeyPatch) -> None:
+    seller.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(content()))
+    journal = seller.app.extensions["faregate"].paywall.journal
+    assert seller.buy("/late").status_code == 202
+    assert run(seller, "sweep") == (0, "Looked at 0 sales.\n")  # it was held a moment ago
     for later, came_to in ((7, "held"), (27, "settled")):
         monkeypatch.setattr(journal, "_clock", lambda later=later: time.monotonic() + later)
-        assert run(shop, "sweep") == (0, f"Looked at 1 sale: 1 {came_to}.\n")
-    assert shop.statuses == ["succeeded"]
+        assert run(seller, "sweep") == (0, f"Looked at 1 sale: 1 {came_to}.\n")
+    assert seller.statuses == ["succeeded"]
 
 
 def test_an_app_without_a_paywall_cannot_be_listed() -> None:
     with pytest.raises(ConfigurationError, match="no paywall"):
-        list_routes(Flask("shop"))
+        list_routes(Flask("seller"))
 
 
 # The client that pays
 
 
-def test_the_client_pays_when_it_is_told_to(shop: Shop) -> None:
+def test_the_client_pays_when_it_is_told_to(seller: Seller) -> None:
     wallet = Wallet()
-    shop.sells(lambda: request.get_json()["text"], methods=["POST"])
-    client: Any = shop.app.test_client(wallet=wallet)
+    seller.sells(lambda: request.get_json()["text"], methods=["POST"])
+    client: Any = seller.app.test_client(wallet=wallet)
     assert client.post("/paid", json={"text": "short"}).status_code == 402
     assert client.post("/paid", json={"text": "short"}, pay=True).text == "short"
-    assert [one.payer for one in shop.service.iter_transactions()] == [wallet.address]
+    assert [one.payer for one in seller.service.iter_transactions()] == [wallet.address]
     assert client.post("/paid", json={"text": "short"}).status_code == 402  # it paid for that request only
 
 
-def test_the_client_pays_once(shop: Shop) -> None:
-    shop.app.add_url_rule("/never", view_func=paywall.paid("failing_settlement")(content()))
-    client: Any = shop.app.test_client()
+def test_the_client_pays_once(seller: Seller) -> None:
+    seller.app.add_url_rule("/never", view_func=paywall.paid("failing_settlement")(content()))
+    client: Any = seller.app.test_client()
     assert client.get("/never", pay=True).status_code == 202
-    assert len(shop.statuses) == 1
+    assert len(seller.statuses) == 1

@@ -19,7 +19,7 @@ from whitenoise import WhiteNoise
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, list_routes
-from tests.adapters.test_flask import Shop, paywall, run
+from tests.adapters.test_flask import Seller, paywall, run
 
 CONTENT = b"paid-content-4711"
 MEMBER = {"X-User": "member"}
@@ -32,14 +32,14 @@ class Member(UserMixin):  # type: ignore[misc]
 
 
 @pytest.fixture
-def shop() -> Shop:
-    app = Flask("shop")
+def seller() -> Seller:
+    app = Flask("seller")
     app.config["CACHE_TYPE"] = "SimpleCache"
     manager = LoginManager(app)
     manager.login_view = "login"
     manager.request_loader(lambda asked: Member() if "X-User" in asked.headers else None)
     app.add_url_rule("/login", "login", lambda: "log in")
-    return Shop(app)
+    return Seller(app)
 
 
 def with_wraps(view: Any) -> Any:
@@ -126,18 +126,18 @@ def every_order() -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("order", list(every_order()), ids="-".join)
 def test_every_order_of_decorators_is_sold_or_refused(
-    shop: Shop, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
+    seller: Seller, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
     known: dict[str, Decorator] = {
         **OTHERS,
-        ROUTE: shop.app.get("/sold"),
+        ROUTE: seller.app.get("/sold"),
         PRICE: paywall.paid("daily_report"),
-        "cache": Cache(shop.app).cached(timeout=60),
+        "cache": Cache(seller.app).cached(timeout=60),
     }
 
     def view() -> Response:
-        shop.runs.append("ran")
+        seller.runs.append("ran")
         return Response(CONTENT)
 
     found = expected(order)
@@ -150,34 +150,36 @@ def test_every_order_of_decorators_is_sold_or_refused(
             decorate()
         return
     decorate()
-    answers = [bought for _ in range(2) for bought in (look(shop), buy(shop), look(shop), look(shop, {}))]
+    answers = [
+        bought for _ in range(2) for bought in (look(seller), buy(seller), look(seller), look(seller, {}))
+    ]
     for answer in answers[0::4] + answers[2::4] + answers[3::4]:
         assert CONTENT not in answer.data
     bought = answers[1::4]
     if found == "sold":
         assert [(answer.status_code, answer.data) for answer in bought] == [(200, CONTENT)] * 2
         assert all("PAYMENT-REQUIRED" in answers[place].headers for place in (0, 2, 4, 6))
-        assert (len(shop.statuses), set(shop.statuses)) == (2, {"succeeded"})
+        assert (len(seller.statuses), set(seller.statuses)) == (2, {"succeeded"})
         return
     assert found in caplog.text
     assert {answer.status_code for answer in answers[2:]} <= {500, 502, 302}
     assert [answer.status_code for answer in bought if CONTENT in answer.data] in ([], [200])
     if found != ANSWERED:
-        assert (shop.runs, shop.statuses, run(shop, "routes")[0]) == ([], [], 1)
-        assert found in run(shop, "routes")[1]
-        assert (run(shop, "check")[0], found in run(shop, "check")[1]) == (1, True)
+        assert (seller.runs, seller.statuses, run(seller, "routes")[0]) == ([], [], 1)
+        assert found in run(seller, "routes")[1]
+        assert (run(seller, "check")[0], found in run(seller, "check")[1]) == (1, True)
 
 
-def look(shop: Shop, headers: dict[str, str] = MEMBER) -> TestResponse:
-    return shop.ask("/sold", headers=headers)
+def look(seller: Seller, headers: dict[str, str] = MEMBER) -> TestResponse:
+    return seller.ask("/sold", headers=headers)
 
 
-def buy(shop: Shop) -> TestResponse:
-    unpaid = look(shop)
+def buy(seller: Seller) -> TestResponse:
+    unpaid = look(seller)
     if "PAYMENT-REQUIRED" not in unpaid.headers:
         return unpaid
     proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
-    return look(shop, {**MEMBER, "PAYMENT-SIGNATURE": proof})
+    return look(seller, {**MEMBER, "PAYMENT-SIGNATURE": proof})
 
 
 # Class-based views
@@ -194,56 +196,60 @@ def page(runs: list[str]) -> type[MethodView]:
 
 @pytest.mark.parametrize("order", [("price", "login"), ("login", "price")], ids="-".join)
 def test_decorators_of_a_class_are_sold_or_refused(
-    shop: Shop, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
+    seller: Seller, order: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Flask applies a class's `decorators` in their order: the last is the outermost."""
     known: dict[str, Any] = {"price": paywall.paid("daily_report"), "login": login_required}
-    kind: Any = page(shop.runs)
+    kind: Any = page(seller.runs)
     kind.decorators = [known[name] for name in order]
     if order == ("login", "price"):
         with pytest.raises(ConfigurationError, match=LOGIN):
             kind.as_view("sold")
         return
-    shop.app.add_url_rule("/sold", view_func=kind.as_view("sold"))
-    assert look(shop, {}).status_code == 302
-    assert (buy(shop).data, look(shop).status_code) == (CONTENT, 402)
+    seller.app.add_url_rule("/sold", view_func=kind.as_view("sold"))
+    assert look(seller, {}).status_code == 302
+    assert (buy(seller).data, look(seller).status_code) == (CONTENT, 402)
 
 
 @pytest.mark.parametrize("above", [True, False])
-def test_a_cache_on_a_class_or_a_method(shop: Shop, above: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cache_on_a_class_or_a_method(
+    seller: Seller, above: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     cached: Any
     price: Any
-    cached, price = Cache(shop.app).cached(timeout=60), paywall.paid("daily_report")
+    cached, price = Cache(seller.app).cached(timeout=60), paywall.paid("daily_report")
     decorators = [price, cached] if above else [cached, price]
-    on_class: Any = page(shop.runs)
+    on_class: Any = page(seller.runs)
     on_class.decorators = decorators
-    on_method: Any = page(shop.runs)
+    on_method: Any = page(seller.runs)
     on_method.get = functools.reduce(lambda made, one: one(made), decorators, on_method.get)
-    shop.app.add_url_rule("/class", view_func=on_class.as_view("on_class"))
-    shop.app.add_url_rule("/method", view_func=on_method.as_view("on_method"))
+    seller.app.add_url_rule("/class", view_func=on_class.as_view("on_class"))
+    seller.app.add_url_rule("/method", view_func=on_method.as_view("on_method"))
     for path in ("/class", "/method"):
-        unpaid = shop.ask(path)
+        unpaid = seller.ask(path)
         if above:
-            assert (unpaid.status_code, CACHED in caplog.text, shop.runs) == (500, True, [])
+            assert (unpaid.status_code, CACHED in caplog.text, seller.runs) == (500, True, [])
             caplog.clear()
         else:
-            assert (unpaid.status_code, shop.buy(path).data) == (402, CONTENT)
-            assert shop.ask(path).status_code == 402
+            assert (unpaid.status_code, seller.buy(path).data) == (402, CONTENT)
+            assert seller.ask(path).status_code == 402
 
 
-def test_a_price_around_a_class_s_view(shop: Shop) -> None:
-    shop.app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(page(shop.runs).as_view("sold")))
-    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
+def test_a_price_around_a_class_s_view(seller: Seller) -> None:
+    seller.app.add_url_rule(
+        "/sold", view_func=paywall.paid("daily_report")(page(seller.runs).as_view("sold"))
+    )
+    assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
 
 
-def test_a_price_on_what_dispatches(shop: Shop) -> None:
+def test_a_price_on_what_dispatches(seller: Seller) -> None:
     class Page(View):
         @paywall.paid("daily_report")
         def dispatch_request(self) -> bytes:
             return CONTENT
 
-    shop.app.add_url_rule("/sold", view_func=Page.as_view("sold"))
-    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
+    seller.app.add_url_rule("/sold", view_func=Page.as_view("sold"))
+    assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
 
 
 # What is written by mistake
@@ -264,18 +270,20 @@ def test_a_group_that_is_none_fails_the_import(swapped: Any) -> None:
 
 def test_what_is_no_app_fails_the_start() -> None:
     with pytest.raises(ConfigurationError, match="Flask app"):
-        Faregate("shop")  # type: ignore[arg-type]
+        Faregate("seller")  # type: ignore[arg-type]
 
 
-def test_a_price_given_to_before_request_is_an_error(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    shop.app.before_request(paywall.paid("daily_report"))  # type: ignore[type-var]
-    shop.app.add_url_rule("/sold", view_func=lambda: CONTENT)
-    answer = look(shop)
+def test_a_price_given_to_before_request_is_an_error(
+    seller: Seller, caplog: pytest.LogCaptureFixture
+) -> None:
+    seller.app.before_request(paywall.paid("daily_report"))  # type: ignore[type-var]
+    seller.app.add_url_rule("/sold", view_func=lambda: CONTENT)
+    answer = look(seller)
     assert (answer.status_code, CONTENT in answer.data) == (500, False)
     assert "paid_all" in caplog.text
 
 
-def test_a_price_on_a_function_before_the_request_sells_what_follows(shop: Shop) -> None:
+def test_a_price_on_a_function_before_the_request_sells_what_follows(seller: Seller) -> None:
     blueprint = Blueprint("sold", "sold")
 
     @blueprint.before_request
@@ -284,52 +292,52 @@ def test_a_price_on_a_function_before_the_request_sells_what_follows(shop: Shop)
         return None
 
     blueprint.add_url_rule("/sold", view_func=lambda: CONTENT)
-    shop.app.register_blueprint(blueprint)
-    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
-    assert [row.access for row in list_routes(shop.app).routes if row.path == "/sold"] == ["paid"]
+    seller.app.register_blueprint(blueprint)
+    assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
+    assert [row.access for row in list_routes(seller.app).routes if row.path == "/sold"] == ["paid"]
 
 
 @pytest.mark.parametrize("decorate", [with_wraps, without_wraps])
 def test_a_function_that_is_sold_is_given_away_on_no_other_route(
-    shop: Shop, decorate: Decorator, caplog: pytest.LogCaptureFixture
+    seller: Seller, decorate: Decorator, caplog: pytest.LogCaptureFixture
 ) -> None:
     def view() -> bytes:
         return CONTENT
 
-    shop.app.add_url_rule("/sold", "sold", paywall.paid("daily_report")(decorate(view)))
-    shop.app.add_url_rule("/free", "free", view)
-    assert buy(shop).data == CONTENT
-    assert (shop.ask("/free").status_code, BYPASSED in caplog.text) == (500, True)
-    assert run(shop, "routes")[0] == 1
+    seller.app.add_url_rule("/sold", "sold", paywall.paid("daily_report")(decorate(view)))
+    seller.app.add_url_rule("/free", "free", view)
+    assert buy(seller).data == CONTENT
+    assert (seller.ask("/free").status_code, BYPASSED in caplog.text) == (500, True)
+    assert run(seller, "routes")[0] == 1
 
 
-def test_a_view_that_speaks_of_another_is_not_taken_for_its_wrapper(shop: Shop) -> None:
-    @shop.app.get("/free")
+def test_a_view_that_speaks_of_another_is_not_taken_for_its_wrapper(seller: Seller) -> None:
+    @seller.app.get("/free")
     def free() -> str:
         return "free"
 
-    @shop.app.get("/sold")
+    @seller.app.get("/sold")
     @paywall.paid("daily_report")
     def sold() -> bytes:
         return CONTENT + free().encode()
 
-    @shop.app.get("/link")
+    @seller.app.get("/link")
     def link() -> Any:
         return redirect("/sold") if request.args else jsonify(sold.__name__)
 
-    assert shop.ask("/free").text == "free"
-    assert shop.ask("/link").get_json() == "sold"
-    assert buy(shop).data == CONTENT + b"free"
+    assert seller.ask("/free").text == "free"
+    assert seller.ask("/link").get_json() == "sold"
+    assert buy(seller).data == CONTENT + b"free"
 
 
-def test_a_login_in_a_sold_blueprint_is_refused(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_login_in_a_sold_blueprint_is_refused(seller: Seller, caplog: pytest.LogCaptureFixture) -> None:
     blueprint = Blueprint("sold", "sold")
     paywall.paid_all(blueprint, "daily_report")
     blueprint.add_url_rule("/sold", view_func=login_required(lambda: CONTENT), endpoint="view")
-    shop.app.register_blueprint(blueprint)
-    assert (look(shop, {}).status_code, look(shop).status_code) == (500, 500)
+    seller.app.register_blueprint(blueprint)
+    assert (look(seller, {}).status_code, look(seller).status_code) == (500, 500)
     assert "authentication" in caplog.text
-    assert run(shop, "routes")[0] == 1
+    assert run(seller, "routes")[0] == 1
 
 
 def test_a_mounted_app_without_a_paywall_of_its_own_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -348,17 +356,17 @@ def test_a_mounted_app_without_a_paywall_of_its_own_is_an_error(caplog: pytest.L
 
 
 def test_the_extension_may_come_after_the_routes() -> None:
-    app = Flask("shop")
+    app = Flask("seller")
     app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
-    shop = Shop(app)
-    assert (look(shop).status_code, buy(shop).data) == (402, CONTENT)
+    seller = Seller(app)
+    assert (look(seller).status_code, buy(seller).data) == (402, CONTENT)
 
 
 # What answers in the view's place
 
 
 def test_whoever_answers_before_a_sold_blueprint_may_refuse_and_not_give(
-    shop: Shop, caplog: pytest.LogCaptureFixture
+    seller: Seller, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers: dict[str, Any] = {
         "given": CONTENT,
@@ -367,24 +375,24 @@ def test_whoever_answers_before_a_sold_blueprint_may_refuse_and_not_give(
         "elsewhere": redirect("/login"),
     }
 
-    @shop.app.before_request
+    @seller.app.before_request
     def first() -> Any:
         return answers.get(request.args.get("answer", ""))
 
     blueprint = Blueprint("sold", "sold")
     paywall.paid_all(blueprint, "daily_report")
     blueprint.add_url_rule("/sold", view_func=lambda: CONTENT)
-    shop.app.register_blueprint(blueprint)
-    statuses = [shop.ask(f"/sold?answer={name}").status_code for name in answers]
+    seller.app.register_blueprint(blueprint)
+    statuses = [seller.ask(f"/sold?answer={name}").status_code for name in answers]
     assert statuses == [502, 502, 403, 302]
     assert ANSWERED in caplog.text
-    assert shop.ask("/login?answer=given").data == CONTENT
-    assert shop.ask("/sold", method="OPTIONS").status_code == 200
+    assert seller.ask("/login?answer=given").data == CONTENT
+    assert seller.ask("/sold", method="OPTIONS").status_code == 200
 
 
 def test_what_a_function_after_the_request_makes_of_a_refusal_is_withheld() -> None:
     """Also of one that is older than the extension."""
-    app = Flask("shop")
+    app = Flask("seller")
 
     @app.after_request
     def generous(response: Response) -> Response:
@@ -392,18 +400,18 @@ def test_what_a_function_after_the_request_makes_of_a_refusal_is_withheld() -> N
             response.status_code, response.data = 200, CONTENT
         return response
 
-    shop = Shop(app)
+    seller = Seller(app)
     app.before_request(lambda: ("members only", 403))
     app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
-    answer = look(shop)
+    answer = look(seller)
     assert (answer.status_code, CONTENT in answer.data) == (502, False)
 
 
-def test_an_error_page_that_says_it_is_well_does_not_cover_a_mistake(shop: Shop) -> None:
-    shop.app.register_error_handler(Exception, lambda _error: (CONTENT, 200))
-    shop.app.add_url_rule("/sold", view_func=remembering(paywall.paid("daily_report")(lambda: CONTENT)))
+def test_an_error_page_that_says_it_is_well_does_not_cover_a_mistake(seller: Seller) -> None:
+    seller.app.register_error_handler(Exception, lambda _error: (CONTENT, 200))
+    seller.app.add_url_rule("/sold", view_func=remembering(paywall.paid("daily_report")(lambda: CONTENT)))
     for _ in range(2):
-        answer = look(shop)
+        answer = look(seller)
         assert CONTENT not in answer.data
     assert (answer.status_code, answer.get_json()["code"]) == (502, "payment_service_unavailable")
 
@@ -424,7 +432,7 @@ def test_an_error_page_that_says_it_is_well_does_not_cover_a_mistake(shop: Shop)
     ],
 )
 def test_what_a_view_says_about_caching_is_heard_where_it_may_be(
-    shop: Shop, said: str | None, paid: str, free: str | None
+    seller: Seller, said: str | None, paid: str, free: str | None
 ) -> None:
     def view() -> Response:
         response = Response(CONTENT)
@@ -442,10 +450,10 @@ def test_what_a_view_says_about_caching_is_heard_where_it_may_be(
 
         return inner
 
-    shop.app.add_url_rule("/sold", "sold", above(paywall.paid("daily_report")(view)))
-    shop.app.add_url_rule("/free", "free", above(paywall.paid("free_notes")(lambda: view())))
-    assert buy(shop).headers.get("Cache-Control") == paid
-    assert shop.ask("/free").headers.get("Cache-Control") == free
+    seller.app.add_url_rule("/sold", "sold", above(paywall.paid("daily_report")(view)))
+    seller.app.add_url_rule("/free", "free", above(paywall.paid("free_notes")(lambda: view())))
+    assert buy(seller).headers.get("Cache-Control") == paid
+    assert seller.ask("/free").headers.get("Cache-Control") == free
     assert set(seen) == {"private, no-store"}
 
 
@@ -453,17 +461,17 @@ def test_what_a_view_says_about_caching_is_heard_where_it_may_be(
 
 
 def test_what_is_refused_does_not_run() -> None:
-    app = Flask("shop")
+    app = Flask("seller")
     app.config.update(FAREGATE_REFUSE=["/closed"])
-    shop = Shop(app)
+    seller = Seller(app)
 
     def view() -> bytes:
-        shop.runs.append(request.path)
+        seller.runs.append(request.path)
         return CONTENT
 
     @app.before_request
     def before() -> None:
-        shop.runs.append("before")
+        seller.runs.append("before")
 
     group = Blueprint("group", "group", url_prefix="/closed/group")
     paywall.paid_all(group, "daily_report")
@@ -471,15 +479,15 @@ def test_what_is_refused_does_not_run() -> None:
     group.add_url_rule("/exempt", view_func=paywall.exempt(lambda: view()), endpoint="exempt")
     app.register_blueprint(group)
     app.add_url_rule("/closed/<name>", "closed", view, methods=["GET", "POST"])
-    app.add_url_rule("/closed/class", view_func=page(shop.runs).as_view("page"))
+    app.add_url_rule("/closed/class", view_func=page(seller.runs).as_view("page"))
     app.add_url_rule("/closed/sold", "sold", paywall.paid("daily_report")(lambda: CONTENT))
     for path in ("/closed/x", "/closed/class", "/closed/group/exempt", "/closed/nothing/here"):
         for method in ("GET", "HEAD", "POST", "OPTIONS"):
-            answer = shop.ask(path, method=method)
+            answer = seller.ask(path, method=method)
             assert (answer.status_code, CONTENT in answer.data) == (403, False), (path, method)
-    assert [one for one in shop.runs if one != "before"] == []
-    assert shop.buy("/closed/sold").data == CONTENT
-    assert shop.buy("/closed/group/sold").data == CONTENT
+    assert [one for one in seller.runs if one != "before"] == []
+    assert seller.buy("/closed/sold").data == CONTENT
+    assert seller.buy("/closed/group/sold").data == CONTENT
 
 
 # What answers outside of the paywall
@@ -494,8 +502,8 @@ def test_whitenoise_outside_with_a_file_that_is_sold_is_an_error(
     (tmp_path / name).write_bytes(CONTENT)
     (tmp_path / "robots.txt").write_text("free")
 
-    def made(inside: bool) -> Shop:
-        app = Flask("shop")
+    def made(inside: bool) -> Seller:
+        app = Flask("seller")
         app.config.update(FAREGATE_OFFERS={"/reports": "daily_report"}, FAREGATE_REFUSE=["/drafts"])
         group = Blueprint("group", "group", url_prefix="/group")
         paywall.paid_all(group, "daily_report")
@@ -505,10 +513,10 @@ def test_whitenoise_outside_with_a_file_that_is_sold_is_an_error(
         app.add_url_rule("/free", endpoint="free", view_func=lambda: "free")
         if inside:
             app.wsgi_app = around(app)  # type: ignore[method-assign]
-        shop = Shop(app)
+        seller = Seller(app)
         if not inside:
             app.wsgi_app = with_wraps(around(app))  # type: ignore[method-assign]
-        return shop
+        return seller
 
     def around(app: Flask) -> Any:
         return WhiteNoise(app.wsgi_app, root=str(tmp_path), autorefresh=autorefresh)

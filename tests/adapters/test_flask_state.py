@@ -25,7 +25,7 @@ from werkzeug.test import TestResponse
 
 from faregate.emulator import Wallet
 from faregate.flask import Faregate
-from tests.adapters.test_flask import Shop, paywall
+from tests.adapters.test_flask import Seller, paywall
 
 CONTENT = "paid-content-4711"
 UNPAID = {"rejected": 402, "slow": 202, "expires": 202}
@@ -115,7 +115,7 @@ class Pages:
     """An app with a paid view that does what it is told, and a browser."""
 
     def __init__(self, app: Flask) -> None:
-        self.shop = Shop(app)
+        self.seller = Seller(app)
         self.app = app
         self.write: Write = put
         self.then = ""
@@ -168,7 +168,7 @@ class Pages:
 @pytest.fixture(params=[False, True], ids=["before", "after"])
 def pages(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Pages:
     """The session interface is chosen before or after the paywall is put around the app."""
-    app = Flask("shop")
+    app = Flask("seller")
     app.secret_key = "secret"
     if request.param:
         SESSIONS[kind](app, tmp_path)
@@ -251,7 +251,7 @@ def test_flashed_messages_are_not_consumed(pages: Pages) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Pages:
-    app = Flask("shop")
+    app = Flask("seller")
     own_sessions(app, tmp_path)
     return Pages(app)
 
@@ -274,7 +274,7 @@ def test_a_store_that_fails_takes_no_result_away(
     interface: Any = own.app.session_interface
     interface.store = Full()
     assert own.pay("/sold", "good").text == CONTENT
-    assert (own.shop.statuses, "no space left" in caplog.text) == (["succeeded"], True)
+    assert (own.seller.statuses, "no space left" in caplog.text) == (["succeeded"], True)
 
 
 def test_what_is_stored_late_has_an_application_context_that_ends(own: Pages) -> None:
@@ -319,7 +319,7 @@ def test_closing_callbacks_run_whether_released_or_not(own: Pages) -> None:
     @paywall.paid("daily_report")
     def closing() -> Response:
         response = Response(CONTENT)
-        response.call_on_close(lambda: closed.append(own.shop.statuses[0]))
+        response.call_on_close(lambda: closed.append(own.seller.statuses[0]))
         return response
 
     for payer in ("good", "rejected", "slow"):
@@ -328,7 +328,7 @@ def test_closing_callbacks_run_whether_released_or_not(own: Pages) -> None:
 
 
 def test_the_extension_leaves_flask_s_own_sessions_alone() -> None:
-    app = Flask("shop")
+    app = Flask("seller")
     app.config.update(FAREGATE_BASE_URL="emulator:", SECRET_KEY="secret")
     Faregate(app)
     app.add_url_rule("/", view_func=lambda: "")

@@ -34,7 +34,7 @@ def ask(app: Any, path: str, proof: str | None = None, **scope: Any) -> list[Any
     return sent
 
 
-def shop(app: Any = None, **settings: Any) -> Any:
+def seller(app: Any = None, **settings: Any) -> Any:
     return PaywallMiddleware(app or Plain(), a_paywall(), **settings)
 
 
@@ -56,13 +56,13 @@ ON_PAID_GROUND = [
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE", "PROPFIND", "get"])
 def test_everything_below_an_offer_is_sold(path: str, method: str) -> None:
     plain = Plain()
-    sent = ask(shop(plain, offers={"/reports": "daily_report"}), path, method=method)
+    sent = ask(seller(plain, offers={"/reports": "daily_report"}), path, method=method)
     assert (sent[0]["status"], plain.runs) == (402, 0)
 
 
 @pytest.mark.parametrize("path", ["/", "/report", "/reportsandmore", "/x/reports", "/a..b", "/..."])
 def test_everything_else_is_left_alone(path: str) -> None:
-    sent = ask(shop(offers={"/reports": "daily_report"}), path)
+    sent = ask(seller(offers={"/reports": "daily_report"}), path)
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
 
 
@@ -94,7 +94,7 @@ def test_everything_else_is_left_alone(path: str) -> None:
 @pytest.mark.parametrize("setting", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
 def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], method: str, path: str) -> None:
     plain = Plain()
-    sent = ask(shop(plain, **setting), path, method=method)
+    sent = ask(seller(plain, **setting), path, method=method)
     assert (sent[0]["status"], plain.runs) == (400, 0)
     assert json.loads(sent[1]["body"])["code"] == "ambiguous_path"
 
@@ -102,11 +102,11 @@ def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], me
 @pytest.mark.parametrize("prefix", ["/reports/*", "/reports/{id}", "/re%20ports", "/reports?x=1", "/a/../b"])
 def test_a_prefix_that_could_never_match_is_a_mistake(prefix: str) -> None:
     with pytest.raises(ConfigurationError, match="no pattern"):
-        shop(offers={prefix: "daily_report"})
+        seller(offers={prefix: "daily_report"})
 
 
 def test_a_stripped_root_path_is_put_back() -> None:
-    app = shop(offers={"/api/reports": "daily_report"})
+    app = seller(offers={"/api/reports": "daily_report"})
     assert ask(app, "/reports/x", root_path="/api")[0]["status"] == 402
 
 
@@ -115,20 +115,20 @@ def test_a_stripped_root_path_is_put_back() -> None:
 def test_a_target_that_is_no_path_is_none_below_a_root_path(setting: dict[str, Any], target: str) -> None:
     """uvicorn puts the root path in front of whatever it was sent."""
     plain = Plain()
-    sent = ask(shop(plain, **setting), f"/api{target}", root_path="/api")
+    sent = ask(seller(plain, **setting), f"/api{target}", root_path="/api")
     assert (sent[0]["status"], plain.runs) == (400, 0)
 
 
 @pytest.mark.parametrize("path", ["", "*", "/", "/x:y", "/http://x/reports", "/apiary/x", "/api", "/api/x:y"])
 @pytest.mark.parametrize("root", ["", "/api"])
 def test_an_ordinary_path_is_not_refused(path: str, root: str) -> None:
-    sent = ask(shop(offers={"/reports": "daily_report"}), path, root_path=root)
+    sent = ask(seller(offers={"/reports": "daily_report"}), path, root_path=root)
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
 
 
 def test_an_empty_path_is_the_root() -> None:
     plain = Plain()
-    assert ask(shop(plain, offers={"/": "daily_report"}), "")[0]["status"] == 402
+    assert ask(seller(plain, offers={"/": "daily_report"}), "")[0]["status"] == 402
     assert plain.runs == 0
 
 
@@ -141,32 +141,32 @@ def test_where_nothing_is_declared_a_handler_is_not_sold_for_a_target_that_is_no
         await Plain()(scope, receive, send)
 
     for target in ("http://seller.example/", "x:/"):
-        sent = ask(shop(sells), f"{target}sold")
+        sent = ask(seller(sells), f"{target}sold")
         assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (400, "ambiguous_path")
-        assert ask(shop(sells), f"{target}free")[0]["status"] == 200
+        assert ask(seller(sells), f"{target}free")[0]["status"] == 200
 
 
 def test_where_nothing_is_declared_no_path_is_looked_at() -> None:
     """The app reads its own paths as it likes."""
-    assert ask(shop(), "/a/../b")[0]["status"] == 200
+    assert ask(seller(), "/a/../b")[0]["status"] == 200
 
 
 def test_a_prefix_sells_what_a_whole_offer_says() -> None:
     plain = Plain()
     sold = offer("daily_report", max_result_bytes=1)
-    app = shop(plain, offers={"/reports": sold})
+    app = seller(plain, offers={"/reports": sold})
     proof = Wallet().pay(header(ask(app, "/reports"), b"payment-required"))
     sent = ask(app, "/reports", proof)
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "result_too_large")
 
 
 def test_an_answer_that_costs_nothing_is_not_kept_by_a_cache() -> None:
-    sent = ask(shop(offers={"/reports": "daily_report"}), "/reports", method="OPTIONS")
+    sent = ask(seller(offers={"/reports": "daily_report"}), "/reports", method="OPTIONS")
     assert (sent[0]["status"], header(sent, b"cache-control")) == (204, "private, no-store")
 
 
 def test_a_prefix_is_paid_like_a_handler() -> None:
-    app = shop(offers={"/reports": "daily_report"})
+    app = seller(offers={"/reports": "daily_report"})
     proof = Wallet().pay(header(ask(app, "/reports/a"), b"payment-required"))
     sent = ask(app, "/reports/a", proof)
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
@@ -175,16 +175,16 @@ def test_a_prefix_is_paid_like_a_handler() -> None:
 
 
 def test_the_longest_prefix_names_the_offer() -> None:
-    app = shop(offers={"/": "daily_report", "/other": "text_summary", "/other/daily": "daily_report"})
-    report, summary = price(shop(offers={"/": "daily_report"})), price(shop(offers={"/": "text_summary"}))
+    app = seller(offers={"/": "daily_report", "/other": "text_summary", "/other/daily": "daily_report"})
+    report, summary = price(seller(offers={"/": "daily_report"})), price(seller(offers={"/": "text_summary"}))
     assert report != summary
     prices = [price(app, path) for path in ("/x", "/other/x", "/other/daily/x", "/otherwise")]
     assert prices == [report, summary, report, report]
 
 
 def test_the_longest_prefix_is_that_of_either_reading() -> None:
-    app = shop(offers={"/b": "daily_report", "/api/b": "text_summary"})
-    assert price(app, "/b/x", root_path="/api") == price(shop(offers={"/": "text_summary"}))
+    app = seller(offers={"/b": "daily_report", "/api/b": "text_summary"})
+    assert price(app, "/b/x", root_path="/api") == price(seller(offers={"/": "text_summary"}))
 
 
 def price(app: Any, path: str = "/x", **scope: Any) -> Any:
@@ -194,12 +194,12 @@ def price(app: Any, path: str = "/x", **scope: Any) -> Any:
 
 
 def test_a_root_path_is_looked_through() -> None:
-    app = shop(offers={"/reports": "daily_report"})
+    app = seller(offers={"/reports": "daily_report"})
     assert ask(app, "/api/reports/x", root_path="/api")[0]["status"] == 402
 
 
 def test_what_has_no_offer_on_closed_ground_is_refused_not_free() -> None:
-    app = shop(refuse=["/reports"])
+    app = seller(refuse=["/reports"])
     for path in ON_PAID_GROUND:
         sent = ask(app, path)
         assert sent[0]["status"] == 403
@@ -212,16 +212,16 @@ def test_what_has_no_offer_on_closed_ground_is_refused_not_free() -> None:
 )
 def test_options_costs_nothing_and_gives_nothing(setting: dict[str, Any], status: int) -> None:
     plain = Plain()
-    sent = ask(shop(plain, **setting), "/reports", method="OPTIONS")
+    sent = ask(seller(plain, **setting), "/reports", method="OPTIONS")
     assert (sent[0]["status"], plain.runs) == (status, 0)
     assert CONTENT.encode() not in sent[1]["body"]
 
 
 def test_mistakes_are_sentences() -> None:
     with pytest.raises(ConfigurationError, match="starts with a slash"):
-        shop(offers={"reports": "daily_report"})
+        seller(offers={"reports": "daily_report"})
     with pytest.raises(ConfigurationError, match="spelt differently"):
-        shop(offers={"/reports": "daily_report", "/Reports/": "text_summary"})
+        seller(offers={"/reports": "daily_report", "/Reports/": "text_summary"})
     with pytest.raises(ConfigurationError, match="not both"):
         PaywallMiddleware(Plain(), a_paywall(), api_key="svc_test_x")
 
@@ -231,7 +231,7 @@ def test_an_app_that_sends_nothing_whole_is_not_paid_for() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
 
-    app = shop(half, offers={"/": "daily_report"})
+    app = seller(half, offers={"/": "daily_report"})
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
     with pytest.raises(RuntimeError, match="complete response"):
         ask(app, "/", proof)
@@ -244,7 +244,7 @@ def test_an_app_that_sends_a_file_past_us_is_not_paid_for() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.pathsend", "path": "/etc/hostname"})
 
-    app = shop(past, offers={"/": "daily_report"})
+    app = seller(past, offers={"/": "daily_report"})
     extensions: dict[str, Any] = {"http.response.pathsend": {}}
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
     with pytest.raises(ConfigurationError, match="pathsend"):
@@ -265,7 +265,7 @@ def test_a_websocket_on_paid_ground_never_reaches_the_app(setting: dict[str, Any
     for path in ("/reports/live", "/x/../reports/live", "/\ufffdreports/live", "/open"):
         sent: list[Any] = []
         asyncio.run(
-            shop(sockets, **setting)({**http_scope(path), "type": "websocket"}, connect, collect(sent))
+            seller(sockets, **setting)({**http_scope(path), "type": "websocket"}, connect, collect(sent))
         )
     assert reached == ["/open"]
 
@@ -276,7 +276,7 @@ def test_an_app_that_reaches_two_offers_is_not_charged_though_it_swallows_the_mi
             await require_payment(scope, offer("text_summary"))
         await Plain()(scope, receive, send)
 
-    app = shop(generous, offers={"/": "daily_report"})
+    app = seller(generous, offers={"/": "daily_report"})
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
     sent = ask(app, "/", proof)
     assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (500, "two_offers")

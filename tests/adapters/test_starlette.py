@@ -29,7 +29,7 @@ from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, forbid_storing, paid
-from tests.adapters.conftest import Shop
+from tests.adapters.conftest import Seller
 from tests.adapters.sellers import answering, sleeping, streaming, with_background
 from tests.servers.http import serving, serving_on_trio
 from tests.support.waiting import eventually
@@ -80,19 +80,19 @@ async def report(request: Request) -> Response:
 # Nothing leaves early
 
 
-def test_background_tasks_run_after_the_payment_is_proven(shop: Shop) -> None:
-    shop.work.behave = answering(with_background(shop.work, lambda: shop.service.count("complete")))
-    response = shop.get("/paid", shop.proof_for("/paid"))
+def test_background_tasks_run_after_the_payment_is_proven(seller: Seller) -> None:
+    seller.work.behave = answering(with_background(seller.work, lambda: seller.service.count("complete")))
+    response = seller.get("/paid", seller.proof_for("/paid"))
     assert CONTENT in response.text
-    assert shop.work.background == []
-    assert eventually(lambda: shop.work.background == ["completions: 1"])
+    assert seller.work.background == []
+    assert eventually(lambda: seller.work.background == ["completions: 1"])
 
 
-def test_background_tasks_of_work_that_is_not_released_do_not_run(shop: Shop) -> None:
-    shop.work.behave = answering(with_background(shop.work, lambda: shop.service.count("complete")))
-    assert shop.get("/late", shop.proof_for("/late")).status_code == 202
+def test_background_tasks_of_work_that_is_not_released_do_not_run(seller: Seller) -> None:
+    seller.work.behave = answering(with_background(seller.work, lambda: seller.service.count("complete")))
+    assert seller.get("/late", seller.proof_for("/late")).status_code == 202
     time.sleep(0.4)
-    assert shop.work.background == []
+    assert seller.work.background == []
 
 
 def test_a_body_in_a_buffer_that_is_used_again_is_sold_as_it_was_sent() -> None:
@@ -108,20 +108,20 @@ def test_a_body_in_a_buffer_that_is_used_again_is_sold_as_it_was_sent() -> None:
         assert buy(http, "/").text == "AAAABBBBCCCC"
 
 
-def test_a_204_has_no_body(shop: Shop) -> None:
-    shop.work.behave = answering(lambda: Response(b"body", 204))
-    response = shop.get("/paid", shop.proof_for("/paid"))
+def test_a_204_has_no_body(seller: Seller) -> None:
+    seller.work.behave = answering(lambda: Response(b"body", 204))
+    response = seller.get("/paid", seller.proof_for("/paid"))
     assert (response.status_code, response.content) == (204, b"")
     assert "payment-response" in response.headers
 
 
-def test_a_stream_leaves_whole_and_only_when_paid(shop: Shop) -> None:
+def test_a_stream_leaves_whole_and_only_when_paid(seller: Seller) -> None:
     chunks = [b"%d " % number for number in range(500)]
-    shop.work.behave = answering(streaming(*chunks))
-    response = shop.get("/paid", shop.proof_for("/paid"))
+    seller.work.behave = answering(streaming(*chunks))
+    response = seller.get("/paid", seller.proof_for("/paid"))
     assert response.content == b"".join(chunks)
     assert response.headers["content-length"] == str(len(response.content))
-    assert shop.get("/late", shop.proof_for("/late")).status_code == 202
+    assert seller.get("/late", seller.proof_for("/late")).status_code == 202
 
 
 def test_a_file_is_held_like_everything_else(tmp_path: Any) -> None:
@@ -141,67 +141,69 @@ def test_a_file_is_held_like_everything_else(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("chunks", [(), (b"first",), (b"first", b"second")])
-def test_a_stream_that_breaks_off_fails(shop: Shop, chunks: tuple[bytes, ...]) -> None:
-    shop.work.behave = answering(streaming(*chunks, error=RuntimeError("broke off")))
-    response = shop.get("/paid", shop.proof_for("/paid"))
+def test_a_stream_that_breaks_off_fails(seller: Seller, chunks: tuple[bytes, ...]) -> None:
+    seller.work.behave = answering(streaming(*chunks, error=RuntimeError("broke off")))
+    response = seller.get("/paid", seller.proof_for("/paid"))
     assert response.status_code == 500
     assert "first" not in response.text
-    assert list(shop.statuses().values()) == ["failed"]
+    assert list(seller.statuses().values()) == ["failed"]
 
 
-def test_a_sync_handler_runs_in_a_thread(shop: Shop) -> None:
-    response = shop.get("/threaded", shop.proof_for("/threaded"))
+def test_a_sync_handler_runs_in_a_thread(seller: Seller) -> None:
+    response = seller.get("/threaded", seller.proof_for("/threaded"))
     assert response.json() == {"result": "from a thread"}
     assert "payment-response" in response.headers
-    assert shop.work.seen
-    assert threading.get_ident() not in shop.work.seen
+    assert seller.work.seen
+    assert threading.get_ident() not in seller.work.seen
 
 
-def test_an_unknown_offer_is_logged_with_the_known_ones(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
-    assert shop.get("/unknown").status_code == 502
+def test_an_unknown_offer_is_logged_with_the_known_ones(
+    seller: Seller, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert seller.get("/unknown").status_code == 502
     assert "no_such_thing" in caplog.text
     assert "daily_report" in caplog.text
 
 
-def test_a_seller_that_forgot_a_settling_payment_relays_how_it_stands(shop: Shop) -> None:
+def test_a_seller_that_forgot_a_settling_payment_relays_how_it_stands(seller: Seller) -> None:
     """Another process, or a restart with the memory journal: access says 202 until the payment is final."""
-    proof = shop.proof_for("/late")
-    assert shop.get("/late", proof).status_code == 202
-    (transaction_id,) = shop.statuses()
-    shop.paywall.journal.__init__()  # type: ignore[misc]  # an empty journal
+    proof = seller.proof_for("/late")
+    assert seller.get("/late", proof).status_code == 202
+    (transaction_id,) = seller.statuses()
+    seller.paywall.journal.__init__()  # type: ignore[misc]  # an empty journal
     for _ in range(2):
-        response = shop.get("/late", proof)
+        response = seller.get("/late", proof)
         assert (response.status_code, response.json()["transaction_id"]) == (202, transaction_id)
-    assert (shop.work.runs, shop.service.count("transaction")) == (1, 1)
-    response = shop.get("/late", proof)
+    assert (seller.work.runs, seller.service.count("transaction")) == (1, 1)
+    response = seller.get("/late", proof)
     assert (response.status_code, response.json()["code"]) == (409, "proof_already_used")
     assert response.json()["transaction_id"] == transaction_id
-    assert shop.work.runs == 1
+    assert seller.work.runs == 1
 
 
 # The payer leaves
 
 
-def leave(shop: Shop, path: str, proof: str, after: float) -> None:
+def leave(seller: Seller, path: str, proof: str, after: float) -> None:
     """Ask, and hang up while the work runs."""
-    host, port = shop.url.removeprefix("http://").split(":")
+    host, port = seller.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as line:
         line.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: {proof}\r\n\r\n".encode())
         time.sleep(after)
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
 
 
-def test_a_payer_who_leaves_pays_and_may_fetch_the_result(shop: Shop) -> None:
-    shop.work.behave = sleeping(0.4)
-    proof = shop.proof_for("/paid")
-    leave(shop, "/paid", proof, 0.2)
-    assert eventually(lambda: list(shop.statuses().values()) == ["succeeded"])
-    calls = shop.service.count("complete")
-    assert CONTENT in shop.get("/paid", proof).text
-    assert (shop.work.runs, shop.service.count("complete")) == (1, calls)
+def test_a_payer_who_leaves_pays_and_may_fetch_the_result(seller: Seller) -> None:
+    seller.work.behave = sleeping(0.4)
+    proof = seller.proof_for("/paid")
+    leave(seller, "/paid", proof, 0.2)
+    assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
+    calls = seller.service.count("complete")
+    assert CONTENT in seller.get("/paid", proof).text
+    assert (seller.work.runs, seller.service.count("complete")) == (1, calls)
 
 
-def test_a_payer_who_leaves_a_stream_pays_too(shop: Shop) -> None:
+def test_a_payer_who_leaves_a_stream_pays_too(seller: Seller) -> None:
     async def watching(_payment: Any) -> Response:
         async def body() -> Any:
             for _ in range(8):
@@ -210,25 +212,25 @@ def test_a_payer_who_leaves_a_stream_pays_too(shop: Shop) -> None:
 
         return StreamingResponse(body())
 
-    shop.work.behave = watching
-    proof = shop.proof_for("/paid")
-    leave(shop, "/paid", proof, 0.1)
-    assert eventually(lambda: list(shop.statuses().values()) == ["succeeded"])
-    assert shop.get("/paid", proof).text == CONTENT * 8
-    assert shop.work.runs == 1
+    seller.work.behave = watching
+    proof = seller.proof_for("/paid")
+    leave(seller, "/paid", proof, 0.1)
+    assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
+    assert seller.get("/paid", proof).text == CONTENT * 8
+    assert seller.work.runs == 1
 
 
-def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(shop: Shop) -> None:
+def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(seller: Seller) -> None:
     """Starlette cancels a stream when it hears that the payer left: the completion must not hear it."""
-    shop.work.behave = answering(streaming(CONTENT.encode()))
-    proof = shop.proof_for("/paid")
-    shop.service.delay = 0.4
-    leave(shop, "/paid", proof, 0.6)
-    assert (shop.service.count("access"), shop.service.count("complete")) == (2, 1)
-    shop.service.delay = 0.0
-    assert eventually(lambda: list(shop.statuses().values()) == ["succeeded"])
-    assert shop.get("/paid", proof).text == CONTENT
-    assert (shop.work.runs, shop.service.count("complete")) == (1, 1)
+    seller.work.behave = answering(streaming(CONTENT.encode()))
+    proof = seller.proof_for("/paid")
+    seller.service.delay = 0.4
+    leave(seller, "/paid", proof, 0.6)
+    assert (seller.service.count("access"), seller.service.count("complete")) == (2, 1)
+    seller.service.delay = 0.0
+    assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
+    assert seller.get("/paid", proof).text == CONTENT
+    assert (seller.work.runs, seller.service.count("complete")) == (1, 1)
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -297,7 +299,7 @@ def test_the_time_of_the_work_does_not_limit_the_report_of_its_failure(serve: An
     assert [str(error) for error in heard] == ["no content"]
 
 
-def test_free_streams_end_when_their_reader_leaves(shop: Shop) -> None:
+def test_free_streams_end_when_their_reader_leaves(seller: Seller) -> None:
     alive: list[int] = [0]
 
     async def forever(_payment: Any) -> Response:
@@ -312,8 +314,8 @@ def test_free_streams_end_when_their_reader_leaves(shop: Shop) -> None:
 
         return StreamingResponse(body())
 
-    shop.work.behave = forever
-    host, port = shop.url.removeprefix("http://").split(":")
+    seller.work.behave = forever
+    host, port = seller.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as line:
         line.sendall(b"GET /free HTTP/1.1\r\nHost: x\r\n\r\n")
         assert eventually(lambda: alive == [1])
@@ -377,8 +379,8 @@ def header(sent: list[Any], name: bytes) -> str:
 # The offer sits on the handler
 
 
-def test_every_way_to_write_a_path_that_reaches_the_handler_reaches_the_gate(shop: Shop) -> None:
-    host, port = shop.url.removeprefix("http://").split(":")
+def test_every_way_to_write_a_path_that_reaches_the_handler_reaches_the_gate(seller: Seller) -> None:
+    host, port = seller.url.removeprefix("http://").split(":")
     tricks = [
         "//paid",
         "/./paid",
@@ -402,29 +404,29 @@ def test_every_way_to_write_a_path_that_reaches_the_handler_reaches_the_gate(sho
             assert CONTENT.encode() not in answer.read(), (method, target)
             assert answer.getheader("x-own") is None
             line.close()
-    assert shop.work.runs == 0
-    assert CONTENT in shop.get("/paid", shop.proof_for("/paid")).text  # there was something to be had
+    assert seller.work.runs == 0
+    assert CONTENT in seller.get("/paid", seller.proof_for("/paid")).text  # there was something to be had
 
 
-def test_head_of_a_paid_get_is_paid(shop: Shop) -> None:
-    assert shop.get("/paid", method="HEAD").status_code in (402, 405)
-    assert shop.work.runs == 0
-    if shop.get("/paid", method="HEAD").status_code == 402:
-        response = shop.get("/paid", shop.proof_for("/paid", "HEAD"), method="HEAD")
+def test_head_of_a_paid_get_is_paid(seller: Seller) -> None:
+    assert seller.get("/paid", method="HEAD").status_code in (402, 405)
+    assert seller.work.runs == 0
+    if seller.get("/paid", method="HEAD").status_code == 402:
+        response = seller.get("/paid", seller.proof_for("/paid", "HEAD"), method="HEAD")
         assert (response.status_code, response.content) == (200, b"")
         assert "payment-response" in response.headers
 
 
-def test_options_passes_without_work(shop: Shop) -> None:
-    response = shop.get("/paid", method="OPTIONS")
-    assert (response.status_code, response.content, shop.work.runs) == (204, b"", 0)
+def test_options_passes_without_work(seller: Seller) -> None:
+    response = seller.get("/paid", method="OPTIONS")
+    assert (response.status_code, response.content, seller.work.runs) == (204, b"", 0)
 
 
-def test_an_unprotected_route_is_left_alone(shop: Shop) -> None:
-    response = shop.get("/open", "bm90IGxvb2tlZCBhdA==")
+def test_an_unprotected_route_is_left_alone(seller: Seller) -> None:
+    response = seller.get("/open", "bm90IGxvb2tlZCBhdA==")
     assert response.json() == {"open": True}
     assert "cache-control" not in response.headers
-    assert shop.service.asked == []
+    assert seller.service.asked == []
 
 
 def test_a_decorator_above_sees_no_header_that_lets_a_cache_store() -> None:
@@ -679,15 +681,15 @@ def test_a_server_without_an_address_says_what_to_set() -> None:
         asyncio.run(app(http_scope("/", server=("/run/app.sock", None)), never, collect([])))
 
 
-def test_a_path_too_long_for_the_service_is_414(shop: Shop) -> None:
+def test_a_path_too_long_for_the_service_is_414(seller: Seller) -> None:
     app = shop_of(Route("/{rest:path}", report), public_url="https://a.example")
     with calling(app) as http:
         assert http.get("/" + "a" * (2048 - 18)).status_code == 402
         assert http.get("/" + "a" * (2049 - 18)).status_code == 414
 
 
-def test_odd_proofs_over_http(shop: Shop) -> None:
-    ask = shop.http.get
+def test_odd_proofs_over_http(seller: Seller) -> None:
+    ask = seller.http.get
     two = [("PAYMENT-SIGNATURE", "YQ=="), ("PAYMENT-SIGNATURE", "YQ==")]
     both = [("PAYMENT-SIGNATURE", "YQ=="), ("X-PAYMENT", "YQ==")]
     assert ask("/paid", headers={"PAYMENT-SIGNATURE": "x" * 16_385}).status_code == 431
@@ -696,8 +698,8 @@ def test_odd_proofs_over_http(shop: Shop) -> None:
     assert ask("/paid", headers={"PAYMENT_SIGNATURE": "YQ=="}).status_code == 400
     assert ask("/paid", headers={"PAYMENT-SIGNATURE": ""}).status_code == 400
     assert ask("/paid", headers={"X-PAYMENT": "YQ=="}).status_code == 402
-    assert shop.service.count("access") == 1
-    assert shop.work.runs == 0
+    assert seller.service.count("access") == 1
+    assert seller.work.runs == 0
 
 
 # trio

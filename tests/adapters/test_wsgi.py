@@ -25,7 +25,7 @@ PLAIN = [("Content-Type", "text/plain")]
 Start = Callable[..., Callable[[bytes], object]]
 
 
-class Shop:
+class Seller:
     """A WSGI app behind the paywall, called as a server does; `emulator` is the service."""
 
     def __init__(self, app: Any, times: Any = None, **settings: Any) -> None:
@@ -104,13 +104,13 @@ def test_what_is_written_is_held_and_sold() -> None:
         write(b"paid ")
         return [b"content"]
 
-    shop = Shop(selling(handler))
-    unpaid = shop.ask()
+    seller = Seller(selling(handler))
+    unpaid = seller.ask()
     assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
-    response = shop.buy()
+    response = seller.buy()
     assert (response.data, response.headers["Content-Length"]) == (CONTENT, "12")
     assert "PAYMENT-RESPONSE" in response.headers
-    assert shop.completions == 1
+    assert seller.completions == 1
 
 
 def test_an_application_that_swallows_the_stop_gives_nothing_away() -> None:
@@ -120,10 +120,10 @@ def test_an_application_that_swallows_the_stop_gives_nothing_away() -> None:
         start_response("200 OK", PLAIN)(CONTENT)
         return [CONTENT]
 
-    shop = Shop(app)
-    unpaid = shop.ask()
+    seller = Seller(app)
+    unpaid = seller.ask()
     assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
-    assert shop.buy().data == CONTENT * 2
+    assert seller.buy().data == CONTENT * 2
 
 
 def test_a_request_that_reached_two_offers_is_not_charged_whoever_swallows_the_mistake() -> None:
@@ -134,27 +134,27 @@ def test_a_request_that_reached_two_offers_is_not_charged_whoever_swallows_the_m
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
-    shop = Shop(app)
-    response = shop.buy()
+    seller = Seller(app)
+    response = seller.buy()
     assert (response.status_code, response.get_json()["code"]) == (500, "two_offers")
-    assert shop.statuses == ["failed"]
+    assert seller.statuses == ["failed"]
 
 
 def test_the_body_is_closed_once_and_after_the_payment_is_proven() -> None:
     completions_at_close: list[int] = []
-    body = Body(CONTENT, closing=lambda: completions_at_close.append(shop.completions))
-    shop: Shop = Shop(answering(body))
-    assert shop.buy().data == CONTENT
+    body = Body(CONTENT, closing=lambda: completions_at_close.append(seller.completions))
+    seller: Seller = Seller(answering(body))
+    assert seller.buy().data == CONTENT
     assert (body.closed, completions_at_close) == (1, [1])
 
 
 def test_a_body_that_breaks_off_is_closed_and_not_charged() -> None:
     body = Body(b"paid ", error=ZeroDivisionError("half-way"))
-    shop = Shop(answering(body))
+    seller = Seller(answering(body))
     with pytest.raises(ZeroDivisionError):
-        shop.buy()
+        seller.buy()
     assert body.closed == 1
-    assert shop.statuses == ["failed"]
+    assert seller.statuses == ["failed"]
 
 
 def test_a_second_start_takes_the_place_of_the_first() -> None:
@@ -163,7 +163,7 @@ def test_a_second_start_takes_the_place_of_the_first() -> None:
         start_response("500 Oh no", PLAIN, (None, None, None))
         return [b"second"]
 
-    response = Shop(selling(handler)).buy()
+    response = Seller(selling(handler)).buy()
     assert (response.status_code, response.data) == (500, b"second")
     assert "X-First" not in response.headers
 
@@ -174,9 +174,9 @@ def test_an_application_that_answers_a_head_like_a_get_sends_no_body() -> None:
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
-    shop = Shop(selling(handler))
-    unpaid = shop.ask(method="HEAD")
-    paid = shop.ask(proof=Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"]), method="HEAD")
+    seller = Seller(selling(handler))
+    unpaid = seller.ask(method="HEAD")
+    paid = seller.ask(proof=Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"]), method="HEAD")
     assert (paid.status_code, paid.data, "PAYMENT-RESPONSE" in paid.headers) == (200, b"", True)
 
 
@@ -187,9 +187,9 @@ def test_an_application_that_is_a_generator_may_open_the_gate_late() -> None:
         yield b""
         yield CONTENT
 
-    shop = Shop(app)
-    assert shop.ask().status_code == 402
-    assert shop.buy().data == CONTENT
+    seller = Seller(app)
+    assert seller.ask().status_code == 402
+    assert seller.buy().data == CONTENT
 
 
 def test_an_offer_after_the_response_has_begun_is_a_mistake() -> None:
@@ -199,7 +199,7 @@ def test_an_offer_after_the_response_has_begun_is_a_mistake() -> None:
         yield CONTENT
 
     with pytest.raises(ConfigurationError, match="two offers"):
-        Shop(app).ask()
+        Seller(app).ask()
 
 
 def test_what_is_free_passes_untouched() -> None:
@@ -216,7 +216,7 @@ def test_what_is_free_passes_untouched() -> None:
         return lambda chunk: None
 
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "QUERY_STRING": ""}
-    middleware: Any = Shop(app).client.application
+    middleware: Any = Seller(app).client.application
     assert middleware(environ, start_response) is body  # the server's own file wrapper stays itself
     assert given == [("200 OK", PLAIN)]
 
@@ -227,10 +227,10 @@ def test_ways_past_the_middleware_are_withheld_from_payers() -> None:
         start_response("200 OK", PLAIN)
         return [environ["wsgi.file_wrapper"].__module__.encode()]
 
-    shop = Shop(selling(handler))
-    headers = {"PAYMENT-SIGNATURE": shop.proof()}
+    seller = Seller(selling(handler))
+    headers = {"PAYMENT-SIGNATURE": seller.proof()}
     overrides = {"wsgi.file_wrapper": object(), "wsgi.early_hints": print}
-    assert shop.client.get("/", headers=headers, environ_overrides=overrides).data == b"werkzeug.wsgi"
+    assert seller.client.get("/", headers=headers, environ_overrides=overrides).data == b"werkzeug.wsgi"
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
@@ -238,12 +238,12 @@ def test_a_handler_that_ends_the_process_is_told_to_the_service_first(error: Bas
     def handler(_environ: Any, _start: Start) -> Iterable[bytes]:
         raise error
 
-    shop = Shop(selling(handler))
-    proof = shop.proof()
+    seller = Seller(selling(handler))
+    proof = seller.proof()
     with pytest.raises(type(error)):
-        shop.ask("/", proof)
-    assert shop.statuses == ["failed"]
-    assert shop.ask("/", proof).status_code == 402
+        seller.ask("/", proof)
+    assert seller.statuses == ["failed"]
+    assert seller.ask("/", proof).status_code == 402
 
 
 def test_the_work_is_measured_in_milliseconds_from_the_open_gate_on() -> None:
@@ -254,9 +254,9 @@ def test_the_work_is_measured_in_milliseconds_from_the_open_gate_on() -> None:
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
-    shop = Shop(selling(handler))
-    assert shop.buy().data == CONTENT
-    [worked] = [event for event in shop.heard if isinstance(event, Worked)]
+    seller = Seller(selling(handler))
+    assert seller.buy().data == CONTENT
+    [worked] = [event for event in seller.heard if isinstance(event, Worked)]
     assert 49 <= worked.duration_ms < 30_000
 
 
@@ -270,8 +270,8 @@ def test_too_much_is_not_charged_even_if_the_handler_does_not_mind() -> None:
                 continue
         return []
 
-    shop = Shop(selling(handler, offer("daily_report", max_result_bytes=100)))
-    response = shop.buy()
+    seller = Seller(selling(handler, offer("daily_report", max_result_bytes=100)))
+    response = seller.buy()
     assert (response.status_code, response.get_json()["code"]) == (500, "result_too_large")
 
 
@@ -282,19 +282,19 @@ def anything(_environ: Any, start_response: Start) -> Iterable[bytes]:
 
 @pytest.mark.parametrize("path", ["/reports", "//reports/x", "/REPORTS", "/reports;v=1/y", "/./reports"])
 def test_a_prefix_is_sold_as_a_whole(path: str) -> None:
-    shop = Shop(anything, offers={"/reports": "daily_report"}, refuse=["/closed"])
-    unpaid = shop.ask(path)
+    seller = Seller(anything, offers={"/reports": "daily_report"}, refuse=["/closed"])
+    unpaid = seller.ask(path)
     assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
-    assert shop.buy("/reports").data == CONTENT
-    assert shop.ask("/open").data == CONTENT
-    assert shop.ask("/closed/x").status_code == 403
-    assert shop.ask("/open/../reports").status_code == 400
+    assert seller.buy("/reports").data == CONTENT
+    assert seller.ask("/open").data == CONTENT
+    assert seller.ask("/closed/x").status_code == 403
+    assert seller.ask("/open/../reports").status_code == 400
 
 
 @pytest.mark.parametrize(("path", "status"), [("/reports", 204), ("/closed", 403)])
 def test_options_costs_nothing_and_gives_nothing(path: str, status: int) -> None:
-    shop = Shop(anything, offers={"/reports": "daily_report"}, refuse=["/closed"])
-    response = shop.ask(path, method="OPTIONS")
+    seller = Seller(anything, offers={"/reports": "daily_report"}, refuse=["/closed"])
+    response = seller.ask(path, method="OPTIONS")
     assert (response.status_code, CONTENT in response.data) == (status, False)
 
 
@@ -311,7 +311,7 @@ def test_a_payment_is_given_to_the_handler_that_opens_the_gate() -> None:
         assert require_payment(environ, SOLD) is given[-1]
         return anything(environ, start_response)
 
-    assert Shop(app).buy().data == CONTENT
+    assert Seller(app).buy().data == CONTENT
     assert str(given[0].transaction_id).startswith("txn_")
 
 
@@ -324,7 +324,7 @@ def test_work_that_leaves_no_time_to_report_it_is_not_charged(chunks: tuple[byte
         start_response("200 OK", PLAIN)
         return chunks
 
-    shop = Shop(selling(slow), times={"max_request_seconds": 5.1, "timeout": 0.1})
-    response = shop.buy()
+    seller = Seller(selling(slow), times={"max_request_seconds": 5.1, "timeout": 0.1})
+    response = seller.buy()
     assert (response.status_code, response.json["code"]) == (500, "work_timed_out")  # type: ignore[index]
-    assert shop.statuses == ["failed"]
+    assert seller.statuses == ["failed"]

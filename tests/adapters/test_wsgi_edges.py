@@ -10,7 +10,7 @@ from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall, offer
 from faregate.wsgi import PaywallMiddleware, on_release, require_payment
-from tests.adapters.test_wsgi import CONTENT, PLAIN, SOLD, Shop, Start, anything, selling
+from tests.adapters.test_wsgi import CONTENT, PLAIN, SOLD, Seller, Start, anything, selling
 
 UNPAID = {"rejected": 402, "slow": 202, "expires": 202}
 
@@ -58,16 +58,16 @@ def remove(environ: Any) -> None:
     del environ["basket"]
 
 
-def behind_a_session(write: Callable[[Any], None], then: Callable[[], Any], seen: list[Any]) -> Shop:
+def behind_a_session(write: Callable[[Any], None], then: Callable[[], Any], seen: list[Any]) -> Seller:
     def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
         write(environ)
         then()
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
-    shop = Shop(selling(handler))
-    shop.client.application = outside(shop.client.application, seen)
-    return shop
+    seller = Seller(selling(handler))
+    seller.client.application = outside(seller.client.application, seen)
+    return seller
 
 
 @pytest.mark.parametrize("write", [put, replace, remove])
@@ -76,9 +76,9 @@ def test_what_a_handler_left_in_the_environ_is_gone_before_the_payer_is_answered
     write: Callable[[Any], None], payer: str
 ) -> None:
     seen = list[Any]()
-    shop = behind_a_session(write, lambda: None, seen)
-    unpaid = shop.ask()
-    answer = shop.ask(proof=Wallet.test(payer).pay(unpaid.headers["PAYMENT-REQUIRED"]))
+    seller = behind_a_session(write, lambda: None, seen)
+    unpaid = seller.ask()
+    answer = seller.ask(proof=Wallet.test(payer).pay(unpaid.headers["PAYMENT-REQUIRED"]))
     assert (answer.status_code, CONTENT in answer.data) == (UNPAID[payer], False)
     assert {**seen[1], "id": 0} == {**seen[0], "id": 0}
 
@@ -86,8 +86,8 @@ def test_what_a_handler_left_in_the_environ_is_gone_before_the_payer_is_answered
 @pytest.mark.parametrize("payer", ["good", "slow"])
 def test_what_a_handler_left_stays_only_if_its_result_is_released(payer: str) -> None:
     seen = list[Any]()
-    shop = behind_a_session(put, lambda: None, seen)
-    shop.ask(proof=Wallet.test(payer).pay(shop.ask().headers["PAYMENT-REQUIRED"]))
+    seller = behind_a_session(put, lambda: None, seen)
+    seller.ask(proof=Wallet.test(payer).pay(seller.ask().headers["PAYMENT-REQUIRED"]))
     assert (seen[1]["extra"] == CONTENT, seen[1]["modified"]) == (payer == "good", payer == "good")
 
 
@@ -97,8 +97,8 @@ def test_what_an_unsold_handler_leaves_stays() -> None:
         return anything(environ, start_response)
 
     left = list[Any]()
-    shop = Shop(app)
-    inner: Any = shop.client.application
+    seller = Seller(app)
+    inner: Any = seller.client.application
 
     def reading(environ: Any, start_response: Start) -> Iterable[bytes]:
         environ |= {"session": Session(known=[]), "basket": {"items": []}}
@@ -106,8 +106,8 @@ def test_what_an_unsold_handler_leaves_stays() -> None:
         left.append(environ["extra"])
         return body
 
-    shop.client.application = reading
-    assert (shop.ask(proof="bm9uZQ==").data, left) == (CONTENT, [CONTENT])
+    seller.client.application = reading
+    assert (seller.ask(proof="bm9uZQ==").data, left) == (CONTENT, [CONTENT])
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), SystemExit(3)])
@@ -115,9 +115,9 @@ def test_what_a_handler_that_raised_left_is_gone_when_the_error_goes_on(error: B
     def raising() -> None:
         raise error
 
-    shop = behind_a_session(put, raising, [])
-    proof = shop.proof()
-    inner: Any = shop.client.application
+    seller = behind_a_session(put, raising, [])
+    proof = seller.proof()
+    inner: Any = seller.client.application
     left = list[Any]()
 
     def catching(environ: Any, start_response: Start) -> Iterable[bytes]:
@@ -127,9 +127,9 @@ def test_what_a_handler_that_raised_left_is_gone_when_the_error_goes_on(error: B
             left.append((environ["session"], environ["basket"], environ.get("extra")))
             raise
 
-    shop.client.application = catching
+    seller.client.application = catching
     with pytest.raises(type(error)):
-        shop.ask(proof=proof)
+        seller.ask(proof=proof)
     assert left == [({"known": ["free"]}, {"items": ["free"]}, None)]
 
 
@@ -138,7 +138,7 @@ def test_an_own_answer_that_is_not_charged_has_no_cookies() -> None:
         start_response("400 Bad Request", [*PLAIN, ("X-Own", "1"), ("Set-Cookie", "content=1")])
         return [b"too short"]
 
-    answer = Shop(selling(handler)).buy()
+    answer = Seller(selling(handler)).buy()
     assert (answer.status_code, answer.data, answer.headers["X-Own"]) == (400, b"too short", "1")
     assert "Set-Cookie" not in answer.headers
 
@@ -148,21 +148,21 @@ def test_what_waits_for_the_release_is_done_once_the_payment_is_proven() -> None
 
     def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
         def store(result: Any) -> Any:
-            done.append(f"{result.status}, {shop.statuses[0]}")
+            done.append(f"{result.status}, {seller.statuses[0]}")
             return (("Set-Cookie", "session=1"),)
 
         on_release(environ, store)
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
-    shop: Shop = Shop(selling(handler))
+    seller: Seller = Seller(selling(handler))
     for payer in UNPAID:
-        shop.ask(proof=Wallet.test(payer).pay(shop.ask().headers["PAYMENT-REQUIRED"]))
+        seller.ask(proof=Wallet.test(payer).pay(seller.ask().headers["PAYMENT-REQUIRED"]))
     assert done == []
-    proof = shop.proof()
-    answer = shop.ask(proof=proof)
+    proof = seller.proof()
+    answer = seller.ask(proof=proof)
     assert (answer.headers["Set-Cookie"], done) == ("session=1", ["200, succeeded"])
-    again = shop.ask(proof=proof)
+    again = seller.ask(proof=proof)
     assert (again.data, "Set-Cookie" in again.headers, len(done)) == (CONTENT, False, 1)
 
 
@@ -175,7 +175,7 @@ def test_what_fails_at_the_release_takes_no_result_away(caplog: pytest.LogCaptur
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
-    assert Shop(selling(handler)).buy().data == CONTENT
+    assert Seller(selling(handler)).buy().data == CONTENT
     assert "the store is gone" in caplog.text
 
 
@@ -193,19 +193,19 @@ def test_a_target_that_is_not_a_path_is_served_to_nobody(root: str, target: str)
 
     for grounds in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
         settings: Any = grounds
-        shop = Shop(app, **settings)
+        seller = Seller(app, **settings)
         for method in ("GET", "HEAD", "POST"):
             overrides = {"PATH_INFO": target, "SCRIPT_NAME": root}
-            answer = shop.client.open(method=method, environ_overrides=overrides)
+            answer = seller.client.open(method=method, environ_overrides=overrides)
             assert (answer.status_code, CONTENT in answer.data) == (400, False)
     assert runs == []
 
 
 def test_an_empty_path_is_the_root() -> None:
-    shop = Shop(anything, offers={"/reports": "daily_report"})
-    assert shop.ask("").data == CONTENT
+    seller = Seller(anything, offers={"/reports": "daily_report"})
+    assert seller.ask("").data == CONTENT
     overrides = {"PATH_INFO": "", "SCRIPT_NAME": "/reports"}
-    assert shop.client.open(environ_overrides=overrides).status_code == 402
+    assert seller.client.open(environ_overrides=overrides).status_code == 402
 
 
 # Refused prefixes
@@ -220,14 +220,14 @@ def test_what_is_refused_does_not_run() -> None:
             require_payment(environ, SOLD)
         return anything(environ, start_response)
 
-    shop = Shop(app, offers={"/closed/sold": "daily_report"}, refuse=["/closed"])
+    seller = Seller(app, offers={"/closed/sold": "daily_report"}, refuse=["/closed"])
     for path in ("/closed", "/closed/x", "/CLOSED//x", "/closed/own"):
         for method in ("GET", "POST", "OPTIONS"):
-            answer = shop.ask(path, method=method)
+            answer = seller.ask(path, method=method)
             assert (answer.status_code, CONTENT in answer.data) == (403, False)
     assert runs == []
-    assert shop.buy("/closed/sold").data == CONTENT
-    assert (shop.ask("/open").data, runs) == (CONTENT, ["/closed/sold", "/open"])
+    assert seller.buy("/closed/sold").data == CONTENT
+    assert (seller.ask("/open").data, runs) == (CONTENT, ["/closed/sold", "/open"])
 
 
 # Misuse
@@ -311,9 +311,9 @@ def after_a_chunk(error: BaseException) -> Any:
 def test_whatever_ends_the_work_is_told_to_the_service_and_goes_on(
     where: Callable[[BaseException], Any], error: BaseException
 ) -> None:
-    shop = Shop(selling(where(error), offer("daily_report")))
-    proof = shop.proof()
+    seller = Seller(selling(where(error), offer("daily_report")))
+    proof = seller.proof()
     with pytest.raises(type(error)):
-        shop.ask("/", proof)
-    assert shop.statuses == ["failed"]
-    assert shop.ask("/", proof).status_code == 402
+        seller.ask("/", proof)
+    assert seller.statuses == ["failed"]
+    assert seller.ask("/", proof).status_code == 402

@@ -18,7 +18,7 @@ from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall, offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.adapters.test_starlette import a_paywall
-from tests.adapters.test_wsgi import CONTENT, PLAIN, SOLD, Body, Shop, Start, answering, selling
+from tests.adapters.test_wsgi import CONTENT, PLAIN, SOLD, Body, Seller, Start, answering, selling
 from tests.audit.test_what_held import BACKENDS, bought, outcomes
 
 # What servers refuse to send, they refuse after the payment was taken: so it is refused before.
@@ -41,11 +41,11 @@ def test_a_header_that_no_server_sends_is_not_charged(header: Any) -> None:
         start_response("200 OK", [header])
         return [CONTENT]
 
-    shop = Shop(selling(handler))
-    proof = shop.proof()
+    seller = Seller(selling(handler))
+    proof = seller.proof()
     with pytest.raises((ValueError, TypeError, AttributeError)):
-        shop.ask("/", proof)
-    assert shop.statuses == ["failed"]
+        seller.ask("/", proof)
+    assert seller.statuses == ["failed"]
 
 
 def asgi_shop(status: int, *headers: tuple[bytes, bytes]) -> tuple[Emulator, ASGIMiddleware]:
@@ -60,17 +60,17 @@ def asgi_shop(status: int, *headers: tuple[bytes, bytes]) -> tuple[Emulator, ASG
 
 @pytest.mark.parametrize(("name", "value"), UNSENDABLE.values(), ids=UNSENDABLE)
 def test_an_asgi_header_that_no_server_sends_is_not_charged(name: str, value: str) -> None:
-    emulator, shop = asgi_shop(200, (name.encode(), value.encode()))
+    emulator, seller = asgi_shop(200, (name.encode(), value.encode()))
     with pytest.raises(ValueError, match="cannot be sent"):
-        anyio.run(bought, shop)
+        anyio.run(bought, seller)
     assert outcomes(emulator) == ["failed"]
 
 
 def test_a_status_that_ends_no_response_is_an_error_of_the_handler() -> None:
     """With httptools the payer would wait for the rest of a 103."""
-    emulator, shop = asgi_shop(103)
+    emulator, seller = asgi_shop(103)
     with pytest.raises(ValueError, match="103"):
-        anyio.run(bought, shop)
+        anyio.run(bought, seller)
     assert outcomes(emulator) == ["failed"]
 
 
@@ -81,7 +81,7 @@ def test_spaces_around_a_value_are_taken_off() -> None:
         start_response("200 OK", [("X-Name", " a report\t")])
         return [CONTENT]
 
-    assert Shop(selling(handler)).buy().headers["X-Name"] == "a report"
+    assert Seller(selling(handler)).buy().headers["X-Name"] == "a report"
 
 
 def test_a_buffer_that_is_used_again_is_sold_as_it_was_sent() -> None:
@@ -92,21 +92,21 @@ def test_a_buffer_that_is_used_again_is_sold_as_it_was_sent() -> None:
             buffer[:] = bytes([letter]) * 4
             yield memoryview(buffer)
 
-    assert Shop(selling(handler)).buy().data == b"AAAABBBBCCCC"
+    assert Seller(selling(handler)).buy().data == b"AAAABBBBCCCC"
 
 
 def test_what_the_application_opened_is_closed_if_the_server_refuses_the_response() -> None:
     body = Body(CONTENT)
-    shop = Shop(answering(body))
+    seller = Seller(answering(body))
     environ = create_environ("/")
-    environ["HTTP_PAYMENT_SIGNATURE"] = shop.proof()
+    environ["HTTP_PAYMENT_SIGNATURE"] = seller.proof()
     body.closed = 0
 
     def refusing(*_start: Any) -> Any:
         raise OSError("the connection is gone")
 
     with pytest.raises(OSError, match="gone"):
-        shop.client.application(environ, refusing)
+        seller.client.application(environ, refusing)
     assert body.closed == 1
 
 
@@ -133,10 +133,10 @@ def written(_environ: Any, start_response: Start) -> Iterable[bytes]:
 def test_a_stream_without_an_end_is_cut_off_between_its_pieces(handler: Any) -> None:
     """It held its payer and a thread of the server until it grew too large: for days, if it was slow."""
     brief = offer("daily_report", max_work_seconds=0.1)
-    shop = Shop(selling(handler, brief))
-    response = shop.buy()
+    seller = Seller(selling(handler, brief))
+    response = seller.buy()
     assert (response.status_code, response.get_json()["code"]) == (500, "work_timed_out")
-    assert shop.statuses == ["failed"]
+    assert seller.statuses == ["failed"]
 
 
 # Applications behind the paywall that ask one another
@@ -178,8 +178,8 @@ def test_a_gate_whose_request_is_over_opens_for_nobody() -> None:
         kept.append(environ)
         return answering([CONTENT])(environ, start_response)
 
-    shop = Shop(app)
-    shop.buy()
+    seller = Seller(app)
+    seller.buy()
     with pytest.raises(ConfigurationError, match="over"):
         require_payment(kept[-1], SOLD)
 
@@ -194,11 +194,11 @@ def test_a_refused_request_opens_nothing() -> None:
             require_payment(environ, SOLD)
         return [CONTENT]
 
-    shop = Shop(app, refuse=["/closed"])
-    proof = shop.proof()
-    refused = shop.ask("/closed", proof)
+    seller = Seller(app, refuse=["/closed"])
+    proof = seller.proof()
+    refused = seller.ask("/closed", proof)
     assert (refused.status_code, CONTENT in refused.data) == (403, False)
-    assert shop.statuses == []
+    assert seller.statuses == []
 
 
 # Ways past the paywall
@@ -213,9 +213,9 @@ def test_a_paid_wsgi_handler_is_not_given_the_connection(name: str) -> None:
         start_response("200 OK", PLAIN)
         return [CONTENT]
 
-    shop = Shop(selling(handler))
-    headers = {"PAYMENT-SIGNATURE": shop.proof()}
-    assert shop.client.get("/", headers=headers, environ_overrides={name: object()}).data == CONTENT
+    seller = Seller(selling(handler))
+    headers = {"PAYMENT-SIGNATURE": seller.proof()}
+    assert seller.client.get("/", headers=headers, environ_overrides={name: object()}).data == CONTENT
     assert seen == [False]
 
 
@@ -235,8 +235,8 @@ def test_a_middleware_with_a_task_group_does_not_turn_a_stop_into_an_error(backe
 
     async def main() -> None:
         emulator = Emulator()
-        shop = ASGIMiddleware(app, a_paywall(emulator, public_url="https://seller.example"))
-        status, body = await bought(shop)
+        seller = ASGIMiddleware(app, a_paywall(emulator, public_url="https://seller.example"))
+        status, body = await bought(seller)
         assert (status, CONTENT in body) == (202, False)
 
     anyio.run(main, backend=backend)
@@ -253,10 +253,10 @@ def test_a_paid_asgi_handler_is_not_offered_what_it_may_not_send(name: str) -> N
         await send({"type": "http.response.body", "body": CONTENT})
 
     async def main() -> None:
-        shop = ASGIMiddleware(app, a_paywall(public_url="https://seller.example"))
+        seller = ASGIMiddleware(app, a_paywall(public_url="https://seller.example"))
 
         async def server(scope: Any, receive: Any, send: Any) -> None:
-            await shop({**scope, "extensions": {f"http.response.{name}": {}}}, receive, send)
+            await seller({**scope, "extensions": {f"http.response.{name}": {}}}, receive, send)
 
         assert (await bought(server))[0] == 200
         assert offered == [False]

@@ -194,8 +194,8 @@ def test_the_docs_show_what_is_said(folder: Path, page: str) -> None:
     text = (ROOT / "docs" / "adapters" / f"{page}.md").read_text()
     [said] = re.findall(r"<!-- said by: faregate routes shop:app -->\n```\n(.*?)```", text, re.DOTALL)
     of = {"fastapi": "APIRouter(prefix=", "starlette": "inner = Starlette("}[page]
-    [shop] = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if of in one]
-    (folder / "shop.py").write_text(shop)
+    [seller] = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if of in one]
+    (folder / "shop.py").write_text(seller)
     assert faregate(folder, "routes", "shop:app", FAREGATE_BASE_URL="emulator:").stdout == said
 
 

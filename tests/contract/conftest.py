@@ -48,7 +48,7 @@ class Running:
 
 
 @dataclass
-class Shop:
+class Seller:
     """One test's view of it: a payer of its own, and what ran since the test began."""
 
     running: Running
@@ -124,10 +124,10 @@ def _running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def shop(running: Running) -> Generator[Shop]:
+def seller(running: Running) -> Generator[Seller]:
     if running.server.has_ended():
         running.server.revive()
-    yield Shop(running)
+    yield Seller(running)
     running.service.faults.clear()
     running.service.delay = 0.0
 
@@ -196,8 +196,8 @@ def assert_instructions(response: httpx.Response) -> dict[str, Any]:
     return required
 
 
-def assert_unconfirmed(response: httpx.Response, shop: Shop) -> None:
+def assert_unconfirmed(response: httpx.Response, seller: Seller) -> None:
     assert_withheld(response, 503, "payment_unconfirmed")
-    assert response.json()["transaction_id"] in shop.statuses()
+    assert response.json()["transaction_id"] in seller.statuses()
     assert int(response.headers["retry-after"]) > 0
     assert "payment-required" not in response.headers

@@ -61,7 +61,7 @@ class Stack:
     journal: str = SQLITE
 
     @property
-    def shop(self) -> str:
+    def seller(self) -> str:
         return self.app.partition(":")[0]
 
     @property
@@ -72,7 +72,7 @@ class Stack:
     @property
     def is_in_hand(self) -> bool:
         """Whether what a handler ends, and what it leaves for later, passes through the paywall."""
-        return self.shop not in OF_ITS_OWN_TASKS
+        return self.seller not in OF_ITS_OWN_TASKS
 
     @property
     def heals(self) -> bool:
@@ -91,11 +91,11 @@ class Stack:
     @property
     def closes(self) -> bool:
         """Whether every response is closed, sold or not."""
-        return self.colour == "wsgi" or self.shop == "django_app"
+        return self.colour == "wsgi" or self.seller == "django_app"
 
     @property
     def has_grounds(self) -> bool:
-        return self.shop in WITH_GROUNDS
+        return self.seller in WITH_GROUNDS
 
     def command_line(self, port: int) -> list[str]:
         app = f"tests.contract.sellers.{self.app}"

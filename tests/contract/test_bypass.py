@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.contract.bypass import GARBAGE, TABLE, Trick
-from tests.contract.conftest import Shop, assert_released, only
+from tests.contract.conftest import Seller, assert_released, only
 from tests.contract.handlers import CONTENT
 from tests.contract.raw_http import exchange, request, status_of
 
@@ -16,42 +16,44 @@ DECORATED, MOUNTED, GROUND = "/paid", "/mount/inner/paid", "/ground/x"
 CLOSED = "/closed/x"
 
 
-def leaks(shop: Shop, tricks: dict[str, Trick], *paths: str) -> dict[str, bytes]:
+def leaks(seller: Seller, tricks: dict[str, Trick], *paths: str) -> dict[str, bytes]:
     """Tricks whose answer has content in it, or says that it was paid."""
     sent = {f"{name} {path}": trick(path) for name, trick in tricks.items() for path in paths}
     with ThreadPoolExecutor(32) as pool:
-        said = pool.map(lambda request: exchange(shop.port, request, quiet=0.1, patience=0.6), sent.values())
+        said = pool.map(
+            lambda request: exchange(seller.port, request, quiet=0.1, patience=0.6), sent.values()
+        )
         answers = dict(zip(sent, said, strict=True))
     signs = (CONTENT.encode(), b"x-own", b"payment-response: ")
     return {name: said for name, said in answers.items() if any(sign in said.lower() for sign in signs)}
 
 
 @pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
-def test_nothing_leaves_and_nothing_runs(shop: Shop, tricks: dict[str, Trick]) -> None:
-    assert leaks(shop, tricks, DECORATED, MOUNTED) == {}
-    assert shop.runs() == []
+def test_nothing_leaves_and_nothing_runs(seller: Seller, tricks: dict[str, Trick]) -> None:
+    assert leaks(seller, tricks, DECORATED, MOUNTED) == {}
+    assert seller.runs() == []
 
 
 @only(lambda stack: stack.has_grounds)
 @pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
-def test_nothing_of_a_paid_prefix_leaves_or_runs(shop: Shop, tricks: dict[str, Trick]) -> None:
-    assert leaks(shop, tricks, GROUND) == {}
-    assert shop.runs() == []
+def test_nothing_of_a_paid_prefix_leaves_or_runs(seller: Seller, tricks: dict[str, Trick]) -> None:
+    assert leaks(seller, tricks, GROUND) == {}
+    assert seller.runs() == []
 
 
 @only(lambda stack: stack.has_grounds)
 @pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
-def test_nothing_of_a_closed_prefix_leaves(shop: Shop, tricks: dict[str, Trick]) -> None:
+def test_nothing_of_a_closed_prefix_leaves(seller: Seller, tricks: dict[str, Trick]) -> None:
     """The application is asked, for one of its handlers may sell."""
-    assert leaks(shop, tricks, CLOSED) == {}
+    assert leaks(seller, tricks, CLOSED) == {}
 
 
 @pytest.mark.parametrize("path", [DECORATED, MOUNTED])
-def test_the_same_bytes_with_a_payment_are_served(shop: Shop, path: str) -> None:
+def test_the_same_bytes_with_a_payment_are_served(seller: Seller, path: str) -> None:
     """So the tricks reach what they are meant to reach."""
-    said = exchange(shop.port, request(path, f"PAYMENT-SIGNATURE: {shop.proof_for(path)}"))
+    said = exchange(seller.port, request(path, f"PAYMENT-SIGNATURE: {seller.proof_for(path)}"))
     assert (status_of(said), CONTENT.encode() in said) == (200, True)
-    assert len(shop.runs()) == 1
+    assert len(seller.runs()) == 1
 
 
 MISUSED = {
@@ -65,33 +67,35 @@ MISUSED = {
 
 
 @pytest.mark.parametrize("header", MISUSED.values(), ids=MISUSED)
-def test_a_good_payment_that_is_not_unmistakable_is_refused_and_stays_good(shop: Shop, header: str) -> None:
-    proof = shop.proof_for("/paid")
-    said = exchange(shop.port, request("/paid", header.format(proof=proof)))
+def test_a_good_payment_that_is_not_unmistakable_is_refused_and_stays_good(
+    seller: Seller, header: str
+) -> None:
+    proof = seller.proof_for("/paid")
+    said = exchange(seller.port, request("/paid", header.format(proof=proof)))
     assert (status_of(said) in (400, 402, 431), CONTENT.encode() in said) == (True, False)
-    assert (shop.runs(), shop.count("complete")) == ([], 0)
-    assert shop.get("/paid", proof).status_code == 200
-    assert len(shop.runs()) == 1
+    assert (seller.runs(), seller.count("complete")) == ([], 0)
+    assert seller.get("/paid", proof).status_code == 200
+    assert len(seller.runs()) == 1
 
 
-def test_an_underscore_twin_never_gives_anything_for_nothing(shop: Shop) -> None:
+def test_an_underscore_twin_never_gives_anything_for_nothing(seller: Seller) -> None:
     """Some servers fold `_` into `-`: then it is the proof, and is used up."""
-    proof = shop.proof_for("/paid")
-    said = exchange(shop.port, request("/paid", f"PAYMENT_SIGNATURE: {proof}"))
+    proof = seller.proof_for("/paid")
+    said = exchange(seller.port, request("/paid", f"PAYMENT_SIGNATURE: {proof}"))
     sold = status_of(said) == 200
     assert sold or (status_of(said) in (400, 402) and CONTENT.encode() not in said)
-    assert [run.transaction for run in shop.runs()] == list(shop.statuses())
-    assert len(shop.runs()) == sold
-    assert shop.get("/paid", proof).status_code == 200
-    assert len(shop.runs()) == 1
+    assert [run.transaction for run in seller.runs()] == list(seller.statuses())
+    assert len(seller.runs()) == sold
+    assert seller.get("/paid", proof).status_code == 200
+    assert len(seller.runs()) == 1
 
 
 # HTTP/2, in which there is no request line to play with
 
 
 @pytest.fixture
-def http2(shop: Shop) -> Generator[httpx.Client]:
-    url = shop.running.server.url
+def http2(seller: Seller) -> Generator[httpx.Client]:
+    url = seller.running.server.url
     with httpx.Client(base_url=url, http1=False, http2=True, trust_env=False, timeout=10) as client:
         yield client
 
@@ -102,28 +106,28 @@ def http2(shop: Shop) -> Generator[httpx.Client]:
     "headers", [{}, {"payment-signature": GARBAGE}, {"x-http-method-override": "OPTIONS"}]
 )
 def test_nothing_leaves_and_nothing_runs_over_http_2(
-    shop: Shop, http2: httpx.Client, method: str, headers: dict[str, str]
+    seller: Seller, http2: httpx.Client, method: str, headers: dict[str, str]
 ) -> None:
-    response = answered(shop, http2, method, headers)
-    assert (response.http_version, CONTENT in response.text, shop.runs()) == ("HTTP/2", False, [])
+    response = answered(seller, http2, method, headers)
+    assert (response.http_version, CONTENT in response.text, seller.runs()) == ("HTTP/2", False, [])
 
 
-def answered(shop: Shop, http2: httpx.Client, method: str, headers: dict[str, str]) -> httpx.Response:
+def answered(seller: Seller, http2: httpx.Client, method: str, headers: dict[str, str]) -> httpx.Response:
     """Where an answer is ready before its request has ended, Hypercorn drops the connection now and then, and
     under trio the process with it.
     """
     for _ in range(4):
         with suppress(httpx.TransportError):
             return http2.request(method, "/paid", headers=headers)
-        if not shop.running.server.is_ready():
-            shop.running.server.revive()
+        if not seller.running.server.is_ready():
+            seller.running.server.revive()
     return http2.request(method, "/paid", headers=headers)
 
 
 @only(lambda stack: stack.speaks_http2)
-def test_a_payment_over_http_2_is_served_once_it_is_unmistakable(shop: Shop, http2: httpx.Client) -> None:
-    proof = shop.proof_for("/paid")
+def test_a_payment_over_http_2_is_served_once_it_is_unmistakable(seller: Seller, http2: httpx.Client) -> None:
+    proof = seller.proof_for("/paid")
     twice = http2.get("/paid", headers=[("payment-signature", proof), ("payment-signature", proof)])
-    assert (twice.status_code, shop.runs()) == (400, [])
+    assert (twice.status_code, seller.runs()) == (400, [])
     assert_released(http2.get("/paid", headers={"payment-signature": proof}))
-    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+    assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")

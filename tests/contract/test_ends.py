@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.contract.conftest import (
-    Shop,
+    Seller,
     assert_instructions,
     assert_released,
     assert_withheld,
@@ -21,105 +21,105 @@ ENDS = "/do?what=exit"
 SLOW = "/do?what=sleep-0.25"
 
 
-def asking(shop: Shop, path: str, proof: str, *headers: str, method: str = "GET") -> socket.socket:
+def asking(seller: Seller, path: str, proof: str, *headers: str, method: str = "GET") -> socket.socket:
     """A connection on which a paid request was sent, whose work is running."""
-    connection = connected(shop.port, request(path, f"PAYMENT-SIGNATURE: {proof}", *headers, method=method))
-    assert eventually(lambda: len(shop.runs()) == 1)
+    connection = connected(seller.port, request(path, f"PAYMENT-SIGNATURE: {proof}", *headers, method=method))
+    assert eventually(lambda: len(seller.runs()) == 1)
     return connection
 
 
 @pytest.mark.parametrize("goodbye", ["reset", "close", "half"])
-def test_a_payer_who_hangs_up_during_the_work_is_served_later(shop: Shop, goodbye: str) -> None:
-    proof = shop.proof_for(SLOW)
-    connection = asking(shop, SLOW, proof)
+def test_a_payer_who_hangs_up_during_the_work_is_served_later(seller: Seller, goodbye: str) -> None:
+    proof = seller.proof_for(SLOW)
+    connection = asking(seller, SLOW, proof)
     if goodbye == "reset":
         reset(connection)
     elif goodbye == "half":
         connection.shutdown(socket.SHUT_WR)
     with connection:
-        assert eventually(lambda: shop.outcome() == "succeeded")
-    assert eventually(lambda: shop.get(SLOW, proof).status_code == 200)
-    assert_released(shop.get(SLOW, proof))
-    assert (len(shop.runs()), shop.count("complete")) == (1, 1)
+        assert eventually(lambda: seller.outcome() == "succeeded")
+    assert eventually(lambda: seller.get(SLOW, proof).status_code == 200)
+    assert_released(seller.get(SLOW, proof))
+    assert (len(seller.runs()), seller.count("complete")) == (1, 1)
 
 
-def test_a_payer_who_hangs_up_during_the_completion_is_served_later(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.delay = 0.15
-    reset(asking(shop, "/paid", proof))
-    shop.service.delay = 0.0
-    assert eventually(lambda: shop.outcome() == "succeeded")
-    assert eventually(lambda: shop.get("/paid", proof).status_code == 200)
-    assert len(shop.runs()) == 1
+def test_a_payer_who_hangs_up_during_the_completion_is_served_later(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.delay = 0.15
+    reset(asking(seller, "/paid", proof))
+    seller.service.delay = 0.0
+    assert eventually(lambda: seller.outcome() == "succeeded")
+    assert eventually(lambda: seller.get("/paid", proof).status_code == 200)
+    assert len(seller.runs()) == 1
 
 
 @only(lambda stack: stack.is_in_hand)
-def test_a_payer_who_hangs_up_during_access_is_served_later(shop: Shop) -> None:
+def test_a_payer_who_hangs_up_during_access_is_served_later(seller: Seller) -> None:
     """A framework that cancels what it runs leaves a claim, and the payer waits until its lease is over."""
-    proof = shop.proof_for("/paid")
-    shop.service.delay = 0.15
-    connection = connected(shop.port, request("/paid", f"PAYMENT-SIGNATURE: {proof}"))
-    assert eventually(lambda: shop.count("access") == 2)
+    proof = seller.proof_for("/paid")
+    seller.service.delay = 0.15
+    connection = connected(seller.port, request("/paid", f"PAYMENT-SIGNATURE: {proof}"))
+    assert eventually(lambda: seller.count("access") == 2)
     reset(connection)
-    shop.service.delay = 0.0
-    assert eventually(lambda: shop.get("/paid", proof).status_code == 200)
-    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+    seller.service.delay = 0.0
+    assert eventually(lambda: seller.get("/paid", proof).status_code == 200)
+    assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")
 
 
-def test_a_payer_who_hangs_up_in_the_middle_of_a_body(shop: Shop) -> None:
+def test_a_payer_who_hangs_up_in_the_middle_of_a_body(seller: Seller) -> None:
     """Nothing of it is lost: either nothing ran, or it is settled one way or the other."""
     path, length = "/do?what=echo", "Content-Length: 1000"
-    proof = shop.proof_for(path, "POST")
+    proof = seller.proof_for(path, "POST")
     half = request(path, f"PAYMENT-SIGNATURE: {proof}", length, method="POST", body="x" * 10)
-    connection = connected(shop.port, half)
-    eventually(lambda: shop.count("access") == 2, seconds=0.3)  # unless the server waits for the whole
+    connection = connected(seller.port, half)
+    eventually(lambda: seller.count("access") == 2, seconds=0.3)  # unless the server waits for the whole
     time.sleep(0.05)
     reset(connection)
 
     def is_settled() -> bool:
-        again = shop.get(path, proof, method="POST", content=b"y")
-        return again.status_code in (200, 402) and set(shop.statuses().values()) < {"failed", "succeeded"}
+        again = seller.get(path, proof, method="POST", content=b"y")
+        return again.status_code in (200, 402) and set(seller.statuses().values()) < {"failed", "succeeded"}
 
     assert eventually(is_settled)
-    assert len(shop.runs()) <= 1
+    assert len(seller.runs()) <= 1
 
 
-def test_a_handler_that_cancels_itself_is_a_failed_one(shop: Shop) -> None:
+def test_a_handler_that_cancels_itself_is_a_failed_one(seller: Seller) -> None:
     path = "/do?what=cancel"
-    proof = shop.proof_for(path)
+    proof = seller.proof_for(path)
     with contextlib.suppress(httpx.TransportError):
-        response = shop.get(path, proof, timeout=1)  # waitress leaves such a payer waiting
+        response = seller.get(path, proof, timeout=1)  # waitress leaves such a payer waiting
         assert (response.status_code, "payment-response" in response.headers) == (500, False)
-    assert eventually(lambda: shop.outcome() == "failed")
-    shop.running.server.until_ready()
-    assert_instructions(shop.get(path, proof))
-    assert len(shop.runs()) == 1
+    assert eventually(lambda: seller.outcome() == "failed")
+    seller.running.server.until_ready()
+    assert_instructions(seller.get(path, proof))
+    assert len(seller.runs()) == 1
 
 
 @only(lambda stack: stack.is_in_hand)
-def test_a_handler_that_ends_its_process_is_not_charged_for(shop: Shop) -> None:
-    proof = ended(shop)
-    assert shop.outcome() == "failed"
-    shop.running.server.revive()
-    assert_instructions(shop.get(ENDS, proof))
-    assert len(shop.runs()) == 1
-    assert_released(shop.buy("/paid"))
+def test_a_handler_that_ends_its_process_is_not_charged_for(seller: Seller) -> None:
+    proof = ended(seller)
+    assert seller.outcome() == "failed"
+    seller.running.server.revive()
+    assert_instructions(seller.get(ENDS, proof))
+    assert len(seller.runs()) == 1
+    assert_released(seller.buy("/paid"))
 
 
 @only(lambda stack: not stack.is_in_hand)
-def test_a_handler_that_ends_its_process_from_a_task_of_its_framework_is_a_crash(shop: Shop) -> None:
+def test_a_handler_that_ends_its_process_from_a_task_of_its_framework_is_a_crash(seller: Seller) -> None:
     """The journal knows: nobody is charged, asked to pay again or served twice; a sweep ends it."""
-    proof = ended(shop)
-    assert shop.outcome() == "authorized"
-    shop.running.server.revive()
-    assert_withheld(shop.get(ENDS, proof), 409, "payment_in_progress")
-    assert len(shop.runs()) == 1
-    assert_released(shop.buy("/paid"))
+    proof = ended(seller)
+    assert seller.outcome() == "authorized"
+    seller.running.server.revive()
+    assert_withheld(seller.get(ENDS, proof), 409, "payment_in_progress")
+    assert len(seller.runs()) == 1
+    assert_released(seller.buy("/paid"))
 
 
-def ended(shop: Shop) -> str:
-    proof = shop.proof_for(ENDS)
+def ended(seller: Seller) -> str:
+    proof = seller.proof_for(ENDS)
     with contextlib.suppress(httpx.TransportError):
-        response = shop.get(ENDS, proof, timeout=1)
+        response = seller.get(ENDS, proof, timeout=1)
         assert (response.status_code, "payment-response" in response.headers) == (500, False)
     return proof

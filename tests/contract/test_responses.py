@@ -8,7 +8,7 @@ import pytest
 
 from faregate.core.models import Response
 from tests.contract.conftest import (
-    Shop,
+    Seller,
     assert_instructions,
     assert_released,
     assert_withheld,
@@ -20,8 +20,8 @@ from tests.support.faulty_service import answers, changes
 from tests.support.waiting import eventually
 
 
-def test_two_cookies_are_kept_and_payment_headers_of_the_handler_are_not(shop: Shop) -> None:
-    response = shop.buy("/do?what=cookies")
+def test_two_cookies_are_kept_and_payment_headers_of_the_handler_are_not(seller: Seller) -> None:
+    response = seller.buy("/do?what=cookies")
     assert_released(response)
     cookies = sorted(cookie.split(";")[0] for cookie in response.headers.get_list("set-cookie"))
     assert cookies == ["a=1", "b=2"]
@@ -30,81 +30,81 @@ def test_two_cookies_are_kept_and_payment_headers_of_the_handler_are_not(shop: S
     assert response.headers.get_list("cache-control") == ["private, no-store"]
 
 
-def test_a_head_is_paid_for_like_a_get(shop: Shop) -> None:
-    unpaid = shop.get("/paid", method="HEAD")
-    assert (unpaid.status_code, unpaid.content, shop.runs()) == (402, b"", [])
-    proof = shop.wallet.pay(unpaid.headers["payment-required"])
-    paid = shop.get("/paid", proof, method="HEAD")
+def test_a_head_is_paid_for_like_a_get(seller: Seller) -> None:
+    unpaid = seller.get("/paid", method="HEAD")
+    assert (unpaid.status_code, unpaid.content, seller.runs()) == (402, b"", [])
+    proof = seller.wallet.pay(unpaid.headers["payment-required"])
+    paid = seller.get("/paid", proof, method="HEAD")
     assert (paid.status_code, paid.content, "payment-response" in paid.headers) == (200, b"", True)
-    assert_withheld(shop.get("/paid", proof), 409, "proof_already_used")
-    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+    assert_withheld(seller.get("/paid", proof), 409, "proof_already_used")
+    assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")
 
 
-def test_no_byte_follows_the_answer_to_a_head(shop: Shop) -> None:
+def test_no_byte_follows_the_answer_to_a_head(seller: Seller) -> None:
     """Not even from an application that answers it like a GET: what follows would be the next answer."""
-    proof = shop.proof_for("/paid", "HEAD")
-    said = exchange(shop.port, request("/paid", f"PAYMENT-SIGNATURE: {proof}", method="HEAD"))
+    proof = seller.proof_for("/paid", "HEAD")
+    said = exchange(seller.port, request("/paid", f"PAYMENT-SIGNATURE: {proof}", method="HEAD"))
     assert said.startswith(b"HTTP/1.1 200")
     assert said.endswith(b"\r\n\r\n")
-    assert shop.outcome() == "succeeded"
+    assert seller.outcome() == "succeeded"
 
 
-def test_a_post_is_paid_for_and_its_body_is_the_handlers(shop: Shop) -> None:
+def test_a_post_is_paid_for_and_its_body_is_the_handlers(seller: Seller) -> None:
     path = "/do?what=echo"
-    response = shop.get(path, shop.proof_for(path, "POST"), method="POST", content=b"x" * 100_000)
+    response = seller.get(path, seller.proof_for(path, "POST"), method="POST", content=b"x" * 100_000)
     assert_released(response)
     assert response.content == CONTENT.encode() + b": " + b"x" * 100_000
 
 
 @pytest.mark.parametrize("proven", [False, True])
-def test_options_costs_nothing_and_runs_nothing(shop: Shop, proven: bool) -> None:
-    proof = shop.proof_for("/paid") if proven else None
-    response = shop.get("/paid", proof, method="OPTIONS")
+def test_options_costs_nothing_and_runs_nothing(seller: Seller, proven: bool) -> None:
+    proof = seller.proof_for("/paid") if proven else None
+    response = seller.get("/paid", proof, method="OPTIONS")
     assert response.status_code not in (402, 500, 502)
-    assert (CONTENT in response.text, shop.runs(), shop.statuses()) == (False, [], {})
+    assert (CONTENT in response.text, seller.runs(), seller.statuses()) == (False, [], {})
 
 
-def test_an_empty_204_is_a_result(shop: Shop) -> None:
-    response = shop.buy("/do?what=status-204")
+def test_an_empty_204_is_a_result(seller: Seller) -> None:
+    response = seller.buy("/do?what=status-204")
     assert (response.status_code, response.content) == (204, b"")
     assert ("payment-response" in response.headers, response.headers["x-mine"]) == (True, "1")
-    assert shop.outcome() == "succeeded"
+    assert seller.outcome() == "succeeded"
 
 
-def test_a_redirect_is_a_result(shop: Shop) -> None:
-    response = shop.buy("/do?what=redirect")
+def test_a_redirect_is_a_result(seller: Seller) -> None:
+    response = seller.buy("/do?what=redirect")
     assert (response.status_code, urlsplit(response.headers["location"]).path) == (303, "/open")
     assert "payment-response" in response.headers
-    assert shop.outcome() == "succeeded"
+    assert seller.outcome() == "succeeded"
 
 
-def test_a_stream_is_sold_whole(shop: Shop) -> None:
-    response = shop.buy("/do?what=stream")
+def test_a_stream_is_sold_whole(seller: Seller) -> None:
+    response = seller.buy("/do?what=stream")
     assert_released(response)
     assert (response.text, response.headers["content-length"]) == (CONTENT, str(len(CONTENT)))
-    assert shop.outcome() == "succeeded"
+    assert seller.outcome() == "succeeded"
 
 
 @pytest.mark.parametrize("conditional", [{}, {"range": "bytes=0-0"}, {"if-none-match": "*"}])
-def test_a_file_is_sold_or_not_charged(shop: Shop, conditional: dict[str, str]) -> None:
+def test_a_file_is_sold_or_not_charged(seller: Seller, conditional: dict[str, str]) -> None:
     """A range of a file is a result like another; what the payer has already (304) costs nothing."""
-    response = shop.buy("/do?what=file", headers=conditional)
+    response = seller.buy("/do?what=file", headers=conditional)
     if response.status_code == 304:
-        assert (shop.outcome(), "payment-response" in response.headers) == ("failed", False)
+        assert (seller.outcome(), "payment-response" in response.headers) == ("failed", False)
     else:
         assert response.status_code in (200, 206)
         assert response.content in (FILE.read_bytes(), FILE.read_bytes()[:1])
-        assert (shop.outcome(), "payment-response" in response.headers) == ("succeeded", True)
+        assert (seller.outcome(), "payment-response" in response.headers) == ("succeeded", True)
 
 
-def test_a_large_result_takes_linear_time(shop: Shop) -> None:
+def test_a_large_result_takes_linear_time(seller: Seller) -> None:
     """Four times as much may take four times as long, and as much again for a busy machine."""
     seconds = {}
     for size in (5 * MIB, 20 * MIB):
         path = f"/do?what=big-{size}"
-        proof = shop.proof_for(path)
+        proof = seller.proof_for(path)
         began = time.monotonic()
-        response = shop.get(path, proof)
+        response = seller.get(path, proof)
         seconds[size] = time.monotonic() - began
         assert response.content == b"".join(pattern(size))
         assert "payment-response" in response.headers
@@ -112,37 +112,37 @@ def test_a_large_result_takes_linear_time(shop: Shop) -> None:
 
 
 @only(lambda stack: stack.is_in_hand)
-def test_what_is_done_after_the_response_is_done_after_it_is_paid(shop: Shop) -> None:
+def test_what_is_done_after_the_response_is_done_after_it_is_paid(seller: Seller) -> None:
     completed: list[float] = []
 
     def slowly(reply: Response) -> Response:
-        assert shop.runs("later") == []
+        assert seller.runs("later") == []
         time.sleep(0.2)
         completed.append(time.monotonic())
         return replace(reply)
 
-    proof = shop.proof_for("/do?what=later")
-    shop.service.fails("complete", changes(slowly))
-    assert_released(shop.get("/do?what=later", proof))
-    assert eventually(lambda: len(shop.runs("later")) == 1)
-    assert shop.runs("later")[0].at > completed[0]
+    proof = seller.proof_for("/do?what=later")
+    seller.service.fails("complete", changes(slowly))
+    assert_released(seller.get("/do?what=later", proof))
+    assert eventually(lambda: len(seller.runs("later")) == 1)
+    assert seller.runs("later")[0].at > completed[0]
 
 
 @only(lambda stack: stack.is_in_hand)
-def test_a_background_task_of_what_was_not_sold_never_runs(shop: Shop) -> None:
+def test_a_background_task_of_what_was_not_sold_never_runs(seller: Seller) -> None:
     """What is closed is closed sold or not: no place for what only a payer may have."""
-    proof = shop.proof_for("/do?what=later")
-    shop.service.fails("complete", answers(404, {"code": "transaction_not_found", "message": "no"}))
-    assert_withheld(shop.get("/do?what=later", proof), 404)
+    proof = seller.proof_for("/do?what=later")
+    seller.service.fails("complete", answers(404, {"code": "transaction_not_found", "message": "no"}))
+    assert_withheld(seller.get("/do?what=later", proof), 404)
     time.sleep(0.1)
-    assert len(shop.runs("later")) == (1 if shop.stack.closes else 0)
+    assert len(seller.runs("later")) == (1 if seller.stack.closes else 0)
 
 
-def test_what_is_free_is_left_alone(shop: Shop) -> None:
-    response = shop.get("/open")
+def test_what_is_free_is_left_alone(seller: Seller) -> None:
+    response = seller.get("/open")
     assert (response.status_code, response.json()) == (200, {"open": True})
     assert not {"cache-control", "payment-required", "payment-response"} & set(response.headers)
-    assert shop.service.asked[shop.asked :] == []
+    assert seller.service.asked[seller.asked :] == []
 
 
 # Paths
@@ -159,17 +159,17 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("path", "told"), PLACES.items(), ids=PLACES)
-def test_the_service_and_the_payer_are_told_the_address(shop: Shop, path: str, told: str) -> None:
-    unpaid = shop.get(path)
+def test_the_service_and_the_payer_are_told_the_address(seller: Seller, path: str, told: str) -> None:
+    unpaid = seller.get(path)
     required = assert_instructions(unpaid)
     assert required["resource"]["url"] == f"https://seller.example{told}"
-    assert_released(shop.get(path, shop.wallet.pay(unpaid.headers["payment-required"])))
-    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+    assert_released(seller.get(path, seller.wallet.pay(unpaid.headers["payment-required"])))
+    assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")
 
 
-def test_a_host_that_the_payer_chose_is_told_to_nobody(shop: Shop) -> None:
+def test_a_host_that_the_payer_chose_is_told_to_nobody(seller: Seller) -> None:
     headers = {"host": "evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "gopher"}
-    unpaid = shop.get("/paid", headers=headers)
+    unpaid = seller.get("/paid", headers=headers)
     assert assert_instructions(unpaid)["resource"]["url"] == "https://seller.example/paid"
     assert "evil" not in unpaid.text
 
@@ -178,9 +178,9 @@ def test_a_host_that_the_payer_chose_is_told_to_nobody(shop: Shop) -> None:
 
 
 @only(lambda stack: stack.has_grounds)
-def test_a_prefix_is_sold_and_a_closed_one_is_not(shop: Shop) -> None:
-    assert_withheld(shop.get("/ground/x"), 402)
-    assert_released(shop.buy("/ground/x/y"))
-    assert len(shop.runs()) == 1
-    assert_withheld(shop.get("/closed/x"), 403, "not_for_sale")
-    assert shop.get("/ground/%2e%2e/closed/x").status_code in (400, 402, 403, 404)
+def test_a_prefix_is_sold_and_a_closed_one_is_not(seller: Seller) -> None:
+    assert_withheld(seller.get("/ground/x"), 402)
+    assert_released(seller.buy("/ground/x/y"))
+    assert len(seller.runs()) == 1
+    assert_withheld(seller.get("/closed/x"), 403, "not_for_sale")
+    assert seller.get("/ground/%2e%2e/closed/x").status_code in (400, 402, 403, 404)

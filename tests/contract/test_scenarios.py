@@ -15,7 +15,7 @@ import pytest
 
 from faregate.emulator import Settlement, Wallet
 from tests.contract.conftest import (
-    Shop,
+    Seller,
     assert_instructions,
     assert_released,
     assert_unconfirmed,
@@ -76,51 +76,51 @@ ODD_ACCESS: list[tuple[Fault, int]] = [
 BODY = b'{"code":"payment_required" ,  "message":"odd"}'
 
 
-def test_row_1_no_proof(shop: Shop) -> None:
-    required = assert_instructions(shop.get("/paid"))
+def test_row_1_no_proof(seller: Seller) -> None:
+    required = assert_instructions(seller.get("/paid"))
     assert required["resource"]["url"] == "https://seller.example/paid"
-    assert shop.runs() == []
+    assert seller.runs() == []
 
 
-def test_row_1_is_relayed_byte_for_byte(shop: Shop) -> None:
+def test_row_1_is_relayed_byte_for_byte(seller: Seller) -> None:
     header = "bm90IGV2ZW4ganNvbg=="
-    shop.service.fails("access", answers(402, BODY, ("PAYMENT-REQUIRED", header), ("Retry-After", "17")))
-    response = shop.get("/paid")
+    seller.service.fails("access", answers(402, BODY, ("PAYMENT-REQUIRED", header), ("Retry-After", "17")))
+    response = seller.get("/paid")
     assert (response.headers["payment-required"], response.content) == (header, BODY)
     assert response.headers["retry-after"] == "17"
 
 
 @pytest.mark.parametrize("proof", [None, "cHJvb2Y="])
-def test_row_2_free(shop: Shop, proof: str | None) -> None:
-    response = shop.get("/free", proof)
+def test_row_2_free(seller: Seller, proof: str | None) -> None:
+    response = seller.get("/free", proof)
     assert (response.status_code, "payment-response" in response.headers) == (200, False)
     assert response.json() == {"result": "paid content"}
-    assert (len(shop.runs()), shop.count("complete")) == (1, 0)
+    assert (len(seller.runs()), seller.count("complete")) == (1, 0)
 
 
 @thorough
-def test_row_2_a_known_execution_is_closed(shop: Shop) -> None:
+def test_row_2_a_known_execution_is_closed(seller: Seller) -> None:
     rex = "rex_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
-    shop.service.fails("access", answers(200, {"transaction_id": None, "resource_execution_id": rex}))
-    assert shop.get("/free").json() == {"result": "paid content"}
-    assert shop.count("execution") == 1
+    seller.service.fails("access", answers(200, {"transaction_id": None, "resource_execution_id": rex}))
+    assert seller.get("/free").json() == {"result": "paid content"}
+    assert seller.count("execution") == 1
 
 
-def test_row_3_access_pending(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
+def test_row_3_access_pending(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
     pending = answers(202, {"code": "settling", "message": "wait", "transaction_id": OTHER_TXN})
-    shop.service.fails("access", pending)
-    response = shop.get("/paid", proof)
+    seller.service.fails("access", pending)
+    response = seller.get("/paid", proof)
     assert_withheld(response, 202)
     assert response.json()["transaction_id"] == OTHER_TXN
-    assert shop.runs() == []
+    assert seller.runs() == []
 
 
-def test_row_4_a_refused_proof(shop: Shop) -> None:
-    response = shop.get("/paid", "bm90IGEgcHJvb2Y=")
+def test_row_4_a_refused_proof(seller: Seller) -> None:
+    response = seller.get("/paid", "bm90IGEgcHJvb2Y=")
     assert_instructions(response)
-    assert shop.runs() == []
-    assert_released(shop.get("/paid", shop.wallet.pay(response.headers["payment-required"])))
+    assert seller.runs() == []
+    assert_released(seller.get("/paid", seller.wallet.pay(response.headers["payment-required"])))
 
 
 def assert_unavailable(response: httpx.Response, status: int) -> None:
@@ -138,83 +138,83 @@ def assert_unavailable(response: httpx.Response, status: int) -> None:
         *(pytest.param(*one, marks=thorough) for one in ODD_ACCESS),
     ],
 )
-def test_row_5_odd_access(shop: Shop, fault: Fault, status: int) -> None:
-    shop.service.fails("access", fault)
-    assert_unavailable(shop.get("/paid"), status)
-    proof = shop.proof_for("/paid")
-    shop.service.fails("access", fault)
-    assert_unavailable(shop.get("/paid", proof), status)
-    assert shop.runs() == []
-    assert_released(shop.get("/paid", proof))
+def test_row_5_odd_access(seller: Seller, fault: Fault, status: int) -> None:
+    seller.service.fails("access", fault)
+    assert_unavailable(seller.get("/paid"), status)
+    proof = seller.proof_for("/paid")
+    seller.service.fails("access", fault)
+    assert_unavailable(seller.get("/paid", proof), status)
+    assert seller.runs() == []
+    assert_released(seller.get("/paid", proof))
 
 
-def test_row_5_access_unanswered(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("access", lost_before, lost_after)
-    assert_withheld(shop.get("/paid", proof), 503, "payment_service_unavailable")
-    assert shop.runs() == []
-    assert_released(shop.get("/paid", proof))
-    assert shop.outcome() == "succeeded"
+def test_row_5_access_unanswered(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("access", lost_before, lost_after)
+    assert_withheld(seller.get("/paid", proof), 503, "payment_service_unavailable")
+    assert seller.runs() == []
+    assert_released(seller.get("/paid", proof))
+    assert seller.outcome() == "succeeded"
 
 
 @thorough
-def test_row_5_one_lost_answer_is_not_noticed(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("access", lost_after)
-    assert_released(shop.get("/paid", proof))
-    assert shop.outcome() == "succeeded"
+def test_row_5_one_lost_answer_is_not_noticed(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("access", lost_after)
+    assert_released(seller.get("/paid", proof))
+    assert seller.outcome() == "succeeded"
 
 
-def test_row_5_nothing_is_sold_under_this_name(shop: Shop) -> None:
-    assert_withheld(shop.get("/unknown"), 502, "payment_service_unavailable")
-    assert shop.runs() == []
+def test_row_5_nothing_is_sold_under_this_name(seller: Seller) -> None:
+    assert_withheld(seller.get("/unknown"), 502, "payment_service_unavailable")
+    assert seller.runs() == []
 
 
-def test_row_6_a_transaction_without_a_proof(shop: Shop) -> None:
-    shop.service.fails("access", answers(200, {"transaction_id": OTHER_TXN}))
-    assert_withheld(shop.get("/paid"), 502)
-    assert shop.runs() == []
+def test_row_6_a_transaction_without_a_proof(seller: Seller) -> None:
+    seller.service.fails("access", answers(200, {"transaction_id": OTHER_TXN}))
+    assert_withheld(seller.get("/paid"), 502)
+    assert seller.runs() == []
 
 
-def test_row_7_a_raising_handler(shop: Shop) -> None:
-    response = shop.buy("/do?what=raise")
+def test_row_7_a_raising_handler(seller: Seller) -> None:
+    response = seller.buy("/do?what=raise")
     assert (response.status_code, "payment-response" in response.headers) == (500, False)
     assert ("secret" in response.text, "paid content" in response.text) == (False, False)
-    assert (shop.outcome(), len(shop.runs())) == ("failed", 1)
+    assert (seller.outcome(), len(seller.runs())) == ("failed", 1)
 
 
 @pytest.mark.parametrize("status", [304, 400, 404, 503])
-def test_row_7_not_billable(shop: Shop, status: int) -> None:
+def test_row_7_not_billable(seller: Seller, status: int) -> None:
     path = f"/do?what=status-{status}"
-    proof = shop.proof_for(path)
-    response = shop.get(path, proof)
+    proof = seller.proof_for(path)
+    response = seller.get(path, proof)
     assert (response.status_code, response.headers["x-mine"]) == (status, "1")
     assert "payment-response" not in response.headers
-    assert shop.outcome() == "failed"
-    assert_instructions(shop.get(path, proof))
-    assert len(shop.runs()) == 1
+    assert seller.outcome() == "failed"
+    assert_instructions(seller.get(path, proof))
+    assert len(seller.runs()) == 1
 
 
-def test_row_7_a_stream_that_breaks_off(shop: Shop) -> None:
-    response = shop.buy("/do?what=stream-raises")
+def test_row_7_a_stream_that_breaks_off(seller: Seller) -> None:
+    response = seller.buy("/do?what=stream-raises")
     assert (response.status_code, "payment-response" in response.headers) == (500, False)
     assert "paid" not in response.text
-    assert shop.outcome() == "failed"
+    assert seller.outcome() == "failed"
 
 
-def test_row_7_too_large(shop: Shop) -> None:
-    assert_withheld(shop.buy("/small?what=big-101"), 500, "result_too_large")
-    assert shop.outcome() == "failed"
+def test_row_7_too_large(seller: Seller) -> None:
+    assert_withheld(seller.buy("/small?what=big-101"), 500, "result_too_large")
+    assert seller.outcome() == "failed"
 
 
-def test_row_7_as_large_as_it_may_be(shop: Shop) -> None:
-    assert len(shop.buy("/small?what=big-100").content) == 100
-    assert shop.outcome() == "succeeded"
+def test_row_7_as_large_as_it_may_be(seller: Seller) -> None:
+    assert len(seller.buy("/small?what=big-100").content) == 100
+    assert seller.outcome() == "succeeded"
 
 
-def test_row_7_too_slow(shop: Shop) -> None:
-    assert_withheld(shop.buy("/hurried?what=sleep-0.4"), 500, "work_timed_out")
-    assert shop.outcome() == "failed"
+def test_row_7_too_slow(seller: Seller) -> None:
+    assert_withheld(seller.buy("/hurried?what=sleep-0.4"), 500, "work_timed_out")
+    assert seller.outcome() == "failed"
 
 
 @pytest.mark.parametrize(
@@ -228,24 +228,24 @@ def test_row_7_too_slow(shop: Shop) -> None:
         pytest.param({"input_tokens": -1}, "failed", marks=thorough),
     ],
 )
-def test_row_7_reported_values(shop: Shop, values: dict[str, Any], outcome: str) -> None:
-    response = shop.buy(f"/metered?what={quote('report-' + json.dumps(values))}")
+def test_row_7_reported_values(seller: Seller, values: dict[str, Any], outcome: str) -> None:
+    response = seller.buy(f"/metered?what={quote('report-' + json.dumps(values))}")
     if outcome == "succeeded":
         assert_released(response)
     else:
         assert (response.status_code, "payment-response" in response.headers) == (500, False)
-    assert shop.outcome() == outcome
+    assert seller.outcome() == outcome
 
 
-def test_row_8_paid(shop: Shop) -> None:
-    response = shop.buy("/paid")
+def test_row_8_paid(seller: Seller) -> None:
+    response = seller.buy("/paid")
     assert_released(response)
     assert response.headers["x-own"] == "1"
     assert response.headers.get_list("cache-control") == ["private, no-store"]
     assert response.headers["content-length"] == str(len(response.content))
-    (run,) = shop.runs()
-    assert {run.transaction: "succeeded"} == shop.statuses()
-    assert shop.count("complete") == 1
+    (run,) = seller.runs()
+    assert {run.transaction: "succeeded"} == seller.statuses()
+    assert seller.count("complete") == 1
 
 
 @pytest.mark.parametrize(
@@ -257,157 +257,157 @@ def test_row_8_paid(shop: Shop) -> None:
         pytest.param(with_body(status="some_day_invented"), marks=thorough),
     ],
 )
-def test_row_9_anything_not_final_is_202(shop: Shop, fault: Fault) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", fault)
-    response = shop.get("/paid", proof)
+def test_row_9_anything_not_final_is_202(seller: Seller, fault: Fault) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", fault)
+    response = seller.get("/paid", proof)
     assert_withheld(response, 202)
-    assert response.json()["transaction_id"] in shop.statuses()
+    assert response.json()["transaction_id"] in seller.statuses()
     assert int(response.headers["retry-after"]) > 0
-    assert_released(shop.get("/paid", proof))
-    assert len(shop.runs()) == 1
+    assert_released(seller.get("/paid", proof))
+    assert len(seller.runs()) == 1
 
 
-def test_row_9_then_13_a_payment_that_settles_late(shop: Shop) -> None:
-    proof = shop.proof_for("/late")
-    responses = [shop.get("/late", proof) for _ in range(3)]
+def test_row_9_then_13_a_payment_that_settles_late(seller: Seller) -> None:
+    proof = seller.proof_for("/late")
+    responses = [seller.get("/late", proof) for _ in range(3)]
     assert [response.status_code for response in responses] == [202, 202, 200]
     assert_withheld(responses[0], 202)
     assert_released(responses[-1])
-    assert len(shop.runs()) == 1
+    assert len(seller.runs()) == 1
 
 
 @pytest.mark.parametrize("fault", UNPROVEN)
-def test_row_10_then_13_unproven_is_held_and_delivered_later(shop: Shop, fault: Fault) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", fault, fault, fault)
-    assert_unconfirmed(shop.get("/paid", proof), shop)
-    assert_released(shop.get("/paid", proof))
-    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+def test_row_10_then_13_unproven_is_held_and_delivered_later(seller: Seller, fault: Fault) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", fault, fault, fault)
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    assert_released(seller.get("/paid", proof))
+    assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")
 
 
-def test_row_10_a_lost_answer(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", lost_after, *[NOT_PROVEN["no receipt"]] * 2)
-    assert_unconfirmed(shop.get("/paid", proof), shop)
-    assert_released(shop.get("/paid", proof))
-    assert (len(shop.runs()), shop.outcome()) == (1, "succeeded")
+def test_row_10_a_lost_answer(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", lost_after, *[NOT_PROVEN["no receipt"]] * 2)
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    assert_released(seller.get("/paid", proof))
+    assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")
 
 
 @pytest.mark.parametrize(
     "fault", [*UNPROVEN[:1], *(pytest.param(*one.values, marks=thorough) for one in UNPROVEN[1:])]
 )
-def test_row_10_a_retry_within_the_bound_delivers_at_once(shop: Shop, fault: Fault) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", fault)
-    assert_released(shop.get("/paid", proof))
-    assert shop.count("complete") == 2
+def test_row_10_a_retry_within_the_bound_delivers_at_once(seller: Seller, fault: Fault) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", fault)
+    assert_released(seller.get("/paid", proof))
+    assert seller.count("complete") == 2
 
 
-def test_row_11_a_payment_that_fails_after_the_work(shop: Shop) -> None:
-    shop.service.emulator.settle_after(shop.wallet.address, Settlement(after_reads=0, to="failed"))
-    proof = shop.proof_for("/paid")
+def test_row_11_a_payment_that_fails_after_the_work(seller: Seller) -> None:
+    seller.service.emulator.settle_after(seller.wallet.address, Settlement(after_reads=0, to="failed"))
+    proof = seller.proof_for("/paid")
     for _ in range(2):
-        assert_instructions(shop.get("/paid", proof))
-    assert (len(shop.runs()), shop.outcome()) == (1, "failed")
+        assert_instructions(seller.get("/paid", proof))
+    assert (len(seller.runs()), seller.outcome()) == (1, "failed")
 
 
-def test_row_11_by_way_of_13_a_payment_that_fails_late(shop: Shop) -> None:
-    proof = shop.proof_for("/never")
-    assert_withheld(shop.get("/never", proof), 202)
-    assert_instructions(shop.get("/never", proof))
-    assert len(shop.runs()) == 1
+def test_row_11_by_way_of_13_a_payment_that_fails_late(seller: Seller) -> None:
+    proof = seller.proof_for("/never")
+    assert_withheld(seller.get("/never", proof), 202)
+    assert_instructions(seller.get("/never", proof))
+    assert len(seller.runs()) == 1
 
 
 @pytest.mark.parametrize("status", [401, 403, 429])
-def test_row_12_held(shop: Shop, status: int) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", answers(status, {"code": "secret", "message": "svc_x"}))
-    response = shop.get("/paid", proof)
+def test_row_12_held(seller: Seller, status: int) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", answers(status, {"code": "secret", "message": "svc_x"}))
+    response = seller.get("/paid", proof)
     assert_withheld(response, status)
     assert "svc_" not in response.text
-    assert_released(shop.get("/paid", proof))
+    assert_released(seller.get("/paid", proof))
 
 
 @thorough
-def test_row_12_a_failing_service(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", *[answers(500, {"code": "internal_error", "message": "no"})] * 3)
-    assert_withheld(shop.get("/paid", proof), 500)
-    assert shop.count("complete") == 3
-    assert_released(shop.get("/paid", proof))
+def test_row_12_a_failing_service(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", *[answers(500, {"code": "internal_error", "message": "no"})] * 3)
+    assert_withheld(seller.get("/paid", proof), 500)
+    assert seller.count("complete") == 3
+    assert_released(seller.get("/paid", proof))
 
 
-def test_row_12_not_for_good(shop: Shop) -> None:
+def test_row_12_not_for_good(seller: Seller) -> None:
     """Even this may be about another transaction: the payer comes back, and is not asked to pay again."""
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", answers(404, {"code": "transaction_not_found", "message": "no"}))
-    assert_withheld(shop.get("/paid", proof), 404)
-    assert_released(shop.get("/paid", proof))
-    assert len(shop.runs()) == 1
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", answers(404, {"code": "transaction_not_found", "message": "no"}))
+    assert_withheld(seller.get("/paid", proof), 404)
+    assert_released(seller.get("/paid", proof))
+    assert len(seller.runs()) == 1
 
 
-def test_row_13_a_get_informs_and_never_releases(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
+def test_row_13_a_get_informs_and_never_releases(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
     silent = NOT_PROVEN["no PAYMENT-RESPONSE"]
-    shop.service.fails("complete", *[silent] * 6)
-    assert_unconfirmed(shop.get("/paid", proof), shop)
-    assert shop.outcome() == "succeeded"
-    assert_unconfirmed(shop.get("/paid", proof), shop)
-    assert_released(shop.get("/paid", proof))
+    seller.service.fails("complete", *[silent] * 6)
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    assert seller.outcome() == "succeeded"
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    assert_released(seller.get("/paid", proof))
 
 
 @pytest.mark.parametrize(
     "fault",
     [answers(500, {}), *(pytest.param(one, marks=thorough) for one in (lost_before, answers(404, {})))],
 )
-def test_row_13_standing_unknown_is_row_10(shop: Shop, fault: Fault) -> None:
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", *[NOT_PROVEN["no receipt"]] * 3)
-    assert_unconfirmed(shop.get("/paid", proof), shop)
-    shop.service.fails("transaction", fault)
-    assert_unconfirmed(shop.get("/paid", proof), shop)
-    assert_released(shop.get("/paid", proof))
+def test_row_13_standing_unknown_is_row_10(seller: Seller, fault: Fault) -> None:
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", *[NOT_PROVEN["no receipt"]] * 3)
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    seller.service.fails("transaction", fault)
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    assert_released(seller.get("/paid", proof))
 
 
 @thorough
-def test_row_13_a_standing_that_cannot_be_read_leads_to_complete(shop: Shop) -> None:
+def test_row_13_a_standing_that_cannot_be_read_leads_to_complete(seller: Seller) -> None:
     """A paid result was held for ever because of a field that nobody needs."""
-    proof = shop.proof_for("/paid")
-    shop.service.fails("complete", *[lost_after] * 3)
-    assert_unconfirmed(shop.get("/paid", proof), shop)
-    shop.service.fails("transaction", answers(200, b"x"))
-    assert_released(shop.get("/paid", proof))
-    assert len(shop.runs()) == 1
+    proof = seller.proof_for("/paid")
+    seller.service.fails("complete", *[lost_after] * 3)
+    assert_unconfirmed(seller.get("/paid", proof), seller)
+    seller.service.fails("transaction", answers(200, b"x"))
+    assert_released(seller.get("/paid", proof))
+    assert len(seller.runs()) == 1
 
 
-def test_row_14_the_same_proof_while_the_first_is_running(shop: Shop) -> None:
+def test_row_14_the_same_proof_while_the_first_is_running(seller: Seller) -> None:
     path = "/do?what=sleep-0.5"
-    proof = shop.proof_for(path)
+    proof = seller.proof_for(path)
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(shop.get, path, proof)
-        assert eventually(lambda: len(shop.runs()) == 1)
-        second = shop.get(path, proof)
+        first = pool.submit(seller.get, path, proof)
+        assert eventually(lambda: len(seller.runs()) == 1)
+        second = seller.get(path, proof)
         assert_released(first.result())
     assert_withheld(second, 409, "payment_in_progress")
     assert int(second.headers["retry-after"]) > 0
-    assert len(shop.runs()) == 1
+    assert len(seller.runs()) == 1
 
 
-def test_row_15_the_same_result_byte_for_byte(shop: Shop) -> None:
-    proof = shop.proof_for("/do?what=cookies")
-    first = shop.get("/do?what=cookies", proof)
+def test_row_15_the_same_result_byte_for_byte(seller: Seller) -> None:
+    proof = seller.proof_for("/do?what=cookies")
+    first = seller.get("/do?what=cookies", proof)
     assert len(first.headers.get_list("set-cookie")) == 2
-    calls = len(shop.service.asked)
+    calls = len(seller.service.asked)
     for _ in range(3):
-        again = shop.get("/do?what=cookies", proof)
+        again = seller.get("/do?what=cookies", proof)
         assert again.content == first.content
         assert not again.headers.get_list("set-cookie")
         assert comparable(again.headers.multi_items()) == comparable(first.headers.multi_items())
-    assert_withheld(shop.get("/do?what=cookies", proof), 409, "proof_already_used")
+    assert_withheld(seller.get("/do?what=cookies", proof), 409, "proof_already_used")
     # Each process finds out once whether somebody else could know the proof.
-    assert set(shop.service.asked[calls:]) <= {"contracts", "access"}
-    assert len(shop.runs()) == 1
+    assert set(seller.service.asked[calls:]) <= {"contracts", "access"}
+    assert len(seller.runs()) == 1
 
 
 def comparable(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -419,26 +419,26 @@ def comparable(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     ("path", "method"),
     [("/paid?q=2", "GET"), ("/late", "GET"), ("/paid", "POST"), ("/mount/inner/paid", "GET")],
 )  # fmt: skip
-def test_row_16_another_request(shop: Shop, path: str, method: str) -> None:
-    proof = shop.proof_for("/paid")
-    assert_released(shop.get("/paid", proof))
-    assert_withheld(shop.get(path, proof, method=method), 409, "proof_already_used")
-    assert len(shop.runs()) == 1
+def test_row_16_another_request(seller: Seller, path: str, method: str) -> None:
+    proof = seller.proof_for("/paid")
+    assert_released(seller.get("/paid", proof))
+    assert_withheld(seller.get(path, proof, method=method), 409, "proof_already_used")
+    assert len(seller.runs()) == 1
 
 
-def test_row_16_another_encoding_of_the_same_payment_runs_nothing(shop: Shop) -> None:
-    proof = shop.proof_for("/paid")
-    assert_released(shop.get("/paid", proof))
+def test_row_16_another_encoding_of_the_same_payment_runs_nothing(seller: Seller) -> None:
+    proof = seller.proof_for("/paid")
+    assert_released(seller.get("/paid", proof))
     encoded = base64.b64encode(json.dumps(json.loads(base64.b64decode(proof)), indent=1).encode()).decode()
-    response = shop.get("/paid", encoded)
+    response = seller.get("/paid", encoded)
     assert response.status_code in (402, 409)
-    assert ("paid content" in response.text, len(shop.runs())) == (False, 1)
+    assert ("paid content" in response.text, len(seller.runs())) == (False, 1)
 
 
-def test_many_payers_at_once_each_get_their_own(shop: Shop) -> None:
+def test_many_payers_at_once_each_get_their_own(seller: Seller) -> None:
     def buy(wallet: Wallet) -> tuple[str, str]:
-        unpaid = shop.get("/paid")
-        response = shop.get("/paid", wallet.pay(unpaid.headers["payment-required"]))
+        unpaid = seller.get("/paid")
+        response = seller.get("/paid", wallet.pay(unpaid.headers["payment-required"]))
         assert_released(response)
         payer = json.loads(base64.b64decode(response.headers["payment-response"]))["payer"]
         return payer, wallet.address
@@ -446,4 +446,4 @@ def test_many_payers_at_once_each_get_their_own(shop: Shop) -> None:
     with ThreadPoolExecutor(8) as pool:
         pairs = list(pool.map(buy, [Wallet() for _ in range(16)]))
     assert all(payer.lower() == wallet.lower() for payer, wallet in pairs)
-    assert len({run.transaction for run in shop.runs()}) == 16
+    assert len({run.transaction for run in seller.runs()}) == 16

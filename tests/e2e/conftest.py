@@ -7,7 +7,7 @@ from tests.e2e.payers import PAYERS, Payer
 
 
 @pytest.fixture(params=SERVERS)
-def shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[Market]:
+def seller(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[Market]:
     with market(request.param, monkeypatch) as opened:
         yield opened
 

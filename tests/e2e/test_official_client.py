@@ -13,132 +13,132 @@ from tests.e2e.payers import Payer, Refused
 EURC = TOKENS["test", "EURC"]
 
 
-def test_a_get_is_paid(shop: Market, payer: Payer) -> None:
-    answer = payer.call("GET", f"{shop.seller}/report")
+def test_a_get_is_paid(seller: Market, payer: Payer) -> None:
+    answer = payer.call("GET", f"{seller.seller}/report")
 
     assert answer.status_code == 200
     assert set(answer.json()) == {"report"}
     told = decode_payment_response_header(answer.headers["PAYMENT-RESPONSE"])
-    [transaction] = shop.transactions()
+    [transaction] = seller.transactions()
     assert (told.success, told.transaction) == (True, transaction.transaction_hash)
     assert transaction.status == "succeeded"
     assert transaction.receipt is not None
     assert transaction.receipt.payment.payer == payer.address
-    assert transaction.receipt.resource.url == f"{shop.seller}/report"
-    assert shop.runs("report") == 1
+    assert transaction.receipt.resource.url == f"{seller.seller}/report"
+    assert seller.runs("report") == 1
 
 
-def test_the_challenge_is_echoed_and_another_one_each_time(shop: Market, payer: Payer) -> None:
+def test_the_challenge_is_echoed_and_another_one_each_time(seller: Market, payer: Payer) -> None:
     for _ in range(2):
-        assert payer.call("GET", f"{shop.seller}/report").status_code == 200
+        assert payer.call("GET", f"{seller.seller}/report").status_code == 200
 
-    [first, second] = shop.echoed()
+    [first, second] = seller.echoed()
     assert (first[0], second[0]) == (first[1], second[1])
     assert first[0] != second[0]
     assert {len(one) for one in (*first, *second)} == {64}
 
 
-def test_a_post_is_paid_and_its_body_arrives(shop: Market, payer: Payer) -> None:
-    answer = payer.call("POST", f"{shop.seller}/summary", {"text": "one two three four five six"})
+def test_a_post_is_paid_and_its_body_arrives(seller: Market, payer: Payer) -> None:
+    answer = payer.call("POST", f"{seller.seller}/summary", {"text": "one two three four five six"})
 
     assert answer.status_code == 200
     assert answer.json() == {"summary": "one two three four five"}
     assert "PAYMENT-RESPONSE" in answer.headers
-    assert [one.status for one in shop.transactions()] == ["succeeded"]
+    assert [one.status for one in seller.transactions()] == ["succeeded"]
 
 
-def test_each_call_pays_anew(shop: Market, payer: Payer) -> None:
+def test_each_call_pays_anew(seller: Market, payer: Payer) -> None:
     for _ in range(2):
-        assert payer.call("GET", f"{shop.seller}/report").status_code == 200
+        assert payer.call("GET", f"{seller.seller}/report").status_code == 200
 
-    first, second = shop.transactions()
+    first, second = seller.transactions()
     assert first.transaction_hash != second.transaction_hash
-    assert shop.runs("report") == 2
+    assert seller.runs("report") == 2
 
 
-def test_failed_work_is_not_charged(shop: Market, payer: Payer) -> None:
-    answer = payer.call("GET", f"{shop.seller}/broken")
+def test_failed_work_is_not_charged(seller: Market, payer: Payer) -> None:
+    answer = payer.call("GET", f"{seller.seller}/broken")
 
     assert answer.status_code == 503
     assert answer.json() == {"detail": "the printer is out of paper"}
     assert "PAYMENT-RESPONSE" not in answer.headers
-    [transaction] = shop.transactions()
+    [transaction] = seller.transactions()
     assert (transaction.status, transaction.settled_atomic) == ("failed", None)
 
 
-def test_a_body_the_handler_refuses_is_not_charged(shop: Market, payer: Payer) -> None:
-    answer = payer.call("POST", f"{shop.seller}/summary", {"no": "text"})
+def test_a_body_the_handler_refuses_is_not_charged(seller: Market, payer: Payer) -> None:
+    answer = payer.call("POST", f"{seller.seller}/summary", {"no": "text"})
 
     assert answer.status_code == 422
     assert "PAYMENT-RESPONSE" not in answer.headers
-    assert "succeeded" not in [one.status for one in shop.transactions()]
-    assert shop.runs("summary") == 0
+    assert "succeeded" not in [one.status for one in seller.transactions()]
+    assert seller.runs("summary") == 0
 
 
-def test_eurc_is_refused_until_the_payer_allows_it(shop: Market, payer: Payer) -> None:
+def test_eurc_is_refused_until_the_payer_allows_it(seller: Market, payer: Payer) -> None:
     with pytest.raises(Refused):
-        payer.call("GET", f"{shop.seller}/euro")
-    assert shop.transactions() == []
+        payer.call("GET", f"{seller.seller}/euro")
+    assert seller.transactions() == []
 
     payer.allow({"allowed_assets": [{"network": EURC.network, "asset": EURC.address}]})
 
-    assert payer.call("GET", f"{shop.seller}/euro").status_code == 200
-    [transaction] = shop.transactions()
+    assert payer.call("GET", f"{seller.seller}/euro").status_code == 200
+    [transaction] = seller.transactions()
     assert transaction.receipt is not None
     assert transaction.receipt.payment.asset == "EURC"
-    assert shop.runs("euro") == 1
+    assert seller.runs("euro") == 1
 
 
-def test_more_than_a_dollar_is_refused_until_the_payer_allows_it(shop: Market, payer: Payer) -> None:
-    shop.emulator.publish("daily_report", Revision(amount=1_000_001))
+def test_more_than_a_dollar_is_refused_until_the_payer_allows_it(seller: Market, payer: Payer) -> None:
+    seller.emulator.publish("daily_report", Revision(amount=1_000_001))
     with pytest.raises(Refused):
-        payer.call("GET", f"{shop.seller}/report")
-    assert shop.transactions() == []
+        payer.call("GET", f"{seller.seller}/report")
+    assert seller.transactions() == []
 
     payer.allow({"max_amount_per_payment": "$1.01"})
 
-    assert payer.call("GET", f"{shop.seller}/report").status_code == 200
-    assert [one.settled_atomic for one in shop.transactions()] == [1_000_001]
+    assert payer.call("GET", f"{seller.seller}/report").status_code == 200
+    assert [one.settled_atomic for one in seller.transactions()] == [1_000_001]
 
 
-def test_one_dollar_is_signed_unasked(shop: Market, payer: Payer) -> None:
-    shop.emulator.publish("daily_report", Revision(amount=1_000_000))
+def test_one_dollar_is_signed_unasked(seller: Market, payer: Payer) -> None:
+    seller.emulator.publish("daily_report", Revision(amount=1_000_000))
 
-    answer = payer.call("GET", f"{shop.seller}/report")
+    answer = payer.call("GET", f"{seller.seller}/report")
 
     assert answer.status_code == 200
     told = decode_payment_response_header(answer.headers["PAYMENT-RESPONSE"])
     assert Decimal(told.amount or 0) / 10**6 == 1
 
 
-def test_an_empty_purse_gets_the_instructions_again(shop: Market, payer: Payer) -> None:
+def test_an_empty_purse_gets_the_instructions_again(seller: Market, payer: Payer) -> None:
     token = TOKENS["test", "USDC"]
-    shop.emulator.payments.fund(token, payer.address, 1)  # type: ignore[attr-defined]  # the simulated ledger
+    seller.emulator.payments.fund(token, payer.address, 1)  # type: ignore[attr-defined]  # the simulated ledger
 
-    answer = payer.call("GET", f"{shop.seller}/report")
+    answer = payer.call("GET", f"{seller.seller}/report")
 
     assert answer.status_code == 402
     again = decode_payment_required_header(answer.headers["PAYMENT-REQUIRED"])
     assert "enough" in (again.error or "")
-    assert shop.runs("report") == 0
+    assert seller.runs("report") == 0
 
 
 def test_a_payment_that_fails_at_its_settlement_buys_nothing_and_the_next_one_does(
-    shop: Market, payer: Payer
+    seller: Market, payer: Payer
 ) -> None:
     """The client signs once a call: what comes back is for its owner, who is told that nothing was taken."""
-    shop.emulator.settle_after("*", Settlement(after_seconds=0, to="failed"))
+    seller.emulator.settle_after("*", Settlement(after_seconds=0, to="failed"))
 
-    failed = payer.call("GET", f"{shop.seller}/report")
+    failed = payer.call("GET", f"{seller.seller}/report")
 
     assert failed.status_code == 402
-    [transaction] = shop.transactions()
+    [transaction] = seller.transactions()
     assert (transaction.status, transaction.settled_atomic) == ("failed", None)
     assert failed.json()["transaction_id"] == transaction.id
     assert "nothing was charged" in failed.json()["message"]
     assert decode_payment_required_header(failed.headers["PAYMENT-REQUIRED"]).accepts
 
-    shop.emulator.settle_after("*", None)
+    seller.emulator.settle_after("*", None)
 
-    assert payer.call("GET", f"{shop.seller}/report").status_code == 200
-    assert [one.status for one in shop.transactions()] == ["failed", "succeeded"]
+    assert payer.call("GET", f"{seller.seller}/report").status_code == 200
+    assert [one.status for one in seller.transactions()] == ["failed", "succeeded"]

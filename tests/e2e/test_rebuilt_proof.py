@@ -9,15 +9,15 @@ from tests.e2e.example_seller import Market
 from tests.e2e.payers import PATIENCE, proof_for
 
 
-def paid(shop: Market) -> tuple[str, httpx.Response]:
+def paid(seller: Market) -> tuple[str, httpx.Response]:
     """The header that the official client sent, and what the seller answered."""
-    headers = proof_for(f"{shop.seller}/report")
+    headers = proof_for(f"{seller.seller}/report")
     [proof] = headers.values()
-    return proof, httpx.get(f"{shop.seller}/report", headers=headers, timeout=PATIENCE)
+    return proof, httpx.get(f"{seller.seller}/report", headers=headers, timeout=PATIENCE)
 
 
-def stolen(shop: Market, proof: str) -> str:
-    asked = httpx.get(f"{shop.seller}/report", timeout=PATIENCE)
+def stolen(seller: Market, proof: str) -> str:
+    asked = httpx.get(f"{seller.seller}/report", timeout=PATIENCE)
     return rebuild_proof(read_calldata(proof), asked.headers["payment-required"])
 
 
@@ -31,28 +31,28 @@ def stolen(shop: Market, proof: str) -> str:
     ],
     ids=["succeeded", "settling", "reconciling", "failed"],
 )
-def test_the_stranger_gets_nothing(shop: Market, settlement: Settlement, status: int) -> None:
-    shop.emulator.settle_after("*", settlement)
-    proof, answer = paid(shop)
+def test_the_stranger_gets_nothing(seller: Market, settlement: Settlement, status: int) -> None:
+    seller.emulator.settle_after("*", settlement)
+    proof, answer = paid(seller)
     assert answer.status_code == status, answer.text
-    [transaction] = shop.transactions()
+    [transaction] = seller.transactions()
 
-    header = stolen(shop, proof)
-    got = httpx.get(f"{shop.seller}/report", headers={"PAYMENT-SIGNATURE": header}, timeout=PATIENCE)
+    header = stolen(seller, proof)
+    got = httpx.get(f"{seller.seller}/report", headers={"PAYMENT-SIGNATURE": header}, timeout=PATIENCE)
 
     assert header != proof
     assert (got.status_code, "payment-response" in got.headers) == (402, False)
     assert "already used" in got.text
     assert transaction.id not in got.text + str(got.headers)
     assert answer.text not in got.text
-    assert [one.id for one in shop.transactions()] == [transaction.id]
-    assert shop.runs("report") == 1
+    assert [one.id for one in seller.transactions()] == [transaction.id]
+    assert seller.runs("report") == 1
 
 
-def test_the_header_is_the_payers_own_if_the_instructions_are_guessable(shop: Market) -> None:
+def test_the_header_is_the_payers_own_if_the_instructions_are_guessable(seller: Market) -> None:
     """What the test above rebuilds is right but for the challenge."""
-    shop.emulator.faults.add(Fault(kind="guessable-instructions", times=None))
-    proof, answer = paid(shop)
+    seller.emulator.faults.add(Fault(kind="guessable-instructions", times=None))
+    proof, answer = paid(seller)
     assert answer.status_code == 200
 
-    assert stolen(shop, proof) == proof
+    assert stolen(seller, proof) == proof

@@ -39,38 +39,38 @@ def pay(folder: Path, *arguments: str) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.parametrize("shop", ["asyncio"], indirect=True)
-def test_a_get_is_paid(installed: Path, shop: Market) -> None:
-    told = pay(installed, "GET", f"{shop.seller}/report")
+@pytest.mark.parametrize("seller", ["asyncio"], indirect=True)
+def test_a_get_is_paid(installed: Path, seller: Market) -> None:
+    told = pay(installed, "GET", f"{seller.seller}/report")
 
     assert told["status"] == 200, told
-    [transaction] = shop.transactions()
+    [transaction] = seller.transactions()
     assert (transaction.status, transaction.transaction_hash) == ("succeeded", told["paid"]["transaction"])
     assert transaction.payer == told["address"]
-    assert shop.runs("report") == 1
-    [(challenge, echoed)] = shop.echoed()
+    assert seller.runs("report") == 1
+    [(challenge, echoed)] = seller.echoed()
     assert (echoed, len(echoed)) == (challenge, 64)
 
 
-@pytest.mark.parametrize("shop", ["trio"], indirect=True)
-def test_a_post_is_paid_and_its_body_arrives(installed: Path, shop: Market) -> None:
-    told = pay(installed, "POST", f"{shop.seller}/summary", '{"text": "one two three four five six"}')
+@pytest.mark.parametrize("seller", ["trio"], indirect=True)
+def test_a_post_is_paid_and_its_body_arrives(installed: Path, seller: Market) -> None:
+    told = pay(installed, "POST", f"{seller.seller}/summary", '{"text": "one two three four five six"}')
 
     assert (told["status"], told["body"]) == (200, {"summary": "one two three four five"})
     assert told["paid"]["success"] is True
 
 
-@pytest.mark.parametrize("shop", ["asyncio"], indirect=True)
-def test_failed_work_is_not_charged(installed: Path, shop: Market) -> None:
-    told = pay(installed, "GET", f"{shop.seller}/broken")
+@pytest.mark.parametrize("seller", ["asyncio"], indirect=True)
+def test_failed_work_is_not_charged(installed: Path, seller: Market) -> None:
+    told = pay(installed, "GET", f"{seller.seller}/broken")
 
     assert (told["status"], told["paid"]) == (503, None)
-    assert [one.status for one in shop.transactions()] == ["failed"]
+    assert [one.status for one in seller.transactions()] == ["failed"]
 
 
-@pytest.mark.parametrize("shop", ["asyncio"], indirect=True)
-def test_eurc_is_refused_by_default(installed: Path, shop: Market) -> None:
-    told = pay(installed, "GET", f"{shop.seller}/euro")
+@pytest.mark.parametrize("seller", ["asyncio"], indirect=True)
+def test_eurc_is_refused_by_default(installed: Path, seller: Market) -> None:
+    told = pay(installed, "GET", f"{seller.seller}/euro")
 
     assert "refused" in told, told
-    assert shop.transactions() == []
+    assert seller.transactions() == []

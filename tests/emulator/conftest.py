@@ -10,7 +10,7 @@ from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
 from tests.merchant.openapi.conformance import assert_conforms
 
-from .seller import Seller
+from .seller import Shop
 
 
 class Switch(Emulator):
@@ -62,10 +62,10 @@ def conforming(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def shop(
     http: httpx.Client, switch: Switch, emulator: Emulator, clock: ManualClock, conforming: bool
-) -> Iterator[Seller]:
+) -> Iterator[Shop]:
     """Whatever the emulator answers in a test is an answer that the service's description names."""
     switch.plug(emulator)
     switch.told.clear()
-    yield Seller(http, emulator, clock, switch.plug)
+    yield Shop(http, emulator, clock, switch.plug)
     for request, response in switch.told if conforming else ():
         assert_conforms(request, response)

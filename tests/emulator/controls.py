@@ -10,7 +10,7 @@ import httpx
 from faregate.emulator import Emulator, ManualClock, Worlds
 from faregate.emulator.server import serve
 
-from .seller import Json, Seller
+from .seller import Json, Shop
 
 
 @dataclass
@@ -34,11 +34,11 @@ class Controls:
     def emulator(self) -> Emulator:
         return self.worlds.open(self.name)
 
-    def shop(self) -> Seller:
+    def shop(self) -> Shop:
         """A seller in this world, over HTTP."""
         clock = self.emulator.clock
         assert isinstance(clock, ManualClock) or clock.mode == "frozen"
-        return Seller(self.http, self.emulator, clock, _nobody, f"svc_test_world_{self.name}")  # type: ignore[arg-type]
+        return Shop(self.http, self.emulator, clock, _nobody, f"svc_test_world_{self.name}")  # type: ignore[arg-type]
 
 
 def _nobody(emulator: Emulator) -> None:

@@ -57,7 +57,7 @@ class Purchase:
 
 
 @dataclass
-class Seller:
+class Shop:
     http: httpx.Client
     emulator: Emulator
     clock: ManualClock

@@ -8,16 +8,16 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, Emulator, Revision, Settlement, Value
 
-from .seller import Seller, assert_error, decoded, is_id
+from .seller import Shop, assert_error, decoded, is_id
 
 
-def test_without_proof_access_is_402_with_instructions(shop: Seller) -> None:
+def test_without_proof_access_is_402_with_instructions(shop: Shop) -> None:
     response = shop.access()
     assert_error(response, 402, "payment_required")
     assert decoded(response.headers["payment-required"])["x402Version"] == 2
 
 
-def test_with_a_good_proof_access_gives_a_transaction(shop: Seller) -> None:
+def test_with_a_good_proof_access_gives_a_transaction(shop: Shop) -> None:
     response = shop.access(proof=shop.proof())
     assert response.status_code == 200
     assert set(response.json()) == {"transaction_id"}
@@ -25,35 +25,35 @@ def test_with_a_good_proof_access_gives_a_transaction(shop: Seller) -> None:
     assert "payment-required" not in response.headers
 
 
-def test_free_access_has_a_null_transaction_id(shop: Seller) -> None:
+def test_free_access_has_a_null_transaction_id(shop: Shop) -> None:
     response = shop.access("free_notes")
     assert response.status_code == 200
     assert response.json() == {"transaction_id": None}
     assert shop.listed("/transactions")["count"] == 0
 
 
-def test_free_access_does_not_look_at_a_proof(shop: Seller) -> None:
+def test_free_access_does_not_look_at_a_proof(shop: Shop) -> None:
     proof = shop.proof("daily_report")
     assert shop.access("free_notes", proof).json() == {"transaction_id": None}
     assert shop.access("free_notes", "garbage").json() == {"transaction_id": None}
     assert shop.access("daily_report", proof).status_code == 200
 
 
-def test_require_payment_decides_whether_access_is_free(shop: Seller) -> None:
+def test_require_payment_decides_whether_access_is_free(shop: Shop) -> None:
     shop.emulator.require_payment("text_summary", required=False)
     assert shop.access().json() == {"transaction_id": None}
     shop.emulator.require_payment("text_summary")
     assert shop.access().status_code == 402
 
 
-def test_the_transaction_is_authorized_before_completion(shop: Seller) -> None:
+def test_the_transaction_is_authorized_before_completion(shop: Shop) -> None:
     bought = shop.buy()
     found = shop.transaction(bought)
     assert found["status"] == "authorized"
     assert found["authorized_atomic"] == "10000"
 
 
-def test_the_same_purchase_again_is_the_same_open_transaction(shop: Seller) -> None:
+def test_the_same_purchase_again_is_the_same_open_transaction(shop: Shop) -> None:
     bought = shop.buy()
     again = shop.access(proof=bought.proof)
     assert again.status_code == 200
@@ -61,7 +61,7 @@ def test_the_same_purchase_again_is_the_same_open_transaction(shop: Seller) -> N
     assert shop.listed("/transactions")["count"] == 1
 
 
-def test_a_used_authorization_in_other_bytes_gets_nothing(shop: Seller) -> None:
+def test_a_used_authorization_in_other_bytes_gets_nothing(shop: Shop) -> None:
     """It is public once it is settled; only its payer knows the bytes that were sent."""
     bought = shop.buy("slow_settlement")
     for _ in ("authorized", "settling", "settling", "succeeded"):
@@ -93,7 +93,7 @@ SELLER_CHANGES: dict[str, Callable[[Emulator], object]] = {
 @pytest.mark.parametrize("change", SELLER_CHANGES)
 @pytest.mark.parametrize("status", ["authorized", "settling"])
 def test_an_open_transaction_is_found_whatever_the_seller_changed(
-    shop: Seller, change: str, status: str
+    shop: Shop, change: str, status: str
 ) -> None:
     bought, before = shop.buy(), shop.access_body()
     if status == "settling":
@@ -110,13 +110,13 @@ def test_an_open_transaction_is_found_whatever_the_seller_changed(
     assert shop.listed("/transactions")["count"] == 1
 
 
-def test_an_open_transaction_can_be_completed_after_its_resource_was_archived(shop: Seller) -> None:
+def test_an_open_transaction_can_be_completed_after_its_resource_was_archived(shop: Shop) -> None:
     bought = shop.buy()
     shop.emulator.archive("text_summary")
     assert shop.complete(bought).json()["status"] == "succeeded"
 
 
-def test_an_open_transaction_whose_authorization_expired_is_402(shop: Seller) -> None:
+def test_an_open_transaction_whose_authorization_expired_is_402(shop: Shop) -> None:
     bought = shop.buy()
     shop.clock.advance(59.999)
     assert shop.access(proof=bought.proof).json() == {"transaction_id": bought.id}
@@ -126,7 +126,7 @@ def test_an_open_transaction_whose_authorization_expired_is_402(shop: Seller) ->
     assert shop.listed("/transactions")["count"] == 1
 
 
-def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(shop: Seller) -> None:
+def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(shop: Shop) -> None:
     shop.emulator.settle_after("*", Settlement(manual=True))
     bought = shop.buy()
     shop.complete(bought)
@@ -134,7 +134,7 @@ def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(
     assert shop.access(proof=bought.proof).status_code == 202
 
 
-def test_the_same_purchase_while_settling_is_202_with_the_id(shop: Seller) -> None:
+def test_the_same_purchase_while_settling_is_202_with_the_id(shop: Shop) -> None:
     for resource in ("slow_settlement", "failing_settlement"):
         bought = shop.buy(resource)
         assert shop.complete(bought).status_code == 202
@@ -144,7 +144,7 @@ def test_the_same_purchase_while_settling_is_202_with_the_id(shop: Seller) -> No
         assert again.headers["retry-after"] == "1"
 
 
-def test_the_same_purchase_once_final_is_402(shop: Seller) -> None:
+def test_the_same_purchase_once_final_is_402(shop: Shop) -> None:
     succeeded, failed = shop.buy(), shop.buy()
     shop.complete(succeeded)
     shop.fail(failed)
@@ -154,7 +154,7 @@ def test_the_same_purchase_once_final_is_402(shop: Seller) -> None:
         assert response.headers["payment-required"]
 
 
-def test_the_reason_is_that_of_this_payment(shop: Seller) -> None:
+def test_the_reason_is_that_of_this_payment(shop: Shop) -> None:
     """Its own payer is told how it ended, in the body and in the instructions."""
     succeeded, failed, rejected = shop.buy(), shop.buy(), shop.buy()
     shop.complete(succeeded)
@@ -169,7 +169,7 @@ def test_the_reason_is_that_of_this_payment(shop: Seller) -> None:
         assert decoded(response.headers["payment-required"])["error"] == reason
 
 
-def test_a_used_authorization_buys_nothing_else(shop: Seller) -> None:
+def test_a_used_authorization_buys_nothing_else(shop: Shop) -> None:
     bought = shop.buy()
     other_url = shop.access_body(resource={"url": "https://seller.example/b", "mime_type": "text/plain"})
     other_resource = shop.access_body("slow_settlement", resource=shop.access_body()["resource"])
@@ -179,7 +179,7 @@ def test_a_used_authorization_buys_nothing_else(shop: Seller) -> None:
         assert bought.id not in response.text
 
 
-def test_the_nonce_of_an_authorization_cannot_be_signed_twice(shop: Seller) -> None:
+def test_the_nonce_of_an_authorization_cannot_be_signed_twice(shop: Shop) -> None:
     nonce = "0x" + "ab" * 32
     instructions = shop.instructions()
     assert shop.access(proof=shop.wallet.pay(instructions, nonce=nonce)).status_code == 200
@@ -188,7 +188,7 @@ def test_the_nonce_of_an_authorization_cannot_be_signed_twice(shop: Seller) -> N
     assert "already used" in assert_error(other, 402, "payment_required")
 
 
-def test_an_unknown_or_foreign_revision_is_422(shop: Seller) -> None:
+def test_an_unknown_or_foreign_revision_is_422(shop: Shop) -> None:
     unknown = shop.access_body(revision_id="acr_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f")
     foreign = shop.access_body(revision_id=shop.emulator.revision_id("text_summary", "live"))
     for body in (unknown, foreign):
@@ -196,20 +196,20 @@ def test_an_unknown_or_foreign_revision_is_422(shop: Seller) -> None:
     assert shop.post("/access", foreign, key=LIVE_KEY).status_code == 402
 
 
-def test_an_archived_resource_is_422(shop: Seller) -> None:
+def test_an_archived_resource_is_422(shop: Shop) -> None:
     assert "archived" in assert_error(shop.access("old_report"), 422, "invalid_request")
     shop.emulator.archive("daily_report")
     assert "archived" in assert_error(shop.access("daily_report"), 422, "invalid_request")
 
 
-def test_only_the_active_revision_is_sold(shop: Seller) -> None:
+def test_only_the_active_revision_is_sold(shop: Shop) -> None:
     before = shop.access_body()
     shop.emulator.publish("text_summary", Revision(amount=7, values=(Value(name="pages"),)))
     assert "active" in assert_error(shop.post("/access", before), 422, "invalid_request")
     assert decoded(shop.instructions())["accepts"][0]["amount"] == "7"
 
 
-def test_a_transaction_keeps_the_revision_it_was_authorized_for(shop: Seller) -> None:
+def test_a_transaction_keeps_the_revision_it_was_authorized_for(shop: Shop) -> None:
     before = shop.complete(shop.buy()).json()["receipt"]["price"]
     bought = shop.buy()
     shop.emulator.publish("text_summary", Revision(amount=7, price_label="Seven"))
@@ -222,13 +222,13 @@ def test_a_transaction_keeps_the_revision_it_was_authorized_for(shop: Seller) ->
     assert before["id"] != after["id"]
 
 
-def test_the_settlement_asset_must_be_that_of_the_price(shop: Seller) -> None:
+def test_the_settlement_asset_must_be_that_of_the_price(shop: Shop) -> None:
     for resource, asset in (("text_summary", "EURC"), ("euro_report", "USDC")):
         body = shop.access_body(resource, settlement_asset=asset)
         assert_error(shop.post("/access", body), 422, "invalid_request")
 
 
-def test_two_proof_headers_are_422(shop: Seller) -> None:
+def test_two_proof_headers_are_422(shop: Shop) -> None:
     proof = shop.proof()
     content = json.dumps(shop.access_body()).encode()
     response = shop.raw("/access", content, [("PAYMENT-SIGNATURE", proof), ("payment-signature", proof)])
@@ -236,7 +236,7 @@ def test_two_proof_headers_are_422(shop: Seller) -> None:
     assert shop.listed("/transactions")["count"] == 0
 
 
-def test_a_refused_proof_loses_nothing(shop: Seller) -> None:
+def test_a_refused_proof_loses_nothing(shop: Shop) -> None:
     proof = shop.proof("daily_report")
     assert shop.access("text_summary", proof).status_code == 402
     assert shop.listed("/payers")["count"] == 0

@@ -33,7 +33,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
 
 @pytest.fixture
 def seller(service: str) -> Generator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), the_door().Shop)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), the_door().Seller)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"

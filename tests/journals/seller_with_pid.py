@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from tests.contract.sellers.asgi_app import app as shop
+from tests.contract.sellers.asgi_app import app as seller
 from tests.journals.simultaneous_payers import PROCESS
 
 
@@ -16,4 +16,4 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
             }
         await send(message)
 
-    await shop(scope, receive, telling)
+    await seller(scope, receive, telling)

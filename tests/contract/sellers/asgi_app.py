@@ -15,7 +15,7 @@ ROUTES[handlers.MOUNT + handlers.INNER.path] = (handlers.MOUNT, offer(handlers.I
 ITEM = (handlers.ITEM.path, offer(handlers.ITEM.sells))
 
 
-async def shop(scope: Any, receive: Any, send: Any) -> None:
+async def seller(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "lifespan":
         await lifespan(receive, send)
         return
@@ -71,4 +71,4 @@ async def lifespan(receive: Any, send: Any) -> None:
 
 
 grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
-app = PaywallMiddleware(shop, handlers.paywall(), **grounds)
+app = PaywallMiddleware(seller, handlers.paywall(), **grounds)

@@ -81,15 +81,15 @@ def sell(app: bottle.Bottle, sold: Sold, place: str, path: str | None = None) ->
     app.route(path or sold.path, [*handlers.METHODS], paid(sold.sells, **sold.limits)(endpoint(place)))
 
 
-shop, inside = bottle.Bottle(), bottle.Bottle()
+seller, inside = bottle.Bottle(), bottle.Bottle()
 for sold in handlers.SOLD:
-    sell(shop, sold, sold.path)
-sell(shop, handlers.ITEM, handlers.ITEM.path, "/items/<item>")
+    sell(seller, sold, sold.path)
+sell(seller, handlers.ITEM, handlers.ITEM.path, "/items/<item>")
 sell(inside, handlers.INNER, handlers.MOUNT)
-shop.mount(f"{handlers.MOUNT}/", inside)
-shop.route(f"{handlers.GROUND}/<rest:path>", [*handlers.METHODS], endpoint(handlers.GROUND))
-shop.route(f"{handlers.CLOSED}/<rest:path>", [*handlers.METHODS], endpoint(handlers.CLOSED))
-shop.route("/open", [*handlers.METHODS], lambda: {"open": True})
+seller.mount(f"{handlers.MOUNT}/", inside)
+seller.route(f"{handlers.GROUND}/<rest:path>", [*handlers.METHODS], endpoint(handlers.GROUND))
+seller.route(f"{handlers.CLOSED}/<rest:path>", [*handlers.METHODS], endpoint(handlers.CLOSED))
+seller.route("/open", [*handlers.METHODS], lambda: {"open": True})
 
 grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
-app = PaywallMiddleware(shop, handlers.paywall(), **grounds)
+app = PaywallMiddleware(seller, handlers.paywall(), **grounds)

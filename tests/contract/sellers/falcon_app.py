@@ -77,14 +77,14 @@ def native(answer: Answer, resp: falcon.Response) -> None:
         resp.data = answer.body
 
 
-shop = falcon.App()
+seller = falcon.App()
 for sold in handlers.SOLD:
-    shop.add_route(sold.path, Head(sold.path, sold))
-shop.add_route("/items/{item}", Head(handlers.ITEM.path, handlers.ITEM))
-shop.add_route(handlers.MOUNT + handlers.INNER.path, Head(handlers.MOUNT, handlers.INNER))
-shop.add_route(f"{handlers.GROUND}/{{rest:path}}", Resource(handlers.GROUND))
-shop.add_route(f"{handlers.CLOSED}/{{rest:path}}", Resource(handlers.CLOSED))
-shop.add_route("/open", Open())
+    seller.add_route(sold.path, Head(sold.path, sold))
+seller.add_route("/items/{item}", Head(handlers.ITEM.path, handlers.ITEM))
+seller.add_route(handlers.MOUNT + handlers.INNER.path, Head(handlers.MOUNT, handlers.INNER))
+seller.add_route(f"{handlers.GROUND}/{{rest:path}}", Resource(handlers.GROUND))
+seller.add_route(f"{handlers.CLOSED}/{{rest:path}}", Resource(handlers.CLOSED))
+seller.add_route("/open", Open())
 
 grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
-app = PaywallMiddleware(shop, handlers.paywall(), **grounds)
+app = PaywallMiddleware(seller, handlers.paywall(), **grounds)

@@ -73,7 +73,7 @@ def opened_to_posts() -> dict[str, bool]:
     return {"open": True}
 
 
-shop = Litestar(
+seller = Litestar(
     [
         *(selling(sold, sold.path) for sold in handlers.SOLD),
         selling(handlers.ITEM, handlers.ITEM.path, "/items/{item:str}"),
@@ -84,4 +84,4 @@ shop = Litestar(
     openapi_config=None,
     logging_config=None,
 )
-app = PaywallMiddleware(shop, handlers.paywall())
+app = PaywallMiddleware(seller, handlers.paywall())

@@ -66,17 +66,17 @@ def sell(where: Any, sold: Sold, place: str, path: str | None = None) -> None:
     where.add_url_rule(path or sold.path, sold.name, view, methods=[*handlers.METHODS])
 
 
-shop, inside = Quart(__name__), Blueprint("inside", __name__, url_prefix=handlers.MOUNT)
+seller, inside = Quart(__name__), Blueprint("inside", __name__, url_prefix=handlers.MOUNT)
 for sold in handlers.SOLD:
-    sell(shop, sold, sold.path)
-sell(shop, handlers.ITEM, handlers.ITEM.path, "/items/<item>")
+    sell(seller, sold, sold.path)
+sell(seller, handlers.ITEM, handlers.ITEM.path, "/items/<item>")
 sell(inside, handlers.INNER, handlers.MOUNT)
-shop.register_blueprint(inside)
+seller.register_blueprint(inside)
 
 
-@shop.route("/open", methods=[*handlers.METHODS])
+@seller.route("/open", methods=[*handlers.METHODS])
 async def opened() -> dict[str, bool]:
     return {"open": True}
 
 
-app = PaywallMiddleware(shop, handlers.paywall())
+app = PaywallMiddleware(seller, handlers.paywall())

@@ -33,7 +33,7 @@ class Body:
             self.answer.later()
 
 
-def shop(environ: Any, start_response: Any, routes: Any = ROUTES) -> Iterable[bytes]:
+def seller(environ: Any, start_response: Any, routes: Any = ROUTES) -> Iterable[bytes]:
     if environ["REQUEST_METHOD"] == "HEAD":
         environ["REQUEST_METHOD"] = "GET"  # in place, as some frameworks do
     path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
@@ -53,7 +53,7 @@ def shop(environ: Any, start_response: Any, routes: Any = ROUTES) -> Iterable[by
 
 
 def inner(environ: Any, start_response: Any) -> Iterable[bytes]:
-    return shop(environ, start_response, INNER)
+    return seller(environ, start_response, INNER)
 
 
 def handler(place: str, payment: Any, environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -72,5 +72,5 @@ def handler(place: str, payment: Any, environ: Any, start_response: Any) -> Iter
 
 
 grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}
-mounted = DispatcherMiddleware(shop, {handlers.MOUNT: inner})
+mounted = DispatcherMiddleware(seller, {handlers.MOUNT: inner})
 app = PaywallMiddleware(mounted, handlers.paywall(), **grounds)
