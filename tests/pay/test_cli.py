@@ -314,7 +314,7 @@ def test_an_unreachable_seller_exits_1(capsysbinary: Said) -> None:
     assert main(["pay", "http://user:pass@127.0.0.1:1/"]) == 1
 
     told = capsysbinary.readouterr().err
-    assert b"Connect" in told
+    assert b"no response from 127.0.0.1:1: " in told
     assert b"pass" not in told
 
 

@@ -160,7 +160,7 @@ def test_an_allowed_live_key_announces_its_cost(
     assert main(["probe", "--base-url", url, "--allow-live", "--json"]) == 0
 
     output, note = capsys.readouterr()
-    assert f"with {address} (live). Expected cost: 2 payments (0.02 USDC); at most 4 (0.04 USDC)" in note
+    assert f"with {address} (live).\nExpected cost: 2 payments (0.02 USDC); at most 4 (0.04 USDC)" in note
     assert before - emulator.balance(address, environment="live") == 20_000
     assert {id for id, one in verdicts(output).items() if one != "pass"} == {
         "access-forbidden",

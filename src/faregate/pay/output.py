@@ -117,7 +117,7 @@ class ResponseMissing(ProgressStep):
     reason: str
 
     def text(self) -> str:
-        return f"< no response: {clean(self.reason)}"
+        return f"< {clean(self.reason)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class Purchase:
                 return result
             seconds = parse_retry_after(response.headers if response else (), self.clock.now())
             if self.clock.monotonic() + seconds > deadline:
-                return self._end_pending(f"it may settle after the {self.wait:g} s of --wait", response)
+                return self._end_pending(f"not settled within {self.wait:g} s of --wait", response)
             self.report(RetryScheduled(seconds, "the payment is pending"))
             self.clock.sleep(seconds)
 
@@ -178,7 +178,7 @@ class Purchase:
 
     def _end_pending(self, why: str, response: Response | None) -> PurchaseResult:
         path = self.payment_file.save_pending()
-        text = f"the payment is pending: {why}. No other was signed. Continue with: --proof {path}"
+        text = f"the payment is still pending: {why}. To continue with it, add --proof {path}"
         return self._end(ExitCode.PENDING, text, response)
 
     def _end(self, code: ExitCode, why: str, response: Response | None) -> PurchaseResult:

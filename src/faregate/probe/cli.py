@@ -85,9 +85,9 @@ def format_cost(session: "ProbeSession") -> str:
         return "Found no product that this payer can buy, so nothing is spent."
     payments = "1 payment" if len(expected) == 1 else f"{len(expected)} payments"
     return (
-        f"This buys {expected[0].revision.resource_name!r} with {session.wallet.address} "
-        f"({session.client.environment}). Expected cost: {payments} ({_format_total(expected)}); at most "
-        f"{len(worst)} ({_format_total(worst)}). Every other transaction is reported as failed."
+        f"Buying {expected[0].revision.resource_name!r} with {session.wallet.address} "
+        f"({session.client.environment}).\nExpected cost: {payments} ({_format_total(expected)}); at most "
+        f"{len(worst)} ({_format_total(worst)}).\nEvery other transaction is reported as failed."
     )
 
 

@@ -131,7 +131,7 @@ CHECKS = (
     Check(
         "instructions-unguessable",
         "decision",
-        "a fresh value of 128 bits in the extra of every accepts entry",
+        "a fresh random value in every accepts entry",
         _check_unguessable,
     ),
     Check("access-paid", "contract", "200 with a transaction id", _check_paid),
