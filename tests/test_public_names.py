@@ -38,10 +38,10 @@ def test_the_public_names() -> None:
 def test_the_names_of_the_front_doors() -> None:
     assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "list_routes", "paid"]
     assert faregate.fastapi.__all__ == [
-        "Paid",
         "Payment",
         "PaywallMiddleware",
-        "document",
+        "RequirePayment",
+        "add_openapi",
         "list_routes",
         "paid",
     ]

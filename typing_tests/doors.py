@@ -14,7 +14,7 @@ import faregate.fastapi
 import faregate.starlette
 from faregate import Paywall
 from faregate.cli.routes import format_as_text
-from faregate.fastapi import Paid, Payment
+from faregate.fastapi import Payment, RequirePayment
 from faregate.routes import RouteTable
 
 app = FastAPI()
@@ -40,10 +40,10 @@ shop = Starlette(
 )
 plain = faregate.asgi.PaywallMiddleware(shop, offers={"/reports": "daily_report"}, refuse=["/"])
 
-assert_type(faregate.fastapi.paid("text_summary"), Paid)
+assert_type(faregate.fastapi.paid("text_summary"), RequirePayment)
 assert_type(faregate.fastapi.list_routes(app), RouteTable)
 assert_type(format_as_text(faregate.starlette.list_routes(shop)), str)
-assert_type(faregate.fastapi.document(app), None)
+assert_type(faregate.fastapi.add_openapi(app), None)
 
 
 class Summary(HTTPEndpoint):

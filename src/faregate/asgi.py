@@ -1,25 +1,21 @@
 """The paywall for ASGI: a pure middleware, and the offers a whole prefix can carry.
 
-The price is bound to the handler: a paid handler opens the gate it finds in its scope (`open_gate`).
+The price is bound to the handler: a paid handler calls `require_payment` with the scope of its request.
 A prefix is the coarser tool, for apps whose handlers cannot be touched.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Unpack
 
-import anyio
-
-from faregate.core.models import Offer, PaidRequest
-from faregate.core.proof import speaks_of_payment
-from faregate.errors import ConfigurationError, WorkInterrupted, WorkTimedOut
+from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_responder import PaywallResponder
-from faregate.middleware.asgi_scope import Receive, Scope, Send, host_of, origin_of, request_of
-from faregate.middleware.checkout import Checkout
-from faregate.middleware.lifespan import Lifespan, check
+from faregate.middleware.asgi_scope import Receive, Scope, Send, parse_scope
+from faregate.middleware.checkout import Checkout, State
+from faregate.middleware.handlers import Handler
+from faregate.middleware.lifespan import Lifespan, check_lifespan
 from faregate.middleware.path_rules import PathRules
-from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside, to_the_end
+from faregate.middleware.shielding import run_shielded
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
@@ -30,7 +26,8 @@ __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 """Frameworks disagree on the types of the three."""
 
-_CURTAIN = "faregate.middleware.asgi_responder"
+_RESPONDER = "faregate.middleware.asgi_responder"
+"""The key of a request's responder in its scope."""
 
 
 class PaywallMiddleware:
@@ -58,134 +55,99 @@ class PaywallMiddleware:
         drain_seconds: float = 10.0,
         **arguments: Unpack[Arguments],
     ) -> None:
-        check(sweep_every, drain_seconds)
+        check_lifespan(sweep_every, drain_seconds)
         if paywall is not None and arguments:
             raise ConfigurationError("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
-        self.grounds = PathRules(offers, refuse)
-        self._resolver = HandlerResolver(app)
+        self.path_rules = PathRules(offers, refuse)
+        self._resolver = HandlerHandlerResolver(app)
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._serve_http(scope, receive, send)
         elif scope["type"] == "websocket":
-            await self._websocket(scope, receive, send)
+            await self._refuse_websocket(scope, receive, send)
         elif scope["type"] == "lifespan":
             self._shared = scope.get("state")
             life = Lifespan(self.paywall, self._sweep_every, self._drain_seconds, receive, send)
-            await life.live(self.app, scope)
+            await life.run(self.app, scope)
         else:
             await self.app(scope, receive, send)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = scope  # by the payer; applications change the scope they are given, in place
-        scope = {**asked, "extensions": dict(asked.get("extensions") or {})}
-        place = self.grounds.place(asked["path"], asked.get("root_path", ""))
-        checkout = Checkout(self.paywall, asked["method"], partial(_sale, self.paywall, asked), place)
-        outer = asked.get(_CURTAIN)
-        curtain = scope[_CURTAIN] = PaywallResponder(
-            checkout,
-            asked,
-            scope,
-            receive,
-            send,
-            find_handler=lambda: self._resolver.recall(asked, scope),
-            shared=self._shared,
-            outer=outer if isinstance(outer, PaywallResponder) else None,
+    async def _serve_http(self, server_scope: Scope, receive: Receive, send: Send) -> None:
+        # A copy: applications change the scope they are given in place.
+        scope = {**server_scope, "extensions": dict(server_scope.get("extensions") or {})}
+        incoming = parse_scope(server_scope)
+        path_match = self.path_rules.match(incoming.path, incoming.root_path)
+        checkout = Checkout(
+            self.paywall,
+            incoming,
+            path_match,
+            lambda _status: _describe_bypass(self._resolver.recall(server_scope, scope)),
         )
-        if any(speaks_of_payment(name) for name, _ in scope["headers"]):
-            try:
-                await to_the_end(lambda: self._limited(curtain, scope))
-            finally:
-                curtain.leave()
-        else:
-            await self._unlimited(curtain, scope)
+        outer = find_responder(server_scope)
+        responder = PaywallResponder(checkout, server_scope, scope, receive, send, self._shared, outer)
+        scope[_RESPONDER] = responder
 
-    async def _unlimited(self, curtain: PaywallResponder, scope: Scope) -> None:
+        async def run_app() -> None:
+            if checkout.prefix_offer is not None:
+                await responder.authorize(checkout.prefix_offer, scope)
+            elif path_match.refused and not self._is_sold(scope):
+                checkout.refuse_unsold()
+            if checkout.state is not State.DECIDED:
+                await self.app(scope, responder.receive, responder.send)
+
+        if not incoming.has_payment:
+            await responder.run(run_app)
+            return
         try:
-            await self._served(curtain, scope)
-        except Exception:
-            raise
-        except BaseException as ended:
-            await self._report(curtain, ended)
+            # In a task of its own: servers cancel the task of a request whose client left, and the payment
+            # of a payer who left is completed all the same.
+            await run_shielded(lambda: responder.run(run_app))
         finally:
-            curtain.close()
+            responder.leave()
 
-    async def _limited(self, curtain: PaywallResponder, scope: Scope) -> None:
-        """With a proof the handler can be cut off, so that it never outlives its payment."""
-        try:
-            with anyio.CancelScope() as curtain.checkout.limit:
-                await self._served(curtain, scope)
-            if curtain.checkout.limit.cancelled_caught:
-                await curtain.fail(_too_late())
-        except Exception:
-            raise
-        except BaseException as ended:
-            await self._report(curtain, ended)
-        finally:
-            curtain.close()
-
-    async def _served(self, curtain: PaywallResponder, scope: Scope) -> None:
-        checkout = curtain.checkout
-        try:
-            sold = checkout.ground_offer
-            if sold is not None:
-                await curtain.open(sold, scope)
-            elif checkout.place.closed and not self._sells(scope):
-                checkout.refuse_closed()
-            if checkout.verdict is None:
-                await self.app(scope, curtain.receive, curtain.send)
-        except Exception as error:
-            await curtain.fail(error)
-        else:
-            await curtain.end()
-
-    def _sells(self, scope: Scope) -> bool:
+    def _is_sold(self, scope: Scope) -> bool:
         handler = self._resolver.resolve(scope)
         return handler is not None and bool(handler.offers)
 
-    async def _report(self, curtain: PaywallResponder, ended: BaseException) -> None:
-        """Work that ended in more than an error is failed work; what ended it goes on, unless it was ours."""
-        if isinstance(ended, GeneratorExit) or is_cancelled_from_outside(ended):
-            raise ended
-        limit = curtain.checkout.limit
-        if limit is not None and limit.cancel_called and isinstance(ended, asyncio.CancelledError):
-            await curtain.fail(_too_late())  # an application that made its own error of the cut-off
-            return
-        await curtain.fail(WorkInterrupted(f"the handler raised {type(ended).__name__}"))
-        if not isinstance(ended, asyncio.CancelledError) or is_cancelled_by_itself():
-            raise ended
-
-    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.grounds.place(scope["path"], scope.get("root_path", "")).guarded:
+    async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:
             await self.app(scope, receive, send)
         else:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": "payment required"})
 
 
-async def require_payment(scope: Mapping[str, Any], sold: Offer) -> Payment:
+def _describe_bypass(handler: Handler | None) -> str:
+    if handler is None or handler.mistake or not handler.offers:
+        return "" if handler is None else handler.mistake
+    return (
+        f"The handler of this request sells {handler.offers[0].sells!r}, and something in front of it "
+        "answered without a payment. Put the price outside: @paid above a decorator that caches or answers "
+        "by itself, and such a middleware or route class behind a path prefix that is sold."
+    )
+
+
+async def require_payment(scope: Mapping[str, Any], offer: Offer) -> Payment:
     """For adapters: let this request through to a paid handler.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
     `ConfigurationError` when there is no paywall in front.
     """
-    curtain = scope.get(_CURTAIN)
-    if not isinstance(curtain, PaywallResponder):
+    responder = find_responder(scope)
+    if responder is None:
         raise ConfigurationError(
-            f"A handler sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
+            f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app.add_middleware(PaywallMiddleware)"
         )
-    return await curtain.open(sold, scope)
+    return await responder.authorize(offer, scope)
 
 
-def _too_late() -> WorkTimedOut:
-    return WorkTimedOut("the work took longer than its payment is valid")
-
-
-def _sale(paywall: Paywall, scope: Scope, sold: Offer) -> PaidRequest:
-    return paywall.sale(sold, request_of(scope), scope["path"], origin_of(scope), host_of(scope))
+def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
+    responder = scope.get(_RESPONDER)
+    return responder if isinstance(responder, PaywallResponder) else None

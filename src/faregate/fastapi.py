@@ -38,9 +38,9 @@ from faregate.paywall import Limits
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.wrappers import unwrap
-from faregate.starlette import check_offer, document, enter
+from faregate.starlette import add_openapi, authorize, check_offer
 
-__all__ = ["Paid", "Payment", "PaywallMiddleware", "document", "list_routes", "paid"]
+__all__ = ["Payment", "PaywallMiddleware", "RequirePayment", "add_openapi", "list_routes", "paid"]
 
 
 class PaywallMiddleware(starlette.PaywallMiddleware):
@@ -50,7 +50,7 @@ class PaywallMiddleware(starlette.PaywallMiddleware):
         return list_routes(app)
 
 
-class Paid(Depends):
+class RequirePayment(Depends):
     """A dependency that sells what the route answers, and gives it its `Payment`.
 
     It is what `Depends` makes and what `Depends` takes: `Depends(paid(...))` and `paid(...)` alone are the
@@ -97,7 +97,7 @@ class _Scheme(SecurityBase):
 
     async def __call__(self, connection: HTTPConnection, response: Response) -> Payment:
         try:
-            payment = await enter(connection, self._sold)
+            payment = await authorize(connection, self._sold)
         except SkipHandler as stop:
             # Nobody sees this answer: the paywall sends its own in its place.
             raise HTTPException(stop.status) from None
@@ -107,13 +107,13 @@ class _Scheme(SecurityBase):
         return payment
 
 
-def paid(sells: str, **limits: Unpack[Limits]) -> Paid:
+def paid(sells: str, **limits: Unpack[Limits]) -> RequirePayment:
     """What a route depends on to be sold: `Depends(paid("text_summary"))`.
 
     `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets the
     answers of a payment. Raises `ConfigurationError`, here or on the first call.
     """
-    return Paid(check_offer(sells, "Depends(paid('text_summary'))", **limits))
+    return RequirePayment(check_offer(sells, "Depends(paid('text_summary'))", **limits))
 
 
 mark_maker(paid)
@@ -121,7 +121,7 @@ mark_maker(paid)
 
 def list_routes(app: Any) -> RouteTable:
     """What a FastAPI application or router sells. Raises `ConfigurationError`."""
-    inventory = starlette_routes.list_routes(app, _expanded)
+    inventory = starlette_routes.list_routes(app, _expand)
     missed = dict.fromkeys(_find_missed(unwrap(app)[-1], inventory))
     return replace(inventory, mistakes=(*inventory.mistakes, *missed)) if missed else inventory
 
@@ -148,11 +148,11 @@ def _find_unreached(
     router: Any, root: str = "", above: tuple[Offer, ...] = ()
 ) -> Iterator[tuple[str, Offer]]:
     """Paths that the offers of a router, and of those it is included in (`above`), do not reach."""
-    own = _offers_of(getattr(router, "dependencies", ()))
+    own = _list_offers(getattr(router, "dependencies", ()))
     for route in getattr(router, "routes", ()):
         included = getattr(route, "include_context", None)
         if included is not None:
-            offers = (*above, *_offers_of(included.dependencies))
+            offers = (*above, *_list_offers(included.dependencies))
             yield from _find_unreached(route.original_router, root + included.prefix, offers)
             continue
         path = root + getattr(route, "path", "")
@@ -167,19 +167,19 @@ def _find_unreached(
             yield from _find_unreached(getattr(inner, "router", inner), path)
 
 
-def _offers_of(dependencies: Iterable[Any]) -> tuple[Offer, ...]:
+def _list_offers(dependencies: Iterable[Any]) -> tuple[Offer, ...]:
     return tuple(sold for one in dependencies for sold in inspect_handler(one.dependency).offers)
 
 
-def _expanded(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
+def _expand(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
     """Included routers are kept as such: what their routes are is known where they are included."""
     for context in iter_route_contexts(router.routes):
         yield type(context.original_route), context
     for group in getattr(router, "_iter_low_priority_routes", tuple)():
-        yield from _frontends(group)
+        yield from _list_frontends(group)
 
 
-def _frontends(group: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
+def _list_frontends(group: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
     """`app.frontend(...)`: files below a path, answered when no route is."""
     prefix = getattr(group, "frontend_prefix", "")
     for one in getattr(group, "original_route", group).routes:

@@ -24,7 +24,7 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.core import responses
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
-from faregate.middleware.asgi_scope import Receive, Scope, Send, text_of
+from faregate.middleware.asgi_scope import Receive, Scope, Send, decode_headers
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
@@ -67,7 +67,7 @@ class PaywallMiddleware(ASGIMiddleware):
     ) -> None:
         self.mistake: ConfigurationError | None = None
         self.allow_outside = tuple(allow_outside)
-        self._begun = False
+        self._is_checked = False
         try:
             super().__init__(
                 app,
@@ -82,15 +82,15 @@ class PaywallMiddleware(ASGIMiddleware):
             self.mistake = mistake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._begun:
-            self._begin(scope.get("app", self.app))
+        if not self._is_checked:
+            self._check(scope.get("app", self.app))
         if self.mistake is not None:
-            await _not_started(self.mistake, scope, receive, send)
+            await _fail_start(self.mistake, scope, receive, send)
             return
         await super().__call__(scope, receive, send)
 
-    def _begin(self, app: Any) -> None:
-        self._begun = True
+    def _check(self, app: Any) -> None:
+        self._is_checked = True
         if self.mistake is not None:
             return
         try:
@@ -99,13 +99,13 @@ class PaywallMiddleware(ASGIMiddleware):
             self.mistake = mistake
         else:
             self.mistake = ConfigurationError(" ".join(mistakes)) if mistakes else None
-            document(app, self)
+            add_openapi(app, self)
 
     def _list(self, app: Any) -> RouteTable:
         return starlette_routes.list_routes(app)
 
 
-async def _not_started(mistake: ConfigurationError, scope: Scope, receive: Receive, send: Send) -> None:
+async def _fail_start(mistake: ConfigurationError, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await receive()
         await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
@@ -113,7 +113,7 @@ async def _not_started(mistake: ConfigurationError, scope: Scope, receive: Recei
     raise mistake.with_traceback(None)
 
 
-def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
+def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
     """Let `app.openapi()` speak of payments (`middleware.openapi`), and that of every application below it.
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
@@ -124,19 +124,19 @@ def document(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> N
 
         @wraps(make)
         def openapi() -> dict[str, Any]:
-            return completed(make(), front, root)
+            return _complete_schema(make(), front, root)
 
         app.openapi = openapi
     for route in getattr(app, "routes", ()):
         if isinstance(route, Mount):
-            document(unwrap(route.app)[-1], front, root + route.path)
+            add_openapi(unwrap(route.app)[-1], front, root + route.path)
 
 
-def completed(schema: dict[str, Any], front: ASGIMiddleware | None, root: str) -> dict[str, Any]:
+def _complete_schema(schema: dict[str, Any], front: ASGIMiddleware | None, root: str) -> dict[str, Any]:
     if front is None:
         return with_payments(schema)
-    grounds, paywall = front.grounds, front.paywall
-    return with_payments(schema, lambda path: grounds.place(root + path, root).offer, paywall.known_asset)
+    path_rules, paywall = front.path_rules, front.paywall
+    return with_payments(schema, lambda path: path_rules.match(root + path, root).offer, paywall.known_asset)
 
 
 def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]:
@@ -152,18 +152,18 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]
         run: Any = endpoint if _is_async(endpoint) else partial(run_in_threadpool, endpoint)
 
         @wraps(endpoint)
-        async def guarded(*args: Any, **kwargs: Any) -> Any:
-            request = _request_of(args, kwargs)
+        async def guard(*args: Any, **kwargs: Any) -> Any:
+            request = _find_request(args, kwargs)
             try:
-                payment = request.state.payment = await enter(request, sold)
+                payment = request.state.payment = await authorize(request, sold)
             except SkipHandler as stop:
                 return forbid_storing(Response(status_code=stop.status))
             answer = await run(*args, **kwargs)
             answer = await answer if iscoroutine(answer) else answer
             return answer if payment.transaction_id is None else forbid_storing(answer)
 
-        mark(guarded, endpoint, sold)
-        return cast(Endpoint, guarded)
+        mark(guard, endpoint, sold)
+        return cast(Endpoint, guard)
 
     mark_maker(decorate)
     return decorate
@@ -181,8 +181,8 @@ def check_offer(sells: str, spelt: str, **limits: Unpack[Limits]) -> Offer:
 
 def forbid_storing(response: Any) -> Any:
     """The response, which no cache above its handler may keep. Anything else is given back as it is."""
-    if isinstance(response, Response) and not responses.forbids_storing(text_of(response.raw_headers)):
-        for name, value in text_of(response.raw_headers):
+    if isinstance(response, Response) and not responses.forbids_storing(decode_headers(response.raw_headers)):
+        for name, value in decode_headers(response.raw_headers):
             if responses.allows_storing(name, value):
                 del response.headers[name]
         response.headers[responses.NO_STORE[0]] = responses.NO_STORE[1]
@@ -212,14 +212,14 @@ def _is_async(endpoint: Any) -> bool:
     return iscoroutinefunction(endpoint) or iscoroutinefunction(getattr_static(endpoint, "__call__", None))
 
 
-async def enter(connection: HTTPConnection[Any], sold: Offer) -> Payment:
-    """Open the gate for this connection. Raises `SkipHandler`; refuses a websocket."""
+async def authorize(connection: HTTPConnection[Any], sold: Offer) -> Payment:
+    """Ask whether the endpoint of this connection may run. Raises `SkipHandler`; refuses a websocket."""
     if connection.scope["type"] != "http":
         raise WebSocketException(1008, "payment required")
     return await require_payment(connection.scope, sold)
 
 
-def _request_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:
+def _find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HTTPConnection[Any]:
     for value in (*args, *kwargs.values()):
         if _is_connection(value):
             return cast(HTTPConnection[Any], value)

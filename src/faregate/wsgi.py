@@ -1,11 +1,10 @@
 """The paywall for WSGI: a middleware for any app, and the offers a whole prefix can carry.
 
-The price is bound to the handler: a paid handler opens the gate it finds in its environ (`open_gate`).
+The price is bound to the handler: a paid handler calls `require_payment` with the environ of its request.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from http.client import responses as phrases
 from inspect import iscoroutinefunction
 from io import BytesIO
@@ -19,23 +18,15 @@ except ModuleNotFoundError as error:
         "faregate.wsgi needs Werkzeug: pip install 'faregate[wsgi]'", name=error.name
     ) from error
 
-from faregate.core.models import Header, Headers, Offer, PaidRequest, Response
-from faregate.errors import ConfigurationError, WorkInterrupted
+from faregate.core.models import Headers, Offer, Response
+from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.middleware.buffer import Held, sendable
-from faregate.middleware.checkout import Checkout
-from faregate.middleware.path_rules import PathRules, Place
-from faregate.middleware.request_body import comparable_length, read_body
+from faregate.middleware.buffer import finalize
+from faregate.middleware.checkout import PASSING, Checkout, State
+from faregate.middleware.path_rules import PathMatch, PathRules
+from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
-from faregate.middleware.wsgi_environ import (
-    Environ,
-    length_of,
-    origin_of,
-    path_of,
-    payment_headers,
-    request_of,
-    root_of,
-)
+from faregate.middleware.wsgi_environ import Environ, find_content_length, parse_environ
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
@@ -46,13 +37,14 @@ __all__ = ["Environ", "Payment", "PaywallMiddleware", "on_release", "require_pay
 Write = Callable[[bytes], object]
 StartResponse = Callable[..., Write]
 WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
-Release = Callable[[Response], Headers]
+OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
 
-CheckUnpaid = Callable[["RequestCheckout", Environ, int], None]
+_CHECKOUT = "faregate.middleware.checkout"
+"""The key of a request's checkout in its environ."""
 
-_GATE = "faregate.middleware.checkout"
-_PAST_US = ("wsgi.early_hints", "wsgi.websocket", "werkzeug.socket", "gunicorn.socket")
+# Ways of sending past the buffer; a paid handler is not offered them.
+_BYPASS_KEYS = ("wsgi.early_hints", "wsgi.websocket", "werkzeug.socket", "gunicorn.socket")
 
 
 class PaywallMiddleware:
@@ -79,77 +71,84 @@ class PaywallMiddleware:
             raise ConfigurationError("Give PaywallMiddleware a paywall or the arguments of one, not both.")
         self.app = _check_app(app)
         self.paywall = paywall or Paywall(**arguments)
-        self.grounds = PathRules(offers, refuse)
+        self.path_rules = PathRules(offers, refuse)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        # What the payer asked; applications change an environ in place, Bottle every path that is not ASCII.
-        asked = environ.copy()
-        place = self.grounds.place(path_of(asked), root_of(asked))
-        checkout = RequestCheckout(environ, self.paywall, asked, place)
-        outer = environ.get(_GATE)
-        environ[_GATE] = checkout
-        if payment_headers(environ):
-            # Ways of sending past us; a paid handler must not be offered them.
+        # A copy: applications change an environ in place, Bottle every path that is not ASCII.
+        server_environ = environ.copy()
+        scheme = environ.get("wsgi.url_scheme", "http")
+        incoming = parse_environ(environ, scheme, find_content_length(environ))
+        path_match = self.path_rules.match(incoming.path, incoming.root_path)
+        checkout = WSGICheckout(self, environ, server_environ, incoming, path_match)
+        outer = environ.get(_CHECKOUT)
+        environ[_CHECKOUT] = checkout
+        if incoming.has_payment:
             environ["wsgi.file_wrapper"] = FileWrapper
-            for name in _PAST_US:
+            for name in _BYPASS_KEYS:
                 environ.pop(name, None)
-        if place.closed and place.offer is None and self.is_opaque:
-            checkout.refuse_closed()  # what would run is not known
-        curtain = _PaywallResponder(checkout, asked, start_response, self.check_unpaid)
+        if path_match.refused and path_match.offer is None and self.is_opaque:
+            checkout.refuse_unsold()  # what would run is not known
         try:
-            if payment_headers(asked):
-                _read_ahead(checkout, environ)
-            return curtain.run(self.app, environ)
+            _read_ahead(checkout, environ)
+            return _PaywallResponder(checkout, start_response).run(self.app, environ)
         finally:
             checkout.close()
             if outer is not None:
-                environ[_GATE] = outer  # who asked this application may answer itself
+                environ[_CHECKOUT] = outer  # whoever called this application may answer itself
 
-    def check_unpaid(self, checkout: "RequestCheckout", asked: Environ, status: int) -> None:
-        """For adapters that know what a request is for: called before an answer leaves that nobody pays for.
+    def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, status: int) -> str:
+        """For adapters that know what a request is for: the mistake of an answer in place of what is sold.
 
-        Raises `ConfigurationError` for one that came in place of what is sold.
+        Called before an answer leaves that nobody pays for.
         """
+        return ""
 
 
-class RequestCheckout(Checkout):
-    """The gate of one WSGI request. `releases` are called with its result when that is released.
+class WSGICheckout(Checkout):
+    """The checkout of one WSGI request. `on_release` is called with its result when that is released.
 
     `is_checked`: the framework itself has looked at what it answers.
     """
 
-    def __init__(self, environ: Environ, paywall: Paywall, asked: Environ, place: Place) -> None:
-        super().__init__(paywall, asked["REQUEST_METHOD"], partial(_sale, paywall, asked), place)
-        self.releases: list[Release] = []
+    def __init__(
+        self,
+        middleware: PaywallMiddleware,
+        environ: Environ,
+        server_environ: Environ,
+        incoming: IncomingRequest,
+        path_match: PathMatch,
+    ) -> None:
+        super().__init__(
+            middleware.paywall,
+            incoming,
+            path_match,
+            lambda status: middleware.find_bypass(self, server_environ, status),
+        )
+        self.on_release: list[OnRelease] = []
         self.is_checked = False
         self._environ = environ
-        self._is_let_in = False
 
-    def open(self, sold: Offer) -> Payment:
-        """See `Checkout.open`.
+    def require_payment(self, offer: Offer) -> Payment:
+        """Let a paid handler run. What it writes into the environ stays only with a released result."""
+        return self.authorize(offer, self._take_snapshot)
 
-        What is written into the environ afterwards stays only with a released result.
-        """
-        payment = super().open(sold)
-        if not self._is_let_in:
-            self._is_let_in = True
-            snapshot = Snapshot()
-            snapshot.take(self._environ, is_own=True)
-            self.restore_unless_released(snapshot.restore)
-        return payment
+    def _take_snapshot(self) -> Callable[[], None]:
+        snapshot = Snapshot()
+        snapshot.take(self._environ, is_own=True)
+        return snapshot.restore
 
 
-def _read_ahead(checkout: RequestCheckout, environ: Environ) -> None:
+def _read_ahead(checkout: WSGICheckout, environ: Environ) -> None:
     """Read a small body before the application does: it is a part of what the payment is for."""
-    length = comparable_length(length_of(environ))
-    if length is None or checkout.verdict is not None:
+    length = checkout.body_length
+    if length is None:
         return
     if (body := read_body(environ["wsgi.input"].read, length)) is not None:
         environ["wsgi.input"] = BytesIO(body)
-    checkout.take_body(body, environ.get("CONTENT_TYPE", ""))
+    checkout.bind_body(body)
 
 
-def require_payment(environ: Environ, sold: Offer) -> Payment:
+def require_payment(environ: Environ, offer: Offer) -> Payment:
     """For adapters: let this request through to a paid handler.
 
     Raises `SkipHandler` when the payer's answer is something else than the work, and
@@ -158,19 +157,19 @@ def require_payment(environ: Environ, sold: Offer) -> Payment:
     checkout = find_checkout(environ)
     if checkout is None:
         raise ConfigurationError(
-            f"A handler sells {sold.sells!r}, but no PaywallMiddleware is in front of it: "
+            f"A handler sells {offer.sells!r}, but no PaywallMiddleware is in front of it: "
             "app = faregate.wsgi.PaywallMiddleware(app)"
         )
-    return checkout.open(sold)
+    return checkout.require_payment(offer)
 
 
-def find_checkout(environ: Environ) -> RequestCheckout | None:
-    """For adapters: the gate of this request; None without a paywall in front."""
-    checkout = environ.get(_GATE)
-    return checkout if isinstance(checkout, RequestCheckout) else None
+def find_checkout(environ: Environ) -> WSGICheckout | None:
+    """For adapters: the checkout of this request; None without a paywall in front."""
+    checkout = environ.get(_CHECKOUT)
+    return checkout if isinstance(checkout, WSGICheckout) else None
 
 
-def on_release(environ: Environ, release: Release) -> None:
+def on_release(environ: Environ, release: OnRelease) -> None:
     """For adapters: have `release` called once the payment is proven, and never if it is not.
 
     For what a paid handler stores beside its response, such as a session. It is given the released result;
@@ -179,8 +178,8 @@ def on_release(environ: Environ, release: Release) -> None:
     """
     checkout = find_checkout(environ)
     if checkout is None or checkout.payment is None:
-        raise ConfigurationError("Nothing is sold here: call open_gate before on_release.")
-    checkout.releases.append(release)
+        raise ConfigurationError("Nothing is sold here: call require_payment before on_release.")
+    checkout.on_release.append(release)
 
 
 def _check_app(app: Any) -> WSGIApp:
@@ -195,47 +194,96 @@ def _check_app(app: Any) -> WSGIApp:
 
 
 class _PaywallResponder:
-    """The response of one request, held back until its gate says what may leave."""
+    """The response of one request, buffered until its checkout says what may leave."""
 
-    def __init__(
-        self,
-        checkout: RequestCheckout,
-        asked: Environ,
-        start_response: StartResponse,
-        check_unpaid: CheckUnpaid,
-    ) -> None:
+    def __init__(self, checkout: WSGICheckout, start_response: StartResponse) -> None:
         self._checkout = checkout
-        self._asked = asked
-        self._method: str = asked["REQUEST_METHOD"]
         self._start_response = start_response
-        self._check_unpaid = check_unpaid
         self._mistake: ConfigurationError | None = None
-        self._held = Held()
 
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
-        """Ask the application, and give what the server may send."""
+        """Call the application, and return what the server may send."""
         checkout = self._checkout
         body: Iterable[bytes] = ()
         try:
-            if (sold := checkout.ground_offer) is not None:
-                checkout.open(sold)
-            if checkout.verdict is None:
+            if checkout.prefix_offer is not None:
+                checkout.require_payment(checkout.prefix_offer)
+            if checkout.state is not State.DECIDED:
                 body = app(environ, self.start_response)
-            if checkout.begun:
-                return body
-            chunks = self._from_the_start(body)
+            if checkout.state is State.UNPAID and self._mistake is None:
+                return body  # as it is: servers know their own file wrapper by its type
+            chunks = self._run_to_start(body)
             if self._mistake is not None:
                 raise self._mistake
-            if checkout.verdict is None and checkout.payment is None:
-                return ClosingIterator(chunks, _closing(body))
-            answer = checkout.verdict or self._concluded(chunks)
+            if checkout.state in PASSING:
+                return ClosingIterator(chunks, _find_close(body))
+            answer = self._complete(chunks)
         except BaseException as error:
-            answer = self._failed(error, body)
-        return self._given(answer, _closing(body))
+            answer = self._fail(error, body)
+        return self._send(answer, _find_close(body))
 
-    def _given(self, answer: Response, close: Callable[[], None]) -> Iterable[bytes]:
+    def start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Write:
+        """The application's: buffered when paid for, dropped when decided, passed on otherwise."""
+        checkout, code = self._checkout, int(status[:3])
+        if checkout.state is State.AUTHORIZED:
+            checkout.start_buffer(code, tuple(headers))
+            return self._append
+        try:
+            if not checkout.allow_unpaid(code):
+                return _drop
+        except ConfigurationError as mistake:
+            self._mistake = mistake  # raised when the application has returned what there is to close
+            return _drop
+        return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
+
+    def _run_to_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
+        """All chunks. A generator starts its response, and asks for its payment, with the first of them."""
+        checkout, chunks, early = self._checkout, iter(body), list[bytes]()
+        while checkout.state not in (State.UNPAID, State.DECIDED) and not checkout.buffer.has_started:
+            chunk = next(chunks, None)
+            if chunk is None:
+                break
+            early.append(chunk)
+        return chain(early, chunks)
+
+    def _complete(self, chunks: Iterable[bytes]) -> Response:
+        checkout = self._checkout
+        if checkout.state is State.AUTHORIZED:
+            for chunk in chunks:
+                self._append(chunk)
+            checkout.check_deadline()
+        answer = checkout.complete()
+        if not answer.released:
+            return answer
+        for release in checkout.on_release:
+            try:
+                answer = answer.plus(*release(answer))
+            except Exception as error:
+                # The payer has paid: whatever fails here takes nothing away from it.
+                log(logging.ERROR, "what goes with a paid result could not be stored", error=error)
+        return answer
+
+    def _append(self, chunk: bytes) -> None:
+        # Nobody can cut a handler off in its thread: its time is looked at whenever it sends something.
+        self._checkout.check_deadline()
+        self._checkout.buffer.append(chunk)
+
+    def _fail(self, error: BaseException, body: Iterable[bytes]) -> Response:
+        """Return what the payer gets when something raised; raise it on where the server must hear of it."""
+        try:
+            if self._checkout.must_raise(error):
+                raise error
+            answer = self._checkout.fail(error)
+            if not isinstance(error, Exception):
+                raise error
+            return answer
+        except BaseException:
+            _find_close(body)()
+            raise
+
+    def _send(self, answer: Response, close: Callable[[], None]) -> Iterable[bytes]:
         """Only the server knows when the response is over, and with it what the application keeps open."""
-        headers, content = sendable(answer, self._method)
+        headers, content = finalize(answer, self._checkout.incoming.request.method)
         try:
             self._start_response(f"{answer.status} {phrases.get(answer.status, 'Unknown')}", list(headers))
         except BaseException:
@@ -243,89 +291,10 @@ class _PaywallResponder:
             raise
         return ClosingIterator([content], close)
 
-    def start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Write:
-        """The application's: held when paid for, dropped when stopped, passed on otherwise."""
-        checkout = self._checkout
-        if checkout.verdict is None and checkout.payment is not None:
-            self._held.begin(int(status[:3]), tuple(headers), checkout.result_bytes)
-            return self._take
-        if checkout.verdict is None:
-            try:
-                self._check_made(int(status[:3]))
-                self._check_unpaid(checkout, self._asked, int(status[:3]))
-            except ConfigurationError as mistake:
-                self._mistake = mistake  # raised when the application has returned what there is to close
-        if checkout.verdict is not None or not checkout.lets_pass():
-            return _dropped
-        return self._start_response(status, headers, *((exc_info,) if exc_info else ()))
 
-    def _check_made(self, status: int) -> None:
-        if (status < 300 or status == 304) and self._method != "OPTIONS":
-            self._checkout.check_unopened()
-
-    def _from_the_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
-        """All chunks. An application may begin its response, and open the gate, with the first of them."""
-        chunks, early = iter(body), list[bytes]()
-        while not (self._checkout.begun or self._held.has_begun or self._checkout.verdict is not None):
-            chunk = next(chunks, None)
-            if chunk is None:
-                break
-            early.append(chunk)
-        return chain(early, chunks)
-
-    def _concluded(self, chunks: Iterable[bytes]) -> Response:
-        for chunk in chunks:
-            self._take(chunk)
-        self._checkout.hurry()
-        if self._held.too_large is not None:
-            raise self._held.too_large
-        answer = self._checkout.conclude(self._held.whole())
-        return answer.plus(*self._release(answer)) if answer.released else answer
-
-    def _release(self, result: Response) -> Iterator[Header]:
-        """The payer has paid: whatever fails here takes nothing away from it."""
-        for release in self._checkout.releases:
-            try:
-                yield from release(result)
-            except Exception as error:
-                log(logging.ERROR, "what goes with a paid result could not be stored", error=error)
-
-    def _take(self, chunk: bytes) -> None:
-        self._checkout.hurry()
-        self._held.take(chunk)
-
-    def _failed(self, error: BaseException, body: Iterable[bytes]) -> Response:
-        """What the payer gets when something raised; raised on, unless that is decided."""
-        checkout = self._checkout
-        ended = not isinstance(error, Exception)
-        try:
-            if checkout.payment is not None and checkout.verdict is None and not checkout.finished:
-                told = WorkInterrupted(f"the handler raised {type(error).__name__}") if ended else error
-                answer = checkout.abandon(self._held.too_large or cast(Exception, told))
-            elif checkout.verdict is not None and error is not checkout.mistake:
-                answer = checkout.verdict
-            else:
-                raise error
-            if ended:
-                raise error
-            return answer
-        except BaseException:
-            _closing(body)()
-            raise
+def _find_close(body: Iterable[bytes]) -> Callable[[], None]:
+    return getattr(body, "close", lambda: None)
 
 
-def _closing(body: Iterable[bytes]) -> Callable[[], None]:
-    return getattr(body, "close", _nothing)
-
-
-def _nothing() -> None:
+def _drop(_chunk: bytes) -> None:
     return None
-
-
-def _dropped(_chunk: bytes) -> None:
-    return None
-
-
-def _sale(paywall: Paywall, environ: Environ, sold: Offer) -> PaidRequest:
-    origin = origin_of(environ, environ["wsgi.url_scheme"])
-    return paywall.sale(sold, request_of(environ), path_of(environ), origin, environ.get("HTTP_HOST"))

@@ -46,7 +46,7 @@ from django.views import View  # noqa: E402
 from ninja import NinjaAPI  # noqa: E402
 
 from faregate.django import Payment, paid, paid_include  # noqa: E402
-from faregate.django.conf import shop as made_shop  # noqa: E402
+from faregate.django.conf import get_config  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Wallet  # noqa: E402
 from faregate.emulator.transports import EmbeddedTransport  # noqa: E402
@@ -112,7 +112,7 @@ def project(*patterns: Any, emulator: Emulator | None = None, **settings: Any) -
 
 
 def statuses(_request: HttpRequest) -> HttpResponse:
-    service = made_shop().paywall._client
+    service = get_config().paywall._client
     return JsonResponse([one.status for one in service.iter_transactions()], safe=False)
 
 
@@ -572,7 +572,7 @@ def test_a_view_that_ends_more_than_itself_is_told_to_the_service_first(error: B
                 )
             )
             assert told[1][0].startswith("500")
-        found = made_shop().paywall._client.iter_transactions()
+        found = get_config().paywall._client.iter_transactions()
         assert [one.status for one in found] == ["failed"]
 
 
@@ -854,11 +854,11 @@ def test_a_mistake_in_the_settings_fails_the_start() -> None:
 
 def test_settings_are_read_again_when_a_test_changes_them() -> None:
     with project(FAREGATE={"PUBLIC_URL": "https://one.example"}):
-        first = made_shop().paywall
-        assert made_shop().paywall is first
+        first = get_config().paywall
+        assert get_config().paywall is first
         with project(FAREGATE={"PUBLIC_URL": "https://two.example"}):
-            assert made_shop().paywall.settings.public_url == "https://two.example"
-        assert made_shop().paywall.settings.public_url == "https://one.example"
+            assert get_config().paywall.settings.public_url == "https://two.example"
+        assert get_config().paywall.settings.public_url == "https://one.example"
 
 
 def note_event(event: Event) -> None:

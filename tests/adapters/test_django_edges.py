@@ -417,7 +417,7 @@ def test_an_address_that_the_server_did_not_say_is_not_made_up() -> None:
 def test_the_environment_may_name_django_s_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAREGATE_JOURNAL", "django:")
     with override_settings(FAREGATE={"BASE_URL": "emulator:"}):
-        assert isinstance(conf.shop().paywall.journal, PersistentJournal)
+        assert isinstance(conf.get_config().paywall.journal, PersistentJournal)
 
 
 class Own(PaywallMiddleware):

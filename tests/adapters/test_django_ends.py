@@ -20,9 +20,9 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # noqa
 from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
-from faregate.django.conf import shop as made_shop  # noqa: E402
+from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
-from faregate.middleware.shielding import all_ended  # noqa: E402
+from faregate.middleware.shielding import wait_shielded  # noqa: E402
 from tests.adapters.test_django import project  # noqa: E402
 
 
@@ -120,7 +120,7 @@ def ask_asgi(proof: str | None) -> dict[str, str]:
         try:
             await get_asgi_application()(scope, receive, send)
         finally:
-            await all_ended()  # a server's loop goes on
+            await wait_shielded()  # a server's loop goes on
 
     asyncio.run(serve())
     return told
@@ -150,7 +150,7 @@ def test_whatever_ends_the_work_is_told_to_the_service_and_goes_on(where: Any, a
         proof = Wallet().pay(ask(None)["payment-required"])
         with pytest.raises(type(error)) if goes_on(where, ask, error) else nullcontext():
             ask(proof)
-        found = [one.status for one in made_shop().paywall._client.iter_transactions()]
+        found = [one.status for one in get_config().paywall._client.iter_transactions()]
         assert found == ["failed"]
         assert "payment-required" in ask(proof)
     error.__traceback__ = None

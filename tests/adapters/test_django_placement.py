@@ -48,7 +48,7 @@ from rest_framework.views import APIView  # noqa: E402
 from rest_framework.viewsets import ViewSet  # noqa: E402
 
 from faregate.django import paid, paid_include  # noqa: E402
-from faregate.django.conf import shop as made_shop  # noqa: E402
+from faregate.django.conf import get_config  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
@@ -117,7 +117,7 @@ class Site:
 
     @property
     def statuses(self) -> list[str]:
-        return [str(one.status) for one in made_shop().paywall._client.iter_transactions()]
+        return [str(one.status) for one in get_config().paywall._client.iter_transactions()]
 
 
 @contextmanager
@@ -701,8 +701,8 @@ def test_middleware_below_the_paywall_may_refuse_and_not_give(caplog: pytest.Log
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_a_cache_for_the_whole_site_gives_nothing_away(middleware: list[str], awaiting: bool) -> None:
     routes = [path("sold", SOLD(fresh(awaiting))), path("ground/x", fresh(awaiting))]
-    grounds = {"OFFERS": {"/ground": "daily_report"}}
-    with site(*routes, awaiting=awaiting, MIDDLEWARE=[USERS, *middleware], FAREGATE=grounds) as here:
+    path_rules = {"OFFERS": {"/ground": "daily_report"}}
+    with site(*routes, awaiting=awaiting, MIDDLEWARE=[USERS, *middleware], FAREGATE=path_rules) as here:
         assert is_sold(here)
         assert is_sold(here, "/ground/x")
 
@@ -747,13 +747,13 @@ WHITENOISE = "whitenoise.middleware.WhiteNoiseMiddleware"
 
 
 def answers_told(prefix: str, middleware: list[str], **more: Any) -> list[str]:
-    grounds = {
+    path_rules = {
         "REFUSE" if prefix == "/closed" else "OFFERS": [prefix]
         if prefix == "/closed"
         else {prefix: "daily_report"}
     }
     routes = [path("reports/x", fresh()), path("static/sold/x", fresh()), path("closed/x", fresh())]
-    with project(*routes, MIDDLEWARE=middleware, FAREGATE=grounds, **more):
+    with project(*routes, MIDDLEWARE=middleware, FAREGATE=path_rules, **more):
         found = [str(one.id) for one in checks.run_checks() if str(one.id).startswith("faregate")]
         assert ("answers at" in told("faregate_routes")[1]) == ("faregate.E009" in found)
     return found
@@ -834,8 +834,8 @@ def test_files_of_whitenoise_below_the_paywall_are_sold(tmp_path: Path) -> None:
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "x").write_bytes(CONTENT)
     more: dict[str, Any] = {"WHITENOISE_ROOT": str(tmp_path), "STATIC_URL": "/static/"}
-    grounds = {"OFFERS": {"/reports": "daily_report"}}
-    with site(MIDDLEWARE=[PAYWALL, WHITENOISE], FAREGATE=grounds, **more) as here:
+    path_rules = {"OFFERS": {"/reports": "daily_report"}}
+    with site(MIDDLEWARE=[PAYWALL, WHITENOISE], FAREGATE=path_rules, **more) as here:
         unpaid = here.ask("/reports/x")
         assert (unpaid.status_code, "PAYMENT-REQUIRED" in unpaid.headers) == (402, True)
         assert here.buy("/reports/x").content == CONTENT
@@ -879,8 +879,8 @@ def test_what_is_refused_does_not_run(awaiting: bool) -> None:
 @pytest.mark.parametrize("target", ["http://x/sold", "x:/sold", "ground/x"])
 def test_a_target_that_is_not_a_path_is_served_to_nobody(target: str) -> None:
     routes = [path("sold", SOLD(fresh())), path("ground/x", fresh()), path("closed/x", fresh())]
-    grounds = {"OFFERS": {"/ground": "daily_report"}, "REFUSE": ["/closed"]}
-    for where in (grounds, {}):
+    path_rules = {"OFFERS": {"/ground": "daily_report"}, "REFUSE": ["/closed"]}
+    for where in (path_rules, {}):
         with site(*routes, FAREGATE=where):
             environ: dict[str, Any] = {"REQUEST_METHOD": "GET", "PATH_INFO": target, "SERVER_NAME": "x"}
             environ |= {"SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http"}

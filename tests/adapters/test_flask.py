@@ -31,7 +31,7 @@ from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.events import Authorized, Event, Refused, Released, Settled, Worked
 from faregate.flask import Faregate, PayingClient, Payment, list_routes, payment
-from faregate.flask.middleware import permission
+from faregate.flask.middleware import get_cors_headers
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall
 from faregate.routes.check import GUESSABLE, UNGUESSABLE
@@ -736,9 +736,9 @@ def test_who_is_not_allowed_may_not_read_it(seller: Seller, headers: dict[str, s
 @pytest.mark.parametrize("allowed", ["https://other.example", "null", "https://shop.example.evil.example"])
 def test_only_a_permission_for_this_origin_travels(allowed: str) -> None:
     said = [("Access-Control-Allow-Origin", allowed), ("X-Own", "1"), ("Set-Cookie", "a=1")]
-    assert permission(said, ORIGIN["Origin"]) == ()
+    assert get_cors_headers(said, ORIGIN["Origin"]) == ()
     everybody = [("access-control-allow-origin", "*"), *said[1:]]
-    assert permission(everybody, allowed) == (("Access-Control-Allow-Origin", "*"), ("Vary", "Origin"))
+    assert get_cors_headers(everybody, allowed) == (("Access-Control-Allow-Origin", "*"), ("Vary", "Origin"))
 
 
 # What it sells

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Emulator, Wallet
 from faregate.journals.memory import MemoryJournal
-from faregate.middleware.shielding import all_ended
+from faregate.middleware.shielding import wait_shielded
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
 from tests.audit.test_what_held import outcomes
@@ -147,7 +147,7 @@ async def sold(
         await app(http_scope("/", proof), never, collect(sent))
     except BaseException as error:
         raised = error
-    await all_ended()
+    await wait_shielded()
     return sent, raised
 
 
@@ -270,7 +270,7 @@ def test_who_cancels_the_request_from_outside_is_not_answered_by_the_work() -> N
             await request
         assert sent == []
         go_on.set()
-        await all_ended()
+        await wait_shielded()
 
     anyio.run(main)
     assert (outcomes(emulator), journal.list_holds(10)) == (["succeeded"], [])

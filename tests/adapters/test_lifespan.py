@@ -23,7 +23,7 @@ from faregate.core.claims import PendingPayment
 from faregate.emulator import Emulator, Settlement, Wallet
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
-from faregate.middleware.shielding import all_ended, to_the_end
+from faregate.middleware.shielding import run_shielded, wait_shielded
 from faregate.paywall import Paywall
 from tests.adapters.stoppable_seller import Process, heard, serving_shop
 from tests.adapters.test_prefixes import Plain, ask
@@ -199,7 +199,7 @@ def test_a_drain_that_is_over_does_not_cancel_the_shutdown_of_the_app() -> None:
     async def live() -> list[str]:
         go_on = anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(to_the_end, go_on.wait)
+            tasks.start_soon(run_shielded, go_on.wait)
             await anyio.wait_all_tasks_blocked()
             said = await lived(app, drain_seconds=0.05)
             go_on.set()
@@ -399,19 +399,19 @@ def test_what_was_begun_is_waited_for_though_nobody_else_waits(run: Callable[...
             ended.append("the work")
 
         async def drained() -> None:
-            await all_ended()
+            await wait_shielded()
             ended.append("the waiting")
 
         async with anyio.create_task_group() as tasks:
             with anyio.CancelScope() as payer:
-                tasks.start_soon(to_the_end, work)
+                tasks.start_soon(run_shielded, work)
                 await begun.wait()
                 payer.cancel()
             tasks.start_soon(drained)
             await anyio.wait_all_tasks_blocked()
             assert ended == []
             go_on.set()
-        await all_ended()
+        await wait_shielded()
 
     run(waiting)
     assert ended == ["the work", "the waiting"]

@@ -19,7 +19,7 @@ from starlette.routing import Mount
 
 from faregate.emulator import Emulator
 from faregate.emulator.transports import EmbeddedTransport
-from faregate.fastapi import PaywallMiddleware, document, paid
+from faregate.fastapi import PaywallMiddleware, add_openapi, paid
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware as StarletteMiddleware
 from tests.adapters.test_starlette import a_paywall, calling
@@ -203,7 +203,7 @@ def test_one_app_does_not_change_what_another_says() -> None:
     for _ in range(2):
         app = a_shop()
         app.add_api_route("/one", lambda: "x", dependencies=[Depends(SOLD)])
-        document(app)
+        add_openapi(app)
         made = app.openapi()
         assert "spoilt" not in made["components"]["schemas"]["PaymentProblem"]
         made["components"]["schemas"]["PaymentProblem"]["spoilt"] = True
@@ -215,7 +215,7 @@ def test_without_the_middleware_the_document_is_valid_all_the_same() -> None:
     made = app.openapi()
     validate(made)
     assert made["paths"]["/one"]["get"]["security"] == [{"PAYMENT-SIGNATURE.daily_report": []}]
-    document(app)
+    add_openapi(app)
     assert app.openapi()["paths"]["/one"]["get"]["x-payment-info"] == INFO
 
 
@@ -225,7 +225,7 @@ def test_without_the_middleware_the_document_is_valid_all_the_same() -> None:
 @pytest.fixture(scope="module", name="example")
 def _example() -> dict[str, Any]:
     app = run((SELLER / "app.py").read_text(), "example_app").app
-    document(app)
+    add_openapi(app)
     made: dict[str, Any] = app.openapi()
     return made
 

@@ -13,7 +13,7 @@ from faregate.asgi import require_payment as aopen_gate
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.middleware.checkout import SkipHandler
-from faregate.middleware.request_body import MAX_COMPARED, comparable_length, read_body
+from faregate.middleware.request import MAX_COMPARED, comparable_length, read_body
 from faregate.paywall import Paywall, offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.adapters.test_django import PAYWALL, Site, served

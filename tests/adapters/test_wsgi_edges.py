@@ -191,8 +191,8 @@ def test_a_target_that_is_not_a_path_is_served_to_nobody(root: str, target: str)
         runs.append(environ["PATH_INFO"])
         return anything(environ, start_response)
 
-    for grounds in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
-        settings: Any = grounds
+    for path_rules in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
+        settings: Any = path_rules
         seller = Seller(app, **settings)
         for method in ("GET", "HEAD", "POST"):
             overrides = {"PATH_INFO": target, "SCRIPT_NAME": root}

@@ -314,8 +314,8 @@ def test_a_bare_middleware_lists_its_prefixes_and_what_is_inside() -> None:
     ]
 
 
-def stocked(pattern: str, root: str = "", **grounds: Any) -> RouteTable:
-    return apply_path_rules([RouteInfo(pattern, ("GET",), "app.view")], PathRules(**grounds), root=root)
+def stocked(pattern: str, root: str = "", **path_rules: Any) -> RouteTable:
+    return apply_path_rules([RouteInfo(pattern, ("GET",), "app.view")], PathRules(**path_rules), root=root)
 
 
 @pytest.mark.parametrize(
@@ -374,8 +374,8 @@ def test_a_prefix_is_read_with_and_without_where_the_app_is_mounted() -> None:
 
 
 def test_a_socket_on_guarded_ground_is_refused() -> None:
-    for grounds in ({"offers": {"/": "daily_report"}}, {"refuse": ["/"]}):
-        inventory = apply_path_rules([RouteInfo("/ws", ("WEBSOCKET",), "app.ws")], PathRules(**grounds))
+    for path_rules in ({"offers": {"/": "daily_report"}}, {"refuse": ["/"]}):
+        inventory = apply_path_rules([RouteInfo("/ws", ("WEBSOCKET",), "app.ws")], PathRules(**path_rules))
         assert inventory.routes[0].access == "refused"
 
 

@@ -22,11 +22,12 @@ def register_all() -> None:
 def check_middleware(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
     """E001: missing. E005: there twice. E007: not the last one. E009: something answers in its stead."""
     try:
-        grounds = conf.shop().grounds
+        path_rules = conf.get_config().path_rules
     except ConfigurationError:
-        grounds = None  # check_settings tells it
+        path_rules = None  # check_settings tells it
     return [
-        Error(one.message, hint=one.hint, id=f"faregate.{one.number}") for one in list_stack_mistakes(grounds)
+        Error(one.message, hint=one.hint, id=f"faregate.{one.number}")
+        for one in list_stack_mistakes(path_rules)
     ]
 
 
@@ -43,12 +44,12 @@ def check_prices(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
 def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
     """E002: a mistake in `FAREGATE`. E003: a live key with DEBUG. E004: one with the memory journal."""
     try:
-        shop = conf.shop()
+        config = conf.get_config()
     except ConfigurationError as mistake:
         forgets = "memory journal" in str(mistake)
         return [Error(str(mistake), id="faregate.E004" if forgets else "faregate.E002")]
     found: list[CheckMessage] = []
-    live = shop.paywall.settings.api_key.environment == "live"
+    live = config.paywall.settings.api_key.environment == "live"
     if live and settings.DEBUG:
         told = "A live key is used with DEBUG: error pages tell payers about the shop."
         found.append(Error(told, hint="Set DEBUG = False, or use a test key.", id="faregate.E003"))
@@ -61,7 +62,7 @@ def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
 
     try:
         inventory = list_routes()
-        faults = check(inventory, conf.shop().paywall)
+        faults = check(inventory, conf.get_config().paywall)
     except ConfigurationError:
         return []  # check_settings tells it
     return [Error(fault, id="faregate.E006") for fault in faults]

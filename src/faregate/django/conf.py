@@ -18,15 +18,15 @@ from faregate.settings import KINDS, configured
 
 
 @dataclass(frozen=True, slots=True)
-class Shop:
+class Config:
     """What one process sells with."""
 
     paywall: Paywall
-    grounds: PathRules
+    path_rules: PathRules
 
 
 @cache
-def shop() -> Shop:
+def get_config() -> Config:
     """The paywall of `settings.FAREGATE`, else of the environment. Raises `ConfigurationError`."""
     said = read_options()
     given = {name: said.get(name.upper()) for name in KINDS}
@@ -34,14 +34,14 @@ def shop() -> Shop:
     paywall = Paywall(
         journal=_journal(said), on_event=_listener(said), transport=said.get("TRANSPORT"), **arguments
     )
-    return Shop(paywall, PathRules(said.get("OFFERS"), said.get("REFUSE", ())))
+    return Config(paywall, PathRules(said.get("OFFERS"), said.get("REFUSE", ())))
 
 
 def reset(*, setting: str = "FAREGATE", **_: object) -> None:
     """Forget the paywall when its settings change, as `override_settings` does."""
-    if setting == "FAREGATE" and shop.cache_info().currsize:
-        shop().paywall.close()
-        shop.cache_clear()
+    if setting == "FAREGATE" and get_config.cache_info().currsize:
+        get_config().paywall.close()
+        get_config.cache_clear()
 
 
 def _listener(said: Mapping[str, Any]) -> Listener | None:

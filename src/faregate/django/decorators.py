@@ -1,7 +1,8 @@
 """`@paid` on a view, and `paid_include` for a whole urlconf.
 
-The price is on what the resolver runs. The decorator opens the gate itself; the middleware opens it
-earlier, outside of any transaction, where the decorator is the outermost thing on the view.
+The price is on what the resolver runs. The decorator asks for the payment
+itself; the middleware does so earlier, outside of any transaction, where the decorator is the outermost
+thing on the view.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from django.urls import URLPattern, URLResolver, include
 
 from faregate.core.models import Offer
 from faregate.core.responses import NO_STORE
-from faregate.django.requests import gate_of, request_in
+from faregate.django.requests import find_request, get_checkout
 from faregate.django.responses import mark_private
 from faregate.errors import ConfigurationError
 from faregate.middleware.callables import walk
@@ -46,7 +47,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
     sold = offer(sells, **limits)
 
     def decorate(view: V) -> V:
-        return cast(V, guarded(view, sold))
+        return cast(V, wrap_view(view, sold))
 
     decorate.__dict__ |= {OFFER: sold, GUARD: decorate}
     return decorate
@@ -61,11 +62,11 @@ def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: 
     _check_key(sells, "Say what is sold: paid_include('text_summary', 'reports.urls').")
     if callable(urls):
         raise ConfigurationError("paid_include takes what include takes. For one view say paid('...')(view).")
-    named = urls if _is_named(urls) else include(urls, namespace)
-    return _all_guarded(_patterns(named[0]), offer(sells, **limits)), named[1], named[2]
+    named = urls if _is_include_result(urls) else include(urls, namespace)
+    return _wrap_patterns(_list_patterns(named[0]), offer(sells, **limits)), named[1], named[2]
 
 
-def guarded(view: View, sold: Offer) -> View:
+def wrap_view(view: View, sold: Offer) -> View:
     """The view behind its price. Raises `ConfigurationError`."""
     if isclass(view):
         raise ConfigurationError('On a class say @method_decorator(paid(...), name="dispatch").')
@@ -84,35 +85,35 @@ def guarded(view: View, sold: Offer) -> View:
         raise ConfigurationError(
             "An async generator cannot be sold: answer with a StreamingHttpResponse of it."
         )
-    guard = (_awaiting if iscoroutinefunction(view) else _blocking)(view, sold)
+    guard = (_make_async_guard if iscoroutinefunction(view) else _make_guard)(view, sold)
     guard.__dict__.update({OFFER: sold, GUARD: guard})
     return guard
 
 
-def _awaiting(view: View, sold: Offer) -> View:
+def _make_async_guard(view: View, sold: Offer) -> View:
     @wraps(view)
     async def guard(*args: Any, **kwargs: Any) -> Any:
-        return await _awaited(view, sold, args, kwargs)
+        return await _run_async(view, sold, args, kwargs)
 
     return guard
 
 
-def _blocking(view: View, sold: Offer) -> View:
+def _make_guard(view: View, sold: Offer) -> View:
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
-        if _on_a_loop():
+        if _is_loop_running():
             # An async view behind a plain function, as classes have them.
-            return _awaited(view, sold, args, kwargs)
-        request = request_in(args, kwargs)
-        stopped = enter(request, sold)
+            return _run_async(view, sold, args, kwargs)
+        request = find_request(args, kwargs)
+        stopped = authorize(request, sold)
         return _forbid_storing(request, view(*args, **kwargs)) if stopped is None else stopped
 
     return guard
 
 
-async def _awaited(view: View, sold: Offer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    request = request_in(args, kwargs)
-    stopped = await aenter(request, sold)
+async def _run_async(view: View, sold: Offer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    request = find_request(args, kwargs)
+    stopped = await aauthorize(request, sold)
     if stopped is not None:
         return stopped
     answer = view(*args, **kwargs)
@@ -127,35 +128,33 @@ def _forbid_storing(request: HttpRequest, answer: Any) -> Any:
     return answer
 
 
-def enter(request: HttpRequest, sold: Offer) -> HttpResponse | None:
-    """Open the gate; if it stays shut, an answer to stop with, which nobody sees."""
-    checkout = gate_of(request, sold)
+def authorize(request: HttpRequest, offer: Offer) -> HttpResponse | None:
+    """Ask whether the view may run; if not, give a response to stop with, which nobody sees."""
+    checkout = get_checkout(request, offer)
     try:
-        payment = checkout.open(sold)
+        payment = checkout.authorize(offer, lambda: checkout.keep_state(request))
     except SkipHandler as stop:
-        return _stop(stop)
-    checkout.let_in(request)
+        return _build_stop(stop)
     request.payment = payment  # type: ignore[attr-defined]
     return None
 
 
-async def aenter(request: HttpRequest, sold: Offer) -> HttpResponse | None:
-    """`enter`, awaiting."""
-    checkout = gate_of(request, sold)
+async def aauthorize(request: HttpRequest, offer: Offer) -> HttpResponse | None:
+    """`authorize`, async."""
+    checkout = get_checkout(request, offer)
     try:
-        payment = await checkout.aopen(sold)
+        payment = await checkout.aauthorize(offer, lambda: checkout.keep_state(request))
     except SkipHandler as stop:
-        return _stop(stop)
-    checkout.let_in(request)
+        return _build_stop(stop)
     request.payment = payment  # type: ignore[attr-defined]
     return None
 
 
-def _stop(stop: SkipHandler) -> HttpResponse:
+def _build_stop(stop: SkipHandler) -> HttpResponse:
     return HttpResponse(status=stop.status, headers=dict([NO_STORE]))
 
 
-def _on_a_loop() -> bool:
+def _is_loop_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -198,24 +197,24 @@ def _check_key(sells: object, message: str) -> None:
         raise ConfigurationError(message)
 
 
-def _is_named(urls: Any) -> bool:
+def _is_include_result(urls: Any) -> bool:
     parts: Any = urls
     return isinstance(urls, tuple) and len(parts) == 3
 
 
-def _patterns(urls: Any) -> Sequence[URLPattern | URLResolver]:
+def _list_patterns(urls: Any) -> Sequence[URLPattern | URLResolver]:
     found: Any = urls.urlpatterns if isinstance(urls, ModuleType) else urls
     return cast(Sequence[URLPattern | URLResolver], found)
 
 
-def _all_guarded(patterns: Sequence[Any], sold: Offer) -> list[URLPattern | URLResolver]:
-    return [_one_guarded(pattern, sold) for pattern in patterns]
+def _wrap_patterns(patterns: Sequence[Any], sold: Offer) -> list[URLPattern | URLResolver]:
+    return [_wrap_pattern(pattern, sold) for pattern in patterns]
 
 
-def _one_guarded(pattern: Any, sold: Offer) -> URLPattern | URLResolver:
+def _wrap_pattern(pattern: Any, sold: Offer) -> URLPattern | URLResolver:
     if isinstance(pattern, URLResolver):
-        inside = _all_guarded(pattern.url_patterns, sold)
+        inside = _wrap_patterns(pattern.url_patterns, sold)
         return URLResolver(
             pattern.pattern, inside, pattern.default_kwargs, pattern.app_name, pattern.namespace
         )
-    return URLPattern(pattern.pattern, guarded(pattern.callback, sold), pattern.default_args, pattern.name)
+    return URLPattern(pattern.pattern, wrap_view(pattern.callback, sold), pattern.default_args, pattern.name)

@@ -18,7 +18,7 @@ _API_VIEW = "rest_framework.decorators"
 _DISPATCHERS = ("django.views.generic.base", "rest_framework.views")
 
 
-def offer_at_the_door(view: Any, method: str) -> Offer | None:
+def find_early_offer(view: Any, method: str) -> Offer | None:
     """What a view sells before anything else of it runs: not what stands below a login.
 
     A price on a method comes after the class's own checks, unless they run in a transaction: what is

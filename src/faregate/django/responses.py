@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 
 from faregate.core.models import Header, Headers, Response
 from faregate.core.responses import NO_STORE
-from faregate.middleware.buffer import Held, sendable
+from faregate.middleware.buffer import finalize
 from faregate.middleware.checkout import Checkout
 
 # Said beside what middleware outside says of the same name, which would otherwise take its place.
@@ -24,7 +24,7 @@ _CACHING = "_faregate_caching"
 
 
 def mark_private(response: HttpResponseBase) -> None:
-    """Forbid whoever sees this response to store it, until `gathered` takes the mark off again."""
+    """Forbid whoever sees this response to store it, until `read_response` takes the mark off again."""
     if not hasattr(response, _CACHING):
         setattr(response, _CACHING, response.headers.get("Cache-Control"))
     response.headers["Cache-Control"] = NO_STORE[1]
@@ -43,8 +43,8 @@ class _NoCookies(SimpleCookie):
         """Keep nothing."""
 
 
-class Answer(HttpResponse):
-    """What the gate lets out: exactly these header pairs, and what middleware outside adds to them.
+class PaywallResponse(HttpResponse):
+    """What the checkout lets out: exactly these header pairs, and what middleware outside adds to them.
 
     `is_withheld` marks the answer to a request whose view ran and whose result is not released: it takes no
     cookies of middleware outside either, which may have made them of what the view left in the request.
@@ -53,7 +53,7 @@ class Answer(HttpResponse):
     def __init__(
         self, response: Response, request: HttpRequest, made_by: HttpResponseBase | None, is_withheld: bool
     ) -> None:
-        headers, body = sendable(response, str(request.method))
+        headers, body = finalize(response, str(request.method))
         super().__init__(body, status=response.status)
         if is_withheld:
             self.cookies = _NoCookies()
@@ -78,45 +78,42 @@ class Answer(HttpResponse):
         return (pair for pair in pairs if not self._is_withheld or pair[0].lower() != "set-cookie")
 
 
-def gathered(response: HttpResponseBase, checkout: Checkout) -> Response:
-    """The whole response, as large and as late as the gate allows. Raises what a stream raises."""
-    held = Held()
-    held.begin(response.status_code, _headers_of(response), checkout.result_bytes)
-    content = _content_of(response)
-    with _closed_unless_whole(response):
+def read_response(response: HttpResponseBase, checkout: Checkout) -> None:
+    """Read a view's response into the buffer of its checkout. Raises what a stream raises."""
+    checkout.start_buffer(response.status_code, _list_headers(response))
+    content = _get_content(response)
+    with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
-            async_to_sync(_atake)(content, held, checkout)
+            async_to_sync(_aread)(content, checkout)
         else:
-            _take(content, held, checkout)
-    return held.whole()
+            _read(content, checkout)
 
 
-async def agathered(response: HttpResponseBase, checkout: Checkout) -> Response:
-    """`gathered`, awaiting; a stream that blocks is read in Django's thread."""
-    held = Held()
-    held.begin(response.status_code, _headers_of(response), checkout.result_bytes)
-    content = _content_of(response)
+async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None:
+    """`read_response`, async; a stream that blocks is read in Django's thread."""
+    content = _get_content(response)
     if not isinstance(content, AsyncIterable) and isinstance(response, StreamingHttpResponse):
-        return await sync_to_async(gathered)(response, checkout)
-    with _closed_unless_whole(response):
+        await sync_to_async(read_response)(response, checkout)
+        return
+    checkout.start_buffer(response.status_code, _list_headers(response))
+    with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
-            await _atake(content, held, checkout)
+            await _aread(content, checkout)
         else:
-            _take(content, held, checkout)
-    return held.whole()
+            _read(content, checkout)
 
 
 @contextmanager
-def _closed_unless_whole(response: HttpResponseBase) -> Generator[None]:
+def _close_unless_read(response: HttpResponseBase) -> Generator[None]:
     """Django closes the response that is sent; one that broke off is not."""
     try:
         yield
     except BaseException:
-        let_go(response)
+        close_response(response)
         raise
 
 
-def let_go(response: HttpResponseBase) -> None:
+def close_response(response: HttpResponseBase) -> None:
     """Close what a response that is never sent keeps open."""
     closers: list[Any] = cast(Any, response)._resource_closers  # noqa: SLF001
     while closers:
@@ -124,31 +121,31 @@ def let_go(response: HttpResponseBase) -> None:
             closers.pop(0)()
 
 
-def _content_of(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[bytes]:
+def _get_content(response: HttpResponseBase) -> Iterable[bytes] | AsyncIterable[bytes]:
     if isinstance(response, StreamingHttpResponse):
         return cast("Iterable[bytes] | AsyncIterable[bytes]", response.streaming_content)
     return [cast(HttpResponse, response).content]
 
 
-def _take(content: Iterable[bytes], held: Held, checkout: Checkout) -> None:
+def _read(content: Iterable[bytes], checkout: Checkout) -> None:
     for chunk in content:
-        checkout.hurry()
-        held.take(chunk)
+        checkout.check_deadline()
+        checkout.buffer.append(chunk)
 
 
-async def _atake(content: AsyncIterable[bytes], held: Held, checkout: Checkout) -> None:
+async def _aread(content: AsyncIterable[bytes], checkout: Checkout) -> None:
     async for chunk in content:
-        checkout.hurry()
-        held.take(chunk)
+        checkout.check_deadline()
+        checkout.buffer.append(chunk)
 
 
-def _headers_of(response: HttpResponseBase) -> Headers:
-    _unmark(response)
+def _list_headers(response: HttpResponseBase) -> Headers:
+    _restore_caching(response)
     cookies = (("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values())
     return (*((str(name), str(value)) for name, value in response.items()), *cookies)
 
 
-def _unmark(response: HttpResponseBase) -> None:
+def _restore_caching(response: HttpResponseBase) -> None:
     """What a cache outside may do is decided with the payment."""
     if not hasattr(response, _CACHING) or response.headers.get("Cache-Control") != NO_STORE[1]:
         return

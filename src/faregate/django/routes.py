@@ -7,7 +7,7 @@ from django.urls import URLResolver, get_resolver
 from django.views import View
 
 from faregate.core.models import Offer
-from faregate.django.conf import shop
+from faregate.django.conf import get_config
 from faregate.django.offers import list_handlers, list_offers, shared_offers
 from faregate.django.placement import (
     find_given_away,
@@ -25,13 +25,13 @@ _METHODS = tuple(name.upper() for name in View.http_method_names if name != "opt
 
 def list_routes() -> RouteTable:
     """Every route of the project as paid, free or refused. Raises `ConfigurationError`."""
-    made = shop()
+    made = get_config()
     resolver = get_resolver()
     rows = list(_walk(resolver, "/", find_given_away(resolver)))
     two = (_two_offers(row) for row in rows if row.access == "refused" and row.offer is not None)
-    stack = (f"{one.message} {one.hint}" for one in list_stack_mistakes(made.grounds))
+    stack = (f"{one.message} {one.hint}" for one in list_stack_mistakes(made.path_rules))
     faults = tuple(dict.fromkeys((*two, *list_route_mistakes(), *stack)))
-    return apply_path_rules(rows, made.grounds, faults=faults, paywall=lambda: made.paywall)
+    return apply_path_rules(rows, made.path_rules, faults=faults, paywall=lambda: made.paywall)
 
 
 def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[RouteInfo]:

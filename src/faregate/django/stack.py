@@ -30,7 +30,7 @@ class Mistake:
     hint: str
 
 
-def list_stack_mistakes(grounds: PathRules | None) -> Iterator[Mistake]:
+def list_stack_mistakes(path_rules: PathRules | None) -> Iterator[Mistake]:
     """E001: missing. E005: there twice. E007: not the last one. E009: answers below a prefix before it."""
     names: Sequence[str] = settings.MIDDLEWARE
     places = [place for place, name in enumerate(names) if _is_paywall(name)]
@@ -44,7 +44,9 @@ def list_stack_mistakes(grounds: PathRules | None) -> Iterator[Mistake]:
         seen = f"{after[0]!r} comes after the paywall: it sees results before they are paid for."
         yield Mistake("E007", seen, LAST)
     for name in names[: places[0]]:
-        yield from _list_answers(name, () if grounds is None else (*grounds.offers, *grounds.refused))
+        yield from _list_answers(
+            name, () if path_rules is None else (*path_rules.offers, *path_rules.refused)
+        )
 
 
 def _is_paywall(name: str) -> bool:

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from faregate.core.models import Offer
 from faregate.core.responses import NO_STORE
 from faregate.errors import ConfigurationError
-from faregate.flask.middleware import NAME, describe_answer, is_of_a_view
+from faregate.flask.middleware import NAME, describe_answer
 from faregate.flask.placement import (
     EXEMPT,
     GUARD,
@@ -27,7 +27,7 @@ from faregate.flask.placement import (
     mark_sold,
 )
 from faregate.flask.sessions import defer_session_writes
-from faregate.middleware.checkout import SkipHandler
+from faregate.middleware.checkout import SkipHandler, State, is_result
 from faregate.payment import Payment
 from faregate.wsgi import find_checkout, require_payment
 
@@ -51,8 +51,8 @@ payment = cast(Payment, LocalProxy(_payment))
 """The sale that the current request is. Raises `ConfigurationError` where a view is not sold."""
 
 
-def enter(sold: Offer) -> Response | None:
-    """Open the gate for this request; if it stays shut, an answer to stop with, which nobody sees."""
+def authorize(sold: Offer) -> Response | None:
+    """Ask whether the view may run; if not, give a response to stop with, which nobody sees."""
     if NAME not in current_app.extensions:
         raise ConfigurationError(
             f"A view sells {sold.sells!r}, but its app has no paywall: "
@@ -61,15 +61,15 @@ def enter(sold: Offer) -> Response | None:
     try:
         request.environ[_PAYMENT] = require_payment(request.environ, sold)
     except SkipHandler as stop:
-        return _stop(stop.status)
+        return _build_stop(stop.status)
     return None
 
 
-def _stop(status: int) -> Response:
+def _build_stop(status: int) -> Response:
     return current_app.response_class(status=status, headers=[NO_STORE])
 
 
-def guarded(view: View, sold: Offer) -> View:
+def wrap_view(view: View, sold: Offer) -> View:
     """The view behind its price. Raises `ConfigurationError`."""
     if isclass(view) or not callable(view):
         raise ConfigurationError(
@@ -88,7 +88,7 @@ def guarded(view: View, sold: Offer) -> View:
 
     @wraps(view)
     def guard(*args: Any, **kwargs: Any) -> Any:
-        stopped = enter(sold)
+        stopped = authorize(sold)
         if stopped is not None:
             return stopped
         return _forbid_storing(current_app.ensure_sync(view)(*args, **kwargs))
@@ -114,20 +114,24 @@ def _allow_storing(response: Response) -> Response:
     return response
 
 
-def selling(sold: Offer) -> Callable[[], Response | None]:
+def make_before_request(sold: Offer) -> Callable[[], Response | None]:
     """A `before_request` that sells whatever the router found."""
 
     def sell() -> Response | None:
         rule = request.url_rule
-        if rule is None or _answered_by_flask(rule) or inspect_view(_view_of(rule), request.method).is_exempt:
+        if (
+            rule is None
+            or _is_answered_by_flask(rule)
+            or inspect_view(_find_view(rule), request.method).is_exempt
+        ):
             return None
-        return enter(sold)
+        return authorize(sold)
 
     sell.__dict__[OFFER] = sold
     return sell
 
 
-def exempted(view: V) -> V:
+def mark_exempt(view: V) -> V:
     """The view itself, marked."""
     if isclass(view):
         raise ConfigurationError(
@@ -151,9 +155,13 @@ def check_request() -> Response | None:
     for mistake in list_mistakes(current_app, rule, request.method):
         raise ConfigurationError(mistake)
     checkout = find_checkout(request.environ)
-    if checkout is not None and checkout.place.closed and not (checkout.place.offer or _offers_of(rule)):
-        checkout.refuse_closed()
-        return _stop(403)
+    if (
+        checkout is not None
+        and checkout.path_match.refused
+        and not (checkout.path_match.offer or _list_offers(rule))
+    ):
+        checkout.refuse_unsold()
+        return _build_stop(403)
     return None
 
 
@@ -163,18 +171,18 @@ def check_response(response: Response) -> Response:
     if checkout is None:
         return response
     checkout.is_checked = True
-    if checkout.verdict is not None:
+    if checkout.state is State.DECIDED:
         return response
     if checkout.payment is not None:
         return _allow_storing(response)
-    if rule is None or request.method == "OPTIONS" or not is_of_a_view(response.status_code):
+    if rule is None or request.method == "OPTIONS" or not is_result(response.status_code):
         return response
-    if _offers_of(rule):
-        checkout.withhold(ConfigurationError(describe_answer(rule.endpoint)))
+    if _list_offers(rule):
+        checkout.withhold(describe_answer(rule.endpoint))
     return response
 
 
-def _offers_of(rule: Rule) -> tuple[Offer, ...]:
+def _list_offers(rule: Rule) -> tuple[Offer, ...]:
     return list_offers(current_app, rule, request.method)
 
 
@@ -214,9 +222,9 @@ def is_in(rule: Rule, group: str | None) -> bool:
     return group is None or rule.endpoint.startswith(f"{group}.")
 
 
-def _view_of(rule: Rule) -> View | None:
+def _find_view(rule: Rule) -> View | None:
     return current_app.view_functions.get(rule.endpoint)
 
 
-def _answered_by_flask(rule: Rule) -> bool:
+def _is_answered_by_flask(rule: Rule) -> bool:
     return request.method == "OPTIONS" and bool(getattr(rule, "provide_automatic_options", False))

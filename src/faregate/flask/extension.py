@@ -1,4 +1,4 @@
-"""`Faregate`, the extension: settings from the app's config, the door around `wsgi_app`, prices on views."""
+"""`Faregate`, the extension: it reads the app's config, wraps `wsgi_app`, and puts prices on views."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,13 @@ from flask import Blueprint, Flask, current_app
 
 from faregate.errors import ConfigurationError
 from faregate.flask.cli import commands
-from faregate.flask.decorators import check_request, check_response, exempted, guarded, selling
+from faregate.flask.decorators import (
+    check_request,
+    check_response,
+    make_before_request,
+    mark_exempt,
+    wrap_view,
+)
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.stack import find_sold, list_stack_mistakes
 from faregate.paywall import Limits, Paywall, offer
@@ -22,7 +28,7 @@ class Faregate:
 
     Settings are read from each app's config, `FAREGATE_API_KEY` and the others of `docs/settings.md`, and
     from the environment where the config says nothing. `FAREGATE_OFFERS` sells everything below a path
-    prefix (prefix to key), `FAREGATE_REFUSE` closes prefixes. The door and its `paywall` are found in
+    prefix (prefix to key), `FAREGATE_REFUSE` closes prefixes. The middleware and its `paywall` are in
     `app.extensions["faregate"]`.
     """
 
@@ -48,15 +54,15 @@ class Faregate:
         journal, on_event = config["FAREGATE_JOURNAL"], config["FAREGATE_ON_EVENT"]
         ready = paywall or Paywall(journal=journal, on_event=on_event, **arguments)
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
-        door = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
-        door.find_sold = partial(find_sold, app)
+        middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
+        middleware.find_sold = partial(find_sold, app)
         # The first function before the view, and the last one after it.
         app.before_request_funcs.setdefault(None, [])[:0] = [_check_stack, check_request]
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
         # Added here, not as an entry point of the package: only apps that sell have the commands.
         app.cli.add_command(commands)
-        app.extensions[NAME] = door
-        app.wsgi_app = door  # type: ignore[method-assign]
+        app.extensions[NAME] = middleware
+        app.wsgi_app = middleware  # type: ignore[method-assign]
 
     def paid(self, sells: str, **limits: Unpack[Limits]) -> Callable[[View], View]:
         """Sell what a view answers; it finds its `Payment` in `faregate.flask.payment`.
@@ -69,7 +75,7 @@ class Faregate:
         sold = offer(sells, **limits)
 
         def decorate(view: Any = None) -> Any:  # None for a `before_request`, which is called with nothing
-            return guarded(view, sold)
+            return wrap_view(view, sold)
 
         return decorate
 
@@ -80,11 +86,11 @@ class Faregate:
         authentication first. A view inside may name the same offer again, not another.
         """
         _check(group, (Blueprint, Flask), "Say what is sold: paywall.paid_all(blueprint, 'text_summary').")
-        group.before_request(selling(offer(sells, **limits)))
+        group.before_request(make_before_request(offer(sells, **limits)))
 
     def exempt(self, view: View) -> View:
         """Leave a view out of `paid_all`: it is free."""
-        return exempted(view)
+        return mark_exempt(view)
 
 
 def _check_stack() -> None:

@@ -22,17 +22,17 @@ def list_routes(app: Flask) -> RouteTable:
     """
     faults: list[str] = []
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
-    door = get_middleware(app)
+    middleware = get_middleware(app)
     faults.extend((*_empty_groups(app), *list_stack_mistakes(app)))
-    return apply_path_rules(rows, door.grounds, faults=faults, paywall=lambda: door.paywall)
+    return apply_path_rules(rows, middleware.path_rules, faults=faults, paywall=lambda: middleware.paywall)
 
 
 def get_middleware(app: Flask) -> FlaskPaywallMiddleware:
     """The paywall of the app. Raises `ConfigurationError`."""
-    door = app.extensions.get(NAME)
-    if not isinstance(door, FlaskPaywallMiddleware):
+    middleware = app.extensions.get(NAME)
+    if not isinstance(middleware, FlaskPaywallMiddleware):
         raise ConfigurationError("This Flask app has no paywall: Faregate(app), or paywall.init_app(app)")
-    return door
+    return middleware
 
 
 def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[RouteInfo]:

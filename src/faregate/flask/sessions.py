@@ -13,6 +13,7 @@ from flask.sessions import SecureCookieSessionInterface, SessionInterface, Sessi
 from faregate.core.models import Headers
 from faregate.core.models import Response as Result
 from faregate.errors import ConfigurationError
+from faregate.middleware.checkout import State
 from faregate.wsgi import find_checkout, on_release
 
 SaveSession = Callable[[Flask, SessionMixin, Response], None]
@@ -24,7 +25,7 @@ def defer_session_writes(app: Flask) -> None:
     Called for each request: the interface may be chosen at any time.
     """
     interface = app.session_interface
-    if _saves_into_a_cookie(interface) or isinstance(interface.save_session, _DeferredSave):
+    if _is_cookie_session(interface) or isinstance(interface.save_session, _DeferredSave):
         return
     try:
         interface.save_session = _DeferredSave(interface.save_session)  # type: ignore[method-assign]
@@ -35,7 +36,7 @@ def defer_session_writes(app: Flask) -> None:
         ) from error
 
 
-def _saves_into_a_cookie(interface: SessionInterface) -> bool:
+def _is_cookie_session(interface: SessionInterface) -> bool:
     """Whether it is Flask's own, or one that differs in how a cookie is made."""
     return type(interface).save_session is SecureCookieSessionInterface.save_session
 
@@ -48,7 +49,7 @@ class _DeferredSave:
 
     def __call__(self, app: Flask, session: SessionMixin, response: Response) -> None:
         checkout = find_checkout(request.environ) if has_request_context() else None
-        if checkout is None or checkout.payment is None or checkout.finished:
+        if checkout is None or checkout.state is not State.AUTHORIZED:
             self._save(app, session, response)
             return
         context = copy_context()  # an interface may speak of the request, whose context ends before

@@ -19,19 +19,19 @@ _WHITENOISE = "whitenoise.base.WhiteNoise"
 
 def list_stack_mistakes(app: Flask) -> tuple[str, ...]:
     """What is known to answer outside of the paywall where something is sold. Looked for once."""
-    door: FlaskPaywallMiddleware = app.extensions[NAME]
-    if door.stack_mistakes is None:
-        door.stack_mistakes = tuple(_list_mistakes(app, door))
-    return door.stack_mistakes
+    middleware: FlaskPaywallMiddleware = app.extensions[NAME]
+    if middleware.stack_mistakes is None:
+        middleware.stack_mistakes = tuple(_list_mistakes(app, middleware))
+    return middleware.stack_mistakes
 
 
-def _list_mistakes(app: Flask, door: FlaskPaywallMiddleware) -> Iterator[str]:
-    for one in takewhile(lambda one: one is not door, walk(app.wsgi_app)):
+def _list_mistakes(app: Flask, middleware: FlaskPaywallMiddleware) -> Iterator[str]:
+    for one in takewhile(lambda one: one is not middleware, walk(app.wsgi_app)):
         bases: tuple[type, ...] = type(one).__mro__
         kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in bases}
         urls = _list_urls(one) if _WHITENOISE in kinds else ()
         for url in urls:
-            if door.grounds.place(url).guarded or find_sold(app, create_environ(url)):
+            if middleware.path_rules.match(url).protected or find_sold(app, create_environ(url)):
                 yield (
                     f"WhiteNoise stands outside of the paywall and has a file at {url}, which is sold or "
                     "refused: the file is free. Take it away, or serve it by a view."
@@ -46,10 +46,10 @@ def _list_urls(whitenoise: Any) -> Iterator[str]:
             yield from (prefix + (name if below == "." else f"{below}/{name}") for name in names)
 
 
-def find_sold(app: Flask, asked: Environ) -> str | None:
+def find_sold(app: Flask, environ: Environ) -> str | None:
     """The endpoint that a request is for, if it sells something."""
     try:
-        rule, _ = app.url_map.bind_to_environ(asked).match(return_rule=True)
+        rule, _ = app.url_map.bind_to_environ(environ).match(return_rule=True)
     except HTTPException:
         return None
-    return rule.endpoint if list_offers(app, rule, asked["REQUEST_METHOD"]) else None
+    return rule.endpoint if list_offers(app, rule, environ["REQUEST_METHOD"]) else None

@@ -1,177 +1,149 @@
 """Buffer the messages of one ASGI response until its checkout says what may leave."""
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
 
 import anyio
 
 from faregate.core.models import Offer, Response
-from faregate.errors import ConfigurationError, WorkInterrupted
+from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import (
     Message,
     Receive,
     Scope,
     Send,
-    content_type_of,
-    has_body,
-    length_of,
-    messages_of,
+    build_messages,
+    decode_headers,
     take_snapshot,
-    text_of,
 )
-from faregate.middleware.buffer import Held
-from faregate.middleware.checkout import Checkout, SkipHandler
-from faregate.middleware.handlers import Handler
-from faregate.middleware.request_body import comparable_length
+from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State, time_out
+from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside
 from faregate.payment import Payment
 
-# Ways of sending past us; a paid handler must not be offered them.
+# Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
 
 
 class PaywallResponder:
-    """Stands between an application and its server; `gate` decides.
+    """Stands between an application and its server, and sends what its checkout lets out.
 
-    `asked` is the scope as the server gave it, `scope` the one for the application. `shared` objects belong
-    to all requests. `find_handler` knows who answered; `outer` is that of a paywall around this one.
+    `server_scope` is the scope as the server gave it, `scope` the one for the application. `shared` objects
+    belong to all requests. `outer` is the responder of a paywall around this one.
     """
 
     def __init__(
         self,
         checkout: Checkout,
-        asked: Scope,
+        server_scope: Scope,
         scope: Scope,
         receive: Receive,
         send: Send,
-        *,
-        find_handler: Callable[[], Handler | None] = lambda: None,
-        shared: Mapping[str, object] | None = None,
-        outer: "PaywallResponder | None" = None,
+        shared: Mapping[str, object] | None,
+        outer: "PaywallResponder | None",
     ) -> None:
         self.checkout = checkout
-        self._asked = asked
+        self._server_scope = server_scope
         self._scope = scope
-        self._method: str = asked["method"]
         self._receive = receive
         self._send = send
-        self._find_handler = find_handler
         self._shared = shared
         self._outer = outer
-        self._held = Held()
-        self._body_read = not has_body(scope)
-        self._is_comparable = comparable_length(length_of(scope)) is not None
+        self._is_body_read = checkout.incoming.content_length == "0"
+        self._is_compared = checkout.body_length is not None
         self._body: list[bytes] = []
-        self._read_before: deque[Message] = deque()
-        self._receiving: anyio.Lock | None = None
-        self._payer_left = False
-        self._server_left = False
-        self._told = False
+        self._read_ahead_messages: deque[Message] = deque()
+        self._receive_lock: anyio.Lock | None = None
+        self._has_payer_left = False
+        self._has_server_left = False
+        self._has_received = False
         self._closed: anyio.Event | None = None
-        self._sent = False
+        self._is_sent = False
 
     # The handler's side
 
-    async def open(self, sold: Offer, scope: Mapping[str, Any]) -> Payment:
-        """For the handler that sells: see `Checkout.open`. `scope` is the one that it was given."""
+    async def authorize(self, offer: Offer, scope: Mapping[str, Any]) -> Payment:
+        """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given."""
         if self._outer is not None:
-            self._outer.checkout.is_sold_inside = True
-        if self.checkout.payment is None and self.checkout.limit is not None:
+            self._outer.checkout.mark_sold_inside()
+        if self.checkout.state in PASSING and self._is_compared:
             await self._read_ahead()
-        payment = await self.checkout.aopen(sold)
-        if self._closed is None:
-            self._closed = anyio.Event()
-            self._withhold_extensions()
-            snapshot = take_snapshot(self._asked, scope, self._shared)
-            self.checkout.restore_unless_released(snapshot.restore)
-        return payment
+        return await self.checkout.aauthorize(offer, lambda: self._prepare_work(scope))
+
+    def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:
+        self._closed = anyio.Event()
+        # In place: a middleware in between may have copied the scope, but not this.
+        for name in _WITHHELD:
+            self._scope["extensions"].pop(f"http.response.{name}", None)
+        return take_snapshot(self._server_scope, scope, self._shared).restore
 
     async def receive(self) -> Message:
-        """The payer's messages; once the work runs, that the payer left is no news."""
+        """The payer's messages. Once the work runs, a disconnect of the payer is kept from it."""
         async with self._lock():
-            if self._read_before:
-                return self._read_before.popleft()
+            if self._read_ahead_messages:
+                return self._read_ahead_messages.popleft()
             message = await self._next_message()
-        is_work_running = self.checkout.transaction_id is not None and not self._sent
-        if message["type"] != "http.request" and is_work_running and self._body_read and self._closed:
-            if self._told:
+        is_work_running = self.checkout.transaction_id is not None and not self._is_sent
+        if message["type"] != "http.request" and is_work_running and self._is_body_read and self._closed:
+            if self._has_received:
                 await self._closed.wait()
             else:
                 # uvicorn says so before it says that there is no body: whoever reads one would wait.
                 message = {"type": "http.request", "body": b"", "more_body": False}
-        self._told = True
+        self._has_received = True
         return message
 
     def _lock(self) -> anyio.Lock:
         """Held while a message is awaited. Quart reads the body in a task of its own, beside the handler."""
-        if self._receiving is None:
-            self._receiving = anyio.Lock()
-        return self._receiving
+        if self._receive_lock is None:
+            self._receive_lock = anyio.Lock()
+        return self._receive_lock
 
     async def _next_message(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
-            self._note_body(message)
+            self._is_body_read = not message.get("more_body", False)
+            if self._is_compared:
+                self._body.append(bytes(message.get("body", b"")))
         else:
-            self._payer_left = True
+            self._has_payer_left = True
         return message
-
-    def _note_body(self, message: Message) -> None:
-        self._body_read = not message.get("more_body", False)
-        if self._is_comparable and self.checkout.limit is not None:  # only a payment is compared
-            self._body.append(bytes(message.get("body", b"")))
 
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
-        if not self._is_comparable or self.checkout.has_body or self.checkout.verdict is not None:
+        if self.checkout.has_body or self.checkout.state is State.DECIDED:
             return
-        while not (self._body_read or self._payer_left):
+        while not (self._is_body_read or self._has_payer_left):
             async with self._lock():
-                if not (self._body_read or self._payer_left):
-                    self._read_before.append(await self._next_message())
-        body = b"".join(self._body) if self._body_read else None
-        self.checkout.take_body(body, content_type_of(self._scope))
+                if not (self._is_body_read or self._has_payer_left):
+                    self._read_ahead_messages.append(await self._next_message())
+        self.checkout.bind_body(b"".join(self._body) if self._is_body_read else None)
         self._body.clear()
 
     async def send(self, message: Message) -> None:
-        """The handler's messages: held when paid for, dropped when stopped, passed on otherwise."""
-        if self.checkout.verdict is not None or self.checkout.finished:
+        """The application's messages: buffered when paid for, dropped when decided, passed on otherwise."""
+        checkout = self.checkout
+        if checkout.state in PASSING:
+            is_start = message["type"] == "http.response.start"
+            # What is no start carries no result: 500 stands for any status that is none.
+            if checkout.allow_unpaid(message["status"] if is_start else 500):
+                self._share_session()
+                await self._deliver(message)
+        elif checkout.state is not State.AUTHORIZED:
             return
-        if self.checkout.payment is None:
-            await self._pass(message)
         elif message["type"] == "http.response.start":
-            headers = text_of(message.get("headers", ()))
-            self._held.begin(message["status"], headers, self.checkout.result_bytes)
+            checkout.start_buffer(message["status"], decode_headers(message.get("headers", ())))
         elif message["type"] == "http.response.body":
-            await self._hold(message)
+            checkout.buffer.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                await self._complete()
         elif message["type"] != "http.response.debug":
             raise ConfigurationError(f"A paid handler cannot send {message['type']}.")
 
-    async def _pass(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._withhold_unpaid(message["status"])
-        if self.checkout.lets_pass():
-            self._share_session()
-            await self._deliver(message)
-
-    def _withhold_unpaid(self, status: int) -> None:
-        """A result of a handler that sells, whose gate was not opened: something answered in its place."""
-        is_result = 200 <= status < 300 or status == 304
-        if not is_result or self._method == "OPTIONS" or self.checkout.is_sold_inside:
-            return
-        self.checkout.check_unopened()
-        handler = self._find_handler()
-        if handler is not None and handler.mistake:
-            self.checkout.withhold(ConfigurationError(handler.mistake))
-        elif handler is not None and handler.offers:
-            self.checkout.withhold(ConfigurationError(_answered_by_another(handler.offers[0])))
-
-    async def _hold(self, message: Message) -> None:
-        self._held.take(message.get("body", b""))
-        if message.get("more_body", False):
-            return
-        work = self._held.whole()
-        answer = await self.checkout.aconclude(work)
+    async def _complete(self) -> None:
+        answer = await self.checkout.acomplete()
         await self._emit(answer)
         if not answer.released:
             # The payer did not get what the handler made: its background tasks must not run.
@@ -179,77 +151,76 @@ class PaywallResponder:
 
     # The middleware's side
 
-    async def end(self) -> None:
-        """The application returned."""
-        if self.checkout.finished:
-            await self._make_sure()
-        elif self.checkout.verdict is not None:
-            await self._emit(self.checkout.verdict)
-        elif self.checkout.payment is not None:
-            await self.fail(RuntimeError("the handler returned without a complete response"))
-
-    async def fail(self, error: Exception) -> None:
-        """The application raised; raised on, unless the payer's answer is decided."""
+    async def run(self, app: Callable[[], Awaitable[None]]) -> None:
+        """Run the application, and send the payer's answer whatever ends it."""
         checkout = self.checkout
-        if checkout.finished:
-            await self._make_sure()
-        elif checkout.verdict is not None:
-            await self._emit(checkout.verdict)
-        elif checkout.payment is not None:
-            await self._emit(await checkout.aabandon(self._held.too_large or error))
-            return
-        if not _is_a_stop(error) and (checkout.verdict is None or error is checkout.mistake):
-            raise error
+        if checkout.incoming.has_payment:
+            # With a proof the handler can be cut off, so that it never outlives its payment.
+            checkout.cancel_scope = anyio.CancelScope()
+        try:
+            with checkout.cancel_scope or nullcontext():
+                try:
+                    await app()
+                except Exception as error:
+                    await self._on_error(error)
+                else:
+                    await self._on_return()
+            if checkout.cancel_scope is not None and checkout.cancel_scope.cancelled_caught:
+                await self._on_error(time_out())
+        except Exception:
+            raise
+        except BaseException as ended:
+            await self._on_exit(ended)
+        finally:
+            checkout.close()
+            if self._closed is not None:
+                self._closed.set()
 
     def leave(self) -> None:
-        """The server does not wait any longer: it answers by itself, and the payer comes back."""
-        self._server_left = True
+        """Send nothing more: the server answers by itself, and the payer comes back."""
+        self._has_server_left = True
 
-    def close(self) -> None:
-        """The request is over."""
-        self.checkout.close()
-        if self._closed is not None:
-            self._closed.set()
+    async def _on_return(self) -> None:
+        if self.checkout.state not in PASSING:
+            await self._answer(RuntimeError("the handler returned without a complete response"))
 
-    async def _make_sure(self) -> None:
-        """If the application was cut off while its payment was taken, the answer is still owed."""
-        if not self._sent:
-            await self._emit(await self.checkout.owed())
+    async def _on_error(self, error: BaseException) -> None:
+        must_raise = self.checkout.must_raise(error)
+        if self.checkout.state not in PASSING:
+            await self._answer(error)
+        if must_raise:
+            raise error
+
+    async def _on_exit(self, ended: BaseException) -> None:
+        """Work that ended in more than an error is failed work; what ended it goes on, unless it was ours."""
+        if isinstance(ended, GeneratorExit) or is_cancelled_from_outside(ended):
+            raise ended
+        cancel_scope = self.checkout.cancel_scope
+        if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):
+            await self._on_error(time_out())  # an application that made its own error of the cut-off
+            return
+        if self.checkout.state not in PASSING:
+            await self._answer(ended)
+        if not isinstance(ended, asyncio.CancelledError) or is_cancelled_by_itself():
+            raise ended
+
+    async def _answer(self, error: BaseException) -> None:
+        """Send what the payer gets although the application ended so; also if it was cut off completing."""
+        if not self._is_sent:
+            await self._emit(await self.checkout.afail(error))
 
     async def _emit(self, response: Response) -> None:
-        self.checkout.finished = self._sent = True
+        self._is_sent = True
         if response.released:
             self._share_session()
-        for message in messages_of(response, self._method):
+        for message in build_messages(response, self.checkout.incoming.request.method):
             await self._deliver(message)
 
     async def _deliver(self, message: Message) -> None:
-        if not self._server_left:
+        if not self._has_server_left:
             await self._send(message)
 
     def _share_session(self) -> None:
         """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
-        if "session" in self._asked and "session" in self._scope:
-            self._asked["session"] = self._scope["session"]
-
-    def _withhold_extensions(self) -> None:
-        # In place: a middleware in between may have copied the scope, but not this.
-        for name in _WITHHELD:
-            self._scope["extensions"].pop(f"http.response.{name}", None)
-
-
-def _answered_by_another(offer: Offer) -> str:
-    return (
-        f"The handler of this request sells {offer.sells!r}, and something in front of it answered without "
-        "a payment. Put the price outside: @paid above a decorator that caches or answers by itself, and "
-        "such a middleware or route class behind a path prefix that is sold."
-    )
-
-
-def _is_a_stop(error: BaseException | None) -> bool:
-    """Ours, or nothing but ours in what the application made of it: a group, or an error of its own."""
-    if isinstance(error, ExceptionGroup):
-        return all(map(_is_a_stop, cast("ExceptionGroup[Exception]", error).exceptions))
-    return isinstance(error, (SkipHandler, WorkInterrupted)) or (
-        error is not None and _is_a_stop(error.__cause__)
-    )
+        if "session" in self._server_scope and "session" in self._scope:
+            self._server_scope["session"] = self._scope["session"]

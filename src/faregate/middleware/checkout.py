@@ -1,15 +1,23 @@
-"""The checkout of one request, sync and async: what every adapter drives. It decides nothing.
+"""The checkout of one HTTP request: the state of its payment, and what may leave. All adapters drive it.
 
-An adapter makes one checkout per request. A paid handler opens it (`open`), which drives the flow up to the
-work. The adapter passes the handler's response to `conclude`, or its error to `abandon`, which drive the flow
-to its end. What they return is all that may leave.
+An adapter makes one checkout per request. A paid handler calls `authorize`, which drives the payment flow up
+to the work. When the application has answered, the adapter calls `complete` with the buffered response, or
+`fail` with the error that ended it; both drive the flow to its end and return what the payer gets. Before a
+response leaves that nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
+
+    NEW ── authorize ──> AUTHORIZING ──> AUTHORIZED ── complete, fail ──> COMPLETING ──> COMPLETED
+     │                        │
+     │                        └──> DECIDED: the payer gets something else than the work (402, 409, 503, ...)
+     └── allow_unpaid ──> UNPAID: the application's own answer is on its way
 """
 
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum, auto
 from time import monotonic
+from typing import cast
 
 import anyio
 import anyio.lowlevel
@@ -17,15 +25,56 @@ import anyio.lowlevel
 from faregate.core import responses
 from faregate.core.driver import Turn, adrive, drive, raised, resumed, started
 from faregate.core.flow import serve
-from faregate.core.models import HandlerResult, Offer, PaidRequest, Response
+from faregate.core.models import HandlerResult, Offer, Response
 from faregate.core.steps import Flow, RunHandler
-from faregate.errors import ConfigurationError, SoldTwice, WorkTimedOut
-from faregate.middleware.path_rules import ANYWHERE, Place
-from faregate.middleware.request_body import digest_body
-from faregate.middleware.shielding import to_the_end
+from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
+from faregate.middleware.buffer import BufferedResponse
+from faregate.middleware.path_rules import NO_RULES, PathMatch
+from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
+from faregate.middleware.shielding import run_shielded
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.unused_offers import watch_offers
+
+Restore = Callable[[], None]
+FindBypass = Callable[[int], str]
+"""Given a status, describes how a paid handler was passed by; nothing if none was."""
+
+
+class State(Enum):
+    NEW = auto()
+    """Nothing is decided."""
+    SOLD_INSIDE = auto()
+    """Another paywall, between this one and the handler, sells it."""
+    UNPAID = auto()
+    """A response that nobody pays for is on its way."""
+    AUTHORIZING = auto()
+    """The service is asked whether the handler may run."""
+    AUTHORIZED = auto()
+    """The handler may run; its response is buffered."""
+    DECIDED = auto()
+    """The payer's answer is known, and the handler does not run."""
+    COMPLETING = auto()
+    COMPLETED = auto()
+    CLOSED = auto()
+
+
+_TRANSITIONS: dict[State, frozenset[State]] = {
+    State.NEW: frozenset((State.SOLD_INSIDE, State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
+    State.SOLD_INSIDE: frozenset((State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
+    # A server may be given a second start in place of the first, which is judged like the first.
+    State.UNPAID: frozenset((State.UNPAID, State.DECIDED, State.CLOSED)),
+    # UNPAID: the journal or the service raised, and the framework answers that.
+    State.AUTHORIZING: frozenset((State.AUTHORIZED, State.UNPAID, State.DECIDED, State.CLOSED)),
+    State.AUTHORIZED: frozenset((State.COMPLETING, State.CLOSED)),
+    State.DECIDED: frozenset((State.DECIDED, State.CLOSED)),
+    State.COMPLETING: frozenset((State.COMPLETED, State.CLOSED)),
+    State.COMPLETED: frozenset((State.CLOSED,)),
+    State.CLOSED: frozenset((State.CLOSED,)),
+}
+
+PASSING = frozenset((State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.UNPAID))
+"""Where what the application sends may leave as it is, if `allow_unpaid` says so."""
 
 
 class SkipHandler(Exception):
@@ -37,270 +86,350 @@ class SkipHandler(Exception):
 
 
 class Checkout:
-    """The state of one request.
+    """The checkout of one request. `find_bypass` knows what the request is for.
 
-    `payment` is there once the handler may work; `verdict` once the payer's answer is decided without
-    it; `begun` once a response that nobody pays for is on its way. `is_sold_inside` once another paywall,
-    between this one and the handler, sells it. `limit` is the scope in which an awaiting handler runs, if
-    it can be cut off.
+    `payment` is there once the handler may run. `buffer` holds what it answers. `cancel_scope` is the scope
+    in which an async handler runs, if it can be cut off.
     """
 
     def __init__(
-        self, paywall: Paywall, method: str, sale_of: Callable[[Offer], PaidRequest], place: Place = ANYWHERE
+        self,
+        paywall: Paywall,
+        incoming: IncomingRequest,
+        path_match: PathMatch = NO_RULES,
+        find_bypass: FindBypass = lambda _status: "",
     ) -> None:
+        self.state = State.NEW
+        self.incoming = incoming
+        self.path_match = path_match
+        self.payment: Payment | None = None
+        self.buffer = BufferedResponse()
+        self.cancel_scope: anyio.CancelScope | None = None
         self._paywall = paywall
-        self._method = method
-        self._sale_of = sale_of
-        self._sale: PaidRequest | None = None
+        self._find_bypass = find_bypass
+        self._request = incoming.request
+        self._offer: Offer | None = None
         self._flow: Flow[Response] | None = None
         self._answer: Response | None = None
-        self._concluded: anyio.Event | None = None
-        self._request_began = monotonic()
-        self._work_began = 0.0
-        self._work_seconds = math.inf
+        self._mistake: ConfigurationError | None = None
         self._sold_twice: SoldTwice | None = None
-        self._restore: list[Callable[[], None]] = []
-        self._made = watch_offers()
-        self.place = place
-        self.payment: Payment | None = None
-        self.verdict: Response | None = None
-        self.mistake: ConfigurationError | None = None
-        self.begun = False
-        self.is_sold_inside = False
-        self._body_digest: str | None = None
-        self.finished = False
-        self._over = False
-        self.limit: anyio.CancelScope | None = None
-        if place.ambiguous:
+        self._completion: anyio.Event | None = None
+        self._restore: list[Restore] = []
+        self._result_bytes = 0
+        self._request_start = monotonic()
+        self._work_start = 0.0
+        self._work_seconds = math.inf
+        self._offers_made = watch_offers()
+        if path_match.ambiguous:
             self._refuse_path()
-
-    @property
-    def result_bytes(self) -> int:
-        """How much of a result is held."""
-        return 0 if self._sale is None else self._sale.result_bytes
 
     @property
     def transaction_id(self) -> str | None:
         return None if self.payment is None else self.payment.transaction_id
 
     @property
-    def ground_offer(self) -> Offer | None:
-        """What the ground itself sells, to be opened before the application is asked."""
-        return None if self.place.ambiguous else self.place.offer
+    def prefix_offer(self) -> Offer | None:
+        """What the path's prefix sells, to be authorized before the application is called."""
+        return None if self.path_match.ambiguous else self.path_match.offer
+
+    def _move(self, state: State) -> None:
+        if state not in _TRANSITIONS[self.state]:
+            raise RuntimeError(f"a checkout that is {self.state.name} cannot become {state.name}")
+        self.state = state
 
     # Before the work
 
     @property
-    def has_body(self) -> bool:
-        """Whether `take_body` was called."""
-        return self._body_digest is not None
+    def body_length(self) -> int | None:
+        """How many bytes of the body to read before the handler does; None if it is not compared."""
+        is_due = self.incoming.has_payment and self.state is not State.DECIDED
+        return comparable_length(self.incoming.content_length) if is_due else None
 
-    def take_body(self, body: bytes | None, content_type: str) -> None:
-        """Bind the payment to this body, before `open`. None is a body that ended early: nothing runs."""
+    @property
+    def has_body(self) -> bool:
+        return self._request.body_digest != ""
+
+    def bind_body(self, body: bytes | None) -> None:
+        """Bind the payment to this body, before `authorize`. None is one that ended early: nothing runs."""
         if body is None:
             self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")
         else:
-            self._body_digest = digest_body(body, content_type)
+            self._request = replace(self._request, body_digest=digest_body(body, self.incoming.content_type))
 
-    def open(self, sold: Offer) -> Payment:
-        """Ask whether this request may be served. Raises `SkipHandler` when it may not."""
-        if not self._is_new(sold):
-            return self._granted()
-        with self._mistakes():
-            flow = self._begun(sold)
-            self._reached(drive(flow, self._paywall.world, started(flow)))
-        return self._granted()
+    def authorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
+        """Ask whether this request may be served, before the handler runs.
 
-    async def aopen(self, sold: Offer) -> Payment:
-        """`open`, awaiting; from here on the handler can be cut off by `limit`."""
-        if not self._is_new(sold):
-            return self._granted()
-        with self._mistakes():
-            flow = self._begun(sold)
-            self._reached(await adrive(flow, self._paywall.async_world, started(flow)))
-        if self.limit is not None and self._sale is not None and self.transaction_id is not None:
-            self.limit.deadline = anyio.current_time() + self._work_seconds
-        return self._granted()
+        `snapshot` is called once, when it may. What it returns is called before the payer is answered,
+        unless the handler's result is released: it takes back what the handler wrote beside its response, as
+        into a session. Raises `SkipHandler` where the handler may not run, and `ConfigurationError`.
+        """
+        if self._may_begin(offer):
+            with self._deciding_mistakes():
+                flow = self._begin_flow(offer)
+                self._reach(drive(flow, self._paywall.world, started(flow)), snapshot)
+        return self._get_payment()
+
+    async def aauthorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
+        """`authorize`, async; from here on `cancel_scope` cuts the handler off when its time is over."""
+        if self._may_begin(offer):
+            with self._deciding_mistakes():
+                flow = self._begin_flow(offer)
+                self._reach(await adrive(flow, self._paywall.async_world, started(flow)), snapshot)
+            if self.cancel_scope is not None and self.transaction_id is not None:
+                self.cancel_scope.deadline = anyio.current_time() + self._work_seconds
+        return self._get_payment()
+
+    def _may_begin(self, offer: Offer) -> bool:
+        """Whether the flow is to be started. Raises `ConfigurationError`."""
+        if self.state is State.CLOSED:
+            # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
+            raise ConfigurationError(f"A handler sells {offer.sells!r} when its request is over already.")
+        if self.payment is not None and self._offer == offer:
+            return False
+        if self._offer is not None or self.state is State.UNPAID:
+            mistake = "One request reached two offers. Put one offer on the handler or its group."
+            self._sold_twice = SoldTwice(mistake)  # whoever catches what is raised sells nothing
+            raise ConfigurationError(mistake)
+        if not self.path_match.is_path:
+            self._refuse_path()
+        if self.state is not State.DECIDED and self._request.method == "OPTIONS":
+            # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
+            self._decide(Response(204, (responses.NO_STORE,)))
+        return self.state is not State.DECIDED
+
+    def _begin_flow(self, offer: Offer) -> Flow[Response]:
+        incoming = self.incoming
+        paid_request = self._paywall.sale(offer, self._request, incoming.path, incoming.origin, incoming.host)
+        self._move(State.AUTHORIZING)
+        self._offer, self._result_bytes = offer, paid_request.result_bytes
+        self._flow = serve(paid_request)
+        return self._flow
+
+    def _reach(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
+        if isinstance(step, Response):
+            self._decide(step)
+            return
+        self._move(State.AUTHORIZED)
+        self.payment = Payment(step.transaction_id)
+        self._work_start = monotonic()
+        self._work_seconds = self._paywall.work_seconds(step.sale, self._work_start - self._request_start)
+        self._restore.append(snapshot())
+
+    def _get_payment(self) -> Payment:
+        if self.payment is None:
+            raise SkipHandler(500 if self._answer is None else self._answer.status)
+        return self.payment
+
+    # What leaves without a payment
 
     def refuse(self, status: int, code: str, message: str) -> None:
-        """Nothing of this request is served."""
-        self.verdict = responses.refused(status, code, message)
+        """Serve nothing of this request."""
+        self._decide(responses.refused(status, code, message))
 
-    def refuse_closed(self) -> None:
-        """Nothing is for sale here, and nothing is free."""
+    def refuse_unsold(self) -> None:
+        """Refuse what has no offer below a refused prefix: it is not for sale, and not free."""
         self.refuse(403, "not_for_sale", "This resource is not for sale.")
 
-    def withhold(self, mistake: ConfigurationError) -> None:
-        """Let nothing leave, because the seller's mistake would give it away. Raises `mistake`."""
-        with self._mistakes():
-            raise mistake
+    def withhold(self, mistake: str) -> None:
+        """Let nothing leave, because a mistake of the seller's would give it away.
 
-    def check_unopened(self) -> None:
-        """Withhold a result of a request that made an offer and opened none. Raises `ConfigurationError`."""
-        if self._made and not self.is_sold_inside:
-            sells = self._made[0].sells
-            self.withhold(
-                ConfigurationError(
-                    f"The offer {sells!r} was made while a request was served, and sells nothing there. "
-                    "Make it where the handler is defined, as its decorator or as "
-                    f"Depends(paid({sells!r})): not inside the handler or a function that it depends on."
-                )
-            )
+        Raises `ConfigurationError`.
+        """
+        with self._deciding_mistakes():
+            raise ConfigurationError(mistake)
 
-    def lets_pass(self) -> bool:
-        """Whether a response that nobody pays for may leave; on closed ground it may not."""
-        if self.place.closed and not self.is_sold_inside:
-            self.refuse_closed()
+    def mark_sold_inside(self) -> None:
+        """Leave the payment to another paywall, between this one and the handler."""
+        if self.state is State.NEW:
+            self._move(State.SOLD_INSIDE)
+
+    def allow_unpaid(self, status: int) -> bool:
+        """Decide whether a response with this status may leave although nobody pays for it.
+
+        Raises `ConfigurationError` for one that came in place of what is sold.
+        """
+        if self.state is State.DECIDED:
             return False
-        self.begun = True
+        if self.state is not State.SOLD_INSIDE:
+            if is_result(status) and self._request.method != "OPTIONS":
+                mistake = self._describe_unused_offer() or self._find_bypass(status)
+                if mistake:
+                    self.withhold(mistake)
+            if self.path_match.refused:
+                self.refuse_unsold()
+                return False
+        self._move(State.UNPAID)
         return True
+
+    def _describe_unused_offer(self) -> str:
+        if not self._offers_made:
+            return ""
+        sells = self._offers_made[0].sells
+        return (
+            f"The offer {sells!r} was made while a request was served, and sells nothing there. "
+            "Make it where the handler is defined, as its decorator or as "
+            f"Depends(paid({sells!r})): not inside the handler or a function that it depends on."
+        )
 
     def _refuse_path(self) -> None:
         message = "A path on this server begins with a slash and is UTF-8 without dot-dot segments."
         self.refuse(400, "ambiguous_path", message)
 
-    def _is_new(self, sold: Offer) -> bool:
-        if self._over:
-            # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
-            raise ConfigurationError(f"A handler sells {sold.sells!r} when its request is over already.")
-        if self.payment is not None and self._sale is not None and self._sale.offer == sold:
-            return False
-        if self._sale is not None or self.begun:
-            mistake = "One request reached two offers. Put one offer on the handler or its group."
-            self._sold_twice = SoldTwice(mistake)
-            raise ConfigurationError(mistake)
-        if not self.place.is_path:
-            self._refuse_path()
-        if self.verdict is not None:
-            return False
-        if self._method == "OPTIONS":
-            # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
-            self.verdict = Response(204, (responses.NO_STORE,))
-            return False
-        return True
-
     @contextmanager
-    def _mistakes(self) -> Generator[None]:
+    def _deciding_mistakes(self) -> Generator[None]:
         try:
             yield
         except ConfigurationError as mistake:
-            # Whoever catches this in between must not go on as if it were paid.
-            self.verdict, self.mistake = responses.trouble(502), mistake
+            # Decided here, because a framework between may catch the error and go on as if it were paid.
+            self._decide(responses.trouble(502))
+            self._mistake = mistake
             raise
 
-    def _begun(self, sold: Offer) -> Flow[Response]:
-        sale = self._sale_of(sold)
-        if self._body_digest is not None:
-            sale = replace(sale, request=replace(sale.request, body_digest=self._body_digest))
-        self._sale, self._flow = sale, serve(sale)
-        return self._flow
-
-    def _reached(self, step: Response | RunHandler) -> None:
-        if isinstance(step, RunHandler):
-            self.payment = Payment(step.transaction_id)
-            self._work_began = monotonic()
-            elapsed = self._work_began - self._request_began
-            self._work_seconds = self._paywall.work_seconds(step.sale, elapsed)
-        else:
-            self.verdict = step
-
-    def _granted(self) -> Payment:
-        if self.payment is None or self.verdict is not None:
-            raise SkipHandler(500 if self.verdict is None else self.verdict.status)
-        return self.payment
-
-    def restore_unless_released(self, restore: Callable[[], None]) -> None:
-        """Have `restore` called once, before the payer is answered, unless the handler's result is released.
-
-        For what a handler writes beside its response: a session, messages, the state of the request.
-        """
-        self._restore.append(restore)
-
-    def hurry(self) -> None:
-        """With each piece of a result, where nobody can cut the handler off. Raises `WorkTimedOut`."""
-        if self.transaction_id is not None and monotonic() - self._work_began > self._work_seconds:
-            raise WorkTimedOut("the work took longer than its payment is valid")
+    def _decide(self, answer: Response) -> None:
+        self._move(State.DECIDED)
+        self._answer = answer
 
     # After the work
 
-    def conclude(self, response: Response) -> Response:
-        """The handler answered: what the payer gets."""
-        if self._sold_twice is not None:
-            return self.abandon(self._sold_twice)
-        turn = self._ending(resumed(self._open_flow(), self._work(response)))
-        return self._answered(drive(self._open_flow(), self._paywall.world, turn))
+    def start_buffer(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
+        """Begin to buffer the handler's response. Raises `ValueError`."""
+        self.buffer.start(status, headers, self._result_bytes)
 
-    def abandon(self, error: Exception) -> Response:
-        """The handler raised: what the payer gets. Raises `error` again where the framework answers it."""
-        turn = self._ending(raised(self._open_flow(), error))
-        return self._answered(drive(self._open_flow(), self._paywall.world, turn))
+    def check_deadline(self) -> None:
+        """Raise `WorkTimedOut` if the work took too long: called where nobody can cut the handler off."""
+        if self.transaction_id is not None and monotonic() - self._work_start > self._work_seconds:
+            raise time_out()
 
-    async def aconclude(self, response: Response) -> Response:
-        """`conclude`, awaiting. Whatever cuts the application off does not cut this off."""
-        if self._sold_twice is not None:
-            return await self.aabandon(self._sold_twice)
-        turn = resumed(self._open_flow(), self._work(response))
-        await self._unlimited()
-        return await self._to_the_end(self._ending(turn))
+    def complete(self) -> Response:
+        """Complete the payment with the buffered response; return what the payer gets."""
+        if self._answer is not None and self.state is State.DECIDED:
+            return self._answer
+        return self._finish(self._make_turn())
 
-    async def aabandon(self, error: Exception) -> Response:
-        """`abandon`, awaiting."""
-        await self._unlimited()
-        return await self._to_the_end(self._ending(raised(self._open_flow(), error)))
+    def fail(self, error: BaseException) -> Response:
+        """Return what the payer gets although the application ended in this error.
 
-    async def owed(self) -> Response:
-        """The answer of a completion that goes on although the application was cut off in it."""
-        if self._concluded is not None:
-            await self._concluded.wait()
+        Raises `error` again where its framework answers it.
+        """
+        if self.state is State.AUTHORIZED:
+            return self._finish(self._make_failure(error))
+        return self._get_decided(error)
+
+    async def acomplete(self) -> Response:
+        """`complete`, async. Whatever cuts the application off does not cut this off."""
+        if self._answer is not None and self.state is State.DECIDED:
+            return self._answer
+        return await self._afinish(self._make_turn())
+
+    async def afail(self, error: BaseException) -> Response:
+        """`fail`, async."""
+        if self.state is State.AUTHORIZED:
+            return await self._afinish(self._make_failure(error))
+        if self.state in (State.COMPLETING, State.COMPLETED):
+            return await self.wait_completed()
+        return self._get_decided(error)
+
+    def must_raise(self, error: BaseException) -> bool:
+        """Whether the server has to hear of an error that ended the application.
+
+        It does unless the error is answered by `fail`, or is our own way to stop the handler. Of the
+        seller's mistakes it always hears, also where the payer's answer is decided.
+        """
+        if self.state is State.AUTHORIZED:
+            return False
+        if self.state is State.DECIDED:
+            return error is self._mistake
+        return not _is_stop(error)
+
+    async def wait_completed(self) -> Response:
+        """Wait for a completion that goes on although the application was cut off in it."""
+        if self._completion is not None:
+            await self._completion.wait()
         return self._answer or responses.unconfirmed(self.transaction_id)
 
     def close(self) -> None:
-        """Nothing more will be asked: an unfinished flow is the same case as a crash."""
-        self._over = True
-        self._restore_state()
-        if self._flow is not None and not self.finished:
+        """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
+        is_unfinished = self.state not in (State.COMPLETING, State.COMPLETED)
+        self._move(State.CLOSED)
+        self._restore_all()
+        if self._flow is not None and is_unfinished:
             self._flow.close()
 
-    def _work(self, response: Response) -> HandlerResult:
+    def _make_turn(self) -> Turn:
+        # A framework may have caught these errors; what it answered instead is not sold.
+        failure = self._sold_twice or self.buffer.too_large
+        if failure is not None:
+            return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
-        return HandlerResult(response, values, int((monotonic() - self._work_began) * 1000))
+        duration = int((monotonic() - self._work_start) * 1000)
+        return resumed(self._get_flow(), HandlerResult(self.buffer.build(), values, duration))
 
-    def _ending(self, turn: Turn) -> Turn:
-        self.finished = True
-        return turn
+    def _make_failure(self, error: BaseException) -> Turn:
+        if not isinstance(error, Exception):
+            error = WorkInterrupted(f"the handler raised {type(error).__name__}")
+        return raised(self._get_flow(), self.buffer.too_large or error)
 
-    async def _unlimited(self) -> None:
-        if self.limit is not None:
-            if self.limit.cancel_called:
-                await anyio.lowlevel.checkpoint()  # too late: the cut-off is on its way
-            self.limit.deadline = math.inf
+    def _finish(self, turn: Turn) -> Response:
+        self._move(State.COMPLETING)
+        return self._set_answer(drive(self._get_flow(), self._paywall.world, turn))
 
-    async def _to_the_end(self, turn: Turn) -> Response:
-        self._concluded = anyio.Event()
-        await to_the_end(lambda: self._aconclude(turn))
-        return await self.owed()
+    async def _afinish(self, turn: Turn) -> Response:
+        await self._lift_deadline()
+        self._move(State.COMPLETING)
+        self._completion = anyio.Event()
+        await run_shielded(lambda: self._drive_shielded(turn, cast(anyio.Event, self._completion)))
+        return await self.wait_completed()
 
-    async def _aconclude(self, turn: Turn) -> None:
+    async def _lift_deadline(self) -> None:
+        if self.cancel_scope is not None:
+            if self.cancel_scope.cancel_called:
+                # The cut-off is on its way: let it arrive, or it would strike in the completion.
+                await anyio.lowlevel.checkpoint()
+            self.cancel_scope.deadline = math.inf
+
+    async def _drive_shielded(self, turn: Turn, completion: anyio.Event) -> None:
         try:
-            self._answered(await adrive(self._open_flow(), self._paywall.async_world, turn))
+            self._set_answer(await adrive(self._get_flow(), self._paywall.async_world, turn))
         finally:
-            if self._concluded is not None:
-                self._concluded.set()
+            completion.set()
 
-    def _answered(self, answer: Response | RunHandler) -> Response:
+    def _set_answer(self, answer: Response | RunHandler) -> Response:
         if isinstance(answer, RunHandler):
             raise RuntimeError("the flow asked for the work twice")
         self._answer = answer
+        if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
+            self._move(State.COMPLETED)
         if answer.released:
             self._restore.clear()
-        self._restore_state()
+        self._restore_all()
         return answer
 
-    def _restore_state(self) -> None:
+    def _get_decided(self, error: BaseException) -> Response:
+        if self._answer is None or self.state is not State.DECIDED:
+            raise error
+        return self._answer
+
+    def _restore_all(self) -> None:
         while self._restore:
             self._restore.pop()()
 
-    def _open_flow(self) -> Flow[Response]:
+    def _get_flow(self) -> Flow[Response]:
         if self._flow is None:
-            raise RuntimeError("the gate is not open")
+            raise RuntimeError("nothing was authorized")
         return self._flow
+
+
+def is_result(status: int) -> bool:
+    """Whether this may be what a handler sells, or a 402 out of a cache: no redirect, and no refusal."""
+    return status < 300 or status in (304, 402)
+
+
+def time_out() -> WorkTimedOut:
+    return WorkTimedOut("the work took longer than its payment is valid")
+
+
+def _is_stop(error: BaseException | None) -> bool:
+    """Whether it is `SkipHandler`, or what an application made of it: a group, or an error of its own."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_stop, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return isinstance(error, SkipHandler) or (error is not None and _is_stop(error.__cause__))

@@ -18,7 +18,7 @@ import anyio
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.asgi_scope import Message, Receive, Scope, Send
-from faregate.middleware.shielding import all_ended, is_cancelled_from_outside
+from faregate.middleware.shielding import is_cancelled_from_outside, wait_shielded
 from faregate.operations.sweeper import keep_asweeping
 from faregate.paywall import Paywall
 
@@ -26,7 +26,7 @@ from faregate.paywall import Paywall
 class Phase(Enum):
     """How far it has come; the value is the message that ends it."""
 
-    SILENT = "lifespan.startup"
+    NOT_STARTED = "lifespan.startup"
     STARTING = "lifespan.startup.complete"
     SERVING = "lifespan.shutdown"
     ENDING = "lifespan.shutdown.complete"
@@ -52,59 +52,59 @@ class Lifespan:
         self._paywall = paywall
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds
-        self._server_says = receive
-        self._tell_server = send
-        self._phase = Phase.SILENT
+        self._server_receive = receive
+        self._server_send = send
+        self._phase = Phase.NOT_STARTED
         self._ending = anyio.Event()
         self._swept = anyio.Event()
         self._sweep = anyio.CancelScope()
-        self._is_quiet = False
+        self._is_drained = False
 
-    async def live(self, app: Any, scope: Scope) -> None:
+    async def run(self, app: Any, scope: Scope) -> None:
         fault: Exception | None = None
         async with anyio.create_task_group() as self._tasks:
             try:
                 await app(scope, self._receive, self._send)
             except Exception as error:
                 fault = error
-            if fault is not None and self._phase is Phase.SILENT:
+            if fault is not None and self._phase is Phase.NOT_STARTED:
                 log(logging.DEBUG, "the application has no lifespan: %r", fault)
                 fault = None
             if fault is None:
-                await self._go_on_alone()
+                await self._finish_alone()
             self._sweep.cancel()
         if fault is not None:
             raise fault
 
-    async def _go_on_alone(self) -> None:
+    async def _finish_alone(self) -> None:
         """The application has no lifespan, or left before its end."""
         while self._phase is not Phase.OVER:
-            if self._phase in (Phase.SILENT, Phase.SERVING):
+            if self._phase in (Phase.NOT_STARTED, Phase.SERVING):
                 await self._receive()
             else:
                 await self._send({"type": self._phase.value})
 
     async def _receive(self) -> Message:
-        message = await self._server_says()
+        message = await self._server_receive()
         if message["type"] == "lifespan.shutdown":
-            await self._become_quiet()
+            await self._drain()
         self._phase = _NEXT.get(message["type"], self._phase)
         return message
 
     async def _send(self, message: Message) -> None:
         if message["type"] not in _NEXT:
             raise RuntimeError(f"{message['type']} is no message of a lifespan")
-        if self._is_quiet:
+        if self._is_drained:
             await self._paywall.aclose()
         self._phase = _NEXT[message["type"]]
-        await self._tell_server(message)
+        await self._server_send(message)
         if self._phase is Phase.SERVING and self._sweep_every is not None:
             self._tasks.start_soon(self._keep_sweeping, self._sweep_every)
 
     async def _keep_sweeping(self, every: float) -> None:
         try:
             with self._sweep:
-                await self._sweep_on(every)
+                await self._sweep_again(every)
         except asyncio.CancelledError as ended:
             if is_cancelled_from_outside(ended):
                 raise
@@ -112,7 +112,7 @@ class Lifespan:
         finally:
             self._swept.set()
 
-    async def _sweep_on(self, every: float) -> None:
+    async def _sweep_again(self, every: float) -> None:
         while not self._ending.is_set():
             try:
                 await keep_asweeping(self._paywall, every, self._ending)
@@ -123,15 +123,15 @@ class Lifespan:
                 with anyio.move_on_after(every):
                     await self._ending.wait()
 
-    async def _become_quiet(self) -> None:
+    async def _drain(self) -> None:
         self._ending.set()
         with anyio.move_on_after(self._drain_seconds):
             if self._sweep_every is not None:
                 await self._swept.wait()
-            await all_ended()
-            self._is_quiet = True
+            await wait_shielded()
+            self._is_drained = True
         self._sweep.cancel()
-        if not self._is_quiet:
+        if not self._is_drained:
             log(
                 logging.WARNING,
                 "the shutdown waited %g s; what runs is left to the sweep",
@@ -139,7 +139,7 @@ class Lifespan:
             )
 
 
-def check(sweep_every: float | None, drain_seconds: float) -> None:
+def check_lifespan(sweep_every: float | None, drain_seconds: float) -> None:
     """Raises `ConfigurationError`."""
     if sweep_every is not None and not 0 < sweep_every < math.inf:
         raise ConfigurationError("sweep_every must be a number of seconds above 0, or None not to sweep.")

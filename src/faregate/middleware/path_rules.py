@@ -1,7 +1,7 @@
 """Match paths against sold and refused prefixes. Pure.
 
 A prefix is the coarser tool, for apps whose handlers cannot be touched. It is read more widely than
-any router does: in doubt a path is on paid ground.
+any router reads it: a path that one of them could take for a paid one is paid.
 """
 
 import re
@@ -17,24 +17,25 @@ _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What is declared for one path. `ambiguous`: it can be read two ways, and nobody shall read it.
+class PathMatch:
+    """What the rules say of one path.
 
-    Where nothing is declared, `is_path` is False for a target that is none: nothing is sold for it.
+    `refused`: what has no offer is not served. `ambiguous`: routers may read the path in two ways, so nothing
+    is served. Without rules, `is_path` is False for a request target that is no path: nothing is sold for it.
     """
 
     offer: Offer | None = None
-    closed: bool = False
+    refused: bool = False
     ambiguous: bool = False
     is_path: bool = True
 
     @property
-    def guarded(self) -> bool:
-        return self.closed or self.ambiguous or self.offer is not None
+    def protected(self) -> bool:
+        return self.refused or self.ambiguous or self.offer is not None
 
 
-ANYWHERE = Place()
-_NO_PATH = Place(is_path=False)
+NO_RULES = PathMatch()
+_NO_PATH = PathMatch(is_path=False)
 
 
 class PathRules:
@@ -43,47 +44,47 @@ class PathRules:
     def __init__(self, offers: Mapping[str, str | Offer] | None = None, refuse: Sequence[str] = ()) -> None:
         declared = dict(offers or {})
         self.offers = {
-            _prefix(path): sold if isinstance(sold, Offer) else make_offer(sold)
+            _check_prefix(path): sold if isinstance(sold, Offer) else make_offer(sold)
             for path, sold in declared.items()
         }
         if len(self.offers) < len(declared):
             raise ConfigurationError(
                 "Two paid prefixes are the same path, spelt differently. Keep one of them."
             )
-        self.refused = tuple(_prefix(path) for path in refuse)
-        self._bare = not self.offers and not self.refused
+        self.refused = tuple(_check_prefix(path) for path in refuse)
+        self._is_empty = not self.offers and not self.refused
 
-    def place(self, path: str, root: str = "") -> Place:
-        """Where a decoded path stands; `root` is where the application is mounted."""
-        if self._bare:
-            return ANYWHERE if _is_path(path, root) else _NO_PATH
+    def match(self, path: str, root: str = "") -> PathMatch:
+        """Match a decoded path; `root` is where the application is mounted."""
+        if self._is_empty:
+            return NO_RULES if _is_path(path, root) else _NO_PATH
         if _is_ambiguous(path) or not _is_path(path, root):
-            return Place(ambiguous=True)
-        paths = _readings(path, root)
-        prefix = _longest(paths, tuple(self.offers))
-        closed = _longest(paths, self.refused) is not None
-        return Place(None if prefix is None else self.offers[prefix], closed)
+            return PathMatch(ambiguous=True)
+        paths = _list_readings(path, root)
+        prefix = _find_longest(paths, tuple(self.offers))
+        refused = _find_longest(paths, self.refused) is not None
+        return PathMatch(None if prefix is None else self.offers[prefix], refused)
 
 
-def _prefix(path: str) -> str:
+def _check_prefix(path: str) -> str:
     if not path.startswith("/"):
         raise ConfigurationError(f"A paid prefix starts with a slash: {path!r} does not.")
     if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
         raise ConfigurationError(
             f"A paid prefix is a plain, decoded path and no pattern: {path!r} would match nothing."
         )
-    return _canonical(path)
+    return _normalize(path)
 
 
-def _readings(path: str, root: str) -> tuple[str, ...]:
+def _list_readings(path: str, root: str) -> tuple[str, ...]:
     """The path as routers may read it: whole, with the root path, and without it.
 
     A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
     """
     if not root:
-        return (_canonical(path),)
+        return (_normalize(path),)
     below = (path[len(root) :],) if path.startswith(root) else ()
-    return tuple(map(_canonical, (path, root + path, *below)))
+    return tuple(map(_normalize, (path, root + path, *below)))
 
 
 def _is_path(path: str, root: str) -> bool:
@@ -107,8 +108,8 @@ def _is_ambiguous(path: str) -> bool:
     )
 
 
-def _canonical(path: str) -> str:
-    """Wider than any router: in doubt a path is on paid ground."""
+def _normalize(path: str) -> str:
+    """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters."""
     parts: list[str] = []
     for part in re.split(r"[/\\]+", path.casefold()):
         part = part.strip().partition(";")[0]
@@ -117,7 +118,7 @@ def _canonical(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _longest(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
+def _find_longest(paths: tuple[str, ...], prefixes: tuple[str, ...]) -> str | None:
     """The longest prefix that one of the paths stands on."""
     found = [
         prefix for prefix in prefixes for path in paths if f"{path}/".startswith(f"{prefix.rstrip('/')}/")

@@ -8,35 +8,40 @@ import anyio
 import anyio.lowlevel
 from anyio.lowlevel import RunVar
 
+# The event loop keeps weak references only: a task that nobody else holds can be collected while it runs.
 _tasks: set[asyncio.Task[None]] = set()
-_here: RunVar[set[anyio.Event]] = RunVar("faregate detached")
+_running_here: RunVar[set[anyio.Event]] = RunVar("faregate shielded")
 """What runs in this event loop: one event each, set when it ends."""
 
 
-async def to_the_end(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `work`; who is cancelled while waiting for it leaves it running."""
+async def run_shielded(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `work` to its end. Cancelling the caller does not cancel it.
+
+    A shielded scope of anyio would not do under asyncio: servers cancel the request's task natively, and at
+    the end of their loop all tasks.
+    """
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:  # trio: tasks are cancelled by scopes alone, and a shield holds those off
         with anyio.CancelScope(shield=True):
-            await _counted(work)
+            await _track(work)
         return
-    task = _Task(_counted(work), loop=loop)
+    task = _Task(_track(work), loop=loop)
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
     await asyncio.shield(task)
 
 
-async def all_ended() -> None:
+async def wait_shielded() -> None:
     """Wait for everything that runs to its end in this event loop."""
     await anyio.lowlevel.checkpoint()  # who was about to begin has begun then
-    running = _running()
+    running = _get_running()
     while running:
         await next(iter(running)).wait()
 
 
-async def _counted(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    running, ended = _running(), anyio.Event()
+async def _track(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    running, ended = _get_running(), anyio.Event()
     running.add(ended)
     try:
         await work()
@@ -45,12 +50,12 @@ async def _counted(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         ended.set()
 
 
-def _running() -> set[anyio.Event]:
+def _get_running() -> set[anyio.Event]:
     try:
-        return _here.get()
+        return _running_here.get()
     except LookupError:
         running = set[anyio.Event]()
-        _here.set(running)
+        _running_here.set(running)
         return running
 
 

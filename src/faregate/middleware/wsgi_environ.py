@@ -4,37 +4,45 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from faregate.core.models import Header, Headers, Request
+from faregate.core.models import Request
+from faregate.middleware.request import IncomingRequest
 
 Environ = dict[str, Any]
 
+# A server joins doubled headers by a comma, which no proof has.
 _PAYMENT_HEADERS = (("PAYMENT-SIGNATURE", "HTTP_PAYMENT_SIGNATURE"), ("X-PAYMENT", "HTTP_X_PAYMENT"))
 _CREDENTIAL_HEADERS = (
     ("Authorization", "HTTP_AUTHORIZATION"),
     ("Cookie", "HTTP_COOKIE"),
     ("Idempotency-Key", "HTTP_IDEMPOTENCY_KEY"),
 )
+_FLOW_HEADERS = _PAYMENT_HEADERS + _CREDENTIAL_HEADERS
 _URL_SAFE = "/:@!$&'()*+,;=~-._"
 
 
-def request_of(environ: Mapping[str, Any]) -> Request:
-    """The request with those of its headers that the flow reads; its path quoted in one way."""
-    path, query = _raw_path(environ), environ.get("QUERY_STRING", "")
-    url = quote(path, safe=_URL_SAFE)
-    headers = payment_headers(environ) + _headers(environ, _CREDENTIAL_HEADERS)
-    return Request(environ["REQUEST_METHOD"], f"{url}?{query}" if query else url, headers)
+def parse_environ(environ: Mapping[str, Any], scheme: str, content_length: str | None) -> IncomingRequest:
+    """Read an environ. `content_length` is that of `find_content_length`."""
+    raw_path, query = _find_raw_path(environ), environ.get("QUERY_STRING", "")
+    url = quote(raw_path, safe=_URL_SAFE)
+    headers = tuple((name, str(environ[key])) for name, key in _FLOW_HEADERS if key in environ)
+    return IncomingRequest(
+        Request(environ["REQUEST_METHOD"], f"{url}?{query}" if query else url, headers),
+        # A request target that is no path stays as it is: no rule matches it, and nothing is sold for it.
+        raw_path.decode(errors="replace"),
+        str(environ.get("SCRIPT_NAME", "")).encode("latin-1").decode(errors="replace"),
+        _find_origin(environ, scheme),
+        environ.get("HTTP_HOST"),
+        environ.get("CONTENT_TYPE", ""),
+        content_length,
+        has_payment(environ),
+    )
 
 
-def payment_headers(environ: Mapping[str, Any]) -> Headers:
-    """A server joins doubled headers by a comma, which no proof has."""
-    return _headers(environ, _PAYMENT_HEADERS)
+def has_payment(environ: Mapping[str, Any]) -> bool:
+    return "HTTP_PAYMENT_SIGNATURE" in environ or "HTTP_X_PAYMENT" in environ
 
 
-def _headers(environ: Mapping[str, Any], names: tuple[Header, ...]) -> Headers:
-    return tuple((name, str(environ[key])) for name, key in names if key in environ)
-
-
-def length_of(environ: Mapping[str, Any]) -> str | None:
+def find_content_length(environ: Mapping[str, Any]) -> str | None:
     """The declared length of the body, "0" if there is none; None for a body whose length is not declared."""
     if "HTTP_TRANSFER_ENCODING" in environ:
         return None
@@ -44,22 +52,8 @@ def length_of(environ: Mapping[str, Any]) -> str | None:
     return declared or None
 
 
-def path_of(environ: Mapping[str, Any]) -> str:
-    """The whole decoded path, with where the application is mounted; a target that is no path as it is."""
-    return _raw_path(environ).decode(errors="replace")
-
-
-def root_of(environ: Mapping[str, Any]) -> str:
-    """The decoded path at which the application is mounted."""
-    return str(environ.get("SCRIPT_NAME", "")).encode("latin-1").decode(errors="replace")
-
-
-def origin_of(environ: Mapping[str, Any], scheme: str) -> str | None:
-    """The address the server listens on, which no payer can choose.
-
-    On a unix socket there is none: some servers then say the Host header in its place, and no
-    REMOTE_ADDR.
-    """
+def _find_origin(environ: Mapping[str, Any], scheme: str) -> str | None:
+    """On a unix socket there is none: some servers then put the Host header there, and no REMOTE_ADDR."""
     name, port = environ.get("SERVER_NAME"), str(environ.get("SERVER_PORT", ""))
     if not name or not environ.get("REMOTE_ADDR") or not port.isdigit():
         return None
@@ -68,8 +62,8 @@ def origin_of(environ: Mapping[str, Any], scheme: str) -> str | None:
     return f"{scheme}://{host}" if usual else f"{scheme}://{host}:{port}"
 
 
-def _raw_path(environ: Mapping[str, Any]) -> bytes:
-    """WSGI says bytes as latin-1 text."""
+def _find_raw_path(environ: Mapping[str, Any]) -> bytes:
+    """The whole path, with where the application is mounted. WSGI says bytes as latin-1 text (PEP 3333)."""
     path = str(environ.get("PATH_INFO", ""))
     root = str(environ.get("SCRIPT_NAME", "")) if path.startswith("/") or not path else ""
     return f"{root}{path}".encode("latin-1")

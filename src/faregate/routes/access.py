@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from faregate.core.models import Offer
-from faregate.middleware.path_rules import PathRules, Place
+from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.paywall import Paywall
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 
@@ -20,7 +20,7 @@ _GREEDY = re.compile(r":path\b|\bpath:|[(\[*\\^$|]")
 
 def apply_path_rules(
     routes: Iterable[RouteInfo],
-    grounds: PathRules | None = None,
+    path_rules: PathRules | None = None,
     more: Sequence[str] = (),
     *,
     root: str = "",
@@ -28,38 +28,38 @@ def apply_path_rules(
     mistakes: Sequence[str] = (),
     paywall: Callable[[], Paywall] | None = None,
 ) -> RouteTable:
-    """The inventory of `routes`, seen on the `grounds` of one paywall that stands in front of them.
+    """The inventory of `routes`, seen on the `path_rules` of one paywall that stands in front of them.
 
     `root` is where the application behind that paywall is mounted. `more` are unmatched prefixes that are
     known already, as are `faults` and `mistakes`.
     """
-    grounds = grounds or PathRules()
+    path_rules = path_rules or PathRules()
     routes = tuple(routes)
-    seen = tuple(row for route in routes for row in _rows(route, grounds, root, paywall))
+    seen = tuple(row for route in routes for row in _rows(route, path_rules, root, paywall))
     return RouteTable(
         tuple(row for row, _ in seen),
-        (*more, *_lone(routes, grounds, root)),
+        (*more, *_lone(routes, path_rules, root)),
         (*faults, *(fault for _, fault in seen if fault)),
         tuple(mistakes),
     )
 
 
 def _rows(
-    route: RouteInfo, grounds: PathRules, root: str, paywall: Callable[[], Paywall] | None
+    route: RouteInfo, path_rules: PathRules, root: str, paywall: Callable[[], Paywall] | None
 ) -> Iterator[tuple[RouteInfo, str]]:
     """A route as it stands; before it, the prefixes a parameter of it leads to, where they differ."""
-    own = _decide_access(route, grounds.place(route.path, root), paywall)
-    for prefix in sorted((*grounds.offers, *grounds.refused), key=len, reverse=True):
+    own = _decide_access(route, path_rules.match(route.path, root), paywall)
+    for prefix in sorted((*path_rules.offers, *path_rules.refused), key=len, reverse=True):
         narrow = _narrowed(route.path, prefix, root)
         if narrow is not None:
-            row, fault = _decide_access(replace(route, path=narrow), grounds.place(narrow, root), paywall)
+            row, fault = _decide_access(replace(route, path=narrow), path_rules.match(narrow, root), paywall)
             if (row.access, row.offer) != (own[0].access, own[0].offer):
                 yield row, fault
     yield own
 
 
 def _decide_access(
-    route: RouteInfo, place: Place, paywall: Callable[[], Paywall] | None
+    route: RouteInfo, place: PathMatch, paywall: Callable[[], Paywall] | None
 ) -> tuple[RouteInfo, str]:
     """A route on its ground, and what is wrong with that."""
     fault = ""
@@ -68,10 +68,10 @@ def _decide_access(
         sold, own = place.offer, paywall
     elif place.offer is not None and place.offer != sold and access == "paid":
         fault = _two_offers(route, place.offer)
-    if fault or (route.methods == WEBSOCKET and place.guarded):
+    if fault or (route.methods == WEBSOCKET and place.protected):
         access = "refused"
     elif access != "refused":
-        access = "paid" if sold is not None else "refused" if place.closed else "free"
+        access = "paid" if sold is not None else "refused" if place.refused else "free"
     return replace(route, offer=sold, access=access, paywall=own), fault
 
 
@@ -82,11 +82,11 @@ def _two_offers(route: RouteInfo, ground: Offer) -> str:
     )
 
 
-def _lone(routes: Sequence[RouteInfo], grounds: PathRules, root: str) -> Iterator[str]:
-    for prefix in dict.fromkeys((*grounds.offers, *grounds.refused)):
+def _lone(routes: Sequence[RouteInfo], path_rules: PathRules, root: str) -> Iterator[str]:
+    for prefix in dict.fromkeys((*path_rules.offers, *path_rules.refused)):
         stands = PathRules(refuse=[prefix])
         if not any(
-            stands.place(route.path, root).closed or _narrowed(route.path, prefix, root) for route in routes
+            stands.match(route.path, root).refused or _narrowed(route.path, prefix, root) for route in routes
         ):
             yield prefix
 

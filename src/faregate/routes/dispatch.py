@@ -86,7 +86,7 @@ def _get_prefix_offers(app: Any, scope: Mapping[str, Any]) -> tuple[Offer, ...]:
         *(front for layer in wrapped if (front := get_paywall_layer(layer))),
         *list_inner_paywalls(wrapped[-1]),
     ]
-    places = (front.grounds.place(scope["path"], scope.get("root_path", "")) for front in fronts)
+    places = (front.path_rules.match(scope["path"], scope.get("root_path", "")) for front in fronts)
     return tuple(place.offer for place in places if place.offer is not None)
 
 

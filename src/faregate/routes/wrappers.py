@@ -24,14 +24,14 @@ _MOST_LAYERS = 100
 class PaywallLayer:
     """One paywall middleware. `paywall` makes or gives its paywall: listing routes needs no settings."""
 
-    grounds: PathRules
+    path_rules: PathRules
     paywall: Callable[[], Paywall]
 
     def apply(self, table: RouteTable, root: str = "") -> RouteTable:
         """The routes below this paywall, as payers find them. `root` is where they are mounted."""
         return apply_path_rules(
             table.routes,
-            self.grounds,
+            self.path_rules,
             table.unmatched,
             root=root,
             faults=table.faults,
@@ -56,10 +56,10 @@ def get_paywall_layer(layer: Any) -> PaywallLayer | None:
     mistake = getattr(layer, "mistake", None)
     if isinstance(mistake, Exception):
         raise mistake
-    grounds, paywall = getattr(layer, "grounds", None), getattr(layer, "paywall", None)
-    if not isinstance(grounds, PathRules) or not isinstance(paywall, Paywall):
+    path_rules, paywall = getattr(layer, "path_rules", None), getattr(layer, "paywall", None)
+    if not isinstance(path_rules, PathRules) or not isinstance(paywall, Paywall):
         return None
-    return PaywallLayer(grounds, partial(_given, paywall))
+    return PaywallLayer(path_rules, partial(_given, paywall))
 
 
 def list_inner_paywalls(core: Any) -> list[PaywallLayer]:
@@ -81,12 +81,12 @@ def is_paywall(kind: Any) -> bool:
 def build_paywall_layer(arguments: Sequence[Any], options: Mapping[str, Any]) -> PaywallLayer:
     """The paywall that a middleware of these arguments will be. Raises `ConfigurationError`."""
     rest = dict(options)
-    grounds = PathRules(rest.pop("offers", None), rest.pop("refuse", ()))
+    path_rules = PathRules(rest.pop("offers", None), rest.pop("refuse", ()))
     for name in ("sweep_every", "drain_seconds", "allow_outside"):
         rest.pop(name, None)
     paywall = arguments[0] if arguments else rest.pop("paywall", None)
     return PaywallLayer(
-        grounds, cache(partial(Paywall, **rest)) if paywall is None else partial(_given, paywall)
+        path_rules, cache(partial(Paywall, **rest)) if paywall is None else partial(_given, paywall)
     )
 
 
@@ -140,12 +140,12 @@ def list_outer_middleware(app: Any) -> Around:
 
 
 def _get_options(layer: Any) -> Mapping[str, Any]:
-    grounds = getattr(layer, "grounds", None)
-    if not isinstance(grounds, PathRules):
+    path_rules = getattr(layer, "path_rules", None)
+    if not isinstance(path_rules, PathRules):
         called = getattr(layer, "dispatch_func", None)
         return {} if called is None or getattr(called, "__self__", None) is layer else {"dispatch": called}
     allowed = getattr(layer, "allow_outside", ())
-    return {"offers": grounds.offers, "refuse": grounds.refused, "allow_outside": allowed}
+    return {"offers": path_rules.offers, "refuse": path_rules.refused, "allow_outside": allowed}
 
 
 def _seems_to_answer(name: str) -> bool:

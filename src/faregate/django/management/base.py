@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from django.core.management import base
 
 from faregate.cli.command import Command, CommandError, fill_parser
-from faregate.django.conf import shop
+from faregate.django.conf import get_config
 from faregate.django.routes import list_routes
 from faregate.errors import FaregateError
 
@@ -26,7 +26,7 @@ class FaregateCommand(base.BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         action = options["selected"] if self.command.actions else self.command
         try:
-            target = list_routes() if self.command.target == "routes" else shop().paywall
+            target = list_routes() if self.command.target == "routes" else get_config().paywall
             status = action.call(target, self._echo, options)
         except CommandError as error:
             raise base.CommandError(str(error), returncode=2) from error

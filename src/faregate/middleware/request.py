@@ -1,20 +1,43 @@
-"""Digest the body of a request that brings a payment, so that another body is another request.
+"""A payer's request, as an adapter reads it once, before the application can change it. Pure.
 
-Only bodies that are small and whose length is declared are read ahead; the handler then reads them again.
+The body of a request that brings a payment is a part of what the payment is for: another body is another
+request. Only bodies that are small and whose length is declared are read ahead; the handler then reads them
+again.
 """
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
+
+from faregate.core.models import Request
 
 MAX_COMPARED = 64 * 1024
 """Bytes. Of a larger body, or one without a length, no digest is made."""
 
 _MAX_DIGITS = 18
 
-
 # A client that sends a form again makes up another boundary.
 _BOUNDARY = re.compile(r'(?i)multipart/[^;]*;.*?boundary="?([^";]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingRequest:
+    """What the paywall reads of a request.
+
+    `request` is what the flow sees. `path` and `root_path` are decoded. `origin` is the address on which the
+    server listens, which no payer can choose; `host` is the Host header, which a payer can. `content_length`
+    is the declared length of the body, "0" if there is none; None for a body whose length is not declared.
+    """
+
+    request: Request
+    path: str
+    root_path: str
+    origin: str | None
+    host: str | None
+    content_type: str
+    content_length: str | None
+    has_payment: bool
 
 
 def digest_body(body: bytes, content_type: str) -> str:
