@@ -61,7 +61,7 @@ class PaywallMiddleware:
         self.app = app
         self.paywall = paywall or Paywall(**arguments)
         self.path_rules = PathRules(offers, refuse)
-        self._resolver = HandlerHandlerResolver(app)
+        self._resolver = HandlerResolver(app)
         self._shared: Mapping[str, object] | None = None
         self._sweep_every = sweep_every
         self._drain_seconds = drain_seconds

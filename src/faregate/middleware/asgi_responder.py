@@ -126,9 +126,7 @@ class PaywallResponder:
         """The application's messages: buffered when paid for, dropped when decided, passed on otherwise."""
         checkout = self.checkout
         if checkout.state in PASSING:
-            is_start = message["type"] == "http.response.start"
-            # What is no start carries no result: 500 stands for any status that is none.
-            if checkout.allow_unpaid(message["status"] if is_start else 500):
+            if self._may_pass(message):
                 self._share_session()
                 await self._deliver(message)
         elif checkout.state is not State.AUTHORIZED:
@@ -141,6 +139,12 @@ class PaywallResponder:
                 await self._complete()
         elif message["type"] != "http.response.debug":
             raise ConfigurationError(f"A paid handler cannot send {message['type']}.")
+
+    def _may_pass(self, message: Message) -> bool:
+        if message["type"] == "http.response.start":
+            return self.checkout.allow_unpaid(message["status"])
+        # What is no start carries no result: 500 stands for any status that is none.
+        return self.checkout.state in (State.UNPAID, State.SOLD_INSIDE) or self.checkout.allow_unpaid(500)
 
     async def _complete(self) -> None:
         answer = await self.checkout.acomplete()
