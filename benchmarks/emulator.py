@@ -49,7 +49,7 @@ def serve(kind: str) -> None:
     from faregate.emulator import server
 
     listener = server.listen()
-    print(server.url_of(listener), flush=True)
+    print(server.get_url(listener), flush=True)
     if kind == "bare":
         server.app = lambda *_, **__: bare()
     server.run(Emulator(), listener)

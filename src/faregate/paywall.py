@@ -213,9 +213,9 @@ def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
 
 def _embedded() -> Any:
     try:
-        embedded = import_module("faregate.emulator.transports").embedded
+        get_embedded_transport = import_module("faregate.emulator.transports").get_embedded_transport
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "FAREGATE_BASE_URL=emulator: needs the emulator's packages: pip install 'faregate[emulator]'"
         ) from error
-    return embedded()
+    return get_embedded_transport()

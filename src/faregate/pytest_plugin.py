@@ -27,7 +27,7 @@ import pytest
 if TYPE_CHECKING:
     from faregate.emulator.emulator import Emulator
     from faregate.paywall import Paywall
-    from faregate.service.config import World
+    from faregate.service.config import Account
     from faregate.testing import AsyncPayer, Payer, Till
     from faregate.testing.options import EmulatorOptions
     from faregate.testing.server import SharedServer
@@ -76,10 +76,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.fixture
 def faregate_emulator_world(emulator_world: object) -> "World":
     """What the emulator of each test sells: the built-in products. Override it with your own."""
-    from faregate.service.builtin import builtin_world
-    from faregate.service.config import World
+    from faregate.service.builtin import builtin_account
+    from faregate.service.config import Account
 
-    return emulator_world if isinstance(emulator_world, World) else builtin_world()
+    return emulator_world if isinstance(emulator_world, Account) else builtin_account()
 
 
 @pytest.fixture
@@ -101,9 +101,9 @@ def faregate_emulator(
 @pytest.fixture
 def faregate_emulator_key(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> str:
     """The API key of this test's emulator, over HTTP."""
-    from faregate.service.builtin import keys_of
+    from faregate.service.builtin import build_tenant_keys
 
-    return keys_of(_get_item(request).stash[_tenant_name])[0].key
+    return build_tenant_keys(_get_item(request).stash[_tenant_name])[0].key
 
 
 @pytest.fixture
@@ -171,9 +171,9 @@ def _faregate_payers(request: pytest.FixtureRequest, faregate_emulator: "Emulato
 @pytest.fixture(scope="session")
 def emulator_world() -> "World":
     """The built-in products; overriding this overrides `faregate_emulator_world` too."""
-    from faregate.service.builtin import builtin_world
+    from faregate.service.builtin import builtin_account
 
-    return builtin_world()
+    return builtin_account()
 
 
 @pytest.fixture

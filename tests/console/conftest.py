@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, exp
 from faregate.emulator import Emulator
 from faregate.emulator.console import app as feed
 from faregate.emulator.server import serve
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 from tests.servers.shared import need
 
 from .browser import CHROMIUM_MISSING, chromium
@@ -36,12 +36,12 @@ def _looks() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def worlds() -> Worlds:
-    return Worlds(Emulator())
+def worlds() -> Tenants:
+    return Tenants(Emulator())
 
 
 @pytest.fixture(scope="package")
-def url(worlds: Worlds) -> Iterator[str]:
+def url(worlds: Tenants) -> Iterator[str]:
     with serve(worlds) as found:
         yield found
 
@@ -53,7 +53,7 @@ def world(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def emulator(worlds: Worlds, world: str) -> Iterator[Emulator]:
+def emulator(worlds: Tenants, world: str) -> Iterator[Emulator]:
     yield worlds.open(world)
     worlds.drop(world)
 

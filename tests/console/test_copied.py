@@ -10,8 +10,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from faregate.emulator import World
-from faregate.emulator.tenants import Worlds
+from faregate.emulator import Account
+from faregate.emulator.tenants import Tenants
 from tests.servers.shared import need
 
 from .browser import CURL_MISSING
@@ -23,11 +23,11 @@ resources = [{ key = "text_summary", name = "A longer summary", revisions = [{ a
 """
 CONFTEST = f"""
 import pytest
-from faregate.emulator import World
+from faregate.emulator import Account
 
 @pytest.fixture(scope="session")
 def emulator_world():
-    return World.from_toml({OWN!r})
+    return Account.from_toml({OWN!r})
 """
 
 
@@ -98,10 +98,10 @@ def test_curl_makes_a_call_again(page: Page, buying: Buying) -> None:
     assert last.request.body == first.request.body
 
 
-def case_of_another_world(page: Page, worlds: Worlds, url: str) -> str:
+def case_of_another_world(page: Page, worlds: Tenants, url: str) -> str:
     with httpx.Client(base_url=f"{url}/merchant/v1", trust_env=False) as http:
         http.headers["Authorization"] = "Bearer svc_test_world_own"
-        identifier = Buying(http, worlds.open("own", world=World.from_toml(OWN))).buy()
+        identifier = Buying(http, worlds.open("own", world=Account.from_toml(OWN))).buy()
     page.locator("#world").select_option("own")
     case = copied(page, identifier, "Copy as pytest case")
     worlds.drop("own")
@@ -110,7 +110,7 @@ def case_of_another_world(page: Page, worlds: Worlds, url: str) -> str:
 
 
 def test_a_pytest_case_tells_the_same_story(
-    page: Page, buying: Buying, worlds: Worlds, url: str, tmp_path: Path
+    page: Page, buying: Buying, worlds: Tenants, url: str, tmp_path: Path
 ) -> None:
     """Taken at once, late, not at all, still open, ended by hand; work that failed, and reported values.
 

@@ -16,7 +16,7 @@ from faregate.emulator.console import app as feed
 from faregate.emulator.console import changes
 from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 from faregate.service.test_payers import TEST_PAYERS
 from tests.emulator.load import Seller
 
@@ -208,7 +208,7 @@ def test_an_idle_world_says_only_that_it_is_there(
         assert [next(events)[0] for _ in range(3)] == ["beat", "beat", "beat"]
 
 
-def test_it_ends_with_its_world(url: str, worlds: Worlds, world: str, emulator: Emulator) -> None:
+def test_it_ends_with_its_world(url: str, worlds: Tenants, world: str, emulator: Emulator) -> None:
     with followed(url, world) as events:
         next(events)
         worlds.drop(world)

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 
 from .buying import Buying, choose
 
@@ -65,12 +65,12 @@ def test_an_answer_that_is_no_feed_is_asked_for_again(alone: Page) -> None:
 
 
 def test_a_world_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> None:
-    worlds = Worlds(Emulator())
+    worlds = Tenants(Emulator())
     with serve(worlds) as url:
         bought(url, worlds.open("seller"), "svc_test_world_shop")
         alone.goto(f"{url}/#shop")
         expect(alone.locator(".row")).to_have_count(1)
-    with serve(Worlds(Emulator()), port=urlsplit(url).port or 0):
+    with serve(Tenants(Emulator()), port=urlsplit(url).port or 0):
         expect(alone).to_have_title("main · faregate emulator")
         expect(alone.locator("#toast")).to_have_text("There is no world shop any more.")
         expect(alone.locator("#link")).to_have_text("live")
@@ -93,7 +93,7 @@ def test_another_page_that_resets_the_world_is_followed(
 
 
 def test_what_belongs_to_a_world_is_there_again(
-    page: Page, buying: Buying, worlds: Worlds, url: str, world: str
+    page: Page, buying: Buying, worlds: Tenants, url: str, world: str
 ) -> None:
     other = f"{world}-2"[-60:]
     here, there = buying.buy(), bought(url, worlds.open(other), f"svc_test_world_{other}")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from faregate.emulator import Emulator, Settlement
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 
 from .buying import Buying, choose
 
@@ -133,7 +133,7 @@ def test_a_pixel_is_a_move() -> None:
     ("width", "steady"), [(1440, f"{ALWAYS}, {FORMS}"), (360, ALWAYS)], ids=["desk", "phone"]
 )
 def test_a_first_payment_moves_nothing_but_the_lists(
-    page: Page, buying: Buying, worlds: Worlds, width: int, steady: str
+    page: Page, buying: Buying, worlds: Tenants, width: int, steady: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     expect(page.get_by_text("Nothing was bought here yet")).to_be_visible()

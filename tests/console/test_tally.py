@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faregate.emulator.console.histogram import MOST, Tally
+from faregate.emulator.console.histogram import MAX_INTERVALS, Histogram
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_second_is_an_interval() -> None:
-    tally = Tally()
+    tally = Histogram()
     tally.add(BEGIN, "USDC", 10_000)
     tally.add(BEGIN + timedelta(seconds=0.9), "EURC", 20_000)
     tally.add(BEGIN + timedelta(seconds=1), "USDC", None)
@@ -25,11 +25,11 @@ def test_a_second_is_an_interval() -> None:
 
 @pytest.mark.parametrize("apart", [0.5, 7, 3600, 1_000_000])
 def test_it_stays_bounded_and_keeps_every_outcome(apart: float) -> None:
-    tally = Tally()
+    tally = Histogram()
     for number in range(500):
         tally.add(BEGIN + timedelta(seconds=apart * number), "USDC", None if number % 5 == 0 else number)
     intervals = list(tally)
-    assert len(intervals) <= MOST
+    assert len(intervals) <= MAX_INTERVALS
     assert sum(one.failed for _, one in intervals) == tally.total.failed == 100
     assert sum(one.succeeded for _, one in intervals) == tally.total.succeeded == 400
     total = sum(number for number in range(500) if number % 5)
@@ -38,7 +38,7 @@ def test_it_stays_bounded_and_keeps_every_outcome(apart: float) -> None:
 
 
 def test_a_world_that_jumps_back_is_still_counted() -> None:
-    tally = Tally()
+    tally = Histogram()
     tally.add(BEGIN, "USDC", 1)
     tally.add(BEGIN - timedelta(days=400), "USDC", 2)
     assert [one.settled["USDC"] for _, one in tally] == [2, 1]

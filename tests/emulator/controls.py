@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from faregate.emulator import Emulator, ManualClock, Worlds
+from faregate.emulator import Emulator, ManualClock, Tenants
 from faregate.emulator.server import serve
 
 from .seller import Json, Shop
@@ -18,7 +18,7 @@ class Controls:
     """One world of a served emulator, by its control plane."""
 
     http: httpx.Client
-    worlds: Worlds
+    worlds: Tenants
     name: str
 
     def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
@@ -48,7 +48,7 @@ def _nobody(emulator: Emulator) -> None:
 @contextmanager
 def served() -> Iterator[Controls]:
     """The main world of an emulator behind a real server."""
-    worlds = Worlds(Emulator(clock=ManualClock(), seed=1))
+    worlds = Tenants(Emulator(clock=ManualClock(), seed=1))
     with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
         yield Controls(client, worlds, "main")
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock
-from faregate.service.payments import Refused, Settled, Verified
+from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.x402.models import Payment, Terms
 
 from .seller import ROOT, Json, encoded
@@ -19,11 +19,13 @@ Bought = tuple[str, str]
 class Trusting:
     """Takes every payment and looks at none: proofs need no signature."""
 
-    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified | Refused:
-        return Verified(payment.payer)
+    def verify(
+        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
+        return PaymentVerified(payment.payer)
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> Settled | Refused:
-        return Settled("0x" + "ab" * 32)
+    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled | PaymentRefused:
+        return PaymentSettled("0x" + "ab" * 32)
 
 
 def access_body(revision_id: str) -> Json:

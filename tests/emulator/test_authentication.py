@@ -2,8 +2,8 @@
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Key, World
-from faregate.service.builtin import builtin_world
+from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Account, Emulator, Key
+from faregate.service.builtin import builtin_account
 from faregate.service.config import CAPABILITIES, Capability
 
 from .seller import ROOT, Shop, assert_error
@@ -78,7 +78,7 @@ def test_each_operation_has_its_own_capability(shop: Shop, method: str, path: st
     needed = CAPABILITY[method, path]
     others = tuple(one for one in CAPABILITIES if one != needed)
     keys = (Key(key="svc_test_one", capabilities=(needed,)), Key(key="svc_test_rest", capabilities=others))
-    shop.use(Emulator(World(keys=keys, resources=builtin_world().resources)))
+    shop.use(Emulator(Account(keys=keys, resources=builtin_account().resources)))
     statuses = [
         shop.http.request(method, ROOT + path, headers={"Authorization": f"Bearer {key.key}"}).status_code
         for key in keys

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from faregate.emulator import Emulator, ManualClock, Settlement, Wallet, WorldClock
-from faregate.emulator.clock import END, FASTEST
+from faregate.emulator import Emulator, EmulatorClock, ManualClock, Settlement, Wallet
+from faregate.emulator.clock import END_OF_TIME, MAX_RATE
 from faregate.errors import ConfigurationError
-from faregate.service.clock import Timeline
+from faregate.service.clock import MonotonicClock
 
 from .seller import Shop
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECONDS = st.floats(0, 10**6)
-RATES = st.floats(0.001, FASTEST)
+RATES = st.floats(0.001, MAX_RATE)
 
 
 class Source:
@@ -39,20 +39,20 @@ def source() -> Source:
 
 
 @pytest.fixture
-def clock(source: Source) -> WorldClock:
-    return WorldClock(source)
+def clock(source: Source) -> EmulatorClock:
+    return EmulatorClock(source)
 
 
-def passed(clock: WorldClock) -> float:
+def passed(clock: EmulatorClock) -> float:
     return (clock() - NOON).total_seconds()
 
 
-def test_it_begins_in_step_with_the_real_one(clock: WorldClock, source: Source) -> None:
+def test_it_begins_in_step_with_the_real_one(clock: EmulatorClock, source: Source) -> None:
     source.pass_(5)
     assert (clock(), clock.mode, clock.rate) == (source.now, "real", 1)
 
 
-def test_it_stands_still_and_runs_on_from_there(clock: WorldClock, source: Source) -> None:
+def test_it_stands_still_and_runs_on_from_there(clock: EmulatorClock, source: Source) -> None:
     source.pass_(1)
     clock.freeze()
     source.pass_(10)
@@ -62,8 +62,8 @@ def test_it_stands_still_and_runs_on_from_there(clock: WorldClock, source: Sourc
     assert (passed(clock), clock.mode, clock.rate) == (11, "real", 1)
 
 
-@pytest.mark.parametrize("rate", [0.25, 60, FASTEST])
-def test_it_runs_faster_or_slower(clock: WorldClock, source: Source, rate: float) -> None:
+@pytest.mark.parametrize("rate", [0.25, 60, MAX_RATE])
+def test_it_runs_faster_or_slower(clock: EmulatorClock, source: Source, rate: float) -> None:
     clock.run(rate)
     source.pass_(8)
     assert (passed(clock), clock.mode, clock.rate) == (8 * rate, "scaled", rate)
@@ -72,7 +72,7 @@ def test_it_runs_faster_or_slower(clock: WorldClock, source: Source, rate: float
     assert passed(clock) == 8 * rate + 8
 
 
-def test_it_can_stand_still_at_a_moment_to_come(clock: WorldClock) -> None:
+def test_it_can_stand_still_at_a_moment_to_come(clock: EmulatorClock) -> None:
     clock.freeze((NOON + timedelta(days=1)).astimezone(timezone(timedelta(hours=2))))
     assert clock().isoformat() == "2026-05-02T12:00:00+00:00"
     with pytest.raises(ConfigurationError, match=r"does not run backwards from 2026-05-02T12:00:00.*restore"):
@@ -81,7 +81,7 @@ def test_it_can_stand_still_at_a_moment_to_come(clock: WorldClock) -> None:
 
 
 def test_it_may_begin_at_any_moment_standing_still(source: Source) -> None:
-    clock = WorldClock(source, frozen_at=datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC))
+    clock = EmulatorClock(source, frozen_at=datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC))
     source.pass_(1)
     assert clock().year == 1999
     clock.run()
@@ -92,25 +92,25 @@ def test_it_may_begin_at_any_moment_standing_still(source: Source) -> None:
 def test_the_manual_clock_stands_still_and_can_be_told_to_run() -> None:
     assert (ManualClock()(), ManualClock().mode) == (datetime(2026, 1, 1, tzinfo=UTC), "frozen")
     clock = ManualClock(NOON)
-    clock.run(FASTEST)
+    clock.run(MAX_RATE)
     assert any(clock() > NOON for _ in range(10_000))
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.000001, float("nan"), float("inf"), 1e300, 10**12, 10**11 * 2.4])
-def test_other_advances_are_refused(clock: WorldClock, seconds: float) -> None:
+def test_other_advances_are_refused(clock: EmulatorClock, seconds: float) -> None:
     with pytest.raises(ConfigurationError, match=r"time (advances|ends)"):
         clock.advance(seconds)
     assert passed(clock) == 0
 
 
-@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), FASTEST * 1.01])
-def test_other_rates_are_refused(clock: WorldClock, rate: float) -> None:
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), MAX_RATE * 1.01])
+def test_other_rates_are_refused(clock: EmulatorClock, rate: float) -> None:
     with pytest.raises(ConfigurationError, match="rate of a clock is above 0 and at most 86400"):
         clock.run(rate)
     assert clock.mode == "real"
 
 
-def test_a_moment_needs_a_timezone(clock: WorldClock) -> None:
+def test_a_moment_needs_a_timezone(clock: EmulatorClock) -> None:
     with pytest.raises(ConfigurationError, match="needs a timezone"):
         clock.freeze(NOON.replace(tzinfo=None))
 
@@ -120,7 +120,7 @@ def test_an_advance_adds_exactly(
     mode: str, rate: float, before: float, seconds: float, set_back: bool
 ) -> None:
     source = Source()
-    clock = WorldClock(source)
+    clock = EmulatorClock(source)
     if mode == "frozen":
         clock.freeze()
     if mode == "scaled":
@@ -140,7 +140,7 @@ class AClock(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.source = Source()
-        self.clock = WorldClock(self.source)
+        self.clock = EmulatorClock(self.source)
         self.seen = NOON
         self.state = self.clock.state()
         self.kept = NOON
@@ -186,19 +186,19 @@ TestAClock = AClock.TestCase
 TestAClock.settings = settings(max_examples=60, stateful_step_count=15)
 
 
-def test_time_ends_and_nothing_breaks(clock: WorldClock, source: Source) -> None:
-    clock.run(FASTEST)
+def test_time_ends_and_nothing_breaks(clock: EmulatorClock, source: Source) -> None:
+    clock.run(MAX_RATE)
     source.pass_(10**9)
-    assert clock() == END
+    assert clock() == END_OF_TIME
     with pytest.raises(ConfigurationError, match="time ends at 9000-01-01"):
         clock.advance(1)
     with pytest.raises(ConfigurationError, match="time ends at 9000-01-01"):
-        clock.freeze(END + timedelta(seconds=1))
+        clock.freeze(END_OF_TIME + timedelta(seconds=1))
     with pytest.raises(ConfigurationError, match="time ends at 9000-01-01"):
         clock.restore({**clock.state(), "world": "9000-01-01T00:00:01Z"})
 
 
-def test_a_frozen_clock_comes_back_at_its_moment(clock: WorldClock, source: Source) -> None:
+def test_a_frozen_clock_comes_back_at_its_moment(clock: EmulatorClock, source: Source) -> None:
     clock.freeze()
     kept = clock.state()
     clock.advance(3600)
@@ -208,19 +208,19 @@ def test_a_frozen_clock_comes_back_at_its_moment(clock: WorldClock, source: Sour
     assert (passed(clock), clock.mode) == (0, "frozen")
 
 
-def test_a_running_clock_comes_back_as_far_ahead_as_it_was(clock: WorldClock, source: Source) -> None:
+def test_a_running_clock_comes_back_as_far_ahead_as_it_was(clock: EmulatorClock, source: Source) -> None:
     clock.advance(100)
     kept = json.loads(json.dumps(clock.state()))
     clock.advance(3600)
     source.pass_(5)
     clock.restore(kept)
     assert (passed(clock), clock.mode) == (105, "real")
-    after_a_restart = WorldClock(source)
+    after_a_restart = EmulatorClock(source)
     after_a_restart.restore(kept)
     assert passed(after_a_restart) == 105
 
 
-def test_a_scaled_clock_comes_back_as_if_it_had_run_on(clock: WorldClock, source: Source) -> None:
+def test_a_scaled_clock_comes_back_as_if_it_had_run_on(clock: EmulatorClock, source: Source) -> None:
     clock.run(60)
     source.pass_(1)
     kept = clock.state()
@@ -240,21 +240,21 @@ def test_a_scaled_clock_comes_back_as_if_it_had_run_on(clock: WorldClock, source
         ({"mode": "frozen"}, "mode"),
     ],
 )
-def test_what_is_no_state_is_told(clock: WorldClock, changes: dict[str, object], place: str) -> None:
+def test_what_is_no_state_is_told(clock: EmulatorClock, changes: dict[str, object], place: str) -> None:
     with pytest.raises(ConfigurationError, match=f"no state of a clock: {place}: "):
         clock.restore({**clock.state(), **changes})
     assert (passed(clock), clock.mode) == (0, "real")
 
 
-def test_while_the_clock_behind_it_is_set_back_it_stands_still(clock: WorldClock, source: Source) -> None:
-    clock.run(FASTEST)
+def test_while_the_clock_behind_it_is_set_back_it_stands_still(clock: EmulatorClock, source: Source) -> None:
+    clock.run(MAX_RATE)
     source.pass_(-(10**6))
     assert passed(clock) == 0
     source.pass_(10**6)
     assert passed(clock) == 0
 
 
-def test_worlds_behind_one_server_have_clocks_of_their_own(clock: WorldClock, source: Source) -> None:
+def test_worlds_behind_one_server_have_clocks_of_their_own(clock: EmulatorClock, source: Source) -> None:
     clock.run(60)
     source.pass_(1)
     main = Emulator(clock=clock)
@@ -266,7 +266,7 @@ def test_worlds_behind_one_server_have_clocks_of_their_own(clock: WorldClock, so
 
 
 def test_the_moments_of_a_world_go_back_with_its_clock(source: Source) -> None:
-    timeline = Timeline(source)
+    timeline = MonotonicClock(source)
     began = timeline.stamp()
     kept = timeline.state()
     source.pass_(100)
@@ -275,13 +275,13 @@ def test_the_moments_of_a_world_go_back_with_its_clock(source: Source) -> None:
     assert timeline.stamp() > began + timedelta(seconds=100)
     timeline.restore(*kept)
     assert timeline.stamp() == timeline.snapshot(None) == began + timedelta(seconds=10)
-    after_a_restart = Timeline(source)
+    after_a_restart = MonotonicClock(source)
     after_a_restart.restore(*timeline.state())
     assert after_a_restart.stamp() > began + timedelta(seconds=10)
 
 
 def test_a_payment_settles_by_the_clock_of_its_world(shop: Shop, source: Source) -> None:
-    clock = WorldClock(source)
+    clock = EmulatorClock(source)
     shop.use(Emulator(clock=clock))
     shop.wallet = Wallet(clock=clock)
     shop.emulator.settle_after("text_summary", Settlement(after_seconds=120))

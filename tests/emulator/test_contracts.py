@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Fault, Key, Resource, Revision, Value, World
+from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Fault, Key, Resource, Revision, Value
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.contracts import ContractsDocument
 
@@ -100,7 +100,7 @@ def test_the_revision_key_is_the_same_in_both_environments(shop: Shop) -> None:
 
 def test_a_resource_without_integration_key_has_null(shop: Shop) -> None:
     sold = Resource(key="a", name="A", revisions=(Revision(amount=1),), show_key=False)
-    shop.use(Emulator(World(keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    shop.use(Emulator(Account(keys=(Key(key=TEST_KEY),), resources=(sold,))))
     asked = revision(shop, "A", "?include_integration_key=true")
     assert {name: asked[name] for name in KEYED} == dict.fromkeys(KEYED)
 

@@ -9,7 +9,7 @@ import pytest
 
 from faregate.emulator import Emulator, ManualClock, Settlement
 from faregate.emulator.server import serve
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 
 from .load import Seller, Trusting
 
@@ -17,14 +17,14 @@ WORLD = "/_emulator/worlds/main"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Worlds, httpx.Client]]:
-    worlds = Worlds(Emulator(clock=ManualClock(), payments=Trusting()))
+def served() -> Iterator[tuple[Tenants, httpx.Client]]:
+    worlds = Tenants(Emulator(clock=ManualClock(), payments=Trusting()))
     with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
         yield worlds, client
 
 
 @pytest.fixture
-def seller(served: tuple[Worlds, httpx.Client]) -> Seller:
+def seller(served: tuple[Tenants, httpx.Client]) -> Seller:
     """Another main world for each test, behind the same server."""
     worlds, _ = served
     worlds.main = Emulator(clock=ManualClock(), payments=Trusting())
@@ -32,7 +32,7 @@ def seller(served: tuple[Worlds, httpx.Client]) -> Seller:
 
 
 @pytest.fixture
-def http(served: tuple[Worlds, httpx.Client]) -> httpx.Client:
+def http(served: tuple[Tenants, httpx.Client]) -> httpx.Client:
     return served[1]
 
 

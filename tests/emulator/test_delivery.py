@@ -16,9 +16,9 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from faregate.emulator import TEST_KEY, Emulator, Fault, app, transport
-from faregate.emulator.asgi import BrokenOff
+from faregate.emulator.asgi import ConnectionNotBreakable
 from faregate.emulator.faults.models import Kind
-from faregate.emulator.server import listen, serve, url_of
+from faregate.emulator.server import get_url, listen, serve
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import BadAnswer, NoAnswer
 from tests.support.waiting import eventually
@@ -55,7 +55,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
         running = uvicorn.Server(config)
         thread = Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
-        url = url_of(listener)
+        url = get_url(listener)
         with httpx.Client(base_url=url, headers=dict(HEADERS), timeout=0.2, trust_env=False) as client:
             yield Served(emulator, running, client)
         running.should_exit = True
@@ -207,6 +207,6 @@ def test_another_server_is_told_at_once(kind: Kind) -> None:
     emulator = Emulator()
     emulator.faults.add(Fault(kind=kind))
     with TestClient(app(emulator)) as client:
-        with pytest.raises(BrokenOff, match="only uvicorn"):
+        with pytest.raises(ConnectionNotBreakable, match="only uvicorn"):
             client.get(PATH)
         assert client.get(PATH).status_code == 401

@@ -22,7 +22,7 @@ from faregate.emulator import (
 )
 from faregate.emulator.faults import Fault
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import builtin_world
+from faregate.service.builtin import builtin_account
 from faregate.x402.tokens import TOKENS
 
 from .load import Seller as Hands
@@ -295,7 +295,7 @@ def test_a_seed_of_a_few_lines() -> None:
 
 
 def test_a_rule_that_was_taken_back_stays_so() -> None:
-    late = builtin_world().model_copy(update={"settlement": Settlement(manual=True)})
+    late = builtin_account().model_copy(update={"settlement": Settlement(manual=True)})
     emulators = [Emulator(late, clock=ManualClock(), seed=1) for _ in range(2)]
     emulators[0].settle_after("*", None)
     emulators[0].settle_after(TEST_PAYERS["slow"].address, None)
@@ -399,7 +399,7 @@ def test_snapshots_have_names() -> None:
 
 def test_another_seller_or_price_is_another_world() -> None:
     document = played(STORY[:3]).emulator.export()
-    builtin = builtin_world()
+    builtin = builtin_account()
     other = builtin.model_copy(update={"seller": Seller(name="Somebody else")})
     with pytest.raises(ConfigurationError, match="seller: this world is that of Somebody else"):
         Emulator(other).seed(document)
@@ -418,7 +418,7 @@ def test_another_seller_or_price_is_another_world() -> None:
 
 def test_a_world_may_have_more_than_the_document() -> None:
     document = played(STORY[:3]).emulator.export()
-    builtin = builtin_world()
+    builtin = builtin_account()
     revisions = (*builtin.resources[0].revisions, Revision(amount=1))
     sold = builtin.resources[0].model_copy(update={"revisions": revisions})
     new = builtin.resources[1].model_copy(update={"key": "new"})

@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 
 from faregate.core.models import WireRequest
-from faregate.emulator import Emulator, Key, World
-from faregate.service.builtin import builtin_world
-from faregate.service.payments import Settled, Verified
+from faregate.emulator import Account, Emulator, Key
+from faregate.service.builtin import builtin_account
+from faregate.service.payments import PaymentSettled, PaymentVerified
 from faregate.x402.models import Payment, Terms
 
 from .seller import ROOT, Shop, assert_error, decoded, encoded
@@ -77,10 +77,10 @@ def test_the_body_is_looked_at_before_the_transaction(shop: Shop) -> None:
 class Broken:
     """Payments with a fault."""
 
-    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified:
+    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> PaymentVerified:
         raise RuntimeError("a secret of the inside")
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> Settled:
+    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled:
         raise RuntimeError("a secret of the inside")
 
 
@@ -136,7 +136,7 @@ def test_the_calls_are_remembered(shop: Shop) -> None:
 
 
 def test_only_so_many_calls_are_remembered() -> None:
-    emulator = Emulator(World(keys=(Key(key="svc_test_a"),), resources=builtin_world().resources))
+    emulator = Emulator(Account(keys=(Key(key="svc_test_a"),), resources=builtin_account().resources))
     for _ in range(10_001):
         emulator.respond(WireRequest("GET", "/"))
     assert len(emulator.calls()) == 10_000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
-from faregate.emulator.calls import Facts, facts_of
+from faregate.emulator.calls import CallInfo, describe_call
 
 from .load import Seller, access_body
 from .seller import ROOT
@@ -18,11 +18,11 @@ KEY = ("Authorization", f"Bearer {TEST_KEY}")
 TXN = "txn_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
 
 
-def told(emulator: Emulator, request: WireRequest) -> Facts:
-    return emulator.look(lambda service, _: facts_of(service, request))
+def told(emulator: Emulator, request: WireRequest) -> CallInfo:
+    return emulator.look(lambda service, _: describe_call(service, request))
 
 
-def about(emulator: Emulator, method: str, path: str, body: Any = b"", *headers: tuple[str, str]) -> Facts:
+def about(emulator: Emulator, method: str, path: str, body: Any = b"", *headers: tuple[str, str]) -> CallInfo:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return told(emulator, WireRequest(method, ROOT + path, (KEY, *headers), content))
 
@@ -33,18 +33,18 @@ def test_a_sale_is_known_from_its_first_call_to_its_last() -> None:
     seller, wallet = Seller(emulator), Wallet.test("good", clock=clock)
     body, complete = access_body(seller.revision_id), f"/transactions/{TXN}/complete"
     proof = wallet.pay(seller.instructions())
-    paying, known = ("payment-signature", proof), Facts("access", TEST_KEY, "test", "text_summary")
+    paying, known = ("payment-signature", proof), CallInfo("access", TEST_KEY, "test", "text_summary")
     assert about(emulator, "POST", "/access", body) == known
-    named = Facts("access", TEST_KEY, "test", "text_summary", wallet.address)
+    named = CallInfo("access", TEST_KEY, "test", "text_summary", wallet.address)
     assert about(emulator, "POST", "/access", body, paying) == named
     found = json.loads(seller.call("POST", "/access", body, proof).body)["transaction_id"]
-    whole = Facts("access", TEST_KEY, "test", "text_summary", wallet.address, found)
+    whole = CallInfo("access", TEST_KEY, "test", "text_summary", wallet.address, found)
     assert about(emulator, "POST", "/access", body, paying) == whole
     read = about(emulator, "GET", f"/transactions/{found}")
-    assert read == Facts("transaction", TEST_KEY, "test", "text_summary", wallet.address, found)
+    assert read == CallInfo("transaction", TEST_KEY, "test", "text_summary", wallet.address, found)
     completed = about(emulator, "POST", f"/transactions/{found}/complete")
-    assert completed == Facts("complete", TEST_KEY, "test", "text_summary", wallet.address, found)
-    assert about(emulator, "POST", complete, b"", paying) == Facts(
+    assert completed == CallInfo("complete", TEST_KEY, "test", "text_summary", wallet.address, found)
+    assert about(emulator, "POST", complete, b"", paying) == CallInfo(
         "complete", TEST_KEY, "test", None, wallet.address, TXN
     )
 
@@ -55,19 +55,19 @@ def test_a_free_execution_tells_its_resource() -> None:
     body = access_body(emulator.revision_id("free_notes"))
     found = json.loads(seller.call("POST", "/access", body).body)["resource_execution_id"]
     closing = about(emulator, "POST", f"/resource-executions/{found}/complete")
-    assert closing == Facts("execution", TEST_KEY, "test", "free_notes")
+    assert closing == CallInfo("execution", TEST_KEY, "test", "free_notes")
 
 
 @pytest.mark.parametrize(
     ("method", "path", "facts"),
     [
-        ("GET", "/nothing", Facts()),
-        ("PUT", "/access", Facts()),
-        ("GET", "/payers?page=0", Facts("payers", TEST_KEY, "test")),
-        ("POST", "/access", Facts("access", TEST_KEY, "test")),
+        ("GET", "/nothing", CallInfo()),
+        ("PUT", "/access", CallInfo()),
+        ("GET", "/payers?page=0", CallInfo("payers", TEST_KEY, "test")),
+        ("POST", "/access", CallInfo("access", TEST_KEY, "test")),
     ],
 )
-def test_what_cannot_be_told_is_none(method: str, path: str, facts: Facts) -> None:
+def test_what_cannot_be_told_is_none(method: str, path: str, facts: CallInfo) -> None:
     assert about(Emulator(), method, path) == facts
 
 
@@ -75,7 +75,7 @@ def test_a_key_that_is_not_let_in_is_not_told() -> None:
     emulator = Emulator()
     for key in ("svc_live_emulator", "svc_test_somebodys", ""):
         request = WireRequest("GET", f"{ROOT}/payers", (("Authorization", f"Bearer {key}"),))
-        assert told(emulator, request) == Facts("payers")
+        assert told(emulator, request) == CallInfo("payers")
 
 
 EMULATOR = Emulator()
@@ -93,4 +93,4 @@ PATHS = st.sampled_from(("/access", "/transactions/", "/transactions", f"/transa
 )
 def test_it_never_raises(method: str, path: str, headers: list[tuple[str, str]], body: bytes | None) -> None:
     request = WireRequest(method, path, (KEY, *headers), body)
-    assert isinstance(told(EMULATOR, request), Facts)
+    assert isinstance(told(EMULATOR, request), CallInfo)

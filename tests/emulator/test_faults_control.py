@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from faregate.cli import main
-from faregate.emulator import MODES, TEST_KEY, Emulator, Worlds, transport
+from faregate.emulator import MODES, TEST_KEY, Emulator, Tenants, transport
 from faregate.emulator.server import serve
 
 from .seller import ROOT, bearer
@@ -17,12 +17,12 @@ PATH = "/_emulator/worlds/main/faults"
 
 
 @pytest.fixture(scope="module")
-def worlds() -> Worlds:
-    return Worlds(Emulator())
+def worlds() -> Tenants:
+    return Tenants(Emulator())
 
 
 @pytest.fixture(scope="module")
-def served(worlds: Worlds) -> Iterator[httpx.Client]:
+def served(worlds: Tenants) -> Iterator[httpx.Client]:
     with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
         yield client
 

@@ -9,7 +9,7 @@ import pytest
 
 from faregate.core.instructions import are_unguessable
 from faregate.emulator import Fault, Settlement
-from faregate.x402.headers import without_challenge
+from faregate.x402.headers import remove_challenge
 
 from .seller import Purchase, Shop, assert_error, decoded
 
@@ -113,7 +113,7 @@ def test_who_has_paid_is_asked_again_at_access(shop: Shop) -> None:
     assert shop.emulator.faults
     again = shop.access(proof=proof)
     assert_error(again, 402, "payment_required")
-    assert without_challenge(again.headers["payment-required"]) == without_challenge(
+    assert remove_challenge(again.headers["payment-required"]) == remove_challenge(
         unpaid.headers["payment-required"]
     )
     assert are_unguessable(again.headers["payment-required"], unpaid.headers["payment-required"])
@@ -136,7 +136,7 @@ def test_who_has_paid_is_asked_again_at_complete(shop: Shop, when: str, status: 
     again = shop.complete(bought)
     assert_error(again, 402, "payment_required")
     second = again.headers["payment-required"]
-    [accepts, others] = (decoded(without_challenge(one))["accepts"] for one in (first, second))
+    [accepts, others] = (decoded(remove_challenge(one))["accepts"] for one in (first, second))
     assert accepts == others
     assert are_unguessable(first, second)
     assert status_of(shop, bought) == status

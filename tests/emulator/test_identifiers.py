@@ -15,13 +15,13 @@ from faregate.emulator import (
     Emulator,
     ManualClock,
     SeededIds,
+    Tenants,
     Wallet,
-    Worlds,
     transport,
 )
 from faregate.emulator.system import random_id
 from faregate.errors import ConfigurationError
-from faregate.service.identifiers import Ids, RewindableIds, derived_id, shaped_id
+from faregate.service.identifiers import Ids, RewindableIds, build_id, derive_id
 
 from .seller import Json, Purchase, Shop, is_id
 
@@ -35,7 +35,7 @@ PREFIXES = ("txn", "acr", "res", "pyr", "rex", "prq", "rct", "prc", "org", "rvk"
 )
 def test_every_moment_and_any_chance_has_the_shape(prefix: str, milliseconds: int, entropy: int) -> None:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    found = shaped_id(prefix, moment, entropy)
+    found = build_id(prefix, moment, entropy)
     assert is_id(prefix, found)
     assert int(found[4:16], 16) == milliseconds
 
@@ -43,16 +43,16 @@ def test_every_moment_and_any_chance_has_the_shape(prefix: str, milliseconds: in
 def test_different_entropy_gives_different_ids() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     bits = [0, *(1 << place for place in range(74))]
-    assert len({shaped_id("txn", moment, entropy) for entropy in bits}) == 75
+    assert len({build_id("txn", moment, entropy) for entropy in bits}) == 75
     assert len({random_id("txn", moment) for _ in range(1000)}) == 1000
     assert is_id("txn", random_id("txn", moment))
 
 
 def test_derived_ids_are_stable_and_distinct() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    assert derived_id("res", moment, "test", "a") == derived_id("res", moment, "test", "a")
-    assert derived_id("res", moment, "test", "a") != derived_id("res", moment, "live", "a")
-    assert derived_id("res", moment, "ab", "c") != derived_id("res", moment, "a", "bc")
+    assert derive_id("res", moment, "test", "a") == derive_id("res", moment, "test", "a")
+    assert derive_id("res", moment, "test", "a") != derive_id("res", moment, "live", "a")
+    assert derive_id("res", moment, "ab", "c") != derive_id("res", moment, "a", "bc")
 
 
 def test_the_built_in_ids_are_the_same_at_every_start() -> None:
@@ -92,7 +92,7 @@ def strings(value: object) -> list[str]:
 def story(shop: Shop, ids: Ids, *keys: str) -> list[list[str]]:
     """Every id that one sale gives in the world of each of these keys, on a still clock."""
     main = Emulator(clock=ManualClock(), ids=ids)
-    with httpx.Client(transport=transport(Worlds(main)), base_url="http://emulator") as http:
+    with httpx.Client(transport=transport(Tenants(main)), base_url="http://emulator") as http:
         return [sale(replace(shop, http=http, emulator=main, key=key)) for key in keys or (TEST_KEY,)]
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 from x402.schemas import PaymentRequired
 
-from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Seller, World
+from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Key, Resource, Revision, Seller
 
 from .seller import Shop, decoded
 
@@ -83,7 +83,7 @@ def test_the_reason_is_in_the_body_and_in_the_instructions(shop: Shop) -> None:
 def test_recipient_amount_and_time_come_from_the_world(shop: Shop) -> None:
     seller = Seller(pay_to="0x" + "ab" * 20)
     sold = Resource(key="text_summary", name="A", revisions=(Revision(amount=123),), max_timeout_seconds=300)
-    shop.use(Emulator(World(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    shop.use(Emulator(Account(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,))))
     terms = decoded(shop.instructions())["accepts"][0]
     assert terms["payTo"].lower() == "0x" + "ab" * 20
     assert terms["amount"] == "123"

@@ -8,9 +8,9 @@ from eth_account.messages import encode_typed_data
 
 from faregate.emulator import ManualClock, SimulatedLedger, Wallet
 from faregate.merchant.requests import AccessResource
-from faregate.service.payments import Refused, Settled, Verified
-from faregate.x402.eip712 import signable
-from faregate.x402.headers import payment_required, read_payment
+from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
+from faregate.x402.eip712 import build_typed_data
+from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.models import Payment, Terms
 from faregate.x402.tokens import TOKENS, Token
 
@@ -37,16 +37,16 @@ def now(clock: ManualClock) -> datetime:
 
 @pytest.fixture
 def payment(clock: ManualClock) -> Payment:
-    return read_payment(Wallet(clock=clock).pay(payment_required(TERMS, RESOURCE, "pay", "ab" * 32)))
+    return parse_payment(Wallet(clock=clock).pay(build_payment_required(TERMS, RESOURCE, "pay", "ab" * 32)))
 
 
 def test_a_good_payment_is_verified_then_settled_once(payment: Payment, now: datetime) -> None:
     ledger = SimulatedLedger(default_balance=15_000)
     verdict = ledger.verify(payment, TERMS, now=now, committed=5_000)
-    assert isinstance(verdict, Verified)
+    assert isinstance(verdict, PaymentVerified)
     assert verdict.payer.lower() == payment.payer
     first = ledger.settle(payment, TERMS, now=now)
-    assert isinstance(first, Settled)
+    assert isinstance(first, PaymentSettled)
     assert ledger.settle(payment, TERMS, now=now) == first
     assert ledger.balance(TERMS.token, payment.payer) == 5_000
     assert ledger.balance(TERMS.token, SELLER.upper().replace("X", "x")) == 25_000
@@ -55,35 +55,35 @@ def test_a_good_payment_is_verified_then_settled_once(payment: Payment, now: dat
 def test_a_settled_authorization_is_used(payment: Payment, now: datetime) -> None:
     ledger = SimulatedLedger()
     ledger.settle(payment, TERMS, now=now)
-    assert ledger.verify(payment, TERMS, now=now, committed=0) == Refused(
+    assert ledger.verify(payment, TERMS, now=now, committed=0) == PaymentRefused(
         "the authorization was already used"
     )
 
 
 def test_what_is_promised_elsewhere_cannot_be_spent(payment: Payment, now: datetime) -> None:
     ledger = SimulatedLedger(default_balance=15_000)
-    assert isinstance(ledger.verify(payment, TERMS, now=now, committed=5_001), Refused)
+    assert isinstance(ledger.verify(payment, TERMS, now=now, committed=5_001), PaymentRefused)
 
 
 def test_an_empty_purse_and_an_expired_authorization_do_not_settle(payment: Payment, now: datetime) -> None:
     ledger = SimulatedLedger()
-    assert isinstance(ledger.settle(payment, TERMS, now=now + timedelta(seconds=60)), Refused)
+    assert isinstance(ledger.settle(payment, TERMS, now=now + timedelta(seconds=60)), PaymentRefused)
     ledger.fund(TERMS.token, payment.payer, 9_999)
-    assert isinstance(ledger.settle(payment, TERMS, now=now), Refused)
+    assert isinstance(ledger.settle(payment, TERMS, now=now), PaymentRefused)
     assert ledger.balance(TERMS.token, payment.payer) == 9_999
 
 
 def test_paying_oneself_changes_nothing(payment: Payment, now: datetime) -> None:
     ledger = SimulatedLedger()
     own = replace(payment, to=payment.payer)
-    assert isinstance(ledger.settle(own, TERMS, now=now), Settled)
+    assert isinstance(ledger.settle(own, TERMS, now=now), PaymentSettled)
     assert ledger.balance(TERMS.token, payment.payer) == 1_000_000_000
 
 
 def test_every_payment_has_its_own_hash(clock: ManualClock, now: datetime) -> None:
     ledger, wallet = SimulatedLedger(), Wallet(clock=clock)
-    instructions = payment_required(TERMS, RESOURCE, "pay", "ab" * 32)
-    found = {str(ledger.settle(read_payment(wallet.pay(instructions)), TERMS, now=now)) for _ in range(20)}
+    instructions = build_payment_required(TERMS, RESOURCE, "pay", "ab" * 32)
+    found = {str(ledger.settle(parse_payment(wallet.pay(instructions)), TERMS, now=now)) for _ in range(20)}
     assert len(found) == 20
 
 
@@ -105,4 +105,4 @@ def test_the_hashed_message_is_that_of_eip_712(payment: Payment, token: Token) -
         "nonce": bytes.fromhex(payment.nonce[2:]),
     }
     full = encode_typed_data(domain, {"TransferWithAuthorization": FIELDS}, message)
-    assert tuple(signable(payment, token)) == tuple(full)
+    assert tuple(build_typed_data(payment, token)) == tuple(full)

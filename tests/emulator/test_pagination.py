@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from faregate.emulator import TEST_KEY, Emulator, Key, Resource, Revision, Wallet, World
-from faregate.service.builtin import builtin_world
+from faregate.emulator import TEST_KEY, Account, Emulator, Key, Resource, Revision, Wallet
+from faregate.service.builtin import builtin_account
 
 from .seller import Json, Shop, assert_error
 
@@ -117,8 +117,8 @@ def test_a_page_after_the_last_is_empty(full: Shop, path: str) -> None:
 @every_list
 def test_page_size_is_50_by_default(shop: Shop, path: str) -> None:
     sold = [Resource(key=f"story_{n}", name=f"Story {n}", revisions=(Revision(amount=1),)) for n in range(51)]
-    builtin = builtin_world().resources[0]
-    world = World(keys=(Key(key=TEST_KEY),), resources=(builtin, *sold[1:]))
+    builtin = builtin_account().resources[0]
+    world = Account(keys=(Key(key=TEST_KEY),), resources=(builtin, *sold[1:]))
     shop.use(Emulator(world, clock=shop.clock))
     for _ in range(0 if path == "/resources" else 51):
         shop.wallet = Wallet(clock=shop.clock)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faregate.service.index import BLOCKS, Register
+from faregate.service.index import BLOCKS, TemporalIndex
 from faregate.service.records import STATUSES, Status
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ class Record:
     def status_at(self, moment: datetime) -> Status:
         return next(status for began, status in reversed(self.history) if began <= moment)
 
-    def move(self, register: Register["Record"], status: Status, at: datetime) -> None:
+    def move(self, register: TemporalIndex["Record"], status: Status, at: datetime) -> None:
         if status != self.history[-1][1]:
             register.moved(self, self.history[-1][1], status, at)
             self.history.append((at, status))
@@ -53,12 +53,12 @@ def moment(ticks: int) -> datetime:
     return BEGINNING + timedelta(microseconds=ticks)
 
 
-def told(story: Story) -> tuple[Register[Record], list[Record], int]:
+def told(story: Story) -> tuple[TemporalIndex[Record], list[Record], int]:
     """The register and the records after this story, and its last tick.
 
     A change may be told late, as one that fell due by the clock, but never before the record's last one.
     """
-    register, records, now = Register[Record](SMALL_BLOCKS), list[Record](), 0
+    register, records, now = TemporalIndex[Record](SMALL_BLOCKS), list[Record](), 0
     for step in story:
         now += step.after
         if isinstance(step, Create):
@@ -93,7 +93,7 @@ def test_records_taken_over_with_their_past_are_listed_as_those_that_were_watche
     story: Story,
 ) -> None:
     watching, records, now = told(story)
-    taking_over = Register[Record](SMALL_BLOCKS)
+    taking_over = TemporalIndex[Record](SMALL_BLOCKS)
     for record in records:
         taking_over.add(record)
     for tick in range(-1, now + 2):
@@ -105,7 +105,7 @@ def test_records_taken_over_with_their_past_are_listed_as_those_that_were_watche
 
 
 def test_records_come_in_the_order_of_their_numbers() -> None:
-    register = Register[Record]()
+    register = TemporalIndex[Record]()
     register.add(Record(2, moment(0), [(moment(0), "authorized")]))
     for number in (1, 2):
         with pytest.raises(ValueError, match=f"number {number} comes after 2"):

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from faregate.emulator import Emulator, Settlement
-from faregate.service.payments import Pending, Refused, Settled, Verified
+from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.x402.models import Payment, Terms
 
 from .seller import Shop, assert_error
@@ -182,14 +182,18 @@ class Facilitator:
     """Another implementation of the seam: answers what it is told to."""
 
     def __init__(self) -> None:
-        self.answers: list[Settled | Refused | Pending | Exception] = []
+        self.answers: list[PaymentSettled | PaymentRefused | PaymentPending | Exception] = []
         self.verified: list[int] = []
 
-    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified | Refused:
+    def verify(
+        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
         self.verified.append(committed)
-        return Verified(payment.payer) if terms.amount == payment.value else Refused("no")
+        return PaymentVerified(payment.payer) if terms.amount == payment.value else PaymentRefused("no")
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> Settled | Refused | Pending:
+    def settle(
+        self, payment: Payment, terms: Terms, *, now: datetime
+    ) -> PaymentSettled | PaymentRefused | PaymentPending:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -198,13 +202,13 @@ class Facilitator:
 
 def test_another_facilitator_can_sit_behind_the_seam(shop: Shop) -> None:
     facilitator = Facilitator()
-    facilitator.answers = [TimeoutError(), Pending("settling"), Settled("0xabc")]
+    facilitator.answers = [TimeoutError(), PaymentPending("settling"), PaymentSettled("0xabc")]
     shop.use(Emulator(clock=shop.clock, payments=facilitator))
     bought = shop.buy()
     assert shop.complete(bought).json()["status"] == "reconciling"
     assert shop.complete(bought).json()["status"] == "settling"
     assert shop.transaction(bought)["transaction_hash"] == "0xabc"
-    facilitator.answers = [Refused("expired")]
+    facilitator.answers = [PaymentRefused("expired")]
     assert shop.complete(shop.buy()).json()["status"] == "failed"
     shop.buy()
     shop.buy()

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.x402 import eip712
-from faregate.x402.eip712 import CoincurveCurve, Curve, PythonCurve, signable, signer_of
+from faregate.x402.eip712 import CoincurveCurve, Curve, PythonCurve, build_typed_data, recover_signer
 from faregate.x402.models import Payment
 from faregate.x402.tokens import TOKENS, Token
 
@@ -52,7 +52,7 @@ def signed(one: Payment, signature: str) -> Payment:
 
 def by_eth_account(one: Payment, token: Token) -> str | None:
     try:
-        return str(Account.recover_message(signable(one, token), signature=one.signature))
+        return str(Account.recover_message(build_typed_data(one, token), signature=one.signature))
     except Exception:
         return None
 
@@ -68,9 +68,9 @@ def test_who_really_signed_is_found(token: Token) -> None:
     for _ in range(25):
         account = Account.from_key(chance.randbytes(32))
         bare = payment(chance)
-        made = account.sign_message(signable(bare, token))
+        made = account.sign_message(build_typed_data(bare, token))
         one = signed(bare, "0x" + bytes(made.signature).hex())
-        assert signer_of(one, token) == account.address == by_eth_account(one, token)
+        assert recover_signer(one, token) == account.address == by_eth_account(one, token)
 
 
 def bad_signatures() -> Iterator[str]:
@@ -89,7 +89,7 @@ def test_a_signature_of_nobody_names_whom_eth_account_names() -> None:
     found = list[str | None]()
     for signature in bad_signatures():
         one = payment(chance, signature)
-        found.append(signer_of(one, token))
+        found.append(recover_signer(one, token))
         assert found[-1] == by_eth_account(one, token), signature
     assert None in found
     assert any(found)
@@ -107,7 +107,7 @@ def test_a_signature_of_nobody_names_whom_eth_account_names() -> None:
     ],
 )
 def test_what_no_token_takes_has_no_signer(signature: str) -> None:
-    assert signer_of(payment(Random(4), signature), TOKENS["test", "USDC"]) is None
+    assert recover_signer(payment(Random(4), signature), TOKENS["test", "USDC"]) is None
 
 
 # Without coincurve, as where it has no wheel

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from faregate.cli import main
-from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, WorldClock, Worlds
-from faregate.emulator.persistence.dump import WorldCopy, exported
+from faregate.emulator import TEST_KEY, Emulator, EmulatorClock, ManualClock, Tenants, Wallet
+from faregate.emulator.persistence.dump import EmulatorCopy, dump_document
 from faregate.emulator.server import serve
 from faregate.emulator.state_file import StateFile
 from faregate.errors import ConfigurationError
@@ -27,11 +27,11 @@ from .seller import bearer
 from .test_command import running
 
 
-def frozen() -> Worlds:
-    return Worlds(Emulator(clock=ManualClock(), seed=5))
+def frozen() -> Tenants:
+    return Tenants(Emulator(clock=ManualClock(), seed=5))
 
 
-def begun(path: Path, worlds: Worlds | None = None) -> tuple[Worlds, StateFile]:
+def begun(path: Path, worlds: Tenants | None = None) -> tuple[Tenants, StateFile]:
     worlds = worlds or frozen()
     state = StateFile(path)
     state.begin(worlds)
@@ -79,7 +79,7 @@ def test_it_is_written_within_a_second_of_a_change(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def bought_id(http: httpx.Client, worlds: Worlds) -> str:
+def bought_id(http: httpx.Client, worlds: Tenants) -> str:
     controls = Controls(http, worlds, "main")
     shop = controls.shop()
     shop.key = TEST_KEY
@@ -124,11 +124,11 @@ def sold(url: str, wallet: Wallet) -> str:
 
 def test_a_running_clock_goes_on_while_the_server_is_away(tmp_path: Path) -> None:
     real = ManualClock()
-    main = Emulator(clock=WorldClock(real))
+    main = Emulator(clock=EmulatorClock(real))
     main.clock.advance(1000)
-    begun(tmp_path / "state.json", Worlds(main))
+    begun(tmp_path / "state.json", Tenants(main))
     real.advance(60)
-    after, _ = begun(tmp_path / "state.json", Worlds(Emulator(clock=WorldClock(real))))
+    after, _ = begun(tmp_path / "state.json", Tenants(Emulator(clock=EmulatorClock(real))))
     assert (after.main.clock() - real()).total_seconds() == 1000
     assert after.main.clock.mode == "real"
 
@@ -273,14 +273,14 @@ def test_calls_are_answered_while_the_state_is_written(
     worlds, state = begun(tmp_path / "state.json")
     answered: list[bool] = []
 
-    def written(copy: WorldCopy) -> Iterator[str]:
+    def written(copy: EmulatorCopy) -> Iterator[str]:
         meanwhile = Thread(target=lambda: free(worlds.main), daemon=True)
         meanwhile.start()
         meanwhile.join(10)
         answered.append(not meanwhile.is_alive())
-        return exported(copy)
+        return dump_document(copy)
 
-    monkeypatch.setattr("faregate.emulator.snapshots.exported", written)
+    monkeypatch.setattr("faregate.emulator.emulator.dump_document", written)
     state.save(worlds)
     assert answered == [True]
     assert json.loads(state.path.read_text())["worlds"][0]["state"]["test"]["executions"] == []

@@ -7,14 +7,23 @@ from typing import Any
 
 import httpx
 import pytest
-from eth_account import Account
+from eth_account import Account as EthAccount
 from flask import Flask
 
-from faregate.emulator import LIVE_KEY, TEST_KEY, TEST_PAYERS, Emulator, PayerSetup, Settlement, Wallet, World
+from faregate.emulator import (
+    LIVE_KEY,
+    TEST_KEY,
+    TEST_PAYERS,
+    Account,
+    Emulator,
+    PayerSetup,
+    Settlement,
+    Wallet,
+)
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.paywall import Paywall
-from faregate.service.builtin import builtin_world
+from faregate.service.builtin import builtin_account
 
 from .seller import Shop, assert_error, decoded
 
@@ -41,7 +50,7 @@ def test_the_keys_are_no_secrets() -> None:
     for name, payer in TEST_PAYERS.items():
         assert payer.name == name
         assert payer.private_key == "0x" + sha256(f"faregate test payer {name}".encode()).hexdigest()
-        assert payer.address == Account.from_key(payer.private_key).address == Wallet.test(name).address
+        assert payer.address == EthAccount.from_key(payer.private_key).address == Wallet.test(name).address
         assert payer.address == Wallet(payer.private_key).address
 
 
@@ -72,12 +81,12 @@ def test_the_whole_story_of(shop: Shop, name: str, world: str) -> None:
     assert_error(shop.access(proof=bought.proof), 402, "payment_required")
 
 
-def unlike_the_built_in() -> World:
+def unlike_the_built_in() -> Account:
     """Payments fail where nobody says otherwise, and a payer nobody named has nothing."""
-    sold = tuple(one for one in builtin_world().resources if one.key == "text_summary")
+    sold = tuple(one for one in builtin_account().resources if one.key == "text_summary")
     never = Settlement(after_reads=9, to="failed")
-    return World(
-        keys=builtin_world().keys,
+    return Account(
+        keys=builtin_account().keys,
         resources=(sold[0].model_copy(update={"settlement": never}),),
         default_balance=0,
         settlement=never,
@@ -108,7 +117,7 @@ def test_a_world_that_names_a_test_payer_decides_for_itself(shop: Shop) -> None:
         PayerSetup(address=TEST_PAYERS[name].address.lower(), balances={"USDC": 10_000})
         for name in ("poor", "slow")
     )
-    shop.use(Emulator(builtin_world().model_copy(update={"payers": named}), clock=shop.clock))
+    shop.use(Emulator(builtin_account().model_copy(update={"payers": named}), clock=shop.clock))
     for name in ("poor", "slow"):
         shop.wallet = Wallet.test(name, clock=shop.clock)
         assert shop.complete(shop.buy()).json()["status"] == "succeeded"

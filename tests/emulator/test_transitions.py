@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from faregate.emulator import LIVE_KEY, Emulator, Resource, Settlement, World
+from faregate.emulator import LIVE_KEY, Account, Emulator, Resource, Settlement
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import builtin_world
-from faregate.service.payments import Pending, Settled
+from faregate.service.builtin import builtin_account
+from faregate.service.payments import PaymentPending, PaymentSettled
 from faregate.x402.tokens import TOKENS
 
 from .seller import Purchase, Shop, assert_error, decoded, encoded
@@ -143,7 +143,7 @@ def test_a_world_can_say_it_for_all(shop: Shop) -> None:
         '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'
         '[[resources]]\nkey = "b"\nname = "B"\nrevisions = [{amount = 1}]\nsettlement = {after_reads = 0}\n'
     )
-    shop.use(Emulator(World.from_toml(text), clock=shop.clock))
+    shop.use(Emulator(Account.from_toml(text), clock=shop.clock))
     assert [completed(shop, key)[1] for key in ("a", "b")] == ["reconciling", "succeeded"]
 
 
@@ -166,9 +166,9 @@ def test_a_rule_is_for_both_environments(shop: Shop) -> None:
 
 
 def test_a_resource_of_one_environment_has_rules_too(shop: Shop) -> None:
-    sold = [one for one in builtin_world().resources if one.key == "text_summary"]
+    sold = [one for one in builtin_account().resources if one.key == "text_summary"]
     only: tuple[Resource, ...] = (sold[0].model_copy(update={"environments": ("test",)}),)
-    shop.use(Emulator(builtin_world().model_copy(update={"resources": only}), clock=shop.clock))
+    shop.use(Emulator(builtin_account().model_copy(update={"resources": only}), clock=shop.clock))
     shop.emulator.settle_after("text_summary", MANUAL)
     assert completed(shop)[1] == "settling"
 
@@ -292,7 +292,7 @@ def test_settling_by_hand_fails_if_the_money_is_gone(shop: Shop) -> None:
 
 def test_another_facilitator_is_asked(shop: Shop) -> None:
     facilitator = Facilitator()
-    facilitator.answers = [Pending("reconciling"), Pending("settling"), Settled("0xabc")]
+    facilitator.answers = [PaymentPending("reconciling"), PaymentPending("settling"), PaymentSettled("0xabc")]
     shop.use(Emulator(clock=shop.clock, payments=facilitator))
     bought, at_first = completed(shop)
     assert at_first == "reconciling"

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from faregate.emulator import (
     TEST_KEY,
+    Account,
     Emulator,
     Key,
     PayerSetup,
@@ -15,10 +16,9 @@ from faregate.emulator import (
     Revision,
     Settlement,
     Value,
-    World,
 )
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import builtin_world
+from faregate.service.builtin import builtin_account
 from faregate.service.config import CAPABILITIES
 
 from .seller import Shop
@@ -29,7 +29,7 @@ KEYS = 'keys = [{key = "svc_test_a"}]\n'
 
 
 def test_the_built_in_world_is_what_the_page_says() -> None:
-    world = builtin_world()
+    world = builtin_account()
     page = (DOCS / "emulator.md").read_text()
     for word in (*(key.key for key in world.keys), *(one.key for one in world.resources), *CAPABILITIES):
         assert f"`{word}`" in page
@@ -38,7 +38,7 @@ def test_the_built_in_world_is_what_the_page_says() -> None:
 def test_the_example_of_the_page_is_a_world(shop: Shop) -> None:
     page = (DOCS / "emulator-reference.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    world = World.from_toml(example)
+    world = Account.from_toml(example)
     shop.use(Emulator(world, clock=shop.clock))
     shop.key = world.first_key("test") or ""
     sold = {one.key: one for one in world.resources}
@@ -75,7 +75,7 @@ def test_python_and_toml_build_the_same_world() -> None:
         require_payment=False,
         revisions=(Revision(amount=1, asset="EURC", values=values),),
     )
-    world = World.from_toml(text)
+    world = Account.from_toml(text)
     assert world.resources == (sold,)
     assert world.payers == (payer,)
     assert world.keys == (Key(key="svc_live_a", capabilities=("access",)),)
@@ -113,7 +113,7 @@ def test_python_and_toml_build_the_same_world() -> None:
 )
 def test_faults_of_a_file_are_sentences_with_a_place(text: str, sentence: str) -> None:
     with pytest.raises(ConfigurationError) as told:
-        World.from_toml(text, "w.toml")
+        Account.from_toml(text, "w.toml")
     assert sentence in str(told.value)
 
 
@@ -145,7 +145,7 @@ def test_other_integration_keys_are_refused(key: str) -> None:
 def test_positions_of_values_go_from_0_to_99(shop: Shop) -> None:
     values = tuple(Value(name=f"v{place}") for place in range(100))
     sold = Resource(key="a", name="A", revisions=(Revision(amount=1, values=values),))
-    shop.use(Emulator(World(keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    shop.use(Emulator(Account(keys=(Key(key=TEST_KEY),), resources=(sold,))))
     (contract,) = shop.listed("/contracts")["components"]["schemas"].values()
     assert [one["x-svc-position"] for one in contract["properties"].values()] == list(range(100))
     with pytest.raises(ValidationError):
@@ -160,7 +160,7 @@ def test_other_amounts_are_refused(amount: object) -> None:
 
 def test_balances_of_a_world_are_on_the_ledger(shop: Shop) -> None:
     poor = PayerSetup(address=shop.wallet.address, balances={"USDC": 9_999})
-    world = World(keys=(Key(key=TEST_KEY),), resources=builtin_world().resources, payers=(poor,))
+    world = Account(keys=(Key(key=TEST_KEY),), resources=builtin_account().resources, payers=(poor,))
     shop.use(Emulator(world, clock=shop.clock))
     assert "not enough" in shop.access(proof=shop.proof()).json()["message"]
     assert shop.access("euro_report", shop.proof("euro_report")).status_code == 200
@@ -168,7 +168,7 @@ def test_balances_of_a_world_are_on_the_ledger(shop: Shop) -> None:
 
 def test_a_resource_can_live_in_one_environment() -> None:
     sold = Resource(key="a", name="A", revisions=(Revision(amount=1),), environments=("live",))
-    emulator = Emulator(World(keys=(Key(key="svc_live_a"),), resources=(sold,)))
+    emulator = Emulator(Account(keys=(Key(key="svc_live_a"),), resources=(sold,)))
     assert emulator.revision_id("a", "live").startswith("acr_")
     with pytest.raises(ConfigurationError, match="no resource 'a' in test"):
         emulator.revision_id("a")
@@ -189,7 +189,7 @@ def test_a_resource_can_live_in_one_environment() -> None:
 def test_the_label_of_a_price_is_exact(shop: Shop, amount: int, asset: str, label: str) -> None:
     revision = Revision.model_validate({"amount": amount, "asset": asset})
     sold = Resource(key="euro_report" if asset == "EURC" else "text_summary", name="A", revisions=(revision,))
-    world = World(keys=(Key(key=TEST_KEY),), resources=(sold,), default_balance=10**30 - 1)
+    world = Account(keys=(Key(key=TEST_KEY),), resources=(sold,), default_balance=10**30 - 1)
     shop.use(Emulator(world, clock=shop.clock))
     receipt = shop.complete(shop.buy(sold.key)).json()["receipt"]
     assert receipt["price"]["label"] == label

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from faregate.core.models import WireRequest
-from faregate.emulator import Emulator, ManualClock, SimulatedLedger, Wallet, Worlds
-from faregate.emulator.tenants import MAX_WORLDS
+from faregate.emulator import Emulator, ManualClock, SimulatedLedger, Tenants, Wallet
+from faregate.emulator.tenants import MAX_TENANTS
 from faregate.errors import ConfigurationError
 
 from .controls import Controls, refused, served
@@ -150,9 +150,9 @@ def test_the_main_world_stays(main: Controls) -> None:
 
 def test_there_are_not_more_than_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told with a smaller number: a thousand take seconds."""
-    assert MAX_WORLDS == 1_000
-    monkeypatch.setattr("faregate.emulator.tenants.MAX_WORLDS", 40)
-    worlds = Worlds(Emulator(clock=ManualClock()))
+    assert MAX_TENANTS == 1_000
+    monkeypatch.setattr("faregate.emulator.tenants.MAX_TENANTS", 40)
+    worlds = Tenants(Emulator(clock=ManualClock()))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(worlds.open, (f"w{number}" for number in range(40))))
     assert len(worlds.names) == 41
@@ -171,7 +171,7 @@ def test_a_given_ledger_is_not_shared() -> None:
     address = Wallet.test("good").address
     main = Emulator(payments=ledger)
     main.fund(address, 6)
-    other = Worlds(main).open("other")
+    other = Tenants(main).open("other")
     other.fund(address, 7)
     assert (main.balance(address), other.balance(address)) == (6, 7)
     other.reset()

@@ -12,7 +12,7 @@ from typing import Any
 
 from faregate.core.models import Header, Response
 from faregate.merchant.requests import AccessResource
-from faregate.x402.headers import payment_required, payment_response
+from faregate.x402.headers import build_payment_required, build_payment_response
 from faregate.x402.models import Terms
 from faregate.x402.tokens import TOKENS, Token
 
@@ -60,7 +60,7 @@ def asks(token: Token = USDC, amount: int = 10_000, reason: str = "pay first") -
     """402 with the instructions of the emulator, and the same reason in its body."""
     terms = Terms(token, amount, PAY_TO, 60)
     resource = AccessResource(url="https://seller.example/report", mime_type="application/json")
-    header = payment_required(terms, resource, reason, "ab" * 32)
+    header = build_payment_required(terms, resource, reason, "ab" * 32)
     return instructing(json.loads(base64.b64decode(header)), reason)
 
 
@@ -76,7 +76,7 @@ def instructions_of(reply: Response) -> Any:
 
 def sells(body: bytes = b"the result", *, success: bool = True) -> Response:
     """200 with a payment response."""
-    header = payment_response(Terms(USDC, 10_000, PAY_TO, 60), PAY_TO, HASH)
+    header = build_payment_response(Terms(USDC, 10_000, PAY_TO, 60), PAY_TO, HASH)
     if not success:
         changed = {**json.loads(base64.b64decode(header)), "success": False, "errorReason": "no"}
         header = base64.b64encode(json.dumps(changed).encode()).decode()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
-from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator, Key, Resource, Revision, Wallet, World
+from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Key, Resource, Revision, Wallet
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
 from faregate.probe.cli import add_probe
@@ -41,7 +41,7 @@ def url(emulator: Emulator) -> Generator[str]:
 def small() -> Generator[str]:
     """A service that sells one thing, at once, and nothing else."""
     sold = Resource(key="story", name="A story", revisions=(Revision(amount=2_000_000),))
-    with serve(Emulator(World(keys=(Key(key="svc_test_small"),), resources=(sold,)))) as served:
+    with serve(Emulator(Account(keys=(Key(key="svc_test_small"),), resources=(sold,)))) as served:
         yield served
 
 

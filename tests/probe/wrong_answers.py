@@ -8,7 +8,7 @@ from typing import Any
 
 from faregate.core.models import Response
 from faregate.emulator import Emulator
-from faregate.emulator.faults.apply import guessable
+from faregate.emulator.faults.apply import remove_challenges
 from tests.probe.wrong_services import (
     EMPTY_LIST,
     Call,
@@ -139,7 +139,7 @@ WRONG_ANSWERS: dict[str, WrongAnswer] = {
     "access-unpaid": change_matching(
         402, lambda call: ACCESS(call) and not call.proof, with_fields(code="pay_first")
     ),
-    "instructions-unguessable": change_matching(402, ACCESS, guessable),
+    "instructions-unguessable": change_matching(402, ACCESS, remove_challenges),
     "access-paid": change_matching(200, ACCESS, with_status(201), "txn_"),
     "access-not-json": replace_status(400, ACCESS, error(422)),
     "access-missing-field": replace_status(

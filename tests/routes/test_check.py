@@ -11,7 +11,7 @@ from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
 from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check, describe_instructions
-from faregate.service.builtin import builtin_world
+from faregate.service.builtin import builtin_account
 from faregate.service.config import CAPABILITIES, Capability
 from faregate.service.routes import Operation
 
@@ -95,7 +95,7 @@ NEEDED: dict[Capability, str] = {
 @pytest.mark.parametrize("missing", CAPABILITIES)
 def test_each_missing_right_that_selling_needs_is_found(missing: Capability) -> None:
     rights = tuple(right for right in CAPABILITIES if right != missing)
-    world = builtin_world().model_copy(update={"keys": (Key(key="svc_test_some", capabilities=rights),)})
+    world = builtin_account().model_copy(update={"keys": (Key(key="svc_test_some", capabilities=rights),)})
     faults = faults_of(Emulator(world), "svc_test_some", "daily_report")
     match missing:
         case "contracts:read":

@@ -334,11 +334,11 @@ def test_either_name_says_what_is_sold(name: str, scope: str, tmp_path: Path) ->
     (tmp_path / "test_world.py").write_text(
         f"""
 import pytest
-from faregate.emulator import builtin_world
+from faregate.emulator import builtin_account
 
 @pytest.fixture(scope={scope!r})
 def {name}():
-    return builtin_world().model_copy(update={{"default_balance": 7}})
+    return builtin_account().model_copy(update={{"default_balance": 7}})
 
 def test_it_is_sold(emulator, payer):
     assert emulator.world.default_balance == emulator.balance(payer.address) == 7

@@ -8,16 +8,16 @@ for _package in ("eth_keys", "starlette", "uvicorn"):
 
 from faregate.emulator.app import app
 from faregate.emulator.calls import RecordedCall
-from faregate.emulator.clock import ManualClock, WorldClock
+from faregate.emulator.clock import EmulatorClock, ManualClock
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 from faregate.emulator.transports import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
-from faregate.service.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_world
-from faregate.service.config import Key, PayerSetup, Resource, Revision, Seller, Settlement, Value, World
+from faregate.service.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
+from faregate.service.config import Account, Key, PayerSetup, Resource, Revision, Seller, Settlement, Value
 from faregate.service.identifiers import CountedIds, SeededIds
 from faregate.service.test_payers import TEST_PAYERS, TestPayer
 
@@ -27,9 +27,11 @@ __all__ = [
     "READ_ONLY_TEST_KEY",
     "TEST_KEY",
     "TEST_PAYERS",
+    "Account",
     "CountedIds",
     "Delivery",
     "Emulator",
+    "EmulatorClock",
     "EmulatorTransport",
     "Fault",
     "Key",
@@ -42,13 +44,11 @@ __all__ = [
     "Seller",
     "Settlement",
     "SimulatedLedger",
+    "Tenants",
     "TestPayer",
     "Value",
     "Wallet",
-    "World",
-    "WorldClock",
-    "Worlds",
     "app",
-    "builtin_world",
+    "builtin_account",
     "transport",
 ]

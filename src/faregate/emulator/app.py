@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from faregate.emulator.asgi import App, Receive, Scope, Send, api
+from faregate.emulator.asgi import App, Receive, Scope, Send, build_api
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 
 if TYPE_CHECKING:
     from faregate.emulator.state_file import StateFile
@@ -16,26 +16,26 @@ CONTROL: Final = "/_emulator"
 """Where the control plane is; never below the API's own prefix."""
 
 
-def app(emulator: Emulator | Worlds, *, control: bool = True, state: "StateFile | None" = None) -> App:
+def app(emulator: Emulator | Tenants, *, control: bool = True, state: "StateFile | None" = None) -> App:
     """To be served or mounted under any path. Without `control` there is only the service's API.
 
     `state` has begun; it is kept while the app's lifespan lasts.
     """
-    worlds = Worlds(emulator) if isinstance(emulator, Emulator) else emulator
-    serve = api(worlds)
+    worlds = Tenants(emulator) if isinstance(emulator, Emulator) else emulator
+    serve = build_api(worlds)
     beside = _build_control(worlds) if control else serve
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            with _changing(scope, state):
+            with _track_changes(scope, state):
                 await (beside if _is_control(scope) else serve)(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _lifespan(receive, send, worlds, state)
+            await _run_lifespan(receive, send, worlds, state)
 
     return dispatch
 
 
-def _build_control(worlds: Worlds) -> App:
+def _build_control(worlds: Tenants) -> App:
     # Imported here because most tests have no use for it: it doubles the time that the import takes.
     from faregate.emulator.console.app import build_console_routes
     from faregate.emulator.control import build_control_plane
@@ -48,14 +48,14 @@ def _is_control(scope: Scope) -> bool:
     return path in ("", "/", CONTROL) or path.startswith(f"{CONTROL}/")
 
 
-def _changing(scope: Scope, state: "StateFile | None") -> AbstractContextManager[None]:
+def _track_changes(scope: Scope, state: "StateFile | None") -> AbstractContextManager[None]:
     """Every call to the service may change something, a read too; of the control plane no GET does."""
     if state is None or (_is_control(scope) and scope["method"] in ("GET", "HEAD")):
         return nullcontext()
     return state.changing()
 
 
-async def _lifespan(receive: Receive, send: Send, worlds: Worlds, state: "StateFile | None") -> None:
+async def _run_lifespan(receive: Receive, send: Send, worlds: Tenants, state: "StateFile | None") -> None:
     await receive()
     async with anyio.create_task_group() as tasks:
         if state is not None:

@@ -12,7 +12,7 @@ import anyio
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 from faregate.service.http import MAX_BODY
 
 Message = MutableMapping[str, Any]
@@ -22,69 +22,69 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 SILENCE_SECONDS: Final = 600
 _LOOK_SECONDS: Final = 0.1
-CLOSING: Final = "faregate.closing"
+IS_CLOSING: Final = "faregate.closing"
 """An extension of the scope by `server.py`: whether it is about to end, as a function."""
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER on, zero seconds: closing sends a reset."""
 
 
-class BrokenOff(Exception):
+class ConnectionNotBreakable(Exception):
     """Raised into a server whose connections cannot be broken from here: it drops this one itself."""
 
 
-def api(emulator: Emulator | Worlds) -> App:
+def build_api(emulator: Emulator | Tenants) -> App:
     """The service's own paths, to be served or mounted under any path."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        body = await _body(receive)
+        body = await _read_body(receive)
         if body is not None:
-            request = WireRequest(scope["method"], _path(scope), _text(scope["headers"]), body)
-            await _act(emulator.deliver(request), scope, receive, send)
+            request = WireRequest(scope["method"], _get_path(scope), _decode_headers(scope["headers"]), body)
+            await _transmit(emulator.deliver(request), scope, receive, send)
 
     return serve
 
 
-async def _act(delivery: Delivery, scope: Scope, receive: Receive, send: Send) -> None:
+async def _transmit(delivery: Delivery, scope: Scope, receive: Receive, send: Send) -> None:
     if delivery.delay:
-        await _wait(delivery.delay, scope, receive)
+        await _delay(delivery.delay, scope, receive)
     match delivery.ending:
         case "whole":
             await send_whole(delivery.response, send)
         case "cut":
-            await _send_half(delivery.response, send)
-            _connection(send).close()
-            await _gone(receive)
+            await _send_truncated(delivery.response, send)
+            _get_connection(send).close()
+            await _wait_disconnect(receive)
         case "silence":
-            connection = _connection(send)
-            await _wait(SILENCE_SECONDS, scope, receive)
+            connection = _get_connection(send)
+            await _delay(SILENCE_SECONDS, scope, receive)
             await _reset(connection, receive)
         case "reset":
-            await _reset(_connection(send), receive)
+            await _reset(_get_connection(send), receive)
 
 
-async def _wait(seconds: float, scope: Scope, receive: Receive) -> None:
+async def _delay(seconds: float, scope: Scope, receive: Receive) -> None:
     """So long, but no longer than the client stays and the server runs."""
-    closing: Callable[[], bool] = scope.get("extensions", {}).get(CLOSING, lambda: False)
+    closing: Callable[[], bool] = scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as waiting:
-            waiting.start_soon(_until, closing, waiting.cancel_scope)
-            await _gone(receive)
+            waiting.start_soon(_watch_shutdown, closing, waiting.cancel_scope)
+            await _wait_disconnect(receive)
             waiting.cancel_scope.cancel()
 
 
-async def _until(over: Callable[[], bool], scope: anyio.CancelScope) -> None:
+async def _watch_shutdown(over: Callable[[], bool], scope: anyio.CancelScope) -> None:
     while not over():
         await anyio.sleep(_LOOK_SECONDS)
     scope.cancel()
 
 
 async def send_whole(response: Response, send: Send) -> None:
-    await send(_start(response))
+    await send(_build_start(response))
     await send({"type": "http.response.body", "body": response.body})
 
 
-async def _send_half(response: Response, send: Send) -> None:
-    await send(_start(response))
+async def _send_truncated(response: Response, send: Send) -> None:
+    await send(_build_start(response))
     half = response.body[: len(response.body) // 2]
     await send({"type": "http.response.body", "body": half, "more_body": True})
 
@@ -94,29 +94,31 @@ async def _reset(connection: asyncio.Transport, receive: Receive) -> None:
         peer: socket.socket = connection.get_extra_info("socket")
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         connection.abort()
-        await _gone(receive)
+        await _wait_disconnect(receive)
 
 
-def _connection(send: Send) -> asyncio.Transport:
+def _get_connection(send: Send) -> asyncio.Transport:
     """Uvicorn's own, to be broken. Any other server is told at once, by an exception."""
     found: asyncio.Transport | None = getattr(getattr(send, "__self__", None), "transport", None)
     if found is None:
-        raise BrokenOff("only uvicorn can act out silence, a reset or a cut: use serve(emulator)")
+        raise ConnectionNotBreakable(
+            "only uvicorn can act out silence, a reset or a cut: use serve(emulator)"
+        )
     return found
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _start(response: Response) -> Message:
+def _build_start(response: Response) -> Message:
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
     length = (b"content-length", str(len(response.body)).encode("ascii"))
     return {"type": "http.response.start", "status": response.status, "headers": [*headers, length]}
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def _read_body(receive: Receive) -> bytes | None:
     """The body, read no further than the service would; None if the client went away."""
     parts: list[bytes] = []
     size = 0
@@ -132,7 +134,7 @@ async def _body(receive: Receive) -> bytes | None:
     return b"".join(parts)
 
 
-def _path(scope: Scope) -> str:
+def _get_path(scope: Scope) -> str:
     """The path below the mount, still percent-encoded, with its query."""
     raw: bytes | None = scope.get("raw_path")
     path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
@@ -141,5 +143,5 @@ def _path(scope: Scope) -> str:
     return f"{path}?{query}" if query else path
 
 
-def _text(headers: list[tuple[bytes, bytes]]) -> Headers:
+def _decode_headers(headers: list[tuple[bytes, bytes]]) -> Headers:
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

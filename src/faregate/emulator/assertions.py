@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from faregate.core.models import Headers, header_values
-from faregate.emulator.calls import REMEMBERED, Diary, RecordedCall
+from faregate.emulator.calls import MAX_CALLS, CallLog, RecordedCall
 from faregate.merchant.answers import AccessDecision
 from faregate.service.app import Service
 from faregate.service.records import FINAL, TransactionRecord
@@ -17,7 +17,7 @@ class InvariantBroken(AssertionError):
     """A seller did what no seller may; the text says which transactions it was about."""
 
 
-class Received(Protocol):
+class ReceivedResponse(Protocol):
     """What a payer got of a seller. `proof` is what it had sent, None if it sent none.
 
     `purchase` is the same for all requests for one thing that the payer wants once. `priced` says that this
@@ -41,52 +41,54 @@ class Received(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """One breach; `transactions` are the ids it is about."""
 
     about: str
     transactions: tuple[str, ...] = ()
 
 
-def left_open(service: Service) -> Iterator[Finding]:
+def find_open_transactions(service: Service) -> Iterator[Violation]:
     """Transactions that are not final: nobody knows yet whether they are charged."""
-    for record in _records(service):
+    for record in _iter_records(service):
         if record.status not in FINAL:
-            yield Finding(f"{record.id} is still {record.status}", (record.id,))
+            yield Violation(f"{record.id} is still {record.status}", (record.id,))
 
 
-def charged_twice(service: Service, answers: Iterable[Received]) -> Iterator[Finding]:
+def find_double_charges(service: Service, answers: Iterable[ReceivedResponse]) -> Iterator[Violation]:
     """Purchases charged more than once. Certain: the payers say what was one purchase."""
     purchases: defaultdict[Hashable, dict[str, None]] = defaultdict(dict)
     for answer in answers:
-        record = None if answer.proof is None else paid_by(service, answer.proof)
+        record = None if answer.proof is None else find_paid_by(service, answer.proof)
         if record is not None and record.status == "succeeded":
             purchases[answer.purchase][record.id] = None
     for charged in purchases.values():
         if len(charged) > 1:
-            yield Finding(f"one purchase was charged {len(charged)} times: {', '.join(charged)}", (*charged,))
+            yield Violation(
+                f"one purchase was charged {len(charged)} times: {', '.join(charged)}", (*charged,)
+            )
 
 
-def charged_while_open(service: Service, diary: Diary) -> Iterator[Finding]:
+def find_overlapping_charges(service: Service, diary: CallLog) -> Iterator[Violation]:
     """A payer charged twice for one URL, before the seller had been told how the first payment ended.
 
     Not certain: the service is told no query, and a payer may buy the same twice at once. And it does not
     see a payer who was asked again after that.
     """
-    begun, told = _first_calls(diary)
+    begun, told = _find_first_calls(diary)
     before: dict[tuple[str, str], TransactionRecord] = {}
-    for record in _records(service):
+    for record in _iter_records(service):
         if record.status != "succeeded" or record.id not in begun:
             continue
         use = record.payer.id, record.sale.request.resource.url
         first = before.get(use)
         if first is not None and begun[record.id] < told.get(first.id, diary.count + 1):
             ids = first.id, record.id
-            yield Finding(f"{ids[1]} was charged beside {ids[0]}, for the same payer and URL", ids)
+            yield Violation(f"{ids[1]} was charged beside {ids[0]}, for the same payer and URL", ids)
         before[use] = record
 
 
-def _first_calls(diary: Diary) -> tuple[dict[str, int], dict[str, int]]:
+def _find_first_calls(diary: CallLog) -> tuple[dict[str, int], dict[str, int]]:
     """The call with which each transaction began, and the one whose answer told the seller its end."""
     begun: dict[str, int] = {}
     told: dict[str, int] = {}
@@ -95,12 +97,12 @@ def _first_calls(diary: Diary) -> tuple[dict[str, int], dict[str, int]]:
             continue
         if call.operation == "access":
             begun.setdefault(call.transaction, call.number)
-        elif call.delivery is not None and call.delivery.ending == "whole" and _tells_the_end(call):
+        elif call.delivery is not None and call.delivery.ending == "whole" and _reports_final_status(call):
             told.setdefault(call.transaction, call.number)
     return begun, told
 
 
-def _tells_the_end(call: RecordedCall) -> bool:
+def _reports_final_status(call: RecordedCall) -> bool:
     """Complete and the read of one transaction say its status."""
     try:
         return json.loads(call.response.body if call.response else b"null")["status"] in FINAL
@@ -108,18 +110,20 @@ def _tells_the_end(call: RecordedCall) -> bool:
         return False
 
 
-def _records(service: Service) -> Iterator[TransactionRecord]:
+def _iter_records(service: Service) -> Iterator[TransactionRecord]:
     for books in service.books.values():
         yield from books.transactions.values()
 
 
-def paid_by(service: Service, proof: str) -> TransactionRecord | None:
+def find_paid_by(service: Service, proof: str) -> TransactionRecord | None:
     """The transaction that this proof authorized."""
-    found = (books.user_of_proof(proof) for books in service.books.values())
+    found = (books.find_by_proof(proof) for books in service.books.values())
     return next((record for record in found if record is not None), None)
 
 
-def released_unpaid(service: Service, diary: Diary, answers: Iterable[Received]) -> Iterator[Finding]:
+def find_unpaid_releases(
+    service: Service, diary: CallLog, answers: Iterable[ReceivedResponse]
+) -> Iterator[Violation]:
     """Results that left for a proof before its complete was answered `succeeded`, with its proof of payment.
 
     A result is a 2xx with a body, but a 202 that names a transaction and has no `PAYMENT-RESPONSE` is a
@@ -129,31 +133,31 @@ def released_unpaid(service: Service, diary: Diary, answers: Iterable[Received])
     for answer in answers:
         if answer.proof is None or not answer.priced or not _is_result(answer):
             continue
-        told = [call for call in calls if call.number <= answer.calls and _carries(call, answer.proof)]
-        if any(_allows(call) for call in told):
+        told = [call for call in calls if call.number <= answer.calls and _has_proof(call, answer.proof)]
+        if any(_allows_release(call) for call in told):
             continue
-        record = paid_by(service, answer.proof)
-        if diary.count > REMEMBERED and record is not None and record.status == "succeeded":
+        record = find_paid_by(service, answer.proof)
+        if diary.count > MAX_CALLS and record is not None and record.status == "succeeded":
             continue  # what allowed it may be forgotten
         about = "no transaction" if record is None else f"{record.id}, now {record.status}"
-        yield Finding(
+        yield Violation(
             f"a result ({answer.status}) left before the service proved its payment: {about}",
             () if record is None else (record.id,),
         )
 
 
-def _is_result(answer: Received) -> bool:
+def _is_result(answer: ReceivedResponse) -> bool:
     if not (200 <= answer.status < 300 and answer.body):
         return False
     proven = bool(header_values(answer.headers, "payment-response"))
     return proven or answer.status != 202 or b'"transaction_id"' not in answer.body
 
 
-def _carries(call: RecordedCall, proof: str) -> bool:
+def _has_proof(call: RecordedCall, proof: str) -> bool:
     return header_values(call.request.headers, "payment-signature") == [proof]
 
 
-def _allows(call: RecordedCall) -> bool:
+def _allows_release(call: RecordedCall) -> bool:
     """Whether the seller was told, in a whole answer, that it may release."""
     delivery = call.delivery
     if delivery is None or delivery.ending != "whole" or delivery.response.status != 200:
@@ -170,7 +174,7 @@ def _is_free(body: bytes) -> bool:
         return False
 
 
-def raise_any(findings: list[Finding]) -> None:
+def raise_violations(findings: list[Violation]) -> None:
     """Raise `InvariantBroken` if there is a finding."""
     if findings:
         raise InvariantBroken("\n".join(finding.about for finding in findings))

@@ -16,18 +16,18 @@ from faregate.emulator.delivery import Delivery
 from faregate.merchant.requests import AccessRequest
 from faregate.merchant.types import Environment
 from faregate.service.app import Service
-from faregate.service.http import Call, Refusal, key_of
+from faregate.service.http import HttpError, ParsedRequest, authenticate
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.routes import Operation, find_route
-from faregate.service.state import Books
-from faregate.x402.headers import BadProof, read_payment
+from faregate.service.state import EnvironmentState
+from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import Payment
 
 _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CallInfo:
     """`key` is an API key the service lets in; `environment` is its own.
 
     `resource` is an integration key. `payer` is a checksum address: the transaction's, or what the proof
@@ -43,51 +43,55 @@ class Facts:
     transaction: str | None = None
 
 
-def facts_of(service: Service, request: WireRequest) -> Facts:
+def describe_call(service: Service, request: WireRequest) -> CallInfo:
     """Never raises, whatever the request is. Not free: it reads the proof and the body."""
     path, _, query = request.path.partition("?")
     try:
         route, identifier = find_route(request.method, path)
-    except Refusal:
-        return Facts()
-    call = Call(identifier, query, request.headers, request.body or b"")
-    payment = _payment(call)
-    facts = Facts(route.operation, payer=None if payment is None else to_checksum_address(payment.payer))
+    except HttpError:
+        return CallInfo()
+    call = ParsedRequest(identifier, query, request.headers, request.body or b"")
+    payment = _parse_proof(call)
+    facts = CallInfo(route.operation, payer=None if payment is None else to_checksum_address(payment.payer))
     try:
-        key = key_of(request.headers, service.keys, service.allow_live)
-    except Refusal:
+        key = authenticate(request.headers, service.keys, service.allow_live)
+    except HttpError:
         return facts
     facts = replace(facts, key=key.key, environment=key.environment)
-    return _with_records(facts, service.books[key.environment], call, payment)
+    return _add_records(facts, service.books[key.environment], call, payment)
 
 
-def _with_records(facts: Facts, books: Books, call: Call, payment: Payment | None) -> Facts:
+def _add_records(
+    facts: CallInfo, books: EnvironmentState, call: ParsedRequest, payment: Payment | None
+) -> CallInfo:
     match facts.operation:
         case "access":
-            return _of_access(facts, books, call, payment)
+            return _describe_access(facts, books, call, payment)
         case "complete" | "transaction":
-            return _of_transaction(facts, books, call.identifier)
+            return _describe_transaction(facts, books, call.identifier)
         case "execution":
             execution = books.executions.get(call.identifier)
-            return facts if execution is None else _of_revision(facts, books, execution.revision_id)
+            return facts if execution is None else _describe_revision(facts, books, execution.revision_id)
         case _:
             return facts
 
 
-def _of_access(facts: Facts, books: Books, call: Call, payment: Payment | None) -> Facts:
+def _describe_access(
+    facts: CallInfo, books: EnvironmentState, call: ParsedRequest, payment: Payment | None
+) -> CallInfo:
     try:
         revision_id = call.body_as(_request).revision_id
-    except Refusal:
+    except HttpError:
         return facts
-    listing = books.catalog.selling(revision_id)
+    listing = books.catalog.find_by_revision(revision_id)
     if listing is None:
         return facts
     token = next(one.token for one in listing.revisions if one.id == revision_id)
-    used = None if payment is None else books.user_of_token(token, payment)
+    used = None if payment is None else books.find_by_token_use(token, payment)
     return replace(facts, resource=listing.plan.key, transaction=None if used is None else used.id)
 
 
-def _of_transaction(facts: Facts, books: Books, identifier: str) -> Facts:
+def _describe_transaction(facts: CallInfo, books: EnvironmentState, identifier: str) -> CallInfo:
     record = books.transactions.get(identifier)
     if record is None:
         return replace(facts, transaction=identifier)
@@ -95,20 +99,20 @@ def _of_transaction(facts: Facts, books: Books, identifier: str) -> Facts:
     return replace(facts, resource=resource, payer=record.payer.identifier, transaction=identifier)
 
 
-def _of_revision(facts: Facts, books: Books, revision_id: str) -> Facts:
-    listing = books.catalog.selling(revision_id)
+def _describe_revision(facts: CallInfo, books: EnvironmentState, revision_id: str) -> CallInfo:
+    listing = books.catalog.find_by_revision(revision_id)
     return facts if listing is None else replace(facts, resource=listing.plan.key)
 
 
-def _payment(call: Call) -> Payment | None:
+def _parse_proof(call: ParsedRequest) -> Payment | None:
     try:
         proof = call.only_header(PROOF_HEADER)
-        return None if proof is None else read_payment(proof)
-    except (BadProof, Refusal):
+        return None if proof is None else parse_payment(proof)
+    except (InvalidPayload, HttpError):
         return None
 
 
-REMEMBERED: Final = 10_000
+MAX_CALLS: Final = 10_000
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -127,7 +131,7 @@ class RecordedCall:
     delivery: Delivery | None = None
     fault: str | None = None
     undone: bool = False
-    _facts: Facts | None = field(default=None, init=False)
+    _facts: CallInfo | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         """For a failing test to show: no key and no proof."""
@@ -147,9 +151,9 @@ class RecordedCall:
         )
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> CallInfo:
         if self._facts is None:
-            self._facts = facts_of(self.service, self.request)
+            self._facts = describe_call(self.service, self.request)
         return self._facts
 
     @property
@@ -177,17 +181,21 @@ class RecordedCall:
     @property
     def proof(self) -> dict[str, Any] | None:
         """`PAYMENT-SIGNATURE`, decoded."""
-        return decoded(header_values(self.request.headers, "payment-signature"))
+        return decode_header(header_values(self.request.headers, "payment-signature"))
 
     @property
     def instructions(self) -> dict[str, Any] | None:
         """`PAYMENT-REQUIRED` of the answer, decoded."""
-        return decoded(header_values(self.response.headers, "payment-required") if self.response else [])
+        return decode_header(
+            header_values(self.response.headers, "payment-required") if self.response else []
+        )
 
     @property
     def payment_response(self) -> dict[str, Any] | None:
         """`PAYMENT-RESPONSE` of the answer, decoded."""
-        return decoded(header_values(self.response.headers, "payment-response") if self.response else [])
+        return decode_header(
+            header_values(self.response.headers, "payment-response") if self.response else []
+        )
 
     @property
     def method(self) -> str:
@@ -207,17 +215,17 @@ class RecordedCall:
         return self.delivery.response.status if self.delivery else None
 
 
-Mark = tuple[int, tuple[range, ...]]
+LogPosition = tuple[int, tuple[range, ...]]
 """A moment of a diary: how many calls there were, and the numbers of those that were undone."""
 
 
-class Diary:
+class CallLog:
     """The last 10,000 calls of one world, oldest first. `count` is of all there ever were."""
 
     def __init__(self) -> None:
         self.count = 0
         self._undone: tuple[range, ...] = ()
-        self._calls: deque[RecordedCall] = deque(maxlen=REMEMBERED)
+        self._calls: deque[RecordedCall] = deque(maxlen=MAX_CALLS)
 
     def __iter__(self) -> Iterator[RecordedCall]:
         return iter(self._calls)
@@ -228,11 +236,11 @@ class Diary:
         self._calls.append(call)
         return call
 
-    def mark(self) -> Mark:
+    def mark(self) -> LogPosition:
         """To go back to."""
         return self.count, self._undone
 
-    def go_back(self, mark: Mark) -> None:
+    def go_back(self, mark: LogPosition) -> None:
         """The world is as it was at this mark: what came since is undone, what was undone since stands."""
         count, undone = mark
         self._undone = (*undone, range(count + 1, self.count + 1))
@@ -240,7 +248,7 @@ class Diary:
             call.undone = any(call.number in gone for gone in self._undone)
 
 
-def decoded(values: list[str]) -> dict[str, Any] | None:
+def decode_header(values: list[str]) -> dict[str, Any] | None:
     """What the only value of a payment header says: base64 of a JSON object, else None."""
     try:
         found = parse_json(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None

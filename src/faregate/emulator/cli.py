@@ -7,16 +7,16 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from faregate.emulator.clock import WorldClock
+from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.system import system_clock
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import builtin_world
-from faregate.service.config import Resource, World
+from faregate.service.builtin import builtin_account
+from faregate.service.config import Account, Resource
 from faregate.service.test_payers import TEST_PAYERS
-from faregate.x402.tokens import price_label
+from faregate.x402.tokens import format_price
 
 DESCRIPTION = "Runs the merchant service on this machine, with nothing signed up for."
 
@@ -32,19 +32,19 @@ def add_emulator(command: ArgumentParser) -> None:
     add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
     add("--state", metavar="FILE", help="keep what happened in this file, and begin with what is in it")
     add("--seed", metavar="N", help="the ids of the same story are the same; otherwise by chance")
-    _add_time(command)
+    _add_clock_options(command)
     add("--mode", metavar="NAME", default="clean", help="a known way of going wrong, such as double-402")
     add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
     add("--json", action="store_true", help="print one line of JSON instead of text")
 
 
-def _add_time(command: ArgumentParser) -> None:
+def _add_clock_options(command: ArgumentParser) -> None:
     add = command.add_mutually_exclusive_group().add_argument
     add("--freeze", metavar="MOMENT", help="time begins here, and stands still: 2026-01-01T00:00Z")
     add("--rate", metavar="X", type=float, default=1.0, help="time runs so many times as fast")
 
 
-def as_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
+def format_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
     """One line: `url`, `test_key`, and `live_key` only if live keys are let in."""
     told = {"url": url, "test_key": emulator.world.first_key("test")}
     if arguments.allow_live:
@@ -52,7 +52,7 @@ def as_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
     return json.dumps(told)
 
 
-def as_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
+def format_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
     keys = [key for key in emulator.world.keys if arguments.allow_live or key.environment == "test"]
     page = "" if arguments.no_control else f"To look at it, open {url}/ in a browser.\n"
     return "\n".join(
@@ -63,28 +63,28 @@ def as_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
             "\nFor your app:",
             f"  export FAREGATE_BASE_URL={url}",
             f"  export FAREGATE_API_KEY={keys[0].key if keys else ''}\n",
-            *_table(emulator),
+            *_format_resources(emulator),
             "\nPayers, for faregate pay URL --payer NAME:",
-            *_payers(),
+            *_format_payers(),
         )
     )
 
 
-def _payers() -> Iterable[str]:
+def _format_payers() -> Iterable[str]:
     return (f"  {payer.name:<18}{payer.about}" for payer in TEST_PAYERS.values())
 
 
-def _table(emulator: Emulator) -> list[str]:
+def _format_resources(emulator: Emulator) -> list[str]:
     rows = [
         ("resource", "price", "revision (test)"),
-        *(_row(emulator, one) for one in emulator.world.resources),
+        *(_format_resource(emulator, one) for one in emulator.world.resources),
     ]
     return [f"  {key:<26}{price:<14}{revision}" for key, price, revision in rows]
 
 
-def _row(emulator: Emulator, resource: Resource) -> tuple[str, str, str]:
+def _format_resource(emulator: Emulator, resource: Resource) -> tuple[str, str, str]:
     rules = resource.revisions[-1]
-    price = price_label(rules.amount, rules.asset)
+    price = format_price(rules.amount, rules.asset)
     if resource.archived:
         price = "archived"
     elif not resource.require_payment:
@@ -95,47 +95,47 @@ def _row(emulator: Emulator, resource: Resource) -> tuple[str, str, str]:
 
 def run_emulator(arguments: Namespace) -> int:
     """Serves until interrupted; 0 then. `ConfigurationError` if it cannot begin."""
-    from faregate.emulator.server import listen, run, url_of
+    from faregate.emulator.server import get_url, listen, run
 
     emulator = Emulator(
-        _world(arguments.world),
-        clock=_clock(arguments.freeze, arguments.rate),
+        _load_account(arguments.world),
+        clock=_build_clock(arguments.freeze, arguments.rate),
         seed=arguments.seed,
         allow_live=arguments.allow_live,
         expose_execution_id=arguments.expose_execution_id,
         mode=arguments.mode,
     )
-    worlds = Worlds(emulator)
+    worlds = Tenants(emulator)
     state = None if arguments.state is None else StateFile(arguments.state)
     if state is not None:
         state.begin(worlds)
     listener = listen(arguments.host, arguments.port, allow_remote=arguments.allow_remote)
-    greet = as_json if arguments.json else as_text
+    greet = format_json if arguments.json else format_text
     with suppress(KeyboardInterrupt):
-        print(greet(emulator, url_of(listener), arguments), flush=True)
+        print(greet(emulator, get_url(listener), arguments), flush=True)
         run(worlds, listener, control=not arguments.no_control, state=state)
     return 0
 
 
-def _clock(freeze: str | None, rate: float) -> WorldClock:
-    clock = WorldClock(system_clock, frozen_at=None if freeze is None else _moment(freeze))
+def _build_clock(freeze: str | None, rate: float) -> EmulatorClock:
+    clock = EmulatorClock(system_clock, frozen_at=None if freeze is None else _parse_moment(freeze))
     if freeze is None:
         clock.run(rate)
     return clock
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
         raise ConfigurationError(f"{text!r} is no moment, such as 2026-01-01T00:00:00Z") from None
 
 
-def _world(path: str | None) -> World:
+def _load_account(path: str | None) -> Account:
     if path is None:
-        return builtin_world()
+        return builtin_account()
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read the world: {error}") from None
-    return World.from_toml(text, path)
+    return Account.from_toml(text, path)

@@ -14,26 +14,26 @@ from pydantic import AwareDatetime, Field, ValidationError
 from faregate.emulator.system import system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.clock import Clock
-from faregate.service.config import Part
+from faregate.service.config import FrozenModel
 
-FASTEST: Final = 86_400.0
+MAX_RATE: Final = 86_400.0
 """A day in a second."""
-END: Final = datetime(9000, 1, 1, tzinfo=UTC)
+END_OF_TIME: Final = datetime(9000, 1, 1, tzinfo=UTC)
 """Where time stops: there are dates left for what is planned by then."""
-FIRST_MORNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
+DEFAULT_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 Mode = Literal["frozen", "real", "scaled"]
 
 
-class ClockState(Part):
+class ClockState(FrozenModel):
     """At the moment `real` of the clock behind it was `world` here; since then it runs at `rate`."""
 
     world: AwareDatetime
     real: AwareDatetime
-    rate: Annotated[float, Field(strict=True, ge=0, le=FASTEST)]
+    rate: Annotated[float, Field(strict=True, ge=0, le=MAX_RATE)]
 
 
 @dataclass(slots=True)
-class _Course:
+class _Segment:
     """A stretch of time at one rate. Replaced as a whole, so that nobody reads half a change."""
 
     latest: datetime
@@ -49,12 +49,12 @@ class _Course:
         if real <= self.real:
             return self.world
         try:
-            return min(self.world + (real - self.real) * self.rate, END)
+            return min(self.world + (real - self.real) * self.rate, END_OF_TIME)
         except OverflowError:
-            return END
+            return END_OF_TIME
 
 
-class WorldClock:
+class EmulatorClock:
     """Gives the present of a world, in UTC. Runs with `source` until it is told otherwise.
 
     `frozen_at` lets it begin at any moment, past or future, standing still.
@@ -63,7 +63,11 @@ class WorldClock:
     def __init__(self, source: Clock, *, frozen_at: datetime | None = None) -> None:
         self._source = source
         real = self._real()
-        self._course = _course(real, real, 1.0) if frozen_at is None else _course(_utc(frozen_at), real, 0.0)
+        self._course = (
+            _start_segment(real, real, 1.0)
+            if frozen_at is None
+            else _start_segment(_to_utc(frozen_at), real, 0.0)
+        )
 
     def __call__(self) -> datetime:
         return self._course.at(self._real())
@@ -81,20 +85,20 @@ class WorldClock:
         """Stands still, now or at a moment to come. `ConfigurationError` for one that has passed."""
         real = self._real()
         now = self._course.at(real)
-        moment = now if at is None else _utc(at)
+        moment = now if at is None else _to_utc(at)
         if moment < now:
             raise ConfigurationError(
                 f"time does not run backwards from {now.isoformat()}: restore a snapshot"
             )
-        _within_time(moment)
-        self._course = _course(moment, real, 0.0)
+        _check_range(moment)
+        self._course = _start_segment(moment, real, 0.0)
 
     def run(self, rate: float = 1.0) -> None:
         """Runs on from where it is, `rate` times as fast as the clock behind it: 1 keeps step with it."""
-        if not 0 < rate <= FASTEST:
-            raise ConfigurationError(f"the rate of a clock is above 0 and at most {FASTEST:g}, not {rate}")
+        if not 0 < rate <= MAX_RATE:
+            raise ConfigurationError(f"the rate of a clock is above 0 and at most {MAX_RATE:g}, not {rate}")
         real = self._real()
-        self._course = _course(self._course.at(real), real, float(rate))
+        self._course = _start_segment(self._course.at(real), real, float(rate))
 
     def advance(self, seconds: float) -> None:
         """Goes forward by so many seconds at once, to the microsecond, and then on as before."""
@@ -105,12 +109,12 @@ class WorldClock:
             later = self._course.at(real) + timedelta(seconds=seconds)
         except OverflowError:
             raise ConfigurationError(f"time ends before {seconds} seconds from now") from None
-        _within_time(later)
-        self._course = _course(later, real, self.rate)
+        _check_range(later)
+        self._course = _start_segment(later, real, self.rate)
 
-    def twin(self) -> "WorldClock":
+    def twin(self) -> "EmulatorClock":
         """Another clock that shows the same, and from now on goes its own way."""
-        twin = WorldClock(self._source)
+        twin = EmulatorClock(self._source)
         twin.restore(self.state())
         return twin
 
@@ -130,30 +134,30 @@ class WorldClock:
             fault = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(step) for step in fault["loc"])
             raise ConfigurationError(f"this is no state of a clock: {place}: {fault['msg']}") from None
-        _within_time(_utc(found.world))
-        self._course = _course(_utc(found.world), _utc(found.real), found.rate)
+        _check_range(_to_utc(found.world))
+        self._course = _start_segment(_to_utc(found.world), _to_utc(found.real), found.rate)
 
     def _real(self) -> datetime:
         return self._source().astimezone(UTC)
 
 
-class ManualClock(WorldClock):
+class ManualClock(EmulatorClock):
     """A clock that stands still until it is told to go: for tests."""
 
-    def __init__(self, start: datetime = FIRST_MORNING) -> None:
+    def __init__(self, start: datetime = DEFAULT_START) -> None:
         super().__init__(system_clock, frozen_at=start)
 
 
-def _course(world: datetime, real: datetime, rate: float) -> _Course:
-    return _Course(world, world, real, rate)
+def _start_segment(world: datetime, real: datetime, rate: float) -> _Segment:
+    return _Segment(world, world, real, rate)
 
 
-def _within_time(moment: datetime) -> None:
-    if moment > END:
-        raise ConfigurationError(f"time ends at {END.isoformat()}, before {moment.isoformat()}")
+def _check_range(moment: datetime) -> None:
+    if moment > END_OF_TIME:
+        raise ConfigurationError(f"time ends at {END_OF_TIME.isoformat()}, before {moment.isoformat()}")
 
 
-def _utc(moment: datetime) -> datetime:
+def _to_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ConfigurationError(f"a moment needs a timezone: {moment.isoformat()}")
     return moment.astimezone(UTC)

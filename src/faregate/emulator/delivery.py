@@ -9,7 +9,7 @@ from faregate.core.models import Header, Response
 Ending = Literal["whole", "silence", "reset", "cut"]
 """`silence`: nothing is ever sent; `reset`: the connection breaks at once; `cut`: it ends in the body."""
 
-UNSAID: Final = Response(0)
+NO_RESPONSE: Final = Response(0)
 """Of a call that never reached the service. Only silence and a reset are delivered with it."""
 
 
@@ -22,8 +22,8 @@ class Delivery:
     ending: Ending = "whole"
 
 
-SIGN: Final[Header] = ("Faregate-Emulator", version("faregate"))
+MARKER_HEADER: Final[Header] = ("Faregate-Emulator", version("faregate"))
 
 
-def signed(response: Response) -> Response:
-    return Response(response.status, (*response.headers, SIGN), response.body)
+def add_marker(response: Response) -> Response:
+    return Response(response.status, (*response.headers, MARKER_HEADER), response.body)

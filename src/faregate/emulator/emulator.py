@@ -10,16 +10,16 @@ from typing import Any, TypeVar, Unpack
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import assertions, settlement
-from faregate.emulator.assertions import Received
-from faregate.emulator.calls import Diary, RecordedCall
-from faregate.emulator.clock import WorldClock
-from faregate.emulator.delivery import Delivery, signed
+from faregate.emulator.assertions import ReceivedResponse
+from faregate.emulator.calls import CallLog, RecordedCall
+from faregate.emulator.clock import EmulatorClock
+from faregate.emulator.delivery import Delivery, add_marker
 from faregate.emulator.expectations import Expectation, Match
 from faregate.emulator.faults import CLEAN, Faults
-from faregate.emulator.faults.apply import deliver_with
-from faregate.emulator.ledger import SimulatedLedger, funded_ledger
-from faregate.emulator.persistence.dump import WorldCopy, copied, exported, surroundings
-from faregate.emulator.persistence.load import fill, refill, surround
+from faregate.emulator.faults.apply import deliver_with_faults
+from faregate.emulator.ledger import SimulatedLedger, build_ledger
+from faregate.emulator.persistence.dump import EmulatorCopy, copy_emulator, dump_document, dump_surroundings
+from faregate.emulator.persistence.load import load_environments, load_ledger, load_surroundings
 from faregate.emulator.persistence.schema import StateDocument, read_document
 from faregate.emulator.recorder import CallRecorder
 from faregate.emulator.snapshots import Snapshot, Snapshots
@@ -27,14 +27,14 @@ from faregate.emulator.system import random_challenge, random_id, system_clock
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
 from faregate.service.app import Service
-from faregate.service.builtin import builtin_world, named
+from faregate.service.builtin import builtin_account, with_tenant_keys
 from faregate.service.catalog import Listing
 from faregate.service.clock import Clock
-from faregate.service.config import Revision, Settlement, World
+from faregate.service.config import Account, Revision, Settlement
 from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
-from faregate.service.payments import Payments
-from faregate.service.settlement import advance
-from faregate.service.state import Books
+from faregate.service.payments import Facilitator
+from faregate.service.settlement import settle_due
+from faregate.service.state import EnvironmentState
 from faregate.x402.tokens import TOKENS
 
 T = TypeVar("T")
@@ -50,21 +50,21 @@ class Emulator:
 
     def __init__(
         self,
-        world: World | None = None,
+        world: Account | None = None,
         *,
         clock: Clock | None = None,
         ids: Ids | None = None,
         seed: int | str | None = None,
-        payments: Payments | None = None,
+        payments: Facilitator | None = None,
         expose_execution_id: bool = False,
         allow_live: bool = False,
         mode: str = CLEAN,
     ) -> None:
         if ids is not None and seed is not None:
             raise ConfigurationError("pass either ids or seed, not both")
-        self.world = world or builtin_world()
-        self.clock = clock if isinstance(clock, WorldClock) else WorldClock(clock or system_clock)
-        self.payments: Payments = payments or funded_ledger(self.world)
+        self.world = world or builtin_account()
+        self.clock = clock if isinstance(clock, EmulatorClock) else EmulatorClock(clock or system_clock)
+        self.payments: Facilitator = payments or build_ledger(self.world)
         self.faults = Faults(mode)
         self._given_payments = payments
         self._like = partial(
@@ -89,9 +89,9 @@ class Emulator:
         self._service = self._new_service()
         self._recorder = CallRecorder(self._lock)
         self._snapshots = Snapshots()
-        self._beginning = surroundings(self._copy(self._service))
+        self._beginning = dump_surroundings(self._copy(self._service))
 
-    def like(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> "Emulator":
+    def like(self, name: str, *, world: Account | None = None, seed: int | str | None = None) -> "Emulator":
         """Build an emulator with the same settings for the keys of tenant `name`.
 
         Its resources and payers are the same unless `world` is given. Time, ids and ledger are its own;
@@ -99,7 +99,7 @@ class Emulator:
         """
         ids = self._ids.like(name) if isinstance(self._ids, RewindableIds) else self._ids
         return self._like(
-            named(world or self.world, name),
+            with_tenant_keys(world or self.world, name),
             clock=self.clock.twin(),
             ids=ids if seed is None else SeededIds(seed),
             payments=self._copy_payments(),
@@ -112,10 +112,10 @@ class Emulator:
         with self._lock:
             call = self._recorder.log.received(request, self.clock(), self._service)
             if self.faults.rules:
-                delivery, call.fault = deliver_with(self.faults, self._service, request)
+                delivery, call.fault = deliver_with_faults(self.faults, self._service, request)
             else:
                 delivery = Delivery(self._service.respond(request))
-            call.delivery = replace(delivery, response=signed(delivery.response))
+            call.delivery = replace(delivery, response=add_marker(delivery.response))
             self._recorder.notify()
             return call.delivery
 
@@ -123,11 +123,11 @@ class Emulator:
         """Return the service's response to this call, however it would travel. Never raises."""
         return self.deliver(request).response
 
-    def look(self, see: Callable[[Service, Diary], T]) -> T:
+    def look(self, see: Callable[[Service, CallLog], T]) -> T:
         """Return what `see` reads from the current state, after every payment that is due has settled."""
         with self._lock:
             for books in self._service.books.values():
-                advance(books, books.timeline.now())
+                settle_due(books, books.timeline.now())
             return see(self._service, self._recorder.log)
 
     def mode(self, name: str) -> None:
@@ -187,9 +187,11 @@ class Emulator:
 
         A payment that settles only when it is read stays open until then: let the seller sweep first.
         """
-        assertions.raise_any(self.look(lambda service, _: list(assertions.left_open(service))))
+        assertions.raise_violations(
+            self.look(lambda service, _: list(assertions.find_open_transactions(service)))
+        )
 
-    def assert_no_double_charge(self, answers: Iterable[Received] | None = None) -> None:
+    def assert_no_double_charge(self, answers: Iterable[ReceivedResponse] | None = None) -> None:
         """Raise `InvariantBroken` if somebody paid twice for one thing.
 
         With the `answers` that payers got this is certain: they know what was one purchase. Without them
@@ -198,13 +200,15 @@ class Emulator:
         twice at once, and it misses a payer who is asked to pay again later.
         """
         if answers is None:
-            found = self.look(lambda service, calls: list(assertions.charged_while_open(service, calls)))
+            found = self.look(
+                lambda service, calls: list(assertions.find_overlapping_charges(service, calls))
+            )
         else:
             given = list(answers)
-            found = self.look(lambda service, _: list(assertions.charged_twice(service, given)))
-        assertions.raise_any(found)
+            found = self.look(lambda service, _: list(assertions.find_double_charges(service, given)))
+        assertions.raise_violations(found)
 
-    def assert_released_only_if_completed(self, answers: Iterable[Received]) -> None:
+    def assert_released_only_if_completed(self, answers: Iterable[ReceivedResponse]) -> None:
         """Raise `InvariantBroken` if a result left before the service proved its payment.
 
         Before each 2xx with a body that a payer got for a proof, the seller must have been told: by
@@ -212,11 +216,11 @@ class Emulator:
         given without any proof are not seen, nor those of requests that were never answered 402.
         """
         given = list(answers)
-        assertions.raise_any(
-            self.look(lambda service, calls: list(assertions.released_unpaid(service, calls, given)))
+        assertions.raise_violations(
+            self.look(lambda service, calls: list(assertions.find_unpaid_releases(service, calls, given)))
         )
 
-    def check_invariants(self, answers: Iterable[Received] | None = None) -> None:
+    def check_invariants(self, answers: Iterable[ReceivedResponse] | None = None) -> None:
         """Check all invariants; that of released results only if payers' `answers` are given."""
         given = None if answers is None else list(answers)
         self.assert_no_double_charge(given)
@@ -233,7 +237,7 @@ class Emulator:
 
     def written(self) -> Iterator[str]:
         """Yield the state document as text; only the copy is made under the lock."""
-        return exported(self.look(lambda service, _: self._copy(service)))
+        return dump_document(self.look(lambda service, _: self._copy(service)))
 
     def seed(self, document: StateDocument | Mapping[str, Any] | str | bytes) -> None:
         """Replace the whole state by this document, the clock too (see `persistence/schema.py`).
@@ -256,7 +260,7 @@ class Emulator:
     def snapshot(self, name: str | None = None) -> str:
         """Save the current state under this name, or under a new one, and return the name."""
         copy, mark = self.look(lambda service, diary: (self._copy(service), diary.mark()))
-        taken = Snapshot("".join(exported(copy)), mark)
+        taken = Snapshot("".join(dump_document(copy)), mark)
         with self._lock:
             return self._snapshots.put(name, taken)
 
@@ -347,7 +351,7 @@ class Emulator:
         fields = {"name": name, "description": description, "image_url": image_url}
         update = {field: value for field, value in fields.items() if value is not None}
         with self._editing(key) as found:
-            plans = [books.catalog.listings[key].plan.shown_as(**update) for books in found]
+            plans = [books.catalog.listings[key].plan.with_appearance(**update) for books in found]
             for books, plan in zip(found, plans, strict=True):
                 books.catalog.edit(key, books.timeline.edit(), partial(replace, plan=plan))
 
@@ -366,21 +370,23 @@ class Emulator:
 
     def _load(self, document: StateDocument) -> None:
         service = self._new_service()
-        fill(service.books, document)
-        surround(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
+        load_environments(service.books, document)
+        load_surroundings(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
         if document.challenges is not None and isinstance(self._challenges, SeededChallenges):
             self._challenges.restore(document.challenges)
         self._service = service
 
-    def _copy(self, service: Service) -> WorldCopy:
-        return copied(service.books, self.clock, self._ids, self._challenges, self.payments, self.faults)
+    def _copy(self, service: Service) -> EmulatorCopy:
+        return copy_emulator(
+            service.books, self.clock, self._ids, self._challenges, self.payments, self.faults
+        )
 
-    def _copy_payments(self) -> Payments | None:
+    def _copy_payments(self) -> Facilitator | None:
         """Copy a ledger that was given, as it was at the start; another backend is shared."""
         if not isinstance(self._given_payments, SimulatedLedger):
             return self._given_payments
         copy = self._given_payments.twin()
-        refill(copy, self._beginning.ledger)
+        load_ledger(copy, self._beginning.ledger)
         return copy
 
     def _require_ledger(self) -> SimulatedLedger:
@@ -394,13 +400,13 @@ class Emulator:
             raise ConfigurationError(f"there is no resource {key!r} in {environment}")
         return listing
 
-    def _find_environments(self, target: str) -> list[Books]:
+    def _find_environments(self, target: str) -> list[EnvironmentState]:
         """Find the environments that know the target; if none does, test, which then reports the error."""
-        found = [books for books in self._service.books.values() if settlement.knows(books, target)]
+        found = [books for books in self._service.books.values() if settlement.has_target(books, target)]
         return found or [self._service.books["test"]]
 
     @contextmanager
-    def _editing(self, key: str) -> Generator[list[Books]]:
+    def _editing(self, key: str) -> Generator[list[EnvironmentState]]:
         """Yield the environments with this resource, under the lock; `ConfigurationError` if none has it."""
         with self._lock:
             found = [books for books in self._service.books.values() if key in books.catalog.listings]

@@ -30,31 +30,31 @@ class Match(TypedDict, total=False):
     undone: bool
 
 
-Wanted = dict[str, Any]
+Criteria = dict[str, Any]
 """Attributes of a call and their values."""
 
 
-def wanted(operation: str | None, match: Match) -> Wanted:
+def build_criteria(operation: str | None, match: Match) -> Criteria:
     """Both as one; `ConfigurationError` for an operation that there is not."""
     if operation is not None and operation not in OPERATIONS:
         raise ConfigurationError(f"there is no operation {operation!r}; there are {', '.join(OPERATIONS)}")
-    found: Wanted = {} if operation is None else {"operation": operation}
+    found: Criteria = {} if operation is None else {"operation": operation}
     found.update(match)
     if found.get("payer") in TEST_PAYERS:
         found["payer"] = TEST_PAYERS[found["payer"]].address
     return found
 
 
-def differences(call: RecordedCall, wanted: Wanted) -> list[str]:
+def list_differences(call: RecordedCall, wanted: Criteria) -> list[str]:
     """The names of what the call has otherwise."""
-    return [name for name, value in wanted.items() if _plain(getattr(call, name)) != _plain(value)]
+    return [name for name, value in wanted.items() if _normalize(getattr(call, name)) != _normalize(value)]
 
 
-def fits(call: RecordedCall, wanted: Wanted) -> bool:
-    return not differences(call, wanted)
+def is_match(call: RecordedCall, wanted: Criteria) -> bool:
+    return not list_differences(call, wanted)
 
 
-def _plain(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     """Addresses are the same in any case, and so are methods."""
     return value.lower() if isinstance(value, str) else value
 
@@ -67,7 +67,7 @@ class ExpectationFailed(AssertionError):
 class Expectation:
     """`times` None is any number of times, none included."""
 
-    wanted: Wanted
+    wanted: Criteria
     times: int | None = 1
 
     def __post_init__(self) -> None:
@@ -79,14 +79,16 @@ class Expectation:
         return f"{self.wanted.get('operation', 'any call')}({said})"
 
 
-def check(expected: Sequence[Expectation], calls: Sequence[RecordedCall], *, strict: bool) -> None:
+def check_expectations(
+    expected: Sequence[Expectation], calls: Sequence[RecordedCall], *, strict: bool
+) -> None:
     """Raises `ExpectationFailed` unless each expectation took as many of the calls as it names.
 
     A call that only came too often fails in any case; with `strict` so does one that nobody expected.
     Reads of the contracts document are let by: a paywall makes them when it needs to.
     """
-    taken, left = _shared_out(expected, calls)
-    unexpected = [call for call in left if _is_wrong(call, expected, strict)]
+    taken, left = _assign(expected, calls)
+    unexpected = [call for call in left if _is_unexpected(call, expected, strict)]
     missing = [
         (one, len(found))
         for one, found in zip(expected, taken, strict=True)
@@ -94,16 +96,16 @@ def check(expected: Sequence[Expectation], calls: Sequence[RecordedCall], *, str
     ]
     if unexpected or missing:
         open_first = sorted(expected, key=lambda one: not any(one is short for short, _ in missing))
-        raise ExpectationFailed("\n".join(_told(unexpected, missing, open_first, calls)))
+        raise ExpectationFailed("\n".join(_describe_failure(unexpected, missing, open_first, calls)))
 
 
-def _is_wrong(call: RecordedCall, expected: Sequence[Expectation], strict: bool) -> bool:
-    if any(fits(call, one.wanted) for one in expected):
+def _is_unexpected(call: RecordedCall, expected: Sequence[Expectation], strict: bool) -> bool:
+    if any(is_match(call, one.wanted) for one in expected):
         return True
     return strict and call.operation != "contracts"
 
 
-def _shared_out(
+def _assign(
     expected: Sequence[Expectation], calls: Iterable[RecordedCall]
 ) -> tuple[list[list[RecordedCall]], list[RecordedCall]]:
     """Which calls each expectation takes, so that as few as can be are left over; and those that are.
@@ -114,7 +116,7 @@ def _shared_out(
 
     def place(call: RecordedCall, tried: set[int]) -> bool:
         for number, one in enumerate(expected):
-            if number in tried or not fits(call, one.wanted):
+            if number in tried or not is_match(call, one.wanted):
                 continue
             tried.add(number)
             if one.times is None or len(taken[number]) < one.times:
@@ -129,7 +131,7 @@ def _shared_out(
     return taken, [call for call in calls if not place(call, set())]
 
 
-def _told(
+def _describe_failure(
     unexpected: Sequence[RecordedCall],
     missing: Sequence[tuple[Expectation, int]],
     expected: Sequence[Expectation],
@@ -141,24 +143,24 @@ def _told(
         yield f"  {call!r}"
         if expected:
             one = min(expected, key=lambda one: _distance(call, one))
-            yield f"    nearest is {one!r}{_why(call, one)}"
+            yield f"    nearest is {one!r}{_explain(call, one)}"
     if missing:
         yield "calls that did not come:"
     for one, came in missing:
         yield f"  {one!r} came {came} of {one.times} times"
-        others = [call for call in calls if differences(call, one.wanted)]
+        others = [call for call in calls if list_differences(call, one.wanted)]
         if others:
             call = min(others, key=lambda call: _distance(call, one))
-            yield f"    nearest is {call!r}{_why(call, one)}"
+            yield f"    nearest is {call!r}{_explain(call, one)}"
 
 
 def _distance(call: RecordedCall, one: Expectation) -> tuple[bool, int]:
-    differing = differences(call, one.wanted)
+    differing = list_differences(call, one.wanted)
     return "operation" in differing, len(differing)
 
 
-def _why(call: RecordedCall, one: Expectation) -> str:
-    differing = differences(call, one.wanted)
+def _explain(call: RecordedCall, one: Expectation) -> str:
+    differing = list_differences(call, one.wanted)
     if not differing:
         return f", expected {one.times} times"
     said = (f"{name} {getattr(call, name)!r} instead of {one.wanted[name]!r}" for name in differing)

@@ -6,13 +6,13 @@ from hashlib import sha256
 from typing import Final
 
 from faregate.merchant.types import Environment
-from faregate.service.config import World
-from faregate.service.payments import Refused, Settled, Verified
-from faregate.service.test_payers import payers_of
-from faregate.x402.eip712 import signer_of
+from faregate.service.config import Account
+from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
+from faregate.service.test_payers import list_special_payers
+from faregate.x402.eip712 import recover_signer
 from faregate.x402.models import Payment, Terms
 from faregate.x402.tokens import TOKENS, Token
-from faregate.x402.verify import fault_of
+from faregate.x402.verify import find_mismatch
 
 DEFAULT_BALANCE: Final = 1_000_000_000
 Balance = tuple[Token, str]
@@ -50,41 +50,43 @@ class SimulatedLedger:
         """From now on these are all that there are."""
         self._balances, self._settled = dict(balances), dict(settled)
 
-    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified | Refused:
+    def verify(
+        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
         """All checks of x402 `exact` that do not need a chain."""
-        fault = fault_of(payment, terms, now)
+        fault = find_mismatch(payment, terms, now)
         if fault is not None:
-            return Refused(fault)
-        signer = signer_of(payment, terms.token)
+            return PaymentRefused(fault)
+        signer = recover_signer(payment, terms.token)
         if signer is None or signer.lower() != payment.payer:
-            return Refused("the signature is not the payer's for this authorization")
+            return PaymentRefused("the signature is not the payer's for this authorization")
         if self._use(payment, terms) in self._settled:
-            return Refused("the authorization was already used")
+            return PaymentRefused("the authorization was already used")
         if self.balance(terms.token, payment.payer) - committed < payment.value:
-            return Refused(f"the payer has not enough {terms.token.symbol}")
-        return Verified(signer)
+            return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
+        return PaymentVerified(signer)
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> Settled | Refused:
+    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled | PaymentRefused:
         """Moves the value from payer to recipient, once; the same payment again gives the same hash."""
         use = self._use(payment, terms)
         if use in self._settled:
-            return Settled(self._settled[use])
+            return PaymentSettled(self._settled[use])
         if now.timestamp() >= payment.valid_before:
-            return Refused("the authorization has expired")
+            return PaymentRefused("the authorization has expired")
         left = self.balance(terms.token, payment.payer) - payment.value
         if left < 0:
-            return Refused(f"the payer has not enough {terms.token.symbol}")
+            return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
         self.fund(terms.token, payment.payer, left)
         self.fund(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
-        self._settled[use] = _hash_of(use)
-        return Settled(self._settled[use])
+        self._settled[use] = _build_hash(use)
+        return PaymentSettled(self._settled[use])
 
     @staticmethod
     def _use(payment: Payment, terms: Terms) -> Use:
         return terms.token, payment.payer, payment.nonce
 
 
-def _hash_of(use: Use) -> str:
+def _build_hash(use: Use) -> str:
     token, payer, nonce = use
     return "0x" + sha256(f"{token.network}/{token.address}/{payer}/{nonce}".encode()).hexdigest()
 
@@ -92,13 +94,13 @@ def _hash_of(use: Use) -> str:
 BOTH: Final[tuple[Environment, ...]] = ("test", "live")
 
 
-def funded_ledger(world: World) -> SimulatedLedger:
+def build_ledger(world: Account) -> SimulatedLedger:
     """A ledger with the balances the world names; the seller starts with nothing."""
     ledger = SimulatedLedger(world.default_balance)
     for token in TOKENS.values():
         ledger.fund(token, world.seller.pay_to, 0)
     for environment in BOTH:
-        for payer in payers_of(world, environment):
+        for payer in list_special_payers(world, environment):
             for asset, balance in payer.balances.items():
                 ledger.fund(TOKENS[environment, asset], payer.address, balance)
     return ledger

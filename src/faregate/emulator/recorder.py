@@ -8,8 +8,15 @@ from typing import Final
 
 import anyio
 
-from faregate.emulator.calls import Diary, RecordedCall
-from faregate.emulator.expectations import Expectation, Match, Wanted, check, fits, wanted
+from faregate.emulator.calls import CallLog, RecordedCall
+from faregate.emulator.expectations import (
+    Criteria,
+    Expectation,
+    Match,
+    build_criteria,
+    check_expectations,
+    is_match,
+)
 
 _POLL_SECONDS: Final = 0.005
 
@@ -25,7 +32,7 @@ class CallRecorder:
     """
 
     def __init__(self, lock: Lock) -> None:
-        self.log = Diary()
+        self.log = CallLog()
         self._lock = lock
         self._answered = Condition(lock)
         self._expected: list[Expectation] = []
@@ -36,19 +43,19 @@ class CallRecorder:
 
     def clear(self) -> None:
         """Forget all calls and expectations; the caller holds the lock."""
-        self.log = Diary()
+        self.log = CallLog()
         self._expected.clear()
 
     def find(self, operation: str | None, match: Match) -> list[RecordedCall]:
         """List the matching calls, oldest first."""
-        sought = wanted(operation, match)
+        sought = build_criteria(operation, match)
         with self._lock:
             calls = list(self.log)
         return _select(calls, sought)
 
     def wait(self, operation: str | None, match: Match, count: int, timeout: float) -> list[RecordedCall]:
         """Block until there are `count` matching calls; `NoSuchCall` after `timeout` seconds."""
-        sought, end = wanted(operation, match), time.monotonic() + timeout
+        sought, end = build_criteria(operation, match), time.monotonic() + timeout
         with self._answered:
             while len(found := _select(self.log, sought)) < count:
                 rest = end - time.monotonic()
@@ -61,7 +68,7 @@ class CallRecorder:
         self, operation: str | None, match: Match, count: int, timeout: float
     ) -> list[RecordedCall]:
         """Await them instead. It polls, since the calls may come from threads without an event loop."""
-        sought, end = wanted(operation, match), time.monotonic() + timeout
+        sought, end = build_criteria(operation, match), time.monotonic() + timeout
         while len(found := self.find(operation, match)) < count:
             if time.monotonic() >= end:
                 raise _build_error(sought, found, count, timeout, self.find(None, {}))
@@ -70,14 +77,14 @@ class CallRecorder:
 
     def expect(self, operation: str, match: Match, times: int | None) -> Expectation:
         """Add an expectation."""
-        made = Expectation(wanted(operation, match), times)
+        made = Expectation(build_criteria(operation, match), times)
         self._expected.append(made)
         return made
 
     def assert_expected(self, strict: bool) -> None:
         """Check all calls against the expectations, and forget the expectations."""
         expected, self._expected = self._expected, []
-        check(expected, self.find(None, {}), strict=strict)
+        check_expectations(expected, self.find(None, {}), strict=strict)
 
     @contextmanager
     def strict(self) -> Generator[None]:
@@ -90,15 +97,17 @@ class CallRecorder:
             self._expected = before
         # After a reset the log is a new one, and all of its calls belong to the block.
         start = count if self.log is log else 0
-        check(expected, [call for call in self.find(None, {}) if call.number > start], strict=True)
+        check_expectations(
+            expected, [call for call in self.find(None, {}) if call.number > start], strict=True
+        )
 
 
-def _select(calls: Iterable[RecordedCall], sought: Wanted) -> list[RecordedCall]:
-    return [call for call in calls if fits(call, sought)]
+def _select(calls: Iterable[RecordedCall], sought: Criteria) -> list[RecordedCall]:
+    return [call for call in calls if is_match(call, sought)]
 
 
 def _build_error(
-    sought: Wanted, found: list[RecordedCall], count: int, timeout: float, came: list[RecordedCall]
+    sought: Criteria, found: list[RecordedCall], count: int, timeout: float, came: list[RecordedCall]
 ) -> NoSuchCall:
     last = (f"\n  {call!r}" for call in came[-20:])
     what = f"{Expectation(sought)!r} came {len(found)} of {count} times in {timeout:g} s"

@@ -9,10 +9,10 @@ from threading import Thread
 import uvicorn
 
 from faregate.emulator.app import app
-from faregate.emulator.asgi import CLOSING, Receive, Scope, Send
+from faregate.emulator.asgi import IS_CLOSING, Receive, Scope, Send
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
 
 
@@ -21,7 +21,7 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
     unless that is allowed.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    if not allow_remote and not _loopback(host):
+    if not allow_remote and not _is_loopback(host):
         raise ConfigurationError(
             f"the emulator serves only this machine: {host!r} is not a loopback address (see --allow-remote)"
         )
@@ -36,14 +36,14 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def get_url(listener: socket.socket) -> str:
     """The address to give to clients."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run(
-    emulator: Emulator | Worlds,
+    emulator: Emulator | Tenants,
     listener: socket.socket,
     *,
     control: bool = True,
@@ -51,20 +51,20 @@ def run(
 ) -> None:
     """Serves until interrupted. `state` has begun; it is kept meanwhile."""
     with listener:
-        _server(emulator, control, state).run(sockets=[listener])
+        _build_server(emulator, control, state).run(sockets=[listener])
 
 
 @contextmanager
 def serve(
-    emulator: Emulator | Worlds, port: int = 0, *, control: bool = True, state: StateFile | None = None
+    emulator: Emulator | Tenants, port: int = 0, *, control: bool = True, state: StateFile | None = None
 ) -> Generator[str]:
     """The emulator on a port of this machine while the block runs; gives its URL. One thread, joined."""
     with listen(port=port) as listener:
-        server = _server(emulator, control, state)
+        server = _build_server(emulator, control, state)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="faregate-emulator")
         thread.start()
         try:
-            yield url_of(listener)
+            yield get_url(listener)
         finally:
             # uvicorn does not close what it opened if it is to end before it has started; uvloop then hangs.
             while not server.started and thread.is_alive():
@@ -73,19 +73,19 @@ def serve(
             thread.join()
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def _server(emulator: Emulator | Worlds, control: bool, state: StateFile | None) -> uvicorn.Server:
+def _build_server(emulator: Emulator | Tenants, control: bool, state: StateFile | None) -> uvicorn.Server:
     served = app(emulator, control=control, state=state)
 
     async def serving(scope: Scope, receive: Receive, send: Send) -> None:
         """Tells answers without an end when it is time to end: the server waits for them."""
-        scope.setdefault("extensions", {})[CLOSING] = lambda: server.should_exit
+        scope.setdefault("extensions", {})[IS_CLOSING] = lambda: server.should_exit
         await served(scope, receive, send)
 
     server = uvicorn.Server(

@@ -13,27 +13,27 @@ from faregate.merchant.types import ID_TAIL
 from faregate.service import settlement as settling
 from faregate.service.config import Settlement
 from faregate.service.records import PENDING, TransactionRecord
-from faregate.service.state import Books
+from faregate.service.state import EnvironmentState
 
-EVERYTHING: Final = "*"
+ALL: Final = "*"
 _TRANSACTION: Final = re.compile(f"txn_{ID_TAIL}", re.ASCII)
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
-def settle_after(books: Books, target: str, settlement: Settlement | None) -> None:
+def settle_after(books: EnvironmentState, target: str, settlement: Settlement | None) -> None:
     """From now on the payments of `target` end so; None takes the rule back.
 
     `target` is a transaction's id, a payer's address, a resource's key or `*`. A transaction may still
     be open for the seller's work; if it is already settling, its measure begins anew. Others that are
     already settling keep the rule they began with. `ConfigurationError` if it is not known or already final.
     """
-    _catch_up(books)
-    if target == EVERYTHING:
+    _settle_due(books)
+    if target == ALL:
         books.settlement = settlement
     elif _ADDRESS.fullmatch(target):
-        _of_payer(books, target.lower(), settlement)
+        _set_payer_rule(books, target.lower(), settlement)
     elif _TRANSACTION.fullmatch(target):
-        _of_transaction(books, _open(books, target), settlement)
+        _set_transaction_rule(books, _find_open(books, target), settlement)
     elif target in books.catalog.listings:
         books.catalog.put(replace(books.catalog.listings[target], settlement=settlement))
     else:
@@ -46,45 +46,45 @@ def is_address(target: str) -> bool:
     return _ADDRESS.fullmatch(target) is not None
 
 
-def knows(books: Books, target: str) -> bool:
+def has_target(books: EnvironmentState, target: str) -> bool:
     """Whether this environment has the target; it has everything, and every address."""
     return (
-        target == EVERYTHING
+        target == ALL
         or _ADDRESS.fullmatch(target) is not None
         or target in books.transactions
         or target in books.catalog.listings
     )
 
 
-def settle(books: Books, transaction_id: str) -> None:
+def settle(books: EnvironmentState, transaction_id: str) -> None:
     """Takes the payment of a pending transaction now, whatever its rule; it fails if it cannot be taken.
 
     `ConfigurationError` if there is no such transaction, it is already final, or not completed by the seller.
     """
-    _catch_up(books)
-    record = _open(books, transaction_id)
+    _settle_due(books)
+    record = _find_open(books, transaction_id)
     if record.status not in PENDING:
         raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
-    settling.finish(books, record, settling.AT_ONCE, books.timeline.stamp())
+    settling.finish(books, record, settling.IMMEDIATE, books.timeline.stamp())
 
 
-def fail(books: Books, transaction_id: str) -> None:
+def fail(books: EnvironmentState, transaction_id: str) -> None:
     """The payment of a transaction will never be taken. One that is only authorized fails as well.
 
     The seller's complete is then answered 200 with `failed`. `ConfigurationError` if there is no such
     transaction or it is already final.
     """
-    _catch_up(books)
-    settling.fail(books, _open(books, transaction_id), books.timeline.stamp())
+    _settle_due(books)
+    settling.fail_payment(books, _find_open(books, transaction_id), books.timeline.stamp())
 
 
-def _catch_up(books: Books) -> None:
-    settling.advance(books, books.timeline.now())
+def _settle_due(books: EnvironmentState) -> None:
+    settling.settle_due(books, books.timeline.now())
 
 
-def _open(books: Books, transaction_id: str) -> TransactionRecord:
+def _find_open(books: EnvironmentState, transaction_id: str) -> TransactionRecord:
     record = books.transactions.get(transaction_id)
     if record is None:
         raise ConfigurationError(f"there is no transaction {transaction_id!r}")
@@ -93,15 +93,17 @@ def _open(books: Books, transaction_id: str) -> TransactionRecord:
     return record
 
 
-def _of_payer(books: Books, payer: str, settlement: Settlement | None) -> None:
+def _set_payer_rule(books: EnvironmentState, payer: str, settlement: Settlement | None) -> None:
     if settlement is None:
         books.payer_settlements.pop(payer, None)
     else:
         books.payer_settlements[payer] = settlement
 
 
-def _of_transaction(books: Books, record: TransactionRecord, settlement: Settlement | None) -> None:
+def _set_transaction_rule(
+    books: EnvironmentState, record: TransactionRecord, settlement: Settlement | None
+) -> None:
     record.plan = settlement
     if record.status in PENDING:
-        settling.forget(books, record)
-        settling.follow(books, record, settling.rule_of(books, record), books.timeline.stamp())
+        settling.unschedule(books, record)
+        settling.schedule(books, record, settling.find_settlement_rule(books, record), books.timeline.stamp())

@@ -2,9 +2,9 @@
 
 from typing import Final, NamedTuple
 
-from faregate.emulator.calls import Mark
+from faregate.emulator.calls import LogPosition
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import is_name
+from faregate.service.builtin import is_valid_name
 
 MAX_SNAPSHOTS: Final = 100
 
@@ -13,7 +13,7 @@ class Snapshot(NamedTuple):
     """The state document of a world, as text, and where its diary was."""
 
     document: str
-    mark: Mark
+    mark: LogPosition
 
 
 class Snapshots:
@@ -42,7 +42,7 @@ class Snapshots:
             self._taken += 1
             if f"snapshot-{self._taken}" not in self._kept:
                 name = f"snapshot-{self._taken}"
-        if not is_name(name):
+        if not is_valid_name(name):
             raise ConfigurationError("the name of a snapshot has 1 to 100 letters, digits, _ and -")
         if name not in self._kept and len(self._kept) >= MAX_SNAPSHOTS:
             raise ConfigurationError(

@@ -23,20 +23,20 @@ from anyio.to_thread import run_sync
 from pydantic import ValidationError
 
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.persistence.schema import StateDocument, place_of
-from faregate.emulator.tenants import Setup, Worlds
+from faregate.emulator.persistence.schema import StateDocument, format_location
+from faregate.emulator.tenants import TenantConfig, Tenants
 from faregate.errors import ConfigurationError
-from faregate.service.config import Part, World
+from faregate.service.config import Account, FrozenModel
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _hold(handle: int) -> None:
+    def _lock(handle: int) -> None:
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    def _hold(handle: int) -> None:
+    def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -52,7 +52,7 @@ class StateLock:
         while True:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                _hold(handle)
+                _lock(handle)
             except (BlockingIOError, PermissionError):
                 os.close(handle)
                 return False
@@ -79,56 +79,56 @@ def _remove(path: Path, handle: int) -> None:
     os.close(handle)
 
 
-class WorldState(Part):
+class SavedTenant(FrozenModel):
     name: str
     seed: str | None = None
-    world: World | None = None
+    world: Account | None = None
     state: StateDocument
 
 
-class SavedWorlds(Part):
+class SavedState(FrozenModel):
     version: Literal[1]
-    worlds: tuple[WorldState, ...]
+    worlds: tuple[SavedTenant, ...]
 
 
-def written(worlds: Worlds) -> Iterator[str]:
+def dump_tenants(worlds: Tenants) -> Iterator[str]:
     """As JSON, in pieces."""
     yield '{"version":1,"worlds":['
     for number, name in enumerate(worlds.names):
         emulator = worlds.find(name)
         if emulator is not None:
             yield "," if number else ""
-            yield from _world(name, worlds.setup(name), emulator)
+            yield from _dump_tenant(name, worlds.setup(name), emulator)
     yield "]}"
 
 
-def take_up(worlds: Worlds, text: bytes) -> None:
+def load_tenants(worlds: Tenants, text: bytes) -> None:
     """Opens and seeds the worlds that this text names; `ConfigurationError` says what is wrong with it."""
-    for one in _read(text).worlds:
+    for one in _parse(text).worlds:
         worlds.open(one.name, world=one.world, seed=one.seed).seed(one.state)
 
 
-def _world(name: str, setup: Setup, emulator: Emulator) -> Iterator[str]:
+def _dump_tenant(name: str, setup: TenantConfig, emulator: Emulator) -> Iterator[str]:
     world = "null" if setup.world is None else setup.world.model_dump_json()
     yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"world":{world},"state":'
     yield from emulator.written()
     yield "}"
 
 
-def _read(text: bytes) -> SavedWorlds:
+def _parse(text: bytes) -> SavedState:
     try:
-        return SavedWorlds.model_validate_json(text)
+        return SavedState.model_validate_json(text)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place, words = place_of(fault["loc"]) or "the file", fault["msg"].removeprefix("Value error, ")
+        place, words = format_location(fault["loc"]) or "the file", fault["msg"].removeprefix("Value error, ")
         raise ConfigurationError(f"this is no state of an emulator: {place}: {words}") from None
 
 
-EVERY: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 """Seconds between two looks whether something has changed."""
-_SHARE: Final = 10
+_MAX_WRITE_SHARE: Final = 10
 """A large state is written less often: at most this part of the time is spent on it."""
-_NEW: Final = ".faregate-new"
+_TEMPORARY: Final = ".faregate-new"
 _log = logging.getLogger("faregate.emulator")
 
 
@@ -141,7 +141,7 @@ class StateFile:
         self._touched = False
         self._changing = 0
 
-    def begin(self, worlds: Worlds) -> None:
+    def begin(self, worlds: Tenants) -> None:
         """Takes up what is in the file, or makes it.
 
         `ConfigurationError` if it cannot; it is left alone then.
@@ -157,17 +157,17 @@ class StateFile:
                 raise ConfigurationError(f"cannot write the state: {error}") from None
             in_vain.pop_all()
 
-    def end(self, worlds: Worlds) -> None:
+    def end(self, worlds: Tenants) -> None:
         """Saves for the last time; another server may begin with the file."""
         self.try_to_save(worlds)
         self._lock.release()
 
-    def save(self, worlds: Worlds) -> None:
+    def save(self, worlds: Tenants) -> None:
         """Writes everything now; `OSError` if it cannot."""
-        handle, beside = tempfile.mkstemp(_NEW, f".{self.path.name}.", self.path.parent)
+        handle, beside = tempfile.mkstemp(_TEMPORARY, f".{self.path.name}.", self.path.parent)
         try:
             with open(handle, "w", encoding="utf-8") as file:
-                file.writelines(written(worlds))
+                file.writelines(dump_tenants(worlds))
                 file.flush()
                 os.fsync(handle)
             os.replace(beside, self.path)
@@ -175,14 +175,14 @@ class StateFile:
             Path(beside).unlink(missing_ok=True)
             raise
 
-    async def keep(self, worlds: Worlds) -> None:
+    async def keep(self, worlds: Tenants) -> None:
         """Writes what has changed, within a second, for ever. A fault is logged, and tried again."""
-        pause = EVERY
+        pause = CHECK_SECONDS
         while True:
             await anyio.sleep(pause)
             if self._touched or self._changing:
                 self._touched = False
-                pause = max(EVERY, _SHARE * await run_sync(self.try_to_save, worlds))
+                pause = max(CHECK_SECONDS, _MAX_WRITE_SHARE * await run_sync(self.try_to_save, worlds))
 
     @contextmanager
     def changing(self) -> Generator[None]:
@@ -194,7 +194,7 @@ class StateFile:
             self._changing -= 1
             self._touched = True
 
-    def try_to_save(self, worlds: Worlds) -> float:
+    def try_to_save(self, worlds: Tenants) -> float:
         """Saves, or logs why it cannot; gives the seconds it took."""
         began = time.monotonic()
         try:
@@ -216,12 +216,12 @@ class StateFile:
 
     def _tidy(self) -> None:
         """What a server left behind that was killed while it wrote."""
-        for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_NEW}"):
+        for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_TEMPORARY}"):
             left.unlink(missing_ok=True)
 
-    def _take_up(self, worlds: Worlds) -> None:
+    def _take_up(self, worlds: Tenants) -> None:
         try:
-            take_up(worlds, self.path.read_bytes())
+            load_tenants(worlds, self.path.read_bytes())
         except FileNotFoundError:
             return
         except OSError as error:

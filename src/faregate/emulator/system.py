@@ -3,7 +3,7 @@
 import secrets
 from datetime import UTC, datetime
 
-from faregate.service.identifiers import shaped_id
+from faregate.service.identifiers import build_id
 
 
 def system_clock() -> datetime:
@@ -17,4 +17,4 @@ def random_challenge() -> str:
 
 def random_id(prefix: str, moment: datetime, /) -> str:
     """A new UUIDv7-shaped id: the milliseconds, then 74 random bits."""
-    return shaped_id(prefix, moment, secrets.randbits(74))
+    return build_id(prefix, moment, secrets.randbits(74))

@@ -10,32 +10,32 @@ from threading import Lock
 from typing import Final
 
 from faregate.core.models import WireRequest, header_values
-from faregate.emulator.delivery import Delivery, signed
+from faregate.emulator.delivery import Delivery, add_marker
 from faregate.emulator.emulator import Emulator
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import is_name, world_name
-from faregate.service.config import World
-from faregate.service.http import Refusal
+from faregate.service.builtin import is_valid_name, parse_tenant_name
+from faregate.service.config import Account
+from faregate.service.http import HttpError
 
 MAIN: Final = "main"
-MAX_WORLDS: Final = 1_000
+MAX_TENANTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class TenantConfig:
     """In what a world differs from the main one: resources and payers, or a seed of its own for its ids."""
 
-    world: World | None = None
+    world: Account | None = None
     seed: str | None = None
 
 
-class Worlds:
+class Tenants:
     """The main emulator and the others by name, which are `Emulator.like` it."""
 
     def __init__(self, main: Emulator) -> None:
         self.main = main
         self._lock = Lock()
-        self._others: dict[str, tuple[Emulator, Setup]] = {}
+        self._others: dict[str, tuple[Emulator, TenantConfig]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -49,26 +49,26 @@ class Worlds:
         found = self._others.get(name)
         return None if found is None else found[0]
 
-    def setup(self, name: str) -> Setup:
+    def setup(self, name: str) -> TenantConfig:
         """How it was opened."""
         found = self._others.get(name)
-        return Setup() if found is None else found[1]
+        return TenantConfig() if found is None else found[1]
 
-    def open(self, name: str, *, world: World | None = None, seed: int | str | None = None) -> Emulator:
+    def open(self, name: str, *, world: Account | None = None, seed: int | str | None = None) -> Emulator:
         """The world of this name, made if it is new. `ConfigurationError` if it cannot be.
 
         `world` and `seed` are for a new one; `ConfigurationError` if it is there already and had others.
         """
-        setup = Setup(world, None if seed is None else str(seed))
+        setup = TenantConfig(world, None if seed is None else str(seed))
         if name == MAIN:
-            return self._as_it_is(name, self.main, Setup(), setup)
-        if not is_name(name):
+            return self._as_it_is(name, self.main, TenantConfig(), setup)
+        if not is_valid_name(name):
             raise ConfigurationError("the name of a world has 1 to 100 letters, digits, _ and -")
         with self._lock:
             if name in self._others:
                 return self._as_it_is(name, *self._others[name], setup)
-            if len(self._others) >= MAX_WORLDS:
-                raise ConfigurationError(f"there are {MAX_WORLDS} worlds already: drop what is done with")
+            if len(self._others) >= MAX_TENANTS:
+                raise ConfigurationError(f"there are {MAX_TENANTS} worlds already: drop what is done with")
             made = self.main.like(name, world=world, seed=seed)
             self._others[name] = made, setup
             return made
@@ -76,7 +76,7 @@ class Worlds:
     def adopt(self, name: str, emulator: Emulator) -> None:
         """Serves this emulator as the world of this name; its own keys must be those of the name."""
         with self._lock:
-            self._others[name] = emulator, Setup()
+            self._others[name] = emulator, TenantConfig()
 
     def drop(self, name: str) -> bool:
         """Forgets a world, with all that happened in it; the main one stays."""
@@ -88,15 +88,15 @@ class Worlds:
         try:
             return self._of(request).deliver(request)
         except ConfigurationError as error:
-            return Delivery(signed(Refusal(401, "unauthenticated", str(error)).response()))
+            return Delivery(add_marker(HttpError(401, "unauthenticated", str(error)).response()))
 
     @staticmethod
-    def _as_it_is(name: str, there: Emulator, had: Setup, asked: Setup) -> Emulator:
-        if asked not in (Setup(), had):
+    def _as_it_is(name: str, there: Emulator, had: TenantConfig, asked: TenantConfig) -> Emulator:
+        if asked not in (TenantConfig(), had):
             raise ConfigurationError(f"the world {name!r} is there already, set up otherwise: drop it first")
         return there
 
     def _of(self, request: WireRequest) -> Emulator:
         values = header_values(request.headers, "authorization")
-        name = world_name(values[0].partition(" ")[2].strip(" ")) if len(values) == 1 else None
+        name = parse_tenant_name(values[0].partition(" ")[2].strip(" ")) if len(values) == 1 else None
         return self.main if name is None else self.open(name)

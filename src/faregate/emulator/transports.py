@@ -9,7 +9,7 @@ import httpx
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 from faregate.errors import BadAnswer, NoAnswer
 
 
@@ -60,7 +60,7 @@ def _receive(delivery: Delivery) -> Response:
 
 
 @cache
-def embedded() -> EmbeddedTransport:
+def get_embedded_transport() -> EmbeddedTransport:
     """The process's own emulator, with its built-in world and test keys only."""
     return EmbeddedTransport(Emulator(allow_live=False))
 
@@ -68,7 +68,7 @@ def embedded() -> EmbeddedTransport:
 class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """For `httpx.Client(transport=...)` and `httpx.AsyncClient(transport=...)` alike."""
 
-    def __init__(self, emulator: Emulator | Worlds) -> None:
+    def __init__(self, emulator: Emulator | Tenants) -> None:
         self._emulator = emulator
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -88,7 +88,7 @@ class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         )
 
 
-def transport(emulator: Emulator | Worlds) -> EmulatorTransport:
+def transport(emulator: Emulator | Tenants) -> EmulatorTransport:
     """An httpx transport, blocking and async: no port, no thread."""
     return EmulatorTransport(emulator)
 

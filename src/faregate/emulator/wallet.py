@@ -10,7 +10,7 @@ from faregate.emulator.system import system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.clock import Clock
 from faregate.service.test_payers import TEST_PAYERS
-from faregate.x402.eip712 import ORDER, address_of, sign, signable
+from faregate.x402.eip712 import ORDER, build_typed_data, derive_address, sign
 from faregate.x402.models import X402_VERSION, Payment
 from faregate.x402.tokens import TOKENS, Token
 
@@ -35,7 +35,7 @@ class Wallet:
 
     @cached_property
     def address(self) -> str:
-        return address_of(self._key)
+        return derive_address(self._key)
 
     def pay(self, instructions: str, *, nonce: str | None = None) -> str:
         """A `PAYMENT-SIGNATURE` for the first entry of these instructions, valid as long as they allow."""
@@ -49,7 +49,7 @@ class Wallet:
             "validBefore": str(int(self._clock().timestamp()) + terms["maxTimeoutSeconds"]),
             "nonce": nonce or "0x" + secrets.token_hex(32),
         }
-        payload = {"authorization": authorization, "signature": self.sign(authorization, _token(terms))}
+        payload = {"authorization": authorization, "signature": self.sign(authorization, _find_token(terms))}
         proof = {
             "x402Version": X402_VERSION,
             "payload": payload,
@@ -70,9 +70,9 @@ class Wallet:
             signature="",
             header="",
         )
-        return sign(self._key, signable(payment, token))
+        return sign(self._key, build_typed_data(payment, token))
 
 
-def _token(terms: dict[str, Any]) -> Token:
+def _find_token(terms: dict[str, Any]) -> Token:
     asset = str(terms["asset"]).lower()
     return next(token for token in TOKENS.values() if token.address.lower() == asset)

@@ -5,7 +5,7 @@ from x402.schemas import PaymentRequired, PaymentRequirements
 
 from faregate.errors import FaregateError
 from faregate.pay.output import PriceOption, PriceQuoted
-from faregate.x402.tokens import TOKENS, Token, price_label
+from faregate.x402.tokens import TOKENS, Token, format_price
 
 
 class NotSigned(FaregateError):
@@ -44,7 +44,7 @@ def format_amount(requirements: PaymentRequirements) -> str:
     token = find_token(requirements)
     if token is None or not is_atomic_amount(requirements.amount):
         return f"{requirements.amount} atomic units of {requirements.asset}"
-    return price_label(int(requirements.amount), token.symbol)
+    return format_price(int(requirements.amount), token.symbol)
 
 
 def is_atomic_amount(text: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from faregate.cli.command import CommandError
 from faregate.errors import FaregateError
 from faregate.pay.cli import add_payer, parse_amount, parse_seconds, suggest_extra
-from faregate.x402.tokens import price_label
+from faregate.x402.tokens import format_price
 
 if TYPE_CHECKING:
     from faregate.probe.check import CheckResult
@@ -96,7 +96,7 @@ def _format_total(products: Sequence["Product"]) -> str:
     totals = Counter[str]()
     for product in products:
         totals[product.revision.settlement_asset] += product.atomic
-    return " + ".join(price_label(atomic, asset) for asset, atomic in totals.items())
+    return " + ".join(format_price(atomic, asset) for asset, atomic in totals.items())
 
 
 def format_table(results: Sequence["CheckResult"]) -> str:

@@ -13,7 +13,7 @@ from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import RawClient
 from faregate.probe.discovery import Catalogue, ProductChoice, discover
 from faregate.probe.session import ProbeSession
-from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_world, world_name
+from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
 from faregate.service.catalog import build_catalog
 
 READ_ONLY_KEY_VARIABLE = "FAREGATE_READ_ONLY_KEY"
@@ -83,7 +83,11 @@ def _load_read_only_key(environ: Mapping[str, str]) -> ApiKey | None:
     """Return the key from the environment; for an emulator's account, the read-only key it always has."""
     api_key = environ.get("FAREGATE_API_KEY", "")
     default = (
-        READ_ONLY_TEST_KEY if api_key == TEST_KEY else f"{api_key}.readonly" if world_name(api_key) else None
+        READ_ONLY_TEST_KEY
+        if api_key == TEST_KEY
+        else f"{api_key}.readonly"
+        if parse_tenant_name(api_key)
+        else None
     )
     key = environ.get(READ_ONLY_KEY_VARIABLE) or default
     return None if key is None else ApiKey(key)
@@ -91,7 +95,7 @@ def _load_read_only_key(environ: Mapping[str, str]) -> ApiKey | None:
 
 def _find_foreign_revision(catalogue: Catalogue, environment: Environment) -> str | None:
     """Return a revision of the other environment if this is the emulator's built-in account, else None."""
-    account = builtin_world()
+    account = builtin_account()
     known = {one.active.id for one in build_catalog(account, environment).listings.values()}
     if not {one.revision_id for one in catalogue.revisions} <= known:
         return None

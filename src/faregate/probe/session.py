@@ -16,7 +16,7 @@ from faregate.pay.wallet import PayerWallet
 from faregate.probe.check import SkipCheck, describe
 from faregate.probe.client import Body, RawClient
 from faregate.probe.discovery import Catalogue, Product, build_access_body
-from faregate.service.identifiers import shaped_id
+from faregate.service.identifiers import build_id
 
 METADATA = {
     "duration_ms": 1,
@@ -146,4 +146,4 @@ def parse_transaction_id(response: Response) -> str | None:
 
 def make_unknown_id(prefix: str) -> str:
     """Make a well-formed id that the service never gave out."""
-    return shaped_id(prefix, datetime.now(UTC), secrets.randbits(74))
+    return build_id(prefix, datetime.now(UTC), secrets.randbits(74))

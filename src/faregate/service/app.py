@@ -9,15 +9,15 @@ import logging
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.types import Environment
 from faregate.service.catalog import build_catalog
-from faregate.service.clock import Clock, Timeline
-from faregate.service.config import BEGINNING, World
-from faregate.service.http import Call, Refusal, demand, key_of
-from faregate.service.identifiers import Challenges, Ids, derived_id
-from faregate.service.payments import Payments
+from faregate.service.clock import Clock, MonotonicClock
+from faregate.service.config import DEFAULT_CREATED_AT, Account
+from faregate.service.http import HttpError, ParsedRequest, authenticate, require_capability
+from faregate.service.identifiers import Challenges, Ids, derive_id
+from faregate.service.payments import Facilitator
 from faregate.service.routes import find_route
-from faregate.service.settlement import advance
-from faregate.service.state import Books
-from faregate.service.test_payers import settlements_of
+from faregate.service.settlement import settle_due
+from faregate.service.state import EnvironmentState
+from faregate.service.test_payers import map_settlement_rules
 
 _log = logging.getLogger("faregate.emulator")
 
@@ -27,24 +27,24 @@ class Service:
 
     def __init__(
         self,
-        world: World,
+        world: Account,
         *,
         clock: Clock,
         ids: Ids,
         challenge: Challenges,
-        payments: Payments,
+        payments: Facilitator,
         expose_execution_id: bool,
         allow_live: bool,
     ) -> None:
         self.keys = {key.key: key for key in world.keys}
         self.allow_live = allow_live
-        timeline = Timeline(clock)
+        timeline = MonotonicClock(clock)
         environments: tuple[Environment, ...] = ("test", "live")
-        self.books: dict[Environment, Books] = {
-            name: Books(
+        self.books: dict[Environment, EnvironmentState] = {
+            name: EnvironmentState(
                 environment=name,
                 seller=world.seller,
-                seller_id=derived_id("org", BEGINNING, world.seller.name),
+                seller_id=derive_id("org", DEFAULT_CREATED_AT, world.seller.name),
                 catalog=build_catalog(world, name),
                 timeline=timeline,
                 ids=ids,
@@ -52,7 +52,7 @@ class Service:
                 payments=payments,
                 expose_execution_id=expose_execution_id,
                 settlement=world.settlement,
-                payer_settlements=settlements_of(world, name),
+                payer_settlements=map_settlement_rules(world, name),
             )
             for name in environments
         }
@@ -62,16 +62,16 @@ class Service:
         path, _, query = request.path.partition("?")
         try:
             return self._answer(request, path, query)
-        except Refusal as refusal:
+        except HttpError as refusal:
             return refusal.response()
         except Exception:
             _log.exception("%s %s failed", request.method, path)
-            return Refusal(500, "internal_error", "the emulator failed; its log says why").response()
+            return HttpError(500, "internal_error", "the emulator failed; its log says why").response()
 
     def _answer(self, request: WireRequest, path: str, query: str) -> Response:
         route, identifier = find_route(request.method, path)
-        key = key_of(request.headers, self.keys, self.allow_live)
-        demand(key, route.capability)
+        key = authenticate(request.headers, self.keys, self.allow_live)
+        require_capability(key, route.capability)
         books = self.books[key.environment]
-        advance(books, books.timeline.now())
-        return route.handle(books, Call(identifier, query, request.headers, request.body or b""))
+        settle_due(books, books.timeline.now())
+        return route.handle(books, ParsedRequest(identifier, query, request.headers, request.body or b""))

@@ -4,9 +4,9 @@ x402 clients sign without being asked."""
 import re
 from typing import Final
 
-from faregate.service.config import Capability, Key, Resource, Revision, Seller, Settlement, Value, World
+from faregate.service.config import Account, Capability, Key, Resource, Revision, Seller, Settlement, Value
 
-READABLE: Final[tuple[Capability, ...]] = (
+READ_CAPABILITIES: Final[tuple[Capability, ...]] = (
     "contracts:read",
     "payers:read",
     "resources:read",
@@ -16,29 +16,29 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _KEY: Final = re.compile(r"svc_(?:test|live)_world_([A-Za-z0-9_-]{1,100})(?:\.readonly)?", re.ASCII)
 
 
-def is_name(name: str) -> bool:
+def is_valid_name(name: str) -> bool:
     """1 to 100 letters, digits, `_` and `-`."""
     return _NAME.fullmatch(name) is not None
 
 
-def world_name(key: str) -> str | None:
+def parse_tenant_name(key: str) -> str | None:
     """The name of the world that this key opens; None if the key is not of this form."""
     found = _KEY.fullmatch(key)
     return None if found is None else found[1]
 
 
-def keys_of(name: str) -> tuple[Key, ...]:
+def build_tenant_keys(name: str) -> tuple[Key, ...]:
     """The keys of the world of this name."""
     return (
         Key(key=f"svc_test_world_{name}"),
         Key(key=f"svc_live_world_{name}"),
-        Key(key=f"svc_test_world_{name}.readonly", capabilities=READABLE),
+        Key(key=f"svc_test_world_{name}.readonly", capabilities=READ_CAPABILITIES),
     )
 
 
-def named(world: World, name: str) -> World:
+def with_tenant_keys(world: Account, name: str) -> Account:
     """The same resources and payers, to be opened with the keys of this name."""
-    return world.model_copy(update={"keys": keys_of(name)})
+    return world.model_copy(update={"keys": build_tenant_keys(name)})
 
 
 TEST_KEY: Final = "svc_test_emulator"
@@ -49,15 +49,19 @@ _TOKENS_IN: Final = Value(name="input-tokens", label="Input tokens", unit="token
 _TOKENS_OUT: Final = Value(name="output-tokens", label="Output tokens", unit="token")
 
 
-def builtin_world() -> World:
-    return World(seller=Seller(), keys=_keys(), resources=(*_plain(), *_peculiar()))
+def builtin_account() -> Account:
+    return Account(
+        seller=Seller(),
+        keys=_build_keys(),
+        resources=(*_build_ordinary_resources(), *_build_special_resources()),
+    )
 
 
-def _keys() -> tuple[Key, ...]:
-    return (Key(key=TEST_KEY), Key(key=LIVE_KEY), Key(key=READ_ONLY_TEST_KEY, capabilities=READABLE))
+def _build_keys() -> tuple[Key, ...]:
+    return (Key(key=TEST_KEY), Key(key=LIVE_KEY), Key(key=READ_ONLY_TEST_KEY, capabilities=READ_CAPABILITIES))
 
 
-def _plain() -> tuple[Resource, ...]:
+def _build_ordinary_resources() -> tuple[Resource, ...]:
     metered = Value(name="input_tokens", label="Input tokens", unit="token", required=True)
     return (
         Resource(
@@ -81,7 +85,7 @@ def _plain() -> tuple[Resource, ...]:
     )
 
 
-def _peculiar() -> tuple[Resource, ...]:
+def _build_special_resources() -> tuple[Resource, ...]:
     price = (Revision(amount=_CENT),)
     return (
         Resource(key="free_notes", name="Free notes", revisions=price, require_payment=False),

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from faregate.merchant.types import Environment
-from faregate.service.config import Resource, Revision, Settlement, World
-from faregate.service.identifiers import derived_id
-from faregate.x402.tokens import TOKENS, Token, price_label
+from faregate.service.config import Account, Resource, Revision, Settlement
+from faregate.service.identifiers import derive_id
+from faregate.x402.tokens import TOKENS, Token, format_price
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedRevision:
     """A revision with its ids; never changed once made."""
 
     id: str
@@ -34,7 +34,7 @@ class Listing:
 
     id: str
     plan: Resource
-    revisions: tuple[Published, ...]
+    revisions: tuple[PublishedRevision, ...]
     require_payment: bool
     created_at: datetime
     updated_at: datetime
@@ -42,7 +42,7 @@ class Listing:
     settlement: Settlement | None = None
 
     @property
-    def active(self) -> Published:
+    def active(self) -> PublishedRevision:
         return self.revisions[-1]
 
     def archived(self, moment: datetime) -> bool:
@@ -93,14 +93,14 @@ class Catalog:
         found = (self.version(key, moment) for key in self.listings)
         return (listing for listing in found if listing is not None)
 
-    def publish(self, key: str, rules: Revision, moment: datetime) -> Published:
+    def publish(self, key: str, rules: Revision, moment: datetime) -> PublishedRevision:
         """A new active revision of the resource `key`."""
         listing = self.listings[key]
-        made = _published(self.environment, listing.plan, len(listing.revisions) + 1, rules)
+        made = _build_revision(self.environment, listing.plan, len(listing.revisions) + 1, rules)
         self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
         return made
 
-    def selling(self, revision_id: str) -> Listing | None:
+    def find_by_revision(self, revision_id: str) -> Listing | None:
         """The resource this revision belongs to, active or not."""
         key = self._by_revision.get(revision_id)
         return None if key is None else self.listings[key]
@@ -109,22 +109,24 @@ class Catalog:
         return (listing for listing in self.listings.values() if not listing.archived(moment))
 
 
-def build_catalog(world: World, environment: Environment) -> Catalog:
+def build_catalog(world: Account, environment: Environment) -> Catalog:
     """Everything of the world that exists in this environment."""
     catalog = Catalog(environment)
     for place, resource in enumerate(world.resources):
         if environment in resource.environments:
-            catalog.put(_listing(environment, resource, timedelta(milliseconds=place)))
+            catalog.put(_build_listing(environment, resource, timedelta(milliseconds=place)))
     return catalog
 
 
-def _listing(environment: Environment, plan: Resource, offset: timedelta) -> Listing:
+def _build_listing(environment: Environment, plan: Resource, offset: timedelta) -> Listing:
     # The offset keeps the order of resources that name no date of their own.
     created = plan.created_at.astimezone(UTC) + offset
     return Listing(
-        id=derived_id("res", created, environment, plan.key),
+        id=derive_id("res", created, environment, plan.key),
         plan=plan,
-        revisions=tuple(_published(environment, plan, n, rules) for n, rules in enumerate(plan.revisions, 1)),
+        revisions=tuple(
+            _build_revision(environment, plan, n, rules) for n, rules in enumerate(plan.revisions, 1)
+        ),
         require_payment=plan.require_payment,
         created_at=created,
         updated_at=created,
@@ -133,14 +135,16 @@ def _listing(environment: Environment, plan: Resource, offset: timedelta) -> Lis
     )
 
 
-def _published(environment: Environment, plan: Resource, number: int, rules: Revision) -> Published:
+def _build_revision(
+    environment: Environment, plan: Resource, number: int, rules: Revision
+) -> PublishedRevision:
     made, place = plan.created_at, (plan.key, str(number))
-    return Published(
-        id=derived_id("acr", made, environment, *place),
-        key=derived_id("rvk", made, *place) if plan.show_key else None,
+    return PublishedRevision(
+        id=derive_id("acr", made, environment, *place),
+        key=derive_id("rvk", made, *place) if plan.show_key else None,
         number=number,
-        price_id=derived_id("prc", made, environment, *place),
-        price_label=rules.price_label or price_label(rules.amount, rules.asset),
+        price_id=derive_id("prc", made, environment, *place),
+        price_label=rules.price_label or format_price(rules.amount, rules.asset),
         token=TOKENS[environment, rules.asset],
         rules=rules,
     )

@@ -13,7 +13,7 @@ Clock = Callable[[], datetime]
 _TICK = timedelta(microseconds=1)
 
 
-class Timeline:
+class MonotonicClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._latest = datetime.min.replace(tzinfo=UTC)

@@ -1,6 +1,6 @@
 """What the seller set up: keys, resources, revisions, prices (spec: Account setup is not this API's).
 
-A `World` is plain frozen data for both environments. Ids are not written here: they are derived from the
+A `Account` is plain frozen data for both environments. Ids are not written here: they are derived from the
 keys and numbers, so that they are the same at every start and differ between test and live.
 """
 
@@ -32,16 +32,16 @@ from faregate.merchant.types import (
 )
 
 Label = Annotated[str, Text(strict=True, min_length=1, max_length=200)]
-BEGINNING: Final = datetime(2025, 1, 1, tzinfo=UTC)
+DEFAULT_CREATED_AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-class Part(BaseModel):
+class FrozenModel(BaseModel):
     """A piece of the world: frozen, and no property it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
 
-class Settlement(Part):
+class Settlement(FrozenModel):
     """When and how a payment ends: one measure of time, `via` until then, and `to` in the end.
 
     Zero is at once; reads are GETs and repeated completes. `until_expiry` waits until `validBefore` of
@@ -75,7 +75,7 @@ class Settlement(Part):
         return self
 
 
-class Value(Part):
+class Value(FrozenModel):
     """One reportable value of a revision; the order in the list is its display position."""
 
     name: ValueName
@@ -85,7 +85,7 @@ class Value(Part):
     required: bool = False
 
 
-class Revision(Part):
+class Revision(FrozenModel):
     """Published reporting rules with their price. `amount` is in atomic units of `asset`."""
 
     amount: AtomicAmount
@@ -96,11 +96,11 @@ class Revision(Part):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        no_doubles("value", [value.name for value in self.values])
+        check_unique("value", [value.name for value in self.values])
         return self
 
 
-class Appearance(Part):
+class Appearance(FrozenModel):
     """How a resource is shown in lists and contracts."""
 
     name: Label
@@ -120,13 +120,13 @@ class Resource(Appearance):
     archived: bool = False
     max_timeout_seconds: Annotated[int, Field(strict=True, ge=1)] = 60
     settlement: Settlement | None = None
-    created_at: AwareDatetime = BEGINNING
+    created_at: AwareDatetime = DEFAULT_CREATED_AT
 
     @property
     def appearance(self) -> Appearance:
         return Appearance(name=self.name, description=self.description, image_url=self.image_url)
 
-    def shown_as(self, **update: str | None) -> Self:
+    def with_appearance(self, **update: str | None) -> Self:
         """The same resource with these fields in its appearance.
 
         `ConfigurationError` if one breaks a rule.
@@ -139,7 +139,7 @@ class Resource(Appearance):
         return self.model_copy(update=dict(appearance))
 
 
-def no_doubles(what: str, names: list[str]) -> None:
+def check_unique(what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"the {what} {name!r} is there twice")
@@ -167,14 +167,14 @@ Address = Annotated[EvmAddress, AfterValidator(to_checksum_address)]
 """An EVM address, kept in its checksum form."""
 
 
-class Seller(Part):
+class Seller(FrozenModel):
     """The organization, and the address that is paid."""
 
     name: Label = "Emulated Seller"
     pay_to: Address = "0xFa4e6a7e00000000000000000000000000000001"
 
 
-class Key(Part):
+class Key(FrozenModel):
     """An API key; the prefix is its environment. A missing capability means 403."""
 
     key: Annotated[
@@ -187,7 +187,7 @@ class Key(Part):
         return "test" if self.key.startswith("svc_test_") else "live"
 
 
-class PayerSetup(Part):
+class PayerSetup(FrozenModel):
     """A payer who is not like the others: other balances, another way to settle. Both environments."""
 
     address: Address
@@ -195,7 +195,7 @@ class PayerSetup(Part):
     settlement: Settlement | None = None
 
 
-class World(Part):
+class Account(FrozenModel):
     """The whole account. A payer nobody named starts with `default_balance` atomic units of each asset.
 
     Payments end as `settlement` says where neither their resource nor their payer says more: without it
@@ -211,13 +211,13 @@ class World(Part):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        no_doubles("resource key", [resource.key for resource in self.resources])
-        no_doubles("API key", [key.key for key in self.keys])
-        no_doubles("payer", [payer.address for payer in self.payers])
+        check_unique("resource key", [resource.key for resource in self.resources])
+        check_unique("API key", [key.key for key in self.keys])
+        check_unique("payer", [payer.address for payer in self.payers])
         return self
 
     @classmethod
-    def from_toml(cls, text: str, name: str = "world") -> "World":
+    def from_toml(cls, text: str, name: str = "world") -> "Self":
         """A world from TOML text; `ConfigurationError` says what is wrong, and where in `name`."""
         try:
             return cls.model_validate(tomllib.loads(text))

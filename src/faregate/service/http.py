@@ -17,14 +17,14 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faregate.core.models import Headers, Response, header_values
 from faregate.merchant.answers import ErrorBody
-from faregate.service.clock import Timeline
+from faregate.service.clock import MonotonicClock
 from faregate.service.config import Capability, Key
 
 JSON_TYPE = ("Content-Type", "application/json")
-SOON = ("Retry-After", "1")
+RETRY_SOON = ("Retry-After", "1")
 
 
-class Refusal(Exception):
+class HttpError(Exception):
     """An error of the contract, raised anywhere below `respond`: status, stable code, message."""
 
     def __init__(self, status: int, code: str, message: str, headers: Headers = ()) -> None:
@@ -36,21 +36,21 @@ class Refusal(Exception):
 
     def response(self) -> Response:
         body = ErrorBody(code=self.code, message=self.message)
-        return answer(body, status=self.status, headers=self.headers)
+        return json_response(body, status=self.status, headers=self.headers)
 
 
-def invalid(message: str, status: int = 422) -> Refusal:
+def invalid_request(message: str, status: int = 422) -> HttpError:
     """`invalid_request`: 422 for a rule broken, 400 for what is not JSON, 409 for a change of mind."""
-    return Refusal(status, "invalid_request", message)
+    return HttpError(status, "invalid_request", message)
 
 
-def answer(model: BaseModel, *, status: int = 200, headers: Headers = ()) -> Response:
+def json_response(model: BaseModel, *, status: int = 200, headers: Headers = ()) -> Response:
     """The whole model; what is null is written as null."""
     body = model.model_dump_json(by_alias=True).encode()
     return Response(status, (JSON_TYPE, *headers), body)
 
 
-def answer_value(value: dict[str, Any], *, status: int = 200, headers: Headers = ()) -> Response:
+def json_value_response(value: dict[str, Any], *, status: int = 200, headers: Headers = ()) -> Response:
     """An already dumped model."""
     body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     return Response(status, (JSON_TYPE, *headers), body)
@@ -63,7 +63,7 @@ _REMEMBERED_BODIES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ParsedRequest:
     """`identifier` is the id in the path (not checked); empty where the path has none."""
 
     identifier: str
@@ -75,7 +75,7 @@ class Call:
         """The value of the header `name` (lower case), None if absent; sent twice is 422."""
         values = header_values(self.headers, name)
         if len(values) > 1:
-            raise invalid(f"the header {name.upper()} was sent more than once")
+            raise invalid_request(f"the header {name.upper()} was sent more than once")
         return values[0] if values else None
 
     def parameters(self) -> dict[str, str]:
@@ -83,59 +83,59 @@ class Call:
         try:
             pairs = parse_qsl(self.query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
-            raise invalid("the query cannot be read") from None
+            raise invalid_request("the query cannot be read") from None
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise invalid("a query parameter was sent more than once")
+            raise invalid_request("a query parameter was sent more than once")
         return found
 
     def body_as(self, adapter: TypeAdapter[T]) -> T:
         """The body by this model: 400 if it is not JSON, 422 if it breaks a rule."""
         if len(self.body) > MAX_BODY:
-            raise invalid(f"the body is longer than {MAX_BODY} bytes", 400)
+            raise invalid_request(f"the body is longer than {MAX_BODY} bytes", 400)
         try:
-            found: T = _parsed(adapter, self.body)
+            found: T = _parse_body(adapter, self.body)
         except ValidationError as error:
-            raise _refusal(error) from None
+            raise _build_body_error(error) from None
         return found
 
 
 @lru_cache(maxsize=_REMEMBERED_BODIES)
-def _parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
+def _parse_body(adapter: TypeAdapter[Any], body: bytes) -> Any:
     """A seller sends few different bodies. What they say is frozen, so that all may share it."""
     return adapter.validate_json(body)
 
 
-def _refusal(error: ValidationError) -> Refusal:
+def _build_body_error(error: ValidationError) -> HttpError:
     fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     if fault["type"] == "json_invalid":
-        return invalid("the body is not JSON", 400)
+        return invalid_request("the body is not JSON", 400)
     place = ".".join(map(str, fault["loc"])) or "body"
-    return invalid(f"{place}: {fault['msg'].removeprefix('Value error, ')}")
+    return invalid_request(f"{place}: {fault['msg'].removeprefix('Value error, ')}")
 
 
-def key_of(headers: Headers, keys: Mapping[str, Key], allow_live: bool) -> Key:
+def authenticate(headers: Headers, keys: Mapping[str, Key], allow_live: bool) -> Key:
     """The key of this call, or 401. Two `Authorization` headers are none."""
     values = header_values(headers, "authorization")
     if len(values) != 1:
-        raise _unauthenticated("send one Authorization header: Bearer <API_KEY>")
+        raise _build_401("send one Authorization header: Bearer <API_KEY>")
     scheme, _, secret = values[0].partition(" ")
     key = keys.get(secret.strip(" "))
     if scheme.lower() != "bearer" or key is None:
-        raise _unauthenticated("the API key is missing or not valid")
+        raise _build_401("the API key is missing or not valid")
     if key.environment == "live" and not allow_live:
-        raise _unauthenticated("live keys are not allowed here")
+        raise _build_401("live keys are not allowed here")
     return key
 
 
-def demand(key: Key, capability: Capability) -> None:
+def require_capability(key: Key, capability: Capability) -> None:
     """403 if the key may not do this."""
     if capability not in key.capabilities:
-        raise Refusal(403, "forbidden", f"this key lacks the capability {capability}")
+        raise HttpError(403, "forbidden", f"this key lacks the capability {capability}")
 
 
-def _unauthenticated(message: str) -> Refusal:
-    return Refusal(401, "unauthenticated", message, (("WWW-Authenticate", "Bearer"),))
+def _build_401(message: str) -> HttpError:
+    return HttpError(401, "unauthenticated", message, (("WWW-Authenticate", "Bearer"),))
 
 
 DEFAULT_PAGE_SIZE: Final = 50
@@ -166,52 +166,52 @@ class ListQuery:
     filters: dict[str, str]
 
 
-def list_query(call: Call, timeline: Timeline, own: Sequence[str] = ()) -> ListQuery:
+def parse_list_query(call: ParsedRequest, timeline: MonotonicClock, own: Sequence[str] = ()) -> ListQuery:
     """The query of a list that also takes the parameters `own`; 422 for anything else."""
-    given = only(call, (*LIST_PARAMETERS, *own))
-    order = one_of("order", given.get("order", "newest"), ("newest", "oldest"))
-    page = _number("page", given.get("page", "1"), None)
-    size = _number("page_size", given.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
-    as_of = timeline.snapshot(_moment(given["as_of"]) if "as_of" in given else None)
+    given = parse_query(call, (*LIST_PARAMETERS, *own))
+    order = parse_choice("order", given.get("order", "newest"), ("newest", "oldest"))
+    page = _parse_number("page", given.get("page", "1"), None)
+    size = _parse_number("page_size", given.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
+    as_of = timeline.snapshot(_parse_moment(given["as_of"]) if "as_of" in given else None)
     if as_of is None:
-        raise invalid("as_of is in the future")
+        raise invalid_request("as_of is in the future")
     filters = {name: given[name] for name in own if name in given}
     return ListQuery(as_of, order == "newest", page, size, filters)
 
 
-def only(call: Call, names: Sequence[str]) -> dict[str, str]:
+def parse_query(call: ParsedRequest, names: Sequence[str]) -> dict[str, str]:
     """The query, which has these parameters and no others."""
     given = call.parameters()
     for name in given:
         if name not in names:
-            raise invalid(f"there is no query parameter {name!r} here")
+            raise invalid_request(f"there is no query parameter {name!r} here")
     return given
 
 
-def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
+def parse_choice(name: str, value: str, allowed: Sequence[str]) -> str:
     if value not in allowed:
-        raise invalid(f"{name} must be one of {', '.join(allowed)}")
+        raise invalid_request(f"{name} must be one of {', '.join(allowed)}")
     return value
 
 
-def flag(name: str, value: str) -> bool:
-    return one_of(name, value, ("true", "false")) == "true"
+def parse_flag(name: str, value: str) -> bool:
+    return parse_choice(name, value, ("true", "false")) == "true"
 
 
-def _number(name: str, text: str, most: int | None) -> int:
+def _parse_number(name: str, text: str, most: int | None) -> int:
     bounds = "at least 1" if most is None else f"1 to {most}"
     # Python does not read numbers of thousands of digits.
     number = LAST_PAGE if len(text) > len(str(LAST_PAGE)) else text
     if not _NUMBER.fullmatch(text) or (most is not None and int(number) > most):
-        raise invalid(f"{name} must be an integer, {bounds}")
+        raise invalid_request(f"{name} must be an integer, {bounds}")
     return int(number)
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     """ISO 8601 or RFC 3339 with a zone. A `+` that was not percent-encoded is a space, hence the hint."""
     found = _MOMENT.fullmatch(text)
     if found is None:
-        raise invalid("as_of must be an ISO 8601 date-time with a timezone (send + as %2B)")
+        raise invalid_request("as_of must be an ISO 8601 date-time with a timezone (send + as %2B)")
     second = found["second"] or ""
     leap = _LEAP_SECOND.match(second) is not None
     try:
@@ -220,4 +220,4 @@ def _moment(text: str) -> datetime:
         moment = datetime.fromisoformat(plain).astimezone(UTC)
         return moment + timedelta(minutes=1) if leap else moment
     except (ValueError, OverflowError):
-        raise invalid("as_of is not a date-time") from None
+        raise invalid_request("as_of is not a date-time") from None

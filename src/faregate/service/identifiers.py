@@ -30,7 +30,7 @@ class RewindableIds(Ids, Protocol):
     def restore(self, state: int) -> None: ...
 
 
-def shaped_id(prefix: str, moment: datetime, entropy: int) -> str:
+def build_id(prefix: str, moment: datetime, entropy: int) -> str:
     """48 bits of milliseconds, the version 7, 12 bits, the variant, 62 bits: `entropy` gives the 74."""
     milliseconds = (moment - _EPOCH) // timedelta(milliseconds=1) & (1 << 48) - 1
     high = entropy >> 62 & 0xFFF
@@ -39,9 +39,9 @@ def shaped_id(prefix: str, moment: datetime, entropy: int) -> str:
     return f"{prefix}_{number:032x}"
 
 
-def derived_id(prefix: str, moment: datetime, *parts: str) -> str:
+def derive_id(prefix: str, moment: datetime, *parts: str) -> str:
     """The same id for the same parts, every time: for what the seller set up, not what happens."""
-    return shaped_id(prefix, moment, _entropy_of(prefix, *parts))
+    return build_id(prefix, moment, _hash_entropy(prefix, *parts))
 
 
 class CountedIds:
@@ -54,7 +54,7 @@ class CountedIds:
 
     def __call__(self, prefix: str, moment: datetime, /) -> str:
         self._count += 1
-        return shaped_id(prefix, moment, self._entropy(prefix))
+        return build_id(prefix, moment, self._entropy(prefix))
 
     def like(self, name: str) -> "CountedIds":
         """The source of another world, which counts for itself."""
@@ -89,7 +89,7 @@ class SeededIds(CountedIds):
         return SeededIds(f"{self.seed}/{name}")
 
     def _entropy(self, prefix: str) -> int:
-        return _entropy_of(self.seed, str(self._count), prefix)
+        return _hash_entropy(self.seed, str(self._count), prefix)
 
 
 class SeededChallenges:
@@ -112,5 +112,5 @@ class SeededChallenges:
         self._count = state
 
 
-def _entropy_of(*parts: str) -> int:
+def _hash_entropy(*parts: str) -> int:
     return int.from_bytes(sha256("\0".join(parts).encode()).digest()[:10], "big")

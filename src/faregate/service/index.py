@@ -18,7 +18,7 @@ BLOCKS: Final = (32_768, 1_024, 32)
 """Records in a block, from the largest kind to the smallest. Each is a multiple of the next."""
 
 
-class Dated(Protocol):
+class TimedRecord(Protocol):
     """What a register asks of its records. `number` and `created_at` never go down from one to the next."""
 
     @property
@@ -30,11 +30,11 @@ class Dated(Protocol):
     def status_at(self, moment: datetime, /) -> str: ...
 
 
-R = TypeVar("R", bound=Dated)
+R = TypeVar("R", bound=TimedRecord)
 
 
 @dataclass(slots=True)
-class _Tally:
+class _StatusTimes:
     """When the records of one block took on one status, and when they lost it; both sorted."""
 
     taken: list[datetime] = field(default_factory=list[datetime])
@@ -44,7 +44,7 @@ class _Tally:
         return bisect_right(self.taken, moment) - bisect_right(self.lost, moment)
 
 
-class Register(Generic[R]):
+class TemporalIndex(Generic[R]):
     """Told of every new record (`add`) and every change of a status (`moved`), it answers for any moment.
 
     As long as the records fit into one smallest block they are read through: most payers pay a few times.
@@ -53,7 +53,7 @@ class Register(Generic[R]):
     def __init__(self, blocks: tuple[int, ...] = BLOCKS) -> None:
         self._blocks = blocks
         self._records: list[R] = []
-        self._tallies: defaultdict[tuple[int, int, str], _Tally] = defaultdict(_Tally)
+        self._tallies: defaultdict[tuple[int, int, str], _StatusTimes] = defaultdict(_StatusTimes)
 
     def add(self, record: R) -> None:
         """The newest record, with all that has happened to it; `ValueError` if it is not the newest."""

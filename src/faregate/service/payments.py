@@ -12,40 +12,44 @@ from faregate.x402.models import Payment, Terms
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class PaymentVerified:
     """The payment is good; `payer` is the address in its consistent (checksum) form."""
 
     payer: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PaymentRefused:
     """The payment is not good, for a reason the payer may read. Final."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class PaymentSettled:
     """The money moved."""
 
     transaction_hash: str
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PaymentPending:
     """Not known yet: ask again."""
 
     status: Literal["settling", "reconciling"] = "settling"
 
 
-class Payments(Protocol):
+class Facilitator(Protocol):
     """The two calls."""
 
-    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> Verified | Refused:
+    def verify(
+        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
         """Is the payment good? `committed` atomic units of the payer are promised to open transactions."""
         ...
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> Settled | Refused | Pending:
+    def settle(
+        self, payment: Payment, terms: Terms, *, now: datetime
+    ) -> PaymentSettled | PaymentRefused | PaymentPending:
         """Take the money. `now` is when the seller asked for it; asking twice takes it once."""
         ...

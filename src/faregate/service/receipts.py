@@ -12,20 +12,24 @@ from faregate.merchant.answers import (
     Transaction,
     TransactionDetail,
 )
-from faregate.service.records import Settled, TransactionRecord
-from faregate.service.state import Books
-from faregate.x402.headers import payment_response
+from faregate.service.records import SettlementRecord, TransactionRecord
+from faregate.service.state import EnvironmentState
+from faregate.x402.headers import build_payment_response
 from faregate.x402.models import SCHEME
 from faregate.x402.tokens import CURRENCIES
 
 
-def settled(books: Books, record: TransactionRecord, transaction_hash: str, at: datetime) -> Settled:
+def build_settlement_record(
+    books: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
+) -> SettlementRecord:
     """The payment ended well: its receipt and payment response, made once."""
-    response = payment_response(record.sale.terms, record.payer.identifier, transaction_hash)
-    return Settled(at, transaction_hash, response, _receipt(books, record, transaction_hash, at))
+    response = build_payment_response(record.sale.terms, record.payer.identifier, transaction_hash)
+    return SettlementRecord(
+        at, transaction_hash, response, _build_receipt(books, record, transaction_hash, at)
+    )
 
 
-def completion(record: TransactionRecord) -> CompletionResult:
+def build_completion(record: TransactionRecord) -> CompletionResult:
     """All five fields; the last three are null until the payment succeeded."""
     done = record.settled
     return CompletionResult(
@@ -37,7 +41,7 @@ def completion(record: TransactionRecord) -> CompletionResult:
     )
 
 
-def item(record: TransactionRecord, moment: datetime) -> Transaction:
+def build_transaction(record: TransactionRecord, moment: datetime) -> Transaction:
     """The transaction as it was at this moment; what had not happened is absent."""
     status = record.status_at(moment)
     done = record.settled if status == "succeeded" else None
@@ -55,14 +59,16 @@ def item(record: TransactionRecord, moment: datetime) -> Transaction:
     )
 
 
-def detail(record: TransactionRecord) -> TransactionDetail:
+def build_transaction_detail(record: TransactionRecord) -> TransactionDetail:
     """The transaction now, with its receipt if it succeeded."""
-    now = item(record, record.history[-1][0])
+    now = build_transaction(record, record.history[-1][0])
     receipt = record.settled.receipt if record.settled else None
     return TransactionDetail(**dict(now), receipt=receipt)
 
 
-def _receipt(books: Books, record: TransactionRecord, transaction_hash: str, at: datetime) -> ReceiptDocument:
+def _build_receipt(
+    books: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
+) -> ReceiptDocument:
     revision, listing = record.sale.revision, record.sale.listing
     return ReceiptDocument(
         id=books.ids("rct", at),
@@ -71,7 +77,7 @@ def _receipt(books: Books, record: TransactionRecord, transaction_hash: str, at:
         environment_key=books.environment,
         issued_at=at.replace(microsecond=at.microsecond // 1000 * 1000),
         schema_version=1,
-        payment=_payment(record, transaction_hash),
+        payment=_build_receipt_payment(record, transaction_hash),
         price=ReceiptPrice(
             id=revision.price_id,
             calculation_mode="fixed",
@@ -83,7 +89,7 @@ def _receipt(books: Books, record: TransactionRecord, transaction_hash: str, at:
     )
 
 
-def _payment(record: TransactionRecord, transaction_hash: str) -> ReceiptPayment:
+def _build_receipt_payment(record: TransactionRecord, transaction_hash: str) -> ReceiptPayment:
     terms = record.sale.terms
     return ReceiptPayment(
         asset=terms.token.symbol,

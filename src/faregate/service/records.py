@@ -11,9 +11,9 @@ from faregate.merchant.requests import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.service.catalog import Listing, Published
+from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import Settlement
-from faregate.service.index import Register
+from faregate.service.index import TemporalIndex
 from faregate.x402.models import Payment, Terms
 
 Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
@@ -23,12 +23,12 @@ FINAL: Final = ("failed", "succeeded")
 
 
 @dataclass(frozen=True, slots=True)
-class Sale:
+class AccessContext:
     """What one access call asks for, resolved against the catalog."""
 
     request: AccessRequest
     listing: Listing
-    revision: Published
+    revision: PublishedRevision
     terms: Terms
 
 
@@ -37,7 +37,9 @@ class PayerRecord:
     id: str
     identifier: str
     created_at: datetime
-    transactions: "Register[TransactionRecord]" = field(default_factory=lambda: Register[TransactionRecord]())
+    transactions: "TemporalIndex[TransactionRecord]" = field(
+        default_factory=lambda: TemporalIndex[TransactionRecord]()
+    )
 
     def last_transaction_at(self, moment: datetime) -> datetime | None:
         """When the newest transaction that existed at this moment was made."""
@@ -45,7 +47,7 @@ class PayerRecord:
         return newest.created_at if newest else None
 
 
-class Settled:
+class SettlementRecord:
     """How a payment ended well; made once, repeated for ever.
 
     The receipt is kept as text: of all that is remembered it would be half the objects, and those cost
@@ -75,7 +77,7 @@ class TransactionRecord:
     number: int
     payment_request_id: str
     payer: PayerRecord
-    sale: Sale
+    sale: AccessContext
     payment: Payment
     created_at: datetime
     history: list[tuple[datetime, Status]]
@@ -83,8 +85,8 @@ class TransactionRecord:
     submitted_at: datetime | None = None
     plan: Settlement | None = None
     reads: int = 0
-    settled: Settled | None = None
-    registers: tuple["Register[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
+    settled: SettlementRecord | None = None
+    registers: tuple["TemporalIndex[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
     """Where it is listed; `Books.adopt` puts it there."""
 
     @property

@@ -7,12 +7,12 @@ from typing import Final, Literal
 from faregate.core.models import Response
 from faregate.merchant.wire import ROOT
 from faregate.service.config import Capability
-from faregate.service.http import Call, Refusal
+from faregate.service.http import HttpError, ParsedRequest
 from faregate.service.operations.access import access
 from faregate.service.operations.complete import complete, complete_execution
 from faregate.service.operations.lists import list_payers, list_resources, list_transactions
 from faregate.service.operations.reads import get_transaction, list_contracts
-from faregate.service.state import Books
+from faregate.service.state import EnvironmentState
 
 Operation = Literal[
     "access",
@@ -35,7 +35,7 @@ class Route:
     before: str
     after: str | None
     capability: Capability
-    handle: Callable[[Books, Call], Response]
+    handle: Callable[[EnvironmentState, ParsedRequest], Response]
 
     def identifier(self, path: str) -> str | None:
         """The id in this path, empty if the route has none; None if the path is another one."""
@@ -82,9 +82,9 @@ def find_route(method: str, path: str) -> tuple[Route, str]:
         return whole, ""
     matches = [(route, found) for route in ROUTES if (found := route.identifier(path)) is not None]
     if not matches:
-        raise Refusal(404, "invalid_request", "there is no such endpoint")
+        raise HttpError(404, "invalid_request", "there is no such endpoint")
     for route, found in matches:
         if route.method == method:
             return route, found
     allowed = ", ".join(sorted({route.method for route, _ in matches}))
-    raise Refusal(405, "invalid_request", f"this endpoint takes {allowed}", (("Allow", allowed),))
+    raise HttpError(405, "invalid_request", f"this endpoint takes {allowed}", (("Allow", allowed),))

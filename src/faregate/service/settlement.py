@@ -9,32 +9,32 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from faregate.service.config import Settlement
-from faregate.service.payments import Pending, Refused
-from faregate.service.payments import Settled as Paid
-from faregate.service.receipts import settled
+from faregate.service.payments import PaymentPending, PaymentRefused
+from faregate.service.payments import PaymentSettled as Paid
+from faregate.service.receipts import build_settlement_record
 from faregate.service.records import PENDING, TransactionRecord
-from faregate.service.state import Books
+from faregate.service.state import EnvironmentState
 
 _log = logging.getLogger("faregate.emulator")
-AT_ONCE: Final = Settlement(after_reads=0)
+IMMEDIATE: Final = Settlement(after_reads=0)
 _LAST_SECOND: Final = 253_402_300_799
 
 
-def submit(books: Books, record: TransactionRecord) -> None:
+def submit(books: EnvironmentState, record: TransactionRecord) -> None:
     """The seller's work is done: take the payment, or begin to. One that was made to fail stays failed."""
     if record.status != "authorized":
         return
     at = books.timeline.stamp()
     record.submitted_at = at
     if at.timestamp() >= record.payment.valid_before:
-        fail(books, record, at)
+        fail_payment(books, record, at)
     else:
-        follow(books, record, rule_of(books, record), at)
+        schedule(books, record, find_settlement_rule(books, record), at)
 
 
-def follow(books: Books, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
+def schedule(books: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
     """From `at` on the submitted payment ends as `plan` says."""
-    due = _due(record, plan, at)
+    due = _get_due_time(record, plan, at)
     if plan.after_reads == 0 or (due is not None and due <= at):
         finish(books, record, plan, at)
         return
@@ -44,40 +44,40 @@ def follow(books: Books, record: TransactionRecord, plan: Settlement, at: dateti
         heapq.heappush(books.due, (due, record.number, record))
 
 
-def forget(books: Books, record: TransactionRecord) -> None:
+def unschedule(books: EnvironmentState, record: TransactionRecord) -> None:
     """The clock alone no longer ends it. Walks over all that wait for the clock."""
     books.due = [entry for entry in books.due if entry[2] is not record]
     heapq.heapify(books.due)
 
 
-def rule_of(books: Books, record: TransactionRecord) -> Settlement:
+def find_settlement_rule(books: EnvironmentState, record: TransactionRecord) -> Settlement:
     """The most special rule: of the transaction, its payer, its resource, or of all."""
     payers = books.payer_settlements.get(record.payment.payer)
     listing = books.catalog.listings[record.sale.listing.plan.key]
-    return record.plan or payers or listing.settlement or books.settlement or AT_ONCE
+    return record.plan or payers or listing.settlement or books.settlement or IMMEDIATE
 
 
-def fail(books: Books, record: TransactionRecord, at: datetime) -> None:
+def fail_payment(books: EnvironmentState, record: TransactionRecord, at: datetime) -> None:
     """The payment will not be taken; what it held is free again, its authorization stays used."""
     record.plan = None
     record.move("failed", at)
     books.holds.release(record)
 
 
-def read(books: Books, record: TransactionRecord) -> None:
+def count_read(books: EnvironmentState, record: TransactionRecord) -> None:
     """The seller looks at the transaction: this alone may settle it."""
     if record.status not in PENDING:
         return
     plan = record.plan
     if plan is None:
-        finish(books, record, AT_ONCE, books.timeline.stamp())
+        finish(books, record, IMMEDIATE, books.timeline.stamp())
     elif plan.after_reads is not None:
         record.reads += 1
         if record.reads >= plan.after_reads:
             finish(books, record, plan, books.timeline.stamp())
 
 
-def advance(books: Books, now: datetime) -> None:
+def settle_due(books: EnvironmentState, now: datetime) -> None:
     """Settles what has fallen due; done before every call, so that every snapshot agrees."""
     books.holds.expire(now)
     while books.due and books.due[0][0] <= now:
@@ -86,7 +86,7 @@ def advance(books: Books, now: datetime) -> None:
             finish(books, record, record.plan, due)
 
 
-def _due(record: TransactionRecord, plan: Settlement, at: datetime) -> datetime | None:
+def _get_due_time(record: TransactionRecord, plan: Settlement, at: datetime) -> datetime | None:
     """When the clock alone ends it."""
     if plan.after_seconds is not None:
         return at + timedelta(seconds=plan.after_seconds)
@@ -95,25 +95,29 @@ def _due(record: TransactionRecord, plan: Settlement, at: datetime) -> datetime 
     return None
 
 
-def finish(books: Books, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
+def finish(books: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
     """The plan is over: fail, or ask the payments. Not known yet, or no answer: asked again at each read."""
     record.plan = None
-    outcome = Refused("this settlement fails") if plan.to == "failed" else _ask(books, record)
-    if isinstance(outcome, Pending):
+    outcome = (
+        PaymentRefused("this settlement fails") if plan.to == "failed" else _call_facilitator(books, record)
+    )
+    if isinstance(outcome, PaymentPending):
         record.move(outcome.status, at)
     elif isinstance(outcome, Paid):
-        record.settled = settled(books, record, outcome.transaction_hash, at)
+        record.settled = build_settlement_record(books, record, outcome.transaction_hash, at)
         record.move("succeeded", at)
         books.holds.release(record)
     else:
-        fail(books, record, at)
+        fail_payment(books, record, at)
 
 
-def _ask(books: Books, record: TransactionRecord) -> Paid | Refused | Pending:
+def _call_facilitator(
+    books: EnvironmentState, record: TransactionRecord
+) -> Paid | PaymentRefused | PaymentPending:
     try:
         return books.payments.settle(
             record.payment, record.sale.terms, now=record.submitted_at or record.created_at
         )
     except Exception:  # whatever it was, whether the money moved is unknown
         _log.exception("settling %s gave no answer", record.id)
-        return Pending("reconciling")
+        return PaymentPending("reconciling")

@@ -6,18 +6,18 @@ from datetime import datetime
 from functools import lru_cache
 
 from faregate.merchant.types import Environment
-from faregate.service.catalog import Catalog, Listing, Published
-from faregate.service.clock import Timeline
+from faregate.service.catalog import Catalog, Listing, PublishedRevision
+from faregate.service.clock import MonotonicClock
 from faregate.service.config import Seller, Settlement
 from faregate.service.identifiers import Challenges, Ids
-from faregate.service.index import Register
-from faregate.service.payments import Payments
-from faregate.service.records import FINAL, ExecutionRecord, PayerRecord, Sale, TransactionRecord
+from faregate.service.index import TemporalIndex
+from faregate.service.payments import Facilitator
+from faregate.service.records import FINAL, AccessContext, ExecutionRecord, PayerRecord, TransactionRecord
 from faregate.x402.models import Payment, Terms
 from faregate.x402.tokens import Token
 
 
-class Holds:
+class Reservations:
     def __init__(self) -> None:
         self._sums: dict[tuple[str, str], int] = {}
         self._held: set[str] = set()
@@ -56,29 +56,29 @@ _terms = lru_cache(maxsize=256)(Terms)
 
 
 @dataclass(slots=True)
-class Books:
+class EnvironmentState:
     """Test and live have one each; nothing is shared but time, ids and the payments behind the seam."""
 
     environment: Environment
     seller: Seller
     seller_id: str
     catalog: Catalog
-    timeline: Timeline
+    timeline: MonotonicClock
     ids: Ids
     challenge: Challenges
     """Gives a fresh challenge for instructions."""
-    payments: Payments
+    payments: Facilitator
     expose_execution_id: bool = False
     settlement: Settlement | None = None
     """How payments end of which no payer, resource or transaction says more."""
     payer_settlements: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
-    holds: Holds = field(default_factory=Holds)
+    holds: Reservations = field(default_factory=Reservations)
     payers: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
     transactions: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
     executions: dict[str, ExecutionRecord] = field(default_factory=dict[str, ExecutionRecord])
     due: list[Due] = field(default_factory=list[Due])
     """A heap of payments that settle by the clock."""
-    register: Register[TransactionRecord] = field(default_factory=Register[TransactionRecord])
+    register: TemporalIndex[TransactionRecord] = field(default_factory=TemporalIndex[TransactionRecord])
     """All transactions, to be listed as of any moment; each payer has one of its own."""
     observed: list[PayerRecord] = field(default_factory=list[PayerRecord])
     """The payers in the order they were observed."""
@@ -88,25 +88,25 @@ class Books:
     )
     _proofs: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
 
-    def terms(self, listing: Listing, revision: Published) -> Terms:
+    def terms(self, listing: Listing, revision: PublishedRevision) -> Terms:
         """What has to be paid for this revision of the resource."""
         return _terms(
             revision.token, revision.rules.amount, self.seller.pay_to, listing.plan.max_timeout_seconds
         )
 
-    def user_of_proof(self, proof: str) -> TransactionRecord | None:
+    def find_by_proof(self, proof: str) -> TransactionRecord | None:
         """The transaction that was authorized with this very `PAYMENT-SIGNATURE` header."""
         return self._proofs.get(proof)
 
-    def user_of(self, sale: Sale, payment: Payment) -> TransactionRecord | None:
+    def find_by_authorization(self, sale: AccessContext, payment: Payment) -> TransactionRecord | None:
         """The transaction that already took this authorization's nonce."""
-        return self.user_of_token(sale.terms.token, payment)
+        return self.find_by_token_use(sale.terms.token, payment)
 
-    def user_of_token(self, token: Token, payment: Payment) -> TransactionRecord | None:
+    def find_by_token_use(self, token: Token, payment: Payment) -> TransactionRecord | None:
         """The same, whatever is sold."""
-        return self._uses.get(_use(token, payment))
+        return self._uses.get(_get_authorization_key(token, payment))
 
-    def authorize(self, sale: Sale, payment: Payment, payer: str) -> TransactionRecord:
+    def authorize(self, sale: AccessContext, payment: Payment, payer: str) -> TransactionRecord:
         """A new open transaction; from here on the authorization is used."""
         now = self.timeline.stamp()
         known = self.payers.get(payer.lower())
@@ -133,7 +133,7 @@ class Books:
         record.payer.transactions.add(record)
         record.registers = (self.register, record.payer.transactions)
         self.transactions[record.id] = record
-        self._uses[_use(record.sale.terms.token, record.payment)] = record
+        self._uses[_get_authorization_key(record.sale.terms.token, record.payment)] = record
         self._proofs[record.payment.header] = record
         if record.payer.id not in self._payers_by_id:
             self._observe(record.payer)
@@ -143,7 +143,7 @@ class Books:
     def payer(self, payer_id: str) -> PayerRecord | None:
         return self._payers_by_id.get(payer_id)
 
-    def begin_execution(self, sale: Sale) -> ExecutionRecord:
+    def begin_execution(self, sale: AccessContext) -> ExecutionRecord:
         """A free execution of this revision."""
         record = ExecutionRecord(self.ids("rex", self.timeline.stamp()), sale.revision.id)
         self.executions[record.id] = record
@@ -155,5 +155,5 @@ class Books:
         self.observed.append(payer)
 
 
-def _use(token: Token, payment: Payment) -> tuple[str, str, str]:
+def _get_authorization_key(token: Token, payment: Payment) -> tuple[str, str, str]:
     return token.address, payment.payer, payment.nonce

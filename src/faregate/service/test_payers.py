@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from faregate.merchant.types import Environment
-from faregate.service.config import PayerSetup, Settlement, World
+from faregate.service.config import Account, PayerSetup, Settlement
 
-RICH: Final = 10**12
+AMPLE_BALANCE: Final = 10**12
 """Atomic units of each asset: a million, more than any price."""
 
 
@@ -32,7 +32,7 @@ class TestPayer:
     address: str
     about: str
     settlement: Settlement | None = None
-    balance: int = RICH
+    balance: int = AMPLE_BALANCE
 
     def setup(self) -> PayerSetup:
         """The same as a world would write it."""
@@ -43,7 +43,7 @@ class TestPayer:
         )
 
 
-def payers_of(world: World, environment: Environment) -> tuple[PayerSetup, ...]:
+def list_special_payers(world: Account, environment: Environment) -> tuple[PayerSetup, ...]:
     """The payers that are not like the others: those the world names, and in test the test payers too."""
     if environment == "live":
         return world.payers
@@ -51,11 +51,11 @@ def payers_of(world: World, environment: Environment) -> tuple[PayerSetup, ...]:
     return (*world.payers, *(one.setup() for one in TEST_PAYERS.values() if one.address not in named))
 
 
-def settlements_of(world: World, environment: Environment) -> dict[str, Settlement]:
+def map_settlement_rules(world: Account, environment: Environment) -> dict[str, Settlement]:
     """How the payments of such payers end, by address in lower case."""
     return {
         payer.address.lower(): payer.settlement
-        for payer in payers_of(world, environment)
+        for payer in list_special_payers(world, environment)
         if payer.settlement is not None
     }
 

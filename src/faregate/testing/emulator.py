@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.transports import embedded
+from faregate.emulator.transports import get_embedded_transport
 from faregate.paywall import EMBEDDED
 from faregate.settings import EMULATOR
 
@@ -20,7 +20,7 @@ def plugged(emulator: Emulator) -> Generator[None]:
     Paywalls created earlier, such as when an app was imported, start anew. Environment variables that name
     another service, key or journal are hidden meanwhile, so that no test talks to a real service.
     """
-    holder = embedded()
+    holder = get_embedded_transport()
     before, holder.emulator = holder.emulator, emulator
     with patch.dict(os.environ, {"FAREGATE_BASE_URL": EMULATOR}):
         for name in _HIDDEN:

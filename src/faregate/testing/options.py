@@ -5,12 +5,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Self
 
-from faregate.emulator.clock import WorldClock
+from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.system import random_id, system_clock
 from faregate.errors import ConfigurationError
-from faregate.service.builtin import TEST_KEY, keys_of
-from faregate.service.config import Key, World
+from faregate.service.builtin import TEST_KEY, build_tenant_keys
+from faregate.service.config import Key, Account
 from faregate.service.identifiers import SeededIds
 
 
@@ -39,23 +39,23 @@ class EmulatorOptions:
                 )
         return cls(**merged)
 
-    def build_emulator(self, world: World, name: str) -> Emulator:
+    def build_emulator(self, world: Account, name: str) -> Emulator:
         """Build an emulator that also accepts the usual test key and the keys of the tenant `name`."""
         ids = random_id if self.seed is None else SeededIds(self.seed)
         return Emulator(_add_keys(world, name), clock=self._build_clock(), ids=ids)
 
-    def _build_clock(self) -> WorldClock:
+    def _build_clock(self) -> EmulatorClock:
         if isinstance(self.clock, datetime):
-            return WorldClock(system_clock, frozen_at=self.clock)
+            return EmulatorClock(system_clock, frozen_at=self.clock)
         if self.clock not in ("real", "frozen"):
             raise ConfigurationError(f'the clock must be "real", "frozen" or a datetime, not {self.clock!r}')
-        clock = WorldClock(system_clock)
+        clock = EmulatorClock(system_clock)
         if self.clock == "frozen":
             clock.freeze()
         return clock
 
 
-def _add_keys(world: World, name: str) -> World:
+def _add_keys(world: Account, name: str) -> Account:
     known = {key.key for key in world.keys}
-    extra = (key for key in (Key(key=TEST_KEY), *keys_of(name)) if key.key not in known)
+    extra = (key for key in (Key(key=TEST_KEY), *build_tenant_keys(name)) if key.key not in known)
     return world.model_copy(update={"keys": (*world.keys, *extra)})

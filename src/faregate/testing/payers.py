@@ -14,7 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from faregate.core.models import Headers, Response, header_values
 from faregate.emulator.calls import decoded
-from faregate.emulator.clock import WorldClock
+from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.wallet import Wallet
 from faregate.errors import ConfigurationError
@@ -129,7 +129,7 @@ class Till:
         self._purchases = itertools.count(1)
 
     @property
-    def clock(self) -> WorldClock:
+    def clock(self) -> EmulatorClock:
         """The emulator's clock, by which the validity of a payment is judged."""
         return self._emulator.clock
 

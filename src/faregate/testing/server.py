@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.server import serve
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 
 _numbers = itertools.count(1)
 
@@ -25,7 +25,7 @@ def make_tenant_name(test: str) -> str:
 class SharedServer:
     """Starts when the first test needs it. `url` is the same for all tests."""
 
-    def __init__(self, url: str, worlds: Worlds) -> None:
+    def __init__(self, url: str, worlds: Tenants) -> None:
         self.url = url
         self._worlds = worlds
 
@@ -41,6 +41,6 @@ class SharedServer:
 
 @contextmanager
 def start_server() -> Generator[SharedServer]:
-    worlds = Worlds(Emulator())
+    worlds = Tenants(Emulator())
     with serve(worlds) as url:
         yield SharedServer(url, worlds)

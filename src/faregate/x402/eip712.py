@@ -112,7 +112,7 @@ _DOMAIN_HASH: Final = keccak(
 )
 
 
-class Signable(NamedTuple):
+class TypedData(NamedTuple):
     """What is signed (EIP-191, EIP-712), in the parts that eth-account has for it.
 
     eth-account itself is not asked: to import it takes longer than most tests of a shop.
@@ -123,7 +123,7 @@ class Signable(NamedTuple):
     body: bytes
 
 
-def signable(payment: Payment, token: Token) -> Signable:
+def build_typed_data(payment: Payment, token: Token) -> TypedData:
     """The EIP-712 message of this authorization. Written out because it is hashed on every access."""
     words = (
         int(payment.payer, 16),
@@ -134,41 +134,41 @@ def signable(payment: Payment, token: Token) -> Signable:
         int(payment.nonce, 16),
     )
     body = keccak(_TYPE_HASH + b"".join(word.to_bytes(32, "big") for word in words))
-    return Signable(b"\x01", _domain_separator(token), body)
+    return TypedData(b"\x01", _domain_separator(token), body)
 
 
-def sign(key: bytes, message: Signable) -> str:
+def sign(key: bytes, message: TypedData) -> str:
     """The one signature that this private key makes of it, hex."""
     made = CURVE.sign(key, _digest(message))
     return "0x" + made[:64].hex() + f"{made[64] + 27:02x}"
 
 
-def address_of(key: bytes) -> str:
+def derive_address(key: bytes) -> str:
     """The checksum address of this private key."""
-    return _address(CURVE.public_key(key))
+    return _hash_address(CURVE.public_key(key))
 
 
-def signer_of(payment: Payment, token: Token) -> str | None:
+def recover_signer(payment: Payment, token: Token) -> str | None:
     """The checksum address that signed, or None if the signature is none that the token would take."""
     signature = bytes.fromhex(payment.signature[2:])
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     if int.from_bytes(signature[32:64], "big") > _HALF_ORDER:
         return None
-    return _recovered(_digest(signable(payment, token)), signature)
+    return _recovered(_digest(build_typed_data(payment, token)), signature)
 
 
-def _digest(message: Signable) -> bytes:
+def _digest(message: TypedData) -> bytes:
     return keccak(b"\x19" + message.version + message.header + message.body)
 
 
 def _recovered(digest: bytes, signature: bytes) -> str | None:
     """The address of the key. eth-account, which could tell it too, takes more than twice the time."""
     key = CURVE.recover(digest, signature[:64] + bytes([signature[64] - 27]))
-    return None if key is None else _address(key)
+    return None if key is None else _hash_address(key)
 
 
-def _address(public_key: bytes) -> str:
+def _hash_address(public_key: bytes) -> str:
     return _checksum(keccak(public_key)[-20:])
 
 

@@ -24,64 +24,64 @@ _SIGNATURE: Final = re.compile(r"0x(?:[0-9a-fA-F]{2}){1,4096}", re.ASCII)
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,77}", re.ASCII)
 
 
-class BadProof(Exception):
+class InvalidPayload(Exception):
     """The proof cannot be read; the text says why."""
 
 
 @lru_cache(maxsize=_CACHED_PAYMENTS)
-def read_payment(proof: str) -> Payment:
+def parse_payment(proof: str) -> Payment:
     """The payment in this header value, or `BadProof`."""
-    payload = _decoded(proof)
+    payload = _decode_payload(proof)
     version = payload.get("x402Version")
     if type(version) is not int or version != X402_VERSION:
-        raise BadProof(f"x402Version must be {X402_VERSION}")
-    _object(payload, "accepted")
-    inner = _object(payload, "payload")
-    authorization = _object(inner, "authorization")
+        raise InvalidPayload(f"x402Version must be {X402_VERSION}")
+    _get_object(payload, "accepted")
+    inner = _get_object(payload, "payload")
+    authorization = _get_object(inner, "authorization")
     return Payment(
-        payer=_matching(authorization, "from", _ADDRESS, "an address"),
-        to=_matching(authorization, "to", _ADDRESS, "an address"),
-        value=_number(authorization, "value"),
-        valid_after=_number(authorization, "validAfter"),
-        valid_before=_number(authorization, "validBefore"),
-        nonce=_matching(authorization, "nonce", _NONCE, "32 bytes of hex"),
-        signature=_matching(inner, "signature", _SIGNATURE, "hex"),
+        payer=_get_text(authorization, "from", _ADDRESS, "an address"),
+        to=_get_text(authorization, "to", _ADDRESS, "an address"),
+        value=_get_number(authorization, "value"),
+        valid_after=_get_number(authorization, "validAfter"),
+        valid_before=_get_number(authorization, "validBefore"),
+        nonce=_get_text(authorization, "nonce", _NONCE, "32 bytes of hex"),
+        signature=_get_text(inner, "signature", _SIGNATURE, "hex"),
         header=proof,
     )
 
 
-def _decoded(proof: str) -> Mapping[str, Any]:
+def _decode_payload(proof: str) -> Mapping[str, Any]:
     if len(proof) > MAX_PROOF:
-        raise BadProof(f"the payment proof is longer than {MAX_PROOF} characters")
+        raise InvalidPayload(f"the payment proof is longer than {MAX_PROOF} characters")
     if not _BASE64.fullmatch(proof) or len(proof) % 4:
-        raise BadProof("the payment proof is not standard, padded base64")
+        raise InvalidPayload("the payment proof is not standard, padded base64")
     try:
         found = parse_json(base64.b64decode(proof))
     except (ValueError, RecursionError):
-        raise BadProof("the payment proof is not base64 of JSON") from None
+        raise InvalidPayload("the payment proof is not base64 of JSON") from None
     if not isinstance(found, dict):
-        raise BadProof("the payment proof is not a JSON object")
+        raise InvalidPayload("the payment proof is not a JSON object")
     return cast("dict[str, Any]", found)
 
 
-def _object(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_object(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = holder.get(name)
     if not isinstance(found, dict):
-        raise BadProof(f"{name} is missing or not an object")
+        raise InvalidPayload(f"{name} is missing or not an object")
     return cast("dict[str, Any]", found)
 
 
-def _matching(holder: Mapping[str, Any], name: str, pattern: re.Pattern[str], what: str) -> str:
+def _get_text(holder: Mapping[str, Any], name: str, pattern: re.Pattern[str], what: str) -> str:
     found = holder.get(name)
     if not isinstance(found, str) or not pattern.fullmatch(found):
-        raise BadProof(f"{name} is missing or not {what}")
+        raise InvalidPayload(f"{name} is missing or not {what}")
     return found.lower()
 
 
-def _number(holder: Mapping[str, Any], name: str) -> int:
-    number = int(_matching(holder, name, _NUMBER, "a decimal integer string"))
+def _get_number(holder: Mapping[str, Any], name: str) -> int:
+    number = int(_get_text(holder, name, _NUMBER, "a decimal integer string"))
     if number >= 1 << 256:
-        raise BadProof(f"{name} does not fit 256 bits")
+        raise InvalidPayload(f"{name} does not fit 256 bits")
     return number
 
 
@@ -92,7 +92,7 @@ _CACHED_INSTRUCTIONS: Final = 256
 """Instructions that are kept: those of one resource, price and reason differ in the challenge only."""
 
 
-def accepts(terms: Terms, challenge: str) -> dict[str, Any]:
+def build_accepts(terms: Terms, challenge: str) -> dict[str, Any]:
     """One entry of `accepts` (x402 `PaymentRequirements`)."""
     return {
         "scheme": SCHEME,
@@ -105,37 +105,37 @@ def accepts(terms: Terms, challenge: str) -> dict[str, Any]:
     }
 
 
-def payment_required(terms: Terms, resource: AccessResource, reason: str, challenge: str) -> str:
+def build_payment_required(terms: Terms, resource: AccessResource, reason: str, challenge: str) -> str:
     """The header that says how to pay, and why the last try (if there was one) was not accepted."""
-    text = _required(terms, resource.url, resource.description, resource.mime_type, reason)
+    text = _build_required_json(terms, resource.url, resource.description, resource.mime_type, reason)
     # The challenge is the last thing in it, so nothing that a seller named can stand in its place.
     before, _, after = text.rpartition(GUESSABLE)
-    return _in_base64(before + challenge + after)
+    return _encode_base64(before + challenge + after)
 
 
 @lru_cache(maxsize=_CACHED_INSTRUCTIONS)
-def _required(terms: Terms, url: str, description: str, mime_type: str, reason: str) -> str:
-    return _as_json(
+def _build_required_json(terms: Terms, url: str, description: str, mime_type: str, reason: str) -> str:
+    return _dump_json(
         {
             "x402Version": X402_VERSION,
             "error": reason,
             "resource": {"url": url, "description": description, "mimeType": mime_type},
-            "accepts": [accepts(terms, GUESSABLE)],
+            "accepts": [build_accepts(terms, GUESSABLE)],
         }
     )
 
 
-def without_challenge(instructions: str) -> str:
+def remove_challenge(instructions: str) -> str:
     """Return these instructions with a challenge that is always the same."""
     required = json.loads(base64.b64decode(instructions))
     for entry in required["accepts"]:
         entry["extra"][CHALLENGE] = GUESSABLE
-    return _in_base64(_as_json(required))
+    return _encode_base64(_dump_json(required))
 
 
-def payment_response(terms: Terms, payer: str, transaction_hash: str) -> str:
+def build_payment_response(terms: Terms, payer: str, transaction_hash: str) -> str:
     """The header that proves the payment (x402 `SettlementResponse`)."""
-    settled = _as_json(
+    settled = _dump_json(
         {
             "success": True,
             "transaction": transaction_hash,
@@ -144,12 +144,12 @@ def payment_response(terms: Terms, payer: str, transaction_hash: str) -> str:
             "amount": str(terms.amount),
         }
     )
-    return _in_base64(settled)
+    return _encode_base64(settled)
 
 
-def _as_json(value: dict[str, Any]) -> str:
+def _dump_json(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _in_base64(text: str) -> str:
+def _encode_base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode("ascii")

@@ -37,7 +37,7 @@ TOKENS: Final[dict[tuple[Environment, SettlementAsset], Token]] = {
 }
 
 
-def price_label(atomic: int, symbol: str) -> str:
+def format_price(atomic: int, symbol: str) -> str:
     """`10000, "USDC"` is `0.01 USDC`; exact, without floats."""
     whole, fraction = divmod(atomic, 10**DECIMALS)
     tail = f"{fraction:0{DECIMALS}d}".rstrip("0")

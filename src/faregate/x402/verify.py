@@ -10,18 +10,18 @@ from faregate.x402.models import SCHEME, Payment, Terms
 
 LEAD_SECONDS: Final = 6
 """An authorization must still be valid for this long, so that it can be settled."""
-_UNCHALLENGED: Final = (
+_NO_CHALLENGE: Final = (
     f"accepted.extra.{CHALLENGE} must be that of the instructions: send `accepted` unchanged"
 )
 _CHALLENGE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-def fault_of(payment: Payment, terms: Terms, now: datetime) -> str | None:
+def find_mismatch(payment: Payment, terms: Terms, now: datetime) -> str | None:
     """Why this payment does not meet the terms at `now`, in words for the payer; None if it does."""
-    return _accepted_fault(payment, terms) or _authorization_fault(payment, terms, now)
+    return _check_accepted(payment, terms) or _check_authorization(payment, terms, now)
 
 
-def _accepted_fault(payment: Payment, terms: Terms) -> str | None:
+def _check_accepted(payment: Payment, terms: Terms) -> str | None:
     accepted = payment.accepted
     expected = {
         "scheme": SCHEME,
@@ -34,7 +34,7 @@ def _accepted_fault(payment: Payment, terms: Terms) -> str | None:
         found = accepted.get(name)
         if not isinstance(found, str) or found.lower() != value.lower():
             return f"accepted.{name} must be {value}"
-    return None if _has_challenge(accepted) else _UNCHALLENGED
+    return None if _has_challenge(accepted) else _NO_CHALLENGE
 
 
 def _has_challenge(accepted: Mapping[str, Any]) -> bool:
@@ -44,7 +44,7 @@ def _has_challenge(accepted: Mapping[str, Any]) -> bool:
     return isinstance(value, str) and _CHALLENGE.fullmatch(value) is not None
 
 
-def _authorization_fault(payment: Payment, terms: Terms, now: datetime) -> str | None:
+def _check_authorization(payment: Payment, terms: Terms, now: datetime) -> str | None:
     if payment.to != terms.pay_to.lower():
         return f"the authorization must pay {terms.pay_to}"
     if payment.value != terms.amount:

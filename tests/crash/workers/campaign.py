@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from faregate.emulator import TEST_KEY, Emulator
-from faregate.emulator.server import listen, run, url_of
+from faregate.emulator.server import get_url, listen, run
 from faregate.merchant.client import MerchantClient
 from tests.crash.points.processes import fork
 from tests.crash.workers.checker import Charge, Evidence, Execution, judge
@@ -86,7 +86,7 @@ async def _play(crowd: Payers, killer: Killer, tell: Print) -> None:
 def _service(seed: int) -> Generator[str]:
     listener = listen()
     process = fork(partial(run, Emulator(seed=seed), listener, control=False))
-    url = url_of(listener)
+    url = get_url(listener)
     listener.close()
     try:
         yield url

@@ -22,13 +22,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from faregate.emulator.asgi import CLOSING
-from faregate.emulator.clock import WorldClock
-from faregate.emulator.console.changes import Watch
-from faregate.emulator.control.common import Told, environment_of, world_of, worlds_of
-from faregate.emulator.control.faults import about
+from faregate.emulator.asgi import IS_CLOSING
+from faregate.emulator.clock import EmulatorClock
+from faregate.emulator.console.changes import ChangeTracker
+from faregate.emulator.control.common import ControlError, get_emulator, get_tenants, parse_environment
+from faregate.emulator.control.faults import describe_faults
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.tenants import Tenants
 
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -52,26 +52,26 @@ def build_console_routes() -> list[Route]:
     """Build the routes of the page, its files and its event stream."""
     packed = [Middleware(GZipMiddleware)]
     return [
-        Route("/_emulator/worlds/{name}/events", events, methods=["GET"]),
-        Route("/", page, methods=["GET"], middleware=packed),
-        Route("/_emulator/console/{file}", part, methods=["GET"], middleware=packed),
+        Route("/_emulator/worlds/{name}/events", stream_events, methods=["GET"]),
+        Route("/", get_page, methods=["GET"], middleware=packed),
+        Route("/_emulator/console/{file}", get_file, methods=["GET"], middleware=packed),
     ]
 
 
-async def page(request: Request) -> Response:
-    return _file(request, "page.html")
+async def get_page(request: Request) -> Response:
+    return _serve_file(request, "page.html")
 
 
-async def part(request: Request) -> Response:
-    return _file(request, request.path_params["file"])
+async def get_file(request: Request) -> Response:
+    return _serve_file(request, request.path_params["file"])
 
 
-def _file(request: Request, name: str) -> Response:
+def _serve_file(request: Request, name: str) -> Response:
     """A file of the console; 304 if the browser has it already."""
     found = next((one for one in files("faregate.emulator.console").iterdir() if one.name == name), None)
     kind = _TYPES.get(name[name.rfind(".") :])
     if found is None or kind is None:
-        raise Told(404, "invalid_request", f"the console has no part {name!r}")
+        raise ControlError(404, "invalid_request", f"the console has no part {name!r}")
     content = found.read_bytes()
     headers = {**_HEADERS, "ETag": f'"{sha256(content).hexdigest()[:32]}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
@@ -79,25 +79,25 @@ def _file(request: Request, name: str) -> Response:
     return Response(content, media_type=kind, headers=headers)
 
 
-LOOK_SECONDS: Final = 0.2
-BEAT_SECONDS: Final = 10.0
+POLL_SECONDS: Final = 0.2
+HEARTBEAT_SECONDS: Final = 10.0
 
 Json = dict[str, Any]
 
 
-async def events(request: Request) -> StreamingResponse:
+async def stream_events(request: Request) -> StreamingResponse:
     """The world as it changes, by server-sent events."""
-    emulator = world_of(request)
-    watch = Watch(environment_of(request))
-    closing: Callable[[], bool] = request.scope.get("extensions", {}).get(CLOSING, lambda: False)
+    emulator = get_emulator(request)
+    watch = ChangeTracker(parse_environment(request))
+    closing: Callable[[], bool] = request.scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
     name: str = request.path_params["name"]
-    told = _told(worlds_of(request), name, emulator, watch, closing)
+    told = _generate_events(get_tenants(request), name, emulator, watch, closing)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(told, media_type="text/event-stream", headers=headers)
 
 
-async def _told(
-    worlds: Worlds, name: str, emulator: Emulator, watch: Watch, closing: Callable[[], bool]
+async def _generate_events(
+    worlds: Tenants, name: str, emulator: Emulator, watch: ChangeTracker, closing: Callable[[], bool]
 ) -> AsyncGenerator[str]:
     """Events, and a `beat` where there was none for long: its absence tells of a dead connection."""
     number, last = 0, monotonic()
@@ -107,30 +107,30 @@ async def _told(
         if found is None:
             await anyio.sleep(0)
             continue
-        found |= watch.changed(_around(worlds, emulator))
-        found |= _clock(emulator.clock, watch)
+        found |= watch.changed(_describe_surroundings(worlds, emulator))
+        found |= _describe_clock(emulator.clock, watch)
         if found:
             number, last = number + 1, monotonic()
-            yield _event(number, "whole" if "whole" in found else "change", found)
-        elif monotonic() - last > BEAT_SECONDS:
+            yield _format_event(number, "whole" if "whole" in found else "change", found)
+        elif monotonic() - last > HEARTBEAT_SECONDS:
             last = monotonic()
             yield "event: beat\ndata: {}\n\n"
         if worlds.find(name) is not emulator:
-            yield _event(number + 1, "gone", {})
+            yield _format_event(number + 1, "gone", {})
             return
-        await anyio.sleep(LOOK_SECONDS)
+        await anyio.sleep(POLL_SECONDS)
 
 
-def _around(worlds: Worlds, emulator: Emulator) -> Json:
-    return {"worlds": worlds.names, "faults": about(emulator), "snapshots": emulator.snapshots}
+def _describe_surroundings(worlds: Tenants, emulator: Emulator) -> Json:
+    return {"worlds": worlds.names, "faults": describe_faults(emulator), "snapshots": emulator.snapshots}
 
 
-def _event(number: int, kind: str, data: Json) -> str:
+def _format_event(number: int, kind: str, data: Json) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return f"id: {number}\nevent: {kind}\ndata: {text}\n\n"
 
 
-def _clock(clock: WorldClock, watch: Watch) -> Json:
+def _describe_clock(clock: EmulatorClock, watch: ChangeTracker) -> Json:
     """How the clock goes, when that has changed: the page reckons its time from there."""
     state = clock.state()
     now, real = datetime.fromisoformat(state["world"]), datetime.fromisoformat(state["real"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-MOST: Final = 90
+MAX_INTERVALS: Final = 90
 """Intervals from the first outcome to the last."""
 WIDTHS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400)
 """Seconds; then ever twice as wide."""
@@ -26,7 +26,7 @@ class Interval:
             self.settled[asset] = self.settled.get(asset, 0) + atomic
 
 
-class Tally:
+class Histogram:
     """Intervals grow wider as time goes on, so that all of it is always shown."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Tally:
         second = int(at.timestamp())
         self._first, self._last = min(self._first, second), max(self._last, second)
         self._put(second, ended)
-        while self._last // self.seconds - self._first // self.seconds >= MOST:
+        while self._last // self.seconds - self._first // self.seconds >= MAX_INTERVALS:
             self._widen()
 
     def _put(self, second: int, interval: Interval) -> None:

@@ -11,18 +11,18 @@ from typing import Any, Final, cast
 
 from faregate.core.instructions import parse_json
 from faregate.core.models import Headers, header_values
-from faregate.emulator.calls import Facts, RecordedCall
-from faregate.emulator.console.histogram import Tally
+from faregate.emulator.calls import CallInfo, RecordedCall
+from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.settlement import EVERYTHING
+from faregate.emulator.settlement import ALL
 from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest
-from faregate.service.builtin import builtin_world
+from faregate.service.builtin import builtin_account
 from faregate.service.catalog import Listing
 from faregate.service.config import Settlement
 from faregate.service.records import STATUSES, PayerRecord, TransactionRecord
-from faregate.service.state import Books
+from faregate.service.state import EnvironmentState
 from faregate.service.test_payers import TEST_PAYERS
-from faregate.x402.headers import BadProof, read_payment
+from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import Payment
 from faregate.x402.tokens import CURRENCIES, TOKENS
 
@@ -30,17 +30,17 @@ Json = dict[str, Any]
 _LONGEST: Final = 16 * 1024
 
 
-def asked_of(headers: Headers) -> Json | None:
+def decode_instructions(headers: Headers) -> Json | None:
     """What `PAYMENT-REQUIRED` says, as the emulator wrote it."""
-    return _decoded(headers, "payment-required")
+    return _decode(headers, "payment-required")
 
 
-def answered_of(headers: Headers) -> Json | None:
+def decode_payment_response(headers: Headers) -> Json | None:
     """What `PAYMENT-RESPONSE` says."""
-    return _decoded(headers, "payment-response")
+    return _decode(headers, "payment-response")
 
 
-def proof_of(headers: Headers) -> Json | None:
+def describe_proof(headers: Headers) -> Json | None:
     """What `PAYMENT-SIGNATURE` promises, or `unreadable` with the reason."""
     values = header_values(headers, "payment-signature")
     if not values:
@@ -48,21 +48,21 @@ def proof_of(headers: Headers) -> Json | None:
     if len(values) > 1:
         return {"unreadable": "the header was sent more than once"}
     try:
-        return promise(read_payment(values[0]))
-    except BadProof as error:
+        return describe_authorization(parse_payment(values[0]))
+    except InvalidPayload as error:
         return {"unreadable": str(error)}
 
 
-def promise(payment: Payment) -> Json:
+def describe_authorization(payment: Payment) -> Json:
     """The authorization of a payment."""
     accepted: Mapping[str, Any] = payment.accepted
     return {
         "from": payment.payer,
         "to": payment.to,
         "value": str(payment.value),
-        "network": _text(accepted.get("network")),
-        "asset": _text(accepted.get("asset")),
-        "scheme": _text(accepted.get("scheme")),
+        "network": _clip(accepted.get("network")),
+        "asset": _clip(accepted.get("asset")),
+        "scheme": _clip(accepted.get("scheme")),
         "validAfter": str(payment.valid_after),
         "validBefore": str(payment.valid_before),
         "nonce": payment.nonce,
@@ -70,7 +70,7 @@ def promise(payment: Payment) -> Json:
     }
 
 
-def _decoded(headers: Headers, name: str) -> Json | None:
+def _decode(headers: Headers, name: str) -> Json | None:
     values = header_values(headers, name)
     if not values or len(values[0]) > _LONGEST:
         return None
@@ -81,62 +81,69 @@ def _decoded(headers: Headers, name: str) -> Json | None:
     return cast("Json", found) if isinstance(found, dict) else {"unreadable": "not a JSON object"}
 
 
-def _text(value: object) -> str:
+def _clip(value: object) -> str:
     """What a payer claims may be of any kind and length."""
     return value[:200] if isinstance(value, str) else ""
 
 
-_TEST: Final = {payer.address.lower(): payer for payer in TEST_PAYERS.values()}
+_TEST_PAYERS: Final = {build_payer.address.lower(): build_payer for build_payer in TEST_PAYERS.values()}
 
 
-def rules(books: Books) -> Json:
+def build_rules(books: EnvironmentState) -> Json:
     """`set` has a rule for each target that differs from `own`, what it began with; null is no rule."""
-    found = {EVERYTHING: (books.settlement, None), **_of_resources(books), **_of_payers(books)}
+    found = {ALL: (books.settlement, None), **_list_resource_rules(books), **_list_payer_rules(books)}
     return {
         "set": [
-            {"target": target, "name": _name(target), "rule": _shown(rule), "own": _shown(own)}
+            {
+                "target": target,
+                "name": _get_target_name(target),
+                "rule": _dump_rule(rule),
+                "own": _dump_rule(own),
+            }
             for target, (rule, own) in found.items()
             if rule != own
         ],
         "resources": list(books.catalog.listings),
-        "payers": [[one.address, one.name] for one in _test_payers(books)],
+        "payers": [[one.address, one.name] for one in _list_test_payers(books)],
     }
 
 
-_Pair = tuple[Settlement | None, Settlement | None]
+_RulePair = tuple[Settlement | None, Settlement | None]
 """The rule there is, and the one there was at first."""
 
 
-def _of_resources(books: Books) -> dict[str, _Pair]:
+def _list_resource_rules(books: EnvironmentState) -> dict[str, _RulePair]:
     listings = books.catalog.listings
     return {key: (one.settlement, one.plan.settlement) for key, one in listings.items()}
 
 
-def _of_payers(books: Books) -> dict[str, _Pair]:
-    own = {one.address.lower(): one.settlement for one in _test_payers(books)}
+def _list_payer_rules(books: EnvironmentState) -> dict[str, _RulePair]:
+    own = {one.address.lower(): one.settlement for one in _list_test_payers(books)}
     there = books.payer_settlements
     return {address: (there.get(address), own.get(address)) for address in {**own, **there}}
 
 
-def _test_payers(books: Books) -> list[Any]:
+def _list_test_payers(books: EnvironmentState) -> list[Any]:
     return list(TEST_PAYERS.values()) if books.environment == "test" else []
 
 
-def _name(target: str) -> str | None:
+def _get_target_name(target: str) -> str | None:
     """The name of a test payer; what a resource is called is its key."""
-    return _TEST[target].name if target in _TEST else None if target.startswith("0x") else target
+    return (
+        _TEST_PAYERS[target].name if target in _TEST_PAYERS else None if target.startswith("0x") else target
+    )
 
 
-def _shown(rule: Settlement | None) -> Json | None:
+def _dump_rule(rule: Settlement | None) -> Json | None:
     return None if rule is None else rule.model_dump(mode="json", exclude_defaults=True)
 
 
 _LONGEST_BODY: Final = 4096
-_BUILT_IN: Final = {one.key: one for one in builtin_world().resources}
-_NAMES: Final = {payer.address.lower(): payer.name for payer in TEST_PAYERS.values()}
+_BUILT_IN: Final = {one.key: one for one in builtin_account().resources}
+_NAMES: Final = {build_payer.address.lower(): build_payer.name for build_payer in TEST_PAYERS.values()}
 
 
-def transaction(
+def build_transaction(
     record: TransactionRecord, asked: Json | None, calls: Sequence[tuple[int, str | None]]
 ) -> Json:
     """`asked` is the 402 before it; `calls` are numbers, each with the fault that struck it, oldest first.
@@ -157,28 +164,28 @@ def transaction(
         "revision_id": record.sale.revision.id,
         "amount": str(terms.amount),
         "asset": terms.token.symbol,
-        "created_at": _moment(record.created_at),
-        "submitted_at": _moment(record.submitted_at),
-        "history": [[_moment(at), status] for at, status in record.history],
+        "created_at": _format_moment(record.created_at),
+        "submitted_at": _format_moment(record.submitted_at),
+        "history": [[_format_moment(at), status] for at, status in record.history],
         "asked": asked,
         "calls": [number for number, _ in calls],
         "faults": list(dict.fromkeys(fault for _, fault in calls if fault)),
-        "completed": _completed(record.accepted),
-        "rule": _rule(record.plan),
+        "completed": _dump_outcome(record.accepted),
+        "rule": _dump_plan(record.plan),
         "reads": record.reads,
-        "proof": promise(record.payment),
+        "proof": describe_authorization(record.payment),
         "receipt": record.settled.receipt.model_dump(mode="json") if record.settled else None,
         "transaction_hash": record.settled.transaction_hash if record.settled else None,
     }
 
 
-def call(record: RecordedCall, facts: Facts) -> Json:
+def build_call(record: RecordedCall, facts: CallInfo) -> Json:
     """One call to the service and how it was answered."""
     response, delivery = record.response, record.delivery
     headers = response.headers if response else ()
     return {
         "number": record.number,
-        "at": _moment(record.at),
+        "at": _format_moment(record.at),
         "method": record.method,
         "path": record.request.path[:2048],
         "operation": facts.operation,
@@ -190,14 +197,14 @@ def call(record: RecordedCall, facts: Facts) -> Json:
         "fault": record.fault,
         "delay": delivery.delay if delivery else 0,
         "ending": delivery.ending if delivery else None,
-        "refusal": _refusal(record),
-        "asked": asked_of(headers),
-        "proof": proof_of(record.request.headers),
-        "answered": answered_of(headers),
+        "refusal": _parse_error_body(record),
+        "asked": decode_instructions(headers),
+        "proof": describe_proof(record.request.headers),
+        "answered": decode_payment_response(headers),
     }
 
 
-def payer(books: Books, record: PayerRecord, now: datetime) -> Json:
+def build_payer(books: EnvironmentState, record: PayerRecord, now: datetime) -> Json:
     """A payer with what the simulated ledger has of it; `balances` is null behind another facilitator."""
     address = record.identifier
     count = record.transactions.count
@@ -206,7 +213,7 @@ def payer(books: Books, record: PayerRecord, now: datetime) -> Json:
         "name": _NAMES.get(address.lower()),
         "transactions": count(now),
         "succeeded": count(now, "succeeded"),
-        "balances": _balances(books, address),
+        "balances": _get_balances(books, address),
         "held": {
             symbol: str(books.holds.of(TOKENS[books.environment, symbol].address, address.lower()))
             for symbol in CURRENCIES
@@ -214,17 +221,17 @@ def payer(books: Books, record: PayerRecord, now: datetime) -> Json:
     }
 
 
-def counts(books: Books, now: datetime) -> dict[str, int]:
+def count_by_status(books: EnvironmentState, now: datetime) -> dict[str, int]:
     """Transactions by status."""
     return {status: books.register.count(now, status) for status in STATUSES}
 
 
-def money(tally: Tally) -> Json:
+def build_money(tally: Histogram) -> Json:
     """Revenue by asset, and what ended when."""
     return {
-        "revenue": _strings(tally.total.settled),
+        "revenue": _to_strings(tally.total.settled),
         "seconds": tally.seconds,
-        "intervals": [[second, one.succeeded, one.failed, _strings(one.settled)] for second, one in tally],
+        "intervals": [[second, one.succeeded, one.failed, _to_strings(one.settled)] for second, one in tally],
     }
 
 
@@ -234,23 +241,23 @@ def _is_built_in(listing: Listing) -> bool:
     return plan == _BUILT_IN.get(plan.key) and len(listing.revisions) == len(plan.revisions)
 
 
-def _rule(plan: Settlement | None) -> Json | None:
+def _dump_plan(plan: Settlement | None) -> Json | None:
     """How a payment is to end."""
     return None if plan is None else plan.model_dump(mode="json", exclude_defaults=True)
 
 
-def _balances(books: Books, address: str) -> dict[str, str] | None:
+def _get_balances(books: EnvironmentState, address: str) -> dict[str, str] | None:
     if not isinstance(books.payments, SimulatedLedger):
         return None
     balance = books.payments.balance
     return {symbol: str(balance(TOKENS[books.environment, symbol], address)) for symbol in CURRENCIES}
 
 
-def _completed(accepted: FailedCompleteRequest | SucceededCompleteRequest | None) -> Json | None:
+def _dump_outcome(accepted: FailedCompleteRequest | SucceededCompleteRequest | None) -> Json | None:
     return None if accepted is None else accepted.model_dump(mode="json", exclude={"revision_id"})
 
 
-def _refusal(record: RecordedCall) -> Json | None:
+def _parse_error_body(record: RecordedCall) -> Json | None:
     """The error body of the contract, if this is one."""
     if record.response is None or record.response.status < 400:
         return None
@@ -261,9 +268,9 @@ def _refusal(record: RecordedCall) -> Json | None:
     return cast("Json", found) if isinstance(found, dict) else None
 
 
-def _strings(amounts: dict[str, int]) -> dict[str, str]:
+def _to_strings(amounts: dict[str, int]) -> dict[str, str]:
     return {asset: str(atomic) for asset, atomic in amounts.items()}
 
 
-def _moment(at: datetime | None) -> str | None:
+def _format_moment(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()

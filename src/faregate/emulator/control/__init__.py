@@ -13,44 +13,49 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.asgi import App
-from faregate.emulator.control.access import guarded
-from faregate.emulator.control.calls import routes_of_calls
-from faregate.emulator.control.clock import routes_of_clock
-from faregate.emulator.control.common import error_as_json, failure_as_json, misconfigured_as_json, told
-from faregate.emulator.control.faults import routes_of_faults
-from faregate.emulator.control.payers import routes_of_payers
-from faregate.emulator.control.state import routes_of_state
-from faregate.emulator.control.tenants import routes_of_worlds
-from faregate.emulator.control.transactions import routes_of_payments
-from faregate.emulator.delivery import SIGN
-from faregate.emulator.tenants import Worlds
+from faregate.emulator.control.access import require_local_access
+from faregate.emulator.control.calls import build_call_routes
+from faregate.emulator.control.clock import build_clock_routes
+from faregate.emulator.control.common import (
+    handle_configuration_error,
+    handle_failure,
+    handle_http_error,
+    json_response,
+)
+from faregate.emulator.control.faults import build_fault_routes
+from faregate.emulator.control.payers import build_payer_routes
+from faregate.emulator.control.state import build_state_routes
+from faregate.emulator.control.tenants import build_tenant_routes
+from faregate.emulator.control.transactions import build_transaction_routes
+from faregate.emulator.delivery import MARKER_HEADER
+from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
 
 __all__ = ["build_control_plane"]
 
 
-def build_control_plane(worlds: Worlds, console: Sequence[Route]) -> App:
+def build_control_plane(worlds: Tenants, console: Sequence[Route]) -> App:
     """Build the ASGI app for `/` and everything below `/_emulator`; `console` are the routes of its page."""
     routes = [
-        *routes_of_worlds(),
-        *routes_of_clock(),
-        *routes_of_state(),
-        *routes_of_payments(),
-        *routes_of_payers(),
-        *routes_of_faults(),
-        *routes_of_calls(),
+        *build_tenant_routes(),
+        *build_clock_routes(),
+        *build_state_routes(),
+        *build_transaction_routes(),
+        *build_payer_routes(),
+        *build_fault_routes(),
+        *build_call_routes(),
     ]
     listed = [*routes, *(route for route in console if "{name}" in route.path)]
     app = Starlette(
         routes=[_build_index(listed), *routes, *console],
         exception_handlers={
-            HTTPException: error_as_json,
-            ConfigurationError: misconfigured_as_json,
-            Exception: failure_as_json,
+            HTTPException: handle_http_error,
+            ConfigurationError: handle_configuration_error,
+            Exception: handle_failure,
         },
     )
     app.state.worlds = worlds
-    return guarded(app)
+    return require_local_access(app)
 
 
 def _build_index(routes: Sequence[Route]) -> Route:
@@ -58,7 +63,7 @@ def _build_index(routes: Sequence[Route]) -> Route:
 
     async def index(request: Request) -> Response:
         """This list."""
-        return told({"emulator": SIGN[1], "addresses": addresses})
+        return json_response({"emulator": MARKER_HEADER[1], "addresses": addresses})
 
     own = Route("/_emulator", index, methods=["GET"])
     addresses: list[object] = [one for route in (own, *routes) for one in _describe(route)]

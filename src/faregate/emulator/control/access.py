@@ -17,23 +17,23 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from faregate.emulator.asgi import App, Receive, Scope, Send
-from faregate.emulator.delivery import SIGN
+from faregate.emulator.delivery import MARKER_HEADER
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII)
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
-_SIGN: Final = (SIGN[0].lower().encode("ascii"), SIGN[1].encode("ascii"))
+_MARKER: Final = (MARKER_HEADER[0].lower().encode("ascii"), MARKER_HEADER[1].encode("ascii"))
 
 
-def guarded(app: Any) -> App:
+def require_local_access(app: Any) -> App:
     """`app`, for those who may. Every answer says that it is the emulator's."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         async def sign(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), _SIGN]
+                message["headers"] = [*message.get("headers", ()), _MARKER]
             await send(message)
 
-        fault = _fault(scope)
+        fault = _find_violation(scope)
         if fault is None:
             await app(scope, receive, sign)
         else:
@@ -43,14 +43,14 @@ def guarded(app: Any) -> App:
     return guard
 
 
-def _fault(scope: Scope) -> str | None:
+def _find_violation(scope: Scope) -> str | None:
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
     if any(name in headers for name in _FORWARDED):
         return "the control plane is not reached through a proxy"
-    if not _comes_from_here(scope):
+    if not _is_local_peer(scope):
         return "the control plane is for programs on its own machine"
-    if len(hosts) != 1 or not _is_here(hosts[0]):
+    if len(hosts) != 1 or not _is_local_host(hosts[0]):
         return "the control plane is reached by a loopback address or as localhost"
     if any(origin != f"{scope['scheme']}://{hosts[0]}" for origin in headers.getlist("origin")):
         return "another page may not use the control plane"
@@ -59,7 +59,7 @@ def _fault(scope: Scope) -> str | None:
     return None
 
 
-def _comes_from_here(scope: Scope) -> bool:
+def _is_local_peer(scope: Scope) -> bool:
     """A peer without an address is a local socket, or an app in the same process."""
     peer: tuple[str, int] | None = scope.get("client")
     try:
@@ -68,7 +68,7 @@ def _comes_from_here(scope: Scope) -> bool:
         return True
 
 
-def _is_here(host: str) -> bool:
+def _is_local_host(host: str) -> bool:
     found = _HOST.fullmatch(host)
     if found is None:
         return False

@@ -7,18 +7,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.assertions import Finding, charged_while_open, left_open
+from faregate.emulator.assertions import Violation, find_open_transactions, find_overlapping_charges
 from faregate.emulator.calls import RecordedCall
-from faregate.emulator.control.common import Told, told, world_of
+from faregate.emulator.control.common import ControlError, get_emulator, json_response
 from faregate.emulator.expectations import Match
 from faregate.emulator.recorder import NoSuchCall
 from faregate.errors import ConfigurationError
 from faregate.service.routes import Operation
 
-LONGEST_WAIT: Final = 60
+MAX_WAIT_SECONDS: Final = 60
 
 
-class Sought(BaseModel):
+class CallQuery(BaseModel):
     """The query. With `wait` seconds the answer comes as soon as `count` calls match, or is 408."""
 
     model_config = ConfigDict(extra="forbid")
@@ -32,7 +32,7 @@ class Sought(BaseModel):
     fault: str | None = None
     method: str | None = None
     undone: bool | None = None
-    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] | None = None
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] | None = None
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
 
     def match(self) -> Match:
@@ -40,10 +40,10 @@ class Sought(BaseModel):
         return cast(Match, said)
 
 
-_sought: TypeAdapter[Sought] = TypeAdapter(Sought)
+_query_adapter: TypeAdapter[CallQuery] = TypeAdapter(CallQuery)
 
 
-def routes_of_calls() -> list[Route]:
+def build_call_routes() -> list[Route]:
     return [
         Route("/_emulator/worlds/{name}/calls", list_calls, methods=["GET"]),
         Route("/_emulator/worlds/{name}/invariants", list_invariants, methods=["GET"]),
@@ -52,7 +52,7 @@ def routes_of_calls() -> list[Route]:
 
 async def list_calls(request: Request) -> Response:
     """Oldest first; the last 10,000 are there."""
-    world, sought = world_of(request), _query(request)
+    world, sought = get_emulator(request), _parse_query(request)
     try:
         if sought.wait is None:
             found = world.calls(sought.operation, **sought.match())
@@ -61,32 +61,37 @@ async def list_calls(request: Request) -> Response:
                 sought.operation, count=sought.count, timeout=sought.wait, **sought.match()
             )
     except NoSuchCall as error:
-        raise Told(408, "no_such_call", str(error)) from None
+        raise ControlError(408, "no_such_call", str(error)) from None
     except ConfigurationError as error:
-        raise Told(422, "invalid_request", str(error)) from None
-    return told({"calls": [_shown(call) for call in found]})
+        raise ControlError(422, "invalid_request", str(error)) from None
+    return json_response({"calls": [_build_call(call) for call in found]})
 
 
 async def list_invariants(request: Request) -> Response:
     """Each with what breaks it; empty lists are good. What payers received cannot be known here."""
-    world = world_of(request)
+    world = get_emulator(request)
     doubtful, unsettled = world.look(
-        lambda service, diary: (list(charged_while_open(service, diary)), list(left_open(service)))
+        lambda service, diary: (
+            list(find_overlapping_charges(service, diary)),
+            list(find_open_transactions(service)),
+        )
     )
-    return told({"no_double_charge": _findings(doubtful), "all_settled": _findings(unsettled)})
+    return json_response(
+        {"no_double_charge": _build_violations(doubtful), "all_settled": _build_violations(unsettled)}
+    )
 
 
-def _query(request: Request) -> Sought:
+def _parse_query(request: Request) -> CallQuery:
     given = dict(request.query_params)
     try:
-        return _sought.validate_python(given)
+        return _query_adapter.validate_python(given)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, fault["loc"]))
-        raise Told(422, "invalid_request", f"{place}: {fault['msg']}") from None
+        raise ControlError(422, "invalid_request", f"{place}: {fault['msg']}") from None
 
 
-def _shown(call: RecordedCall) -> dict[str, Any]:
+def _build_call(call: RecordedCall) -> dict[str, Any]:
     """No keys, no proofs: what was decoded of them is the payer's and the service's own."""
     return {
         "number": call.number,
@@ -107,5 +112,5 @@ def _shown(call: RecordedCall) -> dict[str, Any]:
     }
 
 
-def _findings(findings: list[Finding]) -> list[object]:
+def _build_violations(findings: list[Violation]) -> list[object]:
     return [{"about": one.about, "transactions": list(one.transactions)} for one in findings]

@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.clock import Mode, WorldClock
-from faregate.emulator.control.common import body_of, told, world_of
+from faregate.emulator.clock import EmulatorClock, Mode
+from faregate.emulator.control.common import get_emulator, json_response, parse_body
 
 PATH = "/_emulator/worlds/{name}/clock"
 
 
-class Face(BaseModel):
+class ClockView(BaseModel):
     """What the clock shows. `rate` is its seconds for one real second."""
 
     now: datetime
@@ -22,7 +22,7 @@ class Face(BaseModel):
     rate: float
 
 
-class Change(BaseModel):
+class ClockChange(BaseModel):
     """Exactly one of the three; `freeze` is a moment to come, or null for now."""
 
     model_config = ConfigDict(extra="forbid")
@@ -39,7 +39,7 @@ class Change(BaseModel):
             raise ValueError("only freeze may be null")
         return self
 
-    def make(self, clock: WorldClock) -> None:
+    def make(self, clock: EmulatorClock) -> None:
         """`ConfigurationError` if the clock cannot do this."""
         if self.advance is not None:
             clock.advance(self.advance)
@@ -49,24 +49,24 @@ class Change(BaseModel):
             clock.freeze(self.freeze)
 
 
-_change: TypeAdapter[Change] = TypeAdapter(Change)
+_change: TypeAdapter[ClockChange] = TypeAdapter(ClockChange)
 
 
-def routes_of_clock() -> list[Route]:
+def build_clock_routes() -> list[Route]:
     return [Route(PATH, show_clock, methods=["GET"]), Route(PATH, change_clock, methods=["POST"])]
 
 
 async def show_clock(request: Request) -> Response:
     """The moment it is in the world, the clock's mode (frozen, real or scaled) and its rate."""
-    return told(_face(world_of(request).clock))
+    return json_response(_build_view(get_emulator(request).clock))
 
 
 async def change_clock(request: Request) -> Response:
     """{"advance": seconds}, {"freeze": null or a moment}, or {"run": rate}; answers as GET does."""
-    clock = world_of(request).clock
-    (await body_of(request, _change)).make(clock)
-    return told(_face(clock))
+    clock = get_emulator(request).clock
+    (await parse_body(request, _change)).make(clock)
+    return json_response(_build_view(clock))
 
 
-def _face(clock: WorldClock) -> Face:
-    return Face(now=clock(), mode=clock.mode, rate=clock.rate)
+def _build_view(clock: EmulatorClock) -> ClockView:
+    return ClockView(now=clock(), mode=clock.mode, rate=clock.rate)

@@ -5,10 +5,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.common import body_of, environment_of, told, world_of
+from faregate.emulator.control.common import get_emulator, json_response, parse_body, parse_environment
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Environment, SettlementAsset
-from faregate.service.test_payers import TEST_PAYERS, payers_of
+from faregate.service.test_payers import TEST_PAYERS, list_special_payers
 from faregate.x402.tokens import CURRENCIES
 
 WORLD = "/_emulator/worlds/{name}"
@@ -17,7 +17,7 @@ _balances: TypeAdapter[Balances] = TypeAdapter(Balances)
 _NAMES = {payer.address: payer.name for payer in TEST_PAYERS.values()}
 
 
-def routes_of_payers() -> list[Route]:
+def build_payer_routes() -> list[Route]:
     return [
         Route(f"{WORLD}/payers", list_payers, methods=["GET"]),
         Route(f"{WORLD}/balances/{{address}}", put_balances, methods=["PUT"]),
@@ -26,23 +26,23 @@ def routes_of_payers() -> list[Route]:
 
 async def list_payers(request: Request) -> Response:
     """Those who paid, those the world names and the test payers, with their balances in atomic units."""
-    world, environment = world_of(request), environment_of(request)
+    world, environment = get_emulator(request), parse_environment(request)
     paid = world.look(lambda service, _: [one.identifier for one in service.books[environment].observed])
-    there = [payer.address for payer in payers_of(world.world, environment)]
+    there = [payer.address for payer in list_special_payers(world.world, environment)]
     addresses = dict.fromkeys((*paid, *there))
-    return told({"payers": [_payer(world, address, environment) for address in addresses]})
+    return json_response({"payers": [_build_payer(world, address, environment) for address in addresses]})
 
 
 async def put_balances(request: Request) -> Response:
     """{"USDC": "100"}: what the address has from now on, in atomic units; an asset left out stays."""
-    world, environment = world_of(request), environment_of(request)
+    world, environment = get_emulator(request), parse_environment(request)
     address: str = request.path_params["address"]
-    for asset, balance in (await body_of(request, _balances)).items():
+    for asset, balance in (await parse_body(request, _balances)).items():
         world.fund(address, balance, asset, environment)
-    return told(_payer(world, address, environment))
+    return json_response(_build_payer(world, address, environment))
 
 
-def _payer(world: Emulator, address: str, environment: Environment) -> dict[str, object]:
+def _build_payer(world: Emulator, address: str, environment: Environment) -> dict[str, object]:
     balances = {asset: str(world.balance(address, asset, environment)) for asset in CURRENCIES}
     name = _NAMES.get(address) if environment == "test" else None
     return {"address": address, "name": name, "balances": balances}

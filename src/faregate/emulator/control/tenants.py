@@ -7,13 +7,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.common import Told, body_of, rule_broken, told, worlds_of
-from faregate.emulator.tenants import MAIN, Worlds
-from faregate.service.builtin import is_name, keys_of
-from faregate.service.config import World
+from faregate.emulator.control.common import (
+    ControlError,
+    get_tenants,
+    json_response,
+    parse_body,
+    validation_error,
+)
+from faregate.emulator.tenants import MAIN, Tenants
+from faregate.service.builtin import build_tenant_keys, is_valid_name
+from faregate.service.config import Account
 
 
-class NewWorld(BaseModel):
+class NewTenant(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str
@@ -21,53 +27,53 @@ class NewWorld(BaseModel):
     world: dict[str, JsonValue] | None = None
 
 
-_new: TypeAdapter[NewWorld] = TypeAdapter(NewWorld)
+_new: TypeAdapter[NewTenant] = TypeAdapter(NewTenant)
 
 
-def routes_of_worlds() -> list[Route]:
+def build_tenant_routes() -> list[Route]:
     return [
-        Route("/_emulator/worlds", list_worlds, methods=["GET"]),
-        Route("/_emulator/worlds", open_world, methods=["POST"]),
-        Route("/_emulator/worlds/{name}", drop_world, methods=["DELETE"]),
+        Route("/_emulator/worlds", list_tenants, methods=["GET"]),
+        Route("/_emulator/worlds", create_tenant, methods=["POST"]),
+        Route("/_emulator/worlds/{name}", delete_tenant, methods=["DELETE"]),
     ]
 
 
-async def list_worlds(request: Request) -> Response:
+async def list_tenants(request: Request) -> Response:
     """The names of all worlds, and the keys that open them."""
-    worlds = worlds_of(request)
-    return told({"worlds": [_about(worlds, name) for name in worlds.names]})
+    worlds = get_tenants(request)
+    return json_response({"worlds": [_describe_tenant(worlds, name) for name in worlds.names]})
 
 
-async def open_world(request: Request) -> Response:
+async def create_tenant(request: Request) -> Response:
     """Opens a world before its first call, with a seed and a world file's content if given."""
-    new = await body_of(request, _new)
-    worlds = worlds_of(request)
-    worlds.open(new.name, world=_world(new), seed=new.seed)
-    return told(_about(worlds, new.name), 201)
+    new = await parse_body(request, _new)
+    worlds = get_tenants(request)
+    worlds.open(new.name, world=_parse_account(new), seed=new.seed)
+    return json_response(_describe_tenant(worlds, new.name), 201)
 
 
-async def drop_world(request: Request) -> Response:
+async def delete_tenant(request: Request) -> Response:
     """Forgets a world; its keys open a new one."""
     name: str = request.path_params["name"]
     if name == MAIN:
-        raise Told(422, "invalid_request", "the main world stays: reset it instead")
-    if not worlds_of(request).drop(name):
-        raise Told(404, "world_not_found", f"there is no world {name!r}")
+        raise ControlError(422, "invalid_request", "the main world stays: reset it instead")
+    if not get_tenants(request).drop(name):
+        raise ControlError(404, "world_not_found", f"there is no world {name!r}")
     return Response(status_code=204)
 
 
-def _world(new: NewWorld) -> World | None:
+def _parse_account(new: NewTenant) -> Account | None:
     """Its keys are those of its name, whatever the file says."""
-    if new.world is None or not is_name(new.name):
+    if new.world is None or not is_valid_name(new.name):
         return None
-    keys = [key.model_dump() for key in keys_of(new.name)]
+    keys = [key.model_dump() for key in build_tenant_keys(new.name)]
     try:
-        return World.model_validate({**new.world, "keys": keys})
+        return Account.model_validate({**new.world, "keys": keys})
     except ValidationError as error:
-        raise rule_broken(error, "world") from None
+        raise validation_error(error, "world") from None
 
 
-def _about(worlds: Worlds, name: str) -> dict[str, object]:
+def _describe_tenant(worlds: Tenants, name: str) -> dict[str, object]:
     """The keys are test data of this machine, made to be used."""
-    keys = worlds.main.world.keys if name == MAIN else keys_of(name)
+    keys = worlds.main.world.keys if name == MAIN else build_tenant_keys(name)
     return {"name": name, "keys": [key.key for key in keys]}

@@ -7,17 +7,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from faregate.emulator.control.common import Told, body_of, rule_broken, told, world_of
+from faregate.emulator.control.common import (
+    ControlError,
+    get_emulator,
+    json_response,
+    parse_body,
+    validation_error,
+)
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Environment, Moment, SettlementAsset
 from faregate.service.config import Settlement
 from faregate.service.records import Status, TransactionRecord
-from faregate.service.state import Books
+from faregate.service.state import EnvironmentState
 
 PATH = "/_emulator/worlds/{name}/transactions"
 
 
-class Wanted(BaseModel):
+class TransactionQuery(BaseModel):
     """The query. `payer` is an address, `resource` an integration key; the newest `limit` are shown."""
 
     model_config = ConfigDict(extra="forbid")
@@ -36,7 +42,7 @@ class Wanted(BaseModel):
         )
 
 
-class Shown(BaseModel):
+class TransactionItem(BaseModel):
     """`outcome` is what the seller completed it with. `plan` is how its payment will end."""
 
     id: str
@@ -54,75 +60,77 @@ class Shown(BaseModel):
     transaction_hash: str | None
 
 
-def routes_of_payments() -> list[Route]:
+def build_transaction_routes() -> list[Route]:
     return [
         Route(PATH, list_transactions, methods=["GET"]),
         Route(f"{PATH}/{{transaction}}/settle", settle, methods=["POST"]),
         Route(f"{PATH}/{{transaction}}/fail", fail, methods=["POST"]),
         Route(SETTLEMENTS, put_settlement, methods=["PUT"]),
-        Route(SETTLEMENTS, drop_settlement, methods=["DELETE"]),
+        Route(SETTLEMENTS, delete_settlement, methods=["DELETE"]),
     ]
 
 
 async def list_transactions(request: Request) -> Response:
     """The newest first; `environment`, `status`, `payer`, `resource` and `limit` say which."""
-    wanted = _wanted(request)
-    found = world_of(request).look(lambda service, _: _newest(service.books[wanted.environment], wanted))
-    return told({"transactions": found})
+    wanted = _parse_query(request)
+    found = get_emulator(request).look(
+        lambda service, _: _list_newest(service.books[wanted.environment], wanted)
+    )
+    return json_response({"transactions": found})
 
 
 async def settle(request: Request) -> Response:
     """Takes the payment of a pending transaction now."""
-    world, identifier = _known(request)
+    world, identifier = _find_transaction(request)
     world.settle(identifier)
-    return told(_of(world, identifier))
+    return json_response(_get_item(world, identifier))
 
 
 async def fail(request: Request) -> Response:
     """The payment of a transaction that is not final will never be taken."""
-    world, identifier = _known(request)
+    world, identifier = _find_transaction(request)
     world.fail(identifier)
-    return told(_of(world, identifier))
+    return json_response(_get_item(world, identifier))
 
 
-def _wanted(request: Request) -> Wanted:
+def _parse_query(request: Request) -> TransactionQuery:
     try:
-        return Wanted.model_validate(dict(request.query_params))
+        return TransactionQuery.model_validate(dict(request.query_params))
     except ValidationError as error:
-        raise rule_broken(error, "query") from None
+        raise validation_error(error, "query") from None
 
 
-def _newest(books: Books, wanted: Wanted) -> list[object]:
+def _list_newest(books: EnvironmentState, wanted: TransactionQuery) -> list[object]:
     found = list[object]()
     for record in reversed(books.transactions.values()):
         if len(found) == wanted.limit:
             break
         if wanted.fits(record):
-            found.append(_shown(books, record).model_dump(mode="json"))
+            found.append(_build_item(books, record).model_dump(mode="json"))
     return found
 
 
-def _known(request: Request) -> tuple[Emulator, str]:
-    world, identifier = world_of(request), str(request.path_params["transaction"])
+def _find_transaction(request: Request) -> tuple[Emulator, str]:
+    world, identifier = get_emulator(request), str(request.path_params["transaction"])
     if not world.look(
         lambda service, _: any(identifier in one.transactions for one in service.books.values())
     ):
-        raise Told(404, "transaction_not_found", f"there is no transaction {identifier!r}")
+        raise ControlError(404, "transaction_not_found", f"there is no transaction {identifier!r}")
     return world, identifier
 
 
-def _of(world: Emulator, identifier: str) -> Shown:
+def _get_item(world: Emulator, identifier: str) -> TransactionItem:
     return world.look(
         lambda service, _: next(
-            _shown(books, books.transactions[identifier])
+            _build_item(books, books.transactions[identifier])
             for books in service.books.values()
             if identifier in books.transactions
         )
     )
 
 
-def _shown(books: Books, record: TransactionRecord) -> Shown:
-    return Shown(
+def _build_item(books: EnvironmentState, record: TransactionRecord) -> TransactionItem:
+    return TransactionItem(
         id=record.id,
         environment=books.environment,
         status=record.status,
@@ -145,13 +153,13 @@ _settlement: TypeAdapter[Settlement] = TypeAdapter(Settlement)
 
 async def put_settlement(request: Request) -> Response:
     """The payments of a transaction's id, a payer's address, a resource's key or * end so from now on."""
-    world = world_of(request)
-    settlement = await body_of(request, _settlement)
+    world = get_emulator(request)
+    settlement = await parse_body(request, _settlement)
     world.settle_after(request.path_params["target"], settlement)
     return Response(status_code=204)
 
 
-async def drop_settlement(request: Request) -> Response:
+async def delete_settlement(request: Request) -> Response:
     """Takes the rule for this target back."""
-    world_of(request).settle_after(request.path_params["target"], None)
+    get_emulator(request).settle_after(request.path_params["target"], None)
     return Response(status_code=204)

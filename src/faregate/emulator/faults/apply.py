@@ -7,17 +7,17 @@ from typing import Final
 from pydantic import JsonValue
 
 from faregate.core.models import Headers, Response, WireRequest
-from faregate.emulator.calls import Facts, facts_of
-from faregate.emulator.delivery import UNSAID, Delivery, Ending
+from faregate.emulator.calls import CallInfo, describe_call
+from faregate.emulator.delivery import NO_RESPONSE, Delivery, Ending
 from faregate.emulator.faults.models import Fault, Kind
 from faregate.emulator.faults.rules import Faults
-from faregate.emulator.faults.stale import is_read, stale
+from faregate.emulator.faults.stale import build_stale_response, is_read
 from faregate.merchant.wire import INSTRUCTIONS
 from faregate.service.app import Service
-from faregate.service.http import Refusal
+from faregate.service.http import HttpError
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.records import TransactionRecord
-from faregate.x402.headers import payment_required, without_challenge
+from faregate.x402.headers import build_payment_required, remove_challenge
 
 GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."
 MESSAGE: Final = "the emulator was told to answer like this"
@@ -29,23 +29,23 @@ _NOT_FOUND: Final = {
 }
 
 
-def garbage(said: Response) -> Response:
+def replace_body(said: Response) -> Response:
     """With a body that is not JSON; its headers say nothing of it."""
     return replace(said, body=GARBAGE)
 
 
-def without(headers: Headers, name: str) -> Headers:
+def remove_header(headers: Headers, name: str) -> Headers:
     return tuple(pair for pair in headers if pair[0].lower() != name.lower())
 
 
-def doubled(said: Response, header: str, value: str | None) -> Response:
+def duplicate_header(said: Response, header: str, value: str | None) -> Response:
     for name, found in said.headers:
         if name.lower() == header.lower():
             return said.plus((name, found if value is None else value))
     return said
 
 
-def changed(said: Response, fields: dict[str, JsonValue]) -> Response:
+def replace_fields(said: Response, fields: dict[str, JsonValue]) -> Response:
     body = json.loads(said.body)
     if not isinstance(body, dict):
         return said
@@ -53,37 +53,39 @@ def changed(said: Response, fields: dict[str, JsonValue]) -> Response:
     return replace(said, body=changed.encode())
 
 
-def guessable(said: Response) -> Response:
+def remove_challenges(said: Response) -> Response:
     """With instructions that are the same for everybody; a reply without instructions stays as it is."""
     headers = (
-        (name, without_challenge(value) if name.lower() == INSTRUCTIONS else value)
+        (name, remove_challenge(value) if name.lower() == INSTRUCTIONS else value)
         for name, value in said.headers
     )
     return replace(said, headers=tuple(headers))
 
 
-def refusal(fault: Fault, facts: Facts) -> Response:
+def build_error(fault: Fault, facts: CallInfo) -> Response:
     status = fault.status or 500
     code = "internal_error" if status >= 500 else _CODES.get(status, "invalid_request")
     if status == 404:
         code = _NOT_FOUND.get(facts.operation or "", code)
     headers = () if fault.retry_after is None else (("Retry-After", str(fault.retry_after)),)
-    return Refusal(status, code, MESSAGE, headers).response()
+    return HttpError(status, code, MESSAGE, headers).response()
 
 
 _ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "cut": "cut"}
 
 
-def deliver_with(faults: Faults, service: Service, request: WireRequest) -> tuple[Delivery, str | None]:
+def deliver_with_faults(
+    faults: Faults, service: Service, request: WireRequest
+) -> tuple[Delivery, str | None]:
     """The answer to this call, and the id of the fault that struck it. Never raises.
 
     A fault that would change nothing, such as a header left out that is not there, has not struck.
     """
-    call = _Call(service, request, facts_of(service, request))
+    call = _FaultedCall(service, request, describe_call(service, request))
     rule = faults.first(call.facts, call.fits)
     if rule is None:
         return Delivery(service.respond(request)), None
-    said = service.respond(request) if _acts(rule.fault) else UNSAID
+    said = service.respond(request) if _reaches_service(rule.fault) else NO_RESPONSE
     delivery = call.deliver(rule.fault, said)
     if delivery == Delivery(said):
         return delivery, None
@@ -91,16 +93,16 @@ def deliver_with(faults: Faults, service: Service, request: WireRequest) -> tupl
     return delivery, rule.id
 
 
-def _acts(fault: Fault) -> bool:
+def _reaches_service(fault: Fault) -> bool:
     """Whether the call reaches the service at all."""
     return fault.when != "before" and fault.kind != "refused-repeat"
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _FaultedCall:
     service: Service
     request: WireRequest
-    facts: Facts
+    facts: CallInfo
 
     def fits(self, fault: Fault) -> bool:
         """Whether the call is of the sort that this kind of fault is about."""
@@ -123,21 +125,21 @@ class _Call:
     def _instead(self, fault: Fault, said: Response) -> Response:
         match fault.kind:
             case "status" | "refused-repeat":
-                return refusal(fault, self.facts)
+                return build_error(fault, self.facts)
             case "second-402":
                 return self._asking_again()
             case "garbage":
-                return garbage(said)
+                return replace_body(said)
             case "missing-header":
-                return replace(said, headers=without(said.headers, fault.header or ""))
+                return replace(said, headers=remove_header(said.headers, fault.header or ""))
             case "doubled-header":
-                return doubled(said, fault.header or "", fault.value)
+                return duplicate_header(said, fault.header or "", fault.value)
             case "changed-body":
-                return changed(said, fault.fields or {})
+                return replace_fields(said, fault.fields or {})
             case "stale-read":
-                return stale(self.service, self.facts, self.request, said, fault.seconds)
+                return build_stale_response(self.service, self.facts, self.request, said, fault.seconds)
             case "guessable-instructions":
-                return guessable(said)
+                return remove_challenges(said)
             case _:
                 return said
 
@@ -157,11 +159,13 @@ class _Call:
     def _asking_again(self) -> Response:
         record = self._record()
         if record is None or self.facts.operation == "access":
-            unpaid = without(self.request.headers, PROOF_HEADER)
+            unpaid = remove_header(self.request.headers, PROOF_HEADER)
             return self.service.respond(replace(self.request, headers=unpaid))
         challenge = self.service.books[self.facts.environment or "test"].challenge()
-        instructions = payment_required(record.sale.terms, record.sale.request.resource, MESSAGE, challenge)
-        return Refusal(402, "payment_required", MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
+        instructions = build_payment_required(
+            record.sale.terms, record.sale.request.resource, MESSAGE, challenge
+        )
+        return HttpError(402, "payment_required", MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
 
     def _record(self) -> TransactionRecord | None:
         if self.facts.environment is None or self.facts.transaction is None:

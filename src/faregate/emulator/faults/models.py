@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 from pydantic import StringConstraints as Text
 
-from faregate.emulator.calls import Facts
+from faregate.emulator.calls import CallInfo
 from faregate.emulator.settlement import is_address
 from faregate.merchant.types import Environment
-from faregate.service.config import Part
+from faregate.service.config import FrozenModel
 from faregate.service.routes import Operation
 from faregate.service.test_payers import TEST_PAYERS
 
@@ -30,7 +30,7 @@ Kind = Literal[
 ]
 When = Literal["before", "after"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-LONGEST: Final = 600.0
+MAX_SECONDS: Final = 600.0
 """Seconds that an answer may be late. Silence ends after as many, too."""
 
 TAKES: Final[dict[Kind, tuple[str, ...]]] = {
@@ -62,21 +62,21 @@ DEFAULTS: Final[dict[Kind, dict[str, Any]]] = {
 PARAMETERS: Final = ("seconds", "when", "status", "retry_after", "header", "value", "fields")
 
 
-_MATCHED: Final = ("operation", "key", "environment", "resource", "payer", "transaction")
-_OF_THE_SERVER: Final = ("connection", "content-length", "date", "transfer-encoding")
+_MATCH_FIELDS: Final = ("operation", "key", "environment", "resource", "payer", "transaction")
+_SERVER_HEADERS: Final = ("connection", "content-length", "date", "transfer-encoding")
 
 
-def _address_of(payer: str) -> str:
+def _resolve_address(payer: str) -> str:
     if not is_address(payer) and payer not in TEST_PAYERS:
         raise ValueError(f"{payer!r} is no address and no test payer; these are {', '.join(TEST_PAYERS)}")
     return TEST_PAYERS[payer].address if payer in TEST_PAYERS else payer
 
 
-Payer = Annotated[str, AfterValidator(_address_of)]
+Payer = Annotated[str, AfterValidator(_resolve_address)]
 """An address, or the name of a test payer."""
 
 
-class Fault(Part):
+class Fault(FrozenModel):
     """One thing that goes wrong. What is not named matches every call.
 
     `when` is before or after the service has acted: before, nothing has changed. It strikes `times` calls,
@@ -136,33 +136,33 @@ class Fault(Part):
         takes = TAKES.get(self.kind, ())
         for name in given:
             if name not in takes:
-                raise ValueError(f"{self.kind} does not take {name!r}; it takes {_listed(takes)}")
+                raise ValueError(f"{self.kind} does not take {name!r}; it takes {_join(takes)}")
         needed = NEEDS.get(self.kind)
         if needed is not None and needed not in given:
             raise ValueError(f"{self.kind} needs {needed!r}")
-        if self.kind == "latency" and (self.seconds or 0) > LONGEST:
-            raise ValueError(f"latency is at most {LONGEST:g} seconds: use silence")
-        if self.header is not None and self.header.lower() in _OF_THE_SERVER:
+        if self.kind == "latency" and (self.seconds or 0) > MAX_SECONDS:
+            raise ValueError(f"latency is at most {MAX_SECONDS:g} seconds: use silence")
+        if self.header is not None and self.header.lower() in _SERVER_HEADERS:
             raise ValueError(f"{self.header} is written by the server itself: name another header")
         if self.kind == "refused-repeat" and self.status not in (404, 409):
             raise ValueError("refused-repeat takes the status 409 or 404")
         return self
 
-    def matches(self, facts: Facts) -> bool:
+    def matches(self, facts: CallInfo) -> bool:
         """Whether this call is one of those it is about."""
         return all(
-            _same(wanted, getattr(facts, name))
-            for name in _MATCHED
+            _is_equal(wanted, getattr(facts, name))
+            for name in _MATCH_FIELDS
             if (wanted := getattr(self, name)) is not None
         )
 
 
-def _same(wanted: str, found: str | None) -> bool:
+def _is_equal(wanted: str, found: str | None) -> bool:
     """Addresses are one in any case of their letters; keys and ids are what they are."""
     if found is None or not wanted.startswith("0x"):
         return wanted == found
     return wanted.lower() == found.lower()
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"

@@ -30,7 +30,7 @@ MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
 )
 
 
-def faults_of(mode: str) -> tuple[Fault, ...]:
+def get_preset(mode: str) -> tuple[Fault, ...]:
     """What goes wrong in this mode; `ConfigurationError` names those there are."""
     if mode not in MODES:
         raise ConfigurationError(f"there is no mode {mode!r}; there are {', '.join(MODES)}")

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from faregate.emulator.calls import Facts
+from faregate.emulator.calls import CallInfo
 from faregate.emulator.faults.models import Fault
-from faregate.emulator.faults.presets import MODES, faults_of
+from faregate.emulator.faults.presets import MODES, get_preset
 from faregate.errors import ConfigurationError
-from faregate.service.config import Part
+from faregate.service.config import FrozenModel
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 
@@ -39,14 +39,14 @@ class Rule:
         return int.from_bytes(thrown[:8]) < self.fault.probability * 2**64
 
 
-class RuleState(Part):
+class RuleState(FrozenModel):
     id: str
     fault: Fault
     seen: Count
     struck: Count
 
 
-class FaultsState(Part):
+class FaultsState(FrozenModel):
     added: Count
     rules: tuple[RuleState, ...]
 
@@ -87,7 +87,7 @@ class Faults:
 
     def play(self, mode: str) -> None:
         """Exactly the faults of this mode from now on; `ConfigurationError` if there is no such mode."""
-        faults = faults_of(mode)
+        faults = get_preset(mode)
         with self._lock:
             self.rules = ()
             for fault in faults:
@@ -99,7 +99,7 @@ class Faults:
         faults = tuple(rule.fault for rule in self.rules)
         return next((name for name, those in MODES.items() if those == faults), None)
 
-    def first(self, facts: Facts, fits: Callable[[Fault], bool]) -> Rule | None:
+    def first(self, facts: CallInfo, fits: Callable[[Fault], bool]) -> Rule | None:
         """The rule that strikes this call, if one does. `fits` says whether there is something to strike."""
         for rule in self.rules:
             if rule.fault.matches(facts) and fits(rule.fault):

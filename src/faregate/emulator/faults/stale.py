@@ -9,23 +9,23 @@ from typing import Final
 from urllib.parse import quote
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator.calls import Facts
+from faregate.emulator.calls import CallInfo
 from faregate.service.app import Service
-from faregate.service.http import Refusal, answer_value
-from faregate.service.receipts import detail
+from faregate.service.http import HttpError, json_value_response
+from faregate.service.receipts import build_transaction_detail
 from faregate.service.records import TransactionRecord
 
 LISTS: Final = ("transactions", "payers", "resources")
 _TICK: Final = timedelta(microseconds=1)
 
 
-def is_read(facts: Facts) -> bool:
+def is_read(facts: CallInfo) -> bool:
     """Whether there is a copy of this."""
     return facts.environment is not None and facts.operation in ("transaction", *LISTS)
 
 
-def stale(
-    service: Service, facts: Facts, request: WireRequest, now: Response, seconds: float | None
+def build_stale_response(
+    service: Service, facts: CallInfo, request: WireRequest, now: Response, seconds: float | None
 ) -> Response:
     """The answer of `seconds` ago, or from before the last change.
 
@@ -36,35 +36,35 @@ def stale(
     books = service.books[facts.environment]
     then = None if seconds is None else books.timeline.now() - timedelta(seconds=seconds)
     if facts.operation == "transaction":
-        return _transaction(books.transactions[facts.transaction or ""], then)
-    moment = then or _before_the_last(books.transactions.values())
-    earlier = now if moment is None else service.respond(_as_of(request, moment))
+        return _build_earlier_transaction(books.transactions[facts.transaction or ""], then)
+    moment = then or _find_last_change(books.transactions.values())
+    earlier = now if moment is None else service.respond(_add_as_of(request, moment))
     return earlier if earlier.status == 200 else now
 
 
-def _transaction(record: TransactionRecord, moment: datetime | None) -> Response:
+def _build_earlier_transaction(record: TransactionRecord, moment: datetime | None) -> Response:
     """As it was then, or before its last change: several may have had the same moment."""
     known = [status for began, status in record.history if moment is None or began <= moment]
     if moment is None:
         known.pop()
     if not known:
-        return Refusal(
+        return HttpError(
             404, "transaction_not_found", "there is no such transaction in this environment"
         ).response()
-    shown = detail(record)
+    shown = build_transaction_detail(record)
     if known[-1] != "succeeded":
         undone = dict.fromkeys(("settled_at", "settled_atomic", "transaction_hash", "receipt"))
         shown = shown.model_copy(update={**undone, "status": known[-1]})
-    return answer_value(shown.model_dump(mode="json", exclude_none=True))
+    return json_value_response(shown.model_dump(mode="json", exclude_none=True))
 
 
-def _before_the_last(records: Iterable[TransactionRecord]) -> datetime | None:
+def _find_last_change(records: Iterable[TransactionRecord]) -> datetime | None:
     """Just before something last happened to one of these."""
     last = max((record.history[-1][0] for record in records), default=None)
     return None if last is None else last - _TICK
 
 
-def _as_of(request: WireRequest, moment: datetime) -> WireRequest:
+def _add_as_of(request: WireRequest, moment: datetime) -> WireRequest:
     mark = "&" if "?" in request.path else "?"
     path = f"{request.path}{mark}as_of={quote(moment.isoformat())}"
     return WireRequest(request.method, path, request.headers, request.body)

@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from faregate.emulator.clock import ClockState, WorldClock
+from faregate.emulator.clock import ClockState, EmulatorClock
 from faregate.emulator.faults.rules import Faults, FaultsState
 from faregate.emulator.ledger import Balance, SimulatedLedger, Use
 from faregate.emulator.persistence.schema import (
     VERSION,
     BalanceState,
-    BooksState,
+    EnvironmentSection,
     ExecutionState,
     LedgerState,
+    MonotonicClockState,
     PayerState,
     ResourceState,
     ResourceVersion,
     SettledState,
     StateDocument,
-    Step,
-    TimelineState,
+    StatusChange,
     TransactionState,
     UseState,
 )
@@ -31,11 +31,11 @@ from faregate.merchant.requests import (
 )
 from faregate.merchant.types import Environment, SettlementAsset
 from faregate.service.catalog import Listing
-from faregate.service.config import Part, Seller, Settlement
+from faregate.service.config import FrozenModel, Seller, Settlement
 from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
-from faregate.service.payments import Payments
-from faregate.service.records import PayerRecord, Settled, Status, TransactionRecord
-from faregate.service.state import Books
+from faregate.service.payments import Facilitator
+from faregate.service.records import PayerRecord, SettlementRecord, Status, TransactionRecord
+from faregate.service.state import EnvironmentState
 from faregate.x402.tokens import TOKENS, Token
 
 
@@ -48,11 +48,11 @@ class TransactionCopy(NamedTuple):
     submitted_at: datetime | None
     plan: Settlement | None
     reads: int
-    settled: Settled | None
+    settled: SettlementRecord | None
 
 
 @dataclass(frozen=True, slots=True)
-class BooksCopy:
+class EnvironmentCopy:
     """`listings` are every version of each resource; `due` is by transaction.
 
     `executions` are the id, the revision's id and the metadata of each.
@@ -68,7 +68,7 @@ class BooksCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class WorldCopy:
+class EmulatorCopy:
     """`ids`, `challenges` and `ledger` are None for those that have no state that can be known."""
 
     seller: Seller
@@ -78,22 +78,22 @@ class WorldCopy:
     challenges: int | None
     faults: FaultsState
     ledger: tuple[dict[Balance, int], dict[Use, str]] | None
-    test: BooksCopy
-    live: BooksCopy
+    test: EnvironmentCopy
+    live: EnvironmentCopy
 
 
-def copied(
-    books: Mapping[Environment, Books],
-    clock: WorldClock,
+def copy_emulator(
+    books: Mapping[Environment, EnvironmentState],
+    clock: EmulatorClock,
     ids: Ids,
     challenges: Challenges,
-    payments: Payments,
+    payments: Facilitator,
     faults: Faults,
-) -> WorldCopy:
+) -> EmulatorCopy:
     """Nothing in it changes any more."""
-    return WorldCopy(
+    return EmulatorCopy(
         seller=books["test"].seller,
-        clock=_clock(clock),
+        clock=_copy_clock(clock),
         timeline=books["test"].timeline.state(),
         ids=ids.state() if isinstance(ids, RewindableIds) else None,
         challenges=challenges.state() if isinstance(challenges, SeededChallenges) else None,
@@ -104,14 +104,14 @@ def copied(
     )
 
 
-def _clock(clock: WorldClock) -> ClockState:
+def _copy_clock(clock: EmulatorClock) -> ClockState:
     """For one that stands still, what the clock behind it shows says nothing."""
     state = ClockState.model_validate(clock.state())
     return state if state.rate else state.model_copy(update={"real": state.world})
 
 
-def _copy_state(books: Books) -> BooksCopy:
-    return BooksCopy(
+def _copy_state(books: EnvironmentState) -> EnvironmentCopy:
+    return EnvironmentCopy(
         listings=tuple(books.catalog.versions(key) for key in books.catalog.listings),
         settlement=books.settlement,
         payer_settlements=dict(books.payer_settlements),
@@ -139,7 +139,7 @@ _NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
 }
 
 
-def surroundings(copy: WorldCopy) -> StateDocument:
+def dump_surroundings(copy: EmulatorCopy) -> StateDocument:
     """The state of all around the service. Ids by chance and other payments have none."""
     return StateDocument(
         version=VERSION,
@@ -147,17 +147,17 @@ def surroundings(copy: WorldCopy) -> StateDocument:
         faults=copy.faults,
         ids=copy.ids,
         challenges=copy.challenges,
-        ledger=LedgerState() if copy.ledger is None else _ledger(*copy.ledger),
+        ledger=LedgerState() if copy.ledger is None else _build_ledger(*copy.ledger),
     )
 
 
-def exported(copy: WorldCopy) -> Iterator[str]:
+def dump_document(copy: EmulatorCopy) -> Iterator[str]:
     """The text of the whole document, in pieces: a world may be large, and other threads want their turn."""
     latest, fence = copy.timeline
-    around = surroundings(copy).model_copy(
-        update={"seller": copy.seller, "timeline": TimelineState(latest=latest, fence=fence)}
+    around = dump_surroundings(copy).model_copy(
+        update={"seller": copy.seller, "timeline": MonotonicClockState(latest=latest, fence=fence)}
     )
-    yield _open(around, exclude={"test", "live"})
+    yield _dump_open_object(around, exclude={"test", "live"})
     yield ',"test":'
     yield from _dump_state(copy.test)
     yield ',"live":'
@@ -165,33 +165,35 @@ def exported(copy: WorldCopy) -> Iterator[str]:
     yield "}"
 
 
-def _open(part: Part, exclude: set[str]) -> str:
+def _dump_open_object(part: FrozenModel, exclude: set[str]) -> str:
     """A JSON object that something more comes into."""
     return part.model_dump_json(exclude=exclude).removesuffix("}")
 
 
-def _ledger(balances: Mapping[Balance, int], settled: Mapping[Use, str]) -> LedgerState:
+def _build_ledger(balances: Mapping[Balance, int], settled: Mapping[Use, str]) -> LedgerState:
     return LedgerState(
-        balances=tuple(_balance(token, address, balance) for (token, address), balance in balances.items()),
-        settled=tuple(_use(*use, transaction_hash) for use, transaction_hash in settled.items()),
+        balances=tuple(
+            _build_balance(token, address, balance) for (token, address), balance in balances.items()
+        ),
+        settled=tuple(_build_use(*use, transaction_hash) for use, transaction_hash in settled.items()),
     )
 
 
-def _balance(token: Token, address: str, balance: int) -> BalanceState:
+def _build_balance(token: Token, address: str, balance: int) -> BalanceState:
     environment, asset = _NAMES[token]
     return BalanceState(environment=environment, asset=asset, address=address, balance=balance)
 
 
-def _use(token: Token, payer: str, nonce: str, transaction_hash: str) -> UseState:
+def _build_use(token: Token, payer: str, nonce: str, transaction_hash: str) -> UseState:
     environment, asset = _NAMES[token]
     return UseState(
         environment=environment, asset=asset, payer=payer, nonce=nonce, transaction_hash=transaction_hash
     )
 
 
-def _dump_state(copy: BooksCopy) -> Iterator[str]:
-    few = BooksState(
-        resources=tuple(map(_resource, copy.listings)),
+def _dump_state(copy: EnvironmentCopy) -> Iterator[str]:
+    few = EnvironmentSection(
+        resources=tuple(map(_build_resource, copy.listings)),
         settlement=copy.settlement,
         payer_settlements=copy.payer_settlements,
         payers=tuple(
@@ -203,7 +205,7 @@ def _dump_state(copy: BooksCopy) -> Iterator[str]:
             for one, revision_id, metadata in copy.executions
         ),
     )
-    yield _open(few, exclude={"transactions"})
+    yield _dump_open_object(few, exclude={"transactions"})
     yield ',"transactions":['
     for number, one in enumerate(copy.transactions):
         yield "," if number else ""
@@ -211,7 +213,7 @@ def _dump_state(copy: BooksCopy) -> Iterator[str]:
     yield "]}"
 
 
-def _resource(versions: tuple[Listing, ...]) -> ResourceState:
+def _build_resource(versions: tuple[Listing, ...]) -> ResourceState:
     listing = versions[-1]
     return ResourceState(
         key=listing.plan.key,
@@ -220,11 +222,11 @@ def _resource(versions: tuple[Listing, ...]) -> ResourceState:
         updated_at=listing.updated_at,
         archived_at=listing.archived_at,
         settlement=listing.settlement,
-        versions=tuple(map(_version, versions)) if len(versions) > 1 else (),
+        versions=tuple(map(_build_version, versions)) if len(versions) > 1 else (),
     )
 
 
-def _version(listing: Listing) -> ResourceVersion:
+def _build_version(listing: Listing) -> ResourceVersion:
     return ResourceVersion(
         **dict(listing.plan.appearance), updated_at=listing.updated_at, archived_at=listing.archived_at
     )
@@ -239,17 +241,17 @@ def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> Tra
         payer=record.payer.id,
         request=record.sale.request,
         proof=record.payment.header,
-        history=tuple(Step.model_construct(at=at, status=status) for at, status in copy.history),
+        history=tuple(StatusChange.model_construct(at=at, status=status) for at, status in copy.history),
         accepted=copy.accepted,
         submitted_at=copy.submitted_at,
         plan=copy.plan,
         due=due.get(record.id),
         reads=copy.reads,
-        settled=None if copy.settled is None else _settled(copy.settled),
+        settled=None if copy.settled is None else _build_settled(copy.settled),
     )
 
 
-def _settled(done: Settled) -> SettledState:
+def _build_settled(done: SettlementRecord) -> SettledState:
     return SettledState.model_construct(
         at=done.at,
         transaction_hash=done.transaction_hash,

@@ -9,124 +9,135 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from faregate.emulator.clock import WorldClock
+from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.faults.rules import Faults
 from faregate.emulator.ledger import Balance, SimulatedLedger, Use
 from faregate.emulator.persistence.schema import (
-    BooksState,
+    EnvironmentSection,
     LedgerState,
     ResourceState,
     ResourceVersion,
     StateDocument,
     TransactionState,
-    broken,
+    document_error,
 )
 from faregate.merchant.types import Environment
-from faregate.service.catalog import Listing, Published
+from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import Appearance
 from faregate.service.identifiers import Ids, RewindableIds
-from faregate.service.payments import Payments
-from faregate.service.records import PENDING, ExecutionRecord, PayerRecord, Sale, Settled, TransactionRecord
-from faregate.service.state import Books
-from faregate.x402.headers import BadProof, read_payment
+from faregate.service.payments import Facilitator
+from faregate.service.records import (
+    PENDING,
+    AccessContext,
+    ExecutionRecord,
+    PayerRecord,
+    SettlementRecord,
+    TransactionRecord,
+)
+from faregate.service.state import EnvironmentState
+from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import Payment
 from faregate.x402.tokens import TOKENS
 
 
-def adopt(books: Books, state: TransactionState, payers: Mapping[str, PayerRecord], place: str) -> None:
+def load_transaction(
+    books: EnvironmentState, state: TransactionState, payers: Mapping[str, PayerRecord], place: str
+) -> None:
     """The next transaction, which comes after all that are there. `ConfigurationError` names its place."""
     record = TransactionRecord(
         id=state.id,
         number=len(books.transactions) + 1,
         payment_request_id=state.payment_request_id,
-        payer=_payer(state, payers, place),
-        sale=_sale(books, state, place),
-        payment=_payment(state, place),
+        payer=_get_payer(state, payers, place),
+        sale=_resolve_purchase(books, state, place),
+        payment=_parse_payment(state, place),
         created_at=state.history[0].at,
         history=[(step.at, step.status) for step in state.history],
         accepted=state.accepted,
         submitted_at=state.submitted_at,
         plan=state.plan,
         reads=state.reads,
-        settled=_settled(state),
+        settled=_load_settled(state),
     )
     _check_new(books, record, place)
     books.adopt(record)
-    due = _due(state, place)
+    due = _get_due_time(state, place)
     if due is not None:
         heapq.heappush(books.due, (due, record.number, record))
 
 
-def _check_new(books: Books, record: TransactionRecord, place: str) -> None:
+def _check_new(books: EnvironmentState, record: TransactionRecord, place: str) -> None:
     newest = next(reversed(books.transactions.values()), None)
     if newest is not None and record.created_at < newest.created_at:
-        raise broken(f"{place}.history[0].at", "transactions are in the order they were made")
+        raise document_error(f"{place}.history[0].at", "transactions are in the order they were made")
     if record.id in books.transactions:
-        raise broken(f"{place}.id", "another transaction has this id")
-    if books.user_of(record.sale, record.payment) is not None:
-        raise broken(f"{place}.proof", "another transaction has used this authorization")
+        raise document_error(f"{place}.id", "another transaction has this id")
+    if books.find_by_authorization(record.sale, record.payment) is not None:
+        raise document_error(f"{place}.proof", "another transaction has used this authorization")
 
 
-def _payer(state: TransactionState, payers: Mapping[str, PayerRecord], place: str) -> PayerRecord:
+def _get_payer(state: TransactionState, payers: Mapping[str, PayerRecord], place: str) -> PayerRecord:
     if state.payer not in payers:
-        raise broken(f"{place}.payer", f"{state.payer} is not among the payers")
+        raise document_error(f"{place}.payer", f"{state.payer} is not among the payers")
     return payers[state.payer]
 
 
-def _sale(books: Books, state: TransactionState, place: str) -> Sale:
-    listing, revision = known(books, state.request.revision_id, f"{place}.request.revision_id")
+def _resolve_purchase(books: EnvironmentState, state: TransactionState, place: str) -> AccessContext:
+    listing, revision = find_revision(books, state.request.revision_id, f"{place}.request.revision_id")
     sold = books.catalog.version(listing.plan.key, state.history[0].at) or listing
-    return Sale(state.request, sold, revision, books.terms(listing, revision))
+    return AccessContext(state.request, sold, revision, books.terms(listing, revision))
 
 
-def known(books: Books, revision_id: str, place: str) -> tuple[Listing, Published]:
+def find_revision(books: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
     """The revision of this id and its resource."""
-    listing = books.catalog.selling(revision_id)
+    listing = books.catalog.find_by_revision(revision_id)
     if listing is None:
-        raise broken(place, f"this world has no revision {revision_id} in {books.environment}")
+        raise document_error(place, f"this world has no revision {revision_id} in {books.environment}")
     return listing, next(one for one in listing.revisions if one.id == revision_id)
 
 
-def _payment(state: TransactionState, place: str) -> Payment:
+def _parse_payment(state: TransactionState, place: str) -> Payment:
     try:
-        return read_payment(state.proof)
-    except BadProof as error:
-        raise broken(f"{place}.proof", f"this is not base64 of an x402 payload: {error}") from None
+        return parse_payment(state.proof)
+    except InvalidPayload as error:
+        raise document_error(f"{place}.proof", f"this is not base64 of an x402 payload: {error}") from None
 
 
-def _settled(state: TransactionState) -> Settled | None:
+def _load_settled(state: TransactionState) -> SettlementRecord | None:
     done = state.settled
     if done is None:
         return None
-    return Settled(done.at, done.transaction_hash, done.payment_response, done.receipt)
+    return SettlementRecord(done.at, done.transaction_hash, done.payment_response, done.receipt)
 
 
-def _due(state: TransactionState, place: str) -> datetime | None:
+def _get_due_time(state: TransactionState, place: str) -> datetime | None:
     """When the clock ends its payment. A pending one whose plan is by the clock must say it, no other may."""
     plan, status = state.plan, state.history[-1].status
     timed = plan is not None and (plan.after_seconds is not None or plan.until_expiry)
     if (timed and status in PENDING) != (state.due is not None):
-        raise broken(f"{place}.due", "is there for a pending payment that ends by the clock, and only then")
+        raise document_error(
+            f"{place}.due", "is there for a pending payment that ends by the clock, and only then"
+        )
     return state.due
 
 
-def fill(books: Mapping[Environment, Books], document: StateDocument) -> None:
+def load_environments(books: Mapping[Environment, EnvironmentState], document: StateDocument) -> None:
     """What the document says of both environments, into books in which nothing has happened yet."""
     seller = books["test"].seller
     if document.seller not in (None, seller):
-        raise broken("seller", f"this world is that of {seller.name}, paid at {seller.pay_to}")
-    _fill(books["test"], document.test, "test")
-    _fill(books["live"], document.live, "live")
+        raise document_error("seller", f"this world is that of {seller.name}, paid at {seller.pay_to}")
+    _load_environment(books["test"], document.test, "test")
+    _load_environment(books["live"], document.live, "live")
     if document.timeline is not None:
         books["test"].timeline.restore(document.timeline.latest, document.timeline.fence)
 
 
-def surround(
+def load_surroundings(
     document: StateDocument,
     beginning: StateDocument,
-    clock: WorldClock,
+    clock: EmulatorClock,
     ids: Ids,
-    payments: Payments,
+    payments: Facilitator,
     faults: Faults,
 ) -> None:
     """The same for all around the service. What the document leaves out is as in the beginning."""
@@ -135,72 +146,74 @@ def surround(
     if document.ids is not None and isinstance(ids, RewindableIds):
         ids.restore(document.ids)
     if isinstance(payments, SimulatedLedger):
-        refill(payments, beginning.ledger, document.ledger)
+        load_ledger(payments, beginning.ledger, document.ledger)
     wrong = document.faults or beginning.faults
     if wrong is not None:
         faults.restore(wrong.model_dump(mode="json"))
 
 
-def refill(ledger: SimulatedLedger, *states: LedgerState) -> None:
+def load_ledger(ledger: SimulatedLedger, *states: LedgerState) -> None:
     """The ledger has what these states say, the later ones above the earlier ones, and nothing else."""
     balances = dict[Balance, int]()
     settled = dict[Use, str]()
     for state in states:
-        balances.update(_balances(state))
-        settled.update(_uses(state))
+        balances.update(_read_balances(state))
+        settled.update(_read_uses(state))
     ledger.restore(balances, settled)
 
 
-def _balances(state: LedgerState) -> dict[Balance, int]:
+def _read_balances(state: LedgerState) -> dict[Balance, int]:
     return {(TOKENS[one.environment, one.asset], one.address.lower()): one.balance for one in state.balances}
 
 
-def _uses(state: LedgerState) -> dict[Use, str]:
+def _read_uses(state: LedgerState) -> dict[Use, str]:
     return {
         (TOKENS[one.environment, one.asset], one.payer.lower(), one.nonce): one.transaction_hash
         for one in state.settled
     }
 
 
-def _fill(books: Books, state: BooksState, place: str) -> None:
+def _load_environment(books: EnvironmentState, state: EnvironmentSection, place: str) -> None:
     for number, resource in enumerate(state.resources):
-        _edit(books, resource, f"{place}.resources[{number}]")
+        _load_resource(books, resource, f"{place}.resources[{number}]")
     if "settlement" in state.model_fields_set:
         books.settlement = state.settlement
     if state.payer_settlements is not None:
         books.payer_settlements = {payer.lower(): plan for payer, plan in state.payer_settlements.items()}
-    payers = _payers(state, f"{place}.payers")
+    payers = _load_payers(state, f"{place}.payers")
     for number, transaction in enumerate(state.transactions):
-        adopt(books, transaction, payers, f"{place}.transactions[{number}]")
+        load_transaction(books, transaction, payers, f"{place}.transactions[{number}]")
     if [one.id for one in books.observed] != list(payers):
-        raise broken(
+        raise document_error(
             f"{place}.payers", "they are in the order of their first transactions, of which each has one"
         )
     for number, one in enumerate(state.executions):
-        known(books, one.revision_id, f"{place}.executions[{number}].revision_id")
+        find_revision(books, one.revision_id, f"{place}.executions[{number}].revision_id")
         books.executions[one.id] = ExecutionRecord(one.id, one.revision_id, one.metadata)
 
 
-def _payers(state: BooksState, place: str) -> dict[str, PayerRecord]:
+def _load_payers(state: EnvironmentSection, place: str) -> dict[str, PayerRecord]:
     payers: dict[str, PayerRecord] = {}
     addresses = set[str]()
     for number, one in enumerate(state.payers):
         if one.id in payers or one.identifier.lower() in addresses:
-            raise broken(f"{place}[{number}]", "this payer is there twice")
+            raise document_error(f"{place}[{number}]", "this payer is there twice")
         addresses.add(one.identifier.lower())
         payers[one.id] = PayerRecord(one.id, one.identifier, one.created_at)
     return payers
 
 
-def _edit(books: Books, state: ResourceState, place: str) -> None:
+def _load_resource(books: EnvironmentState, state: ResourceState, place: str) -> None:
     """The seller's edits once more: revisions that were published, then the settings."""
     listing = books.catalog.listings.get(state.key)
     if listing is None:
-        raise broken(f"{place}.key", f"this world has no resource {state.key!r} in {books.environment}")
+        raise document_error(
+            f"{place}.key", f"this world has no resource {state.key!r} in {books.environment}"
+        )
     there = len(listing.revisions)
     for number, (mine, given) in enumerate(zip(listing.revisions, state.revisions, strict=False)):
         if mine.rules != given:
-            raise broken(
+            raise document_error(
                 f"{place}.revisions[{number}]", f"revision {number + 1} is another one in this world"
             )
     for rules in state.revisions[there:]:
@@ -217,15 +230,17 @@ def _edit(books: Books, state: ResourceState, place: str) -> None:
         books.catalog.recall([present] if unedited else [listing, present])
         return
     if state.versions[0].updated_at != listing.created_at:
-        raise broken(f"{place}.versions[0].updated_at", "the first version is that of the world's set-up")
-    books.catalog.recall([_as_shown(present, version) for version in state.versions])
+        raise document_error(
+            f"{place}.versions[0].updated_at", "the first version is that of the world's set-up"
+        )
+    books.catalog.recall([_with_version(present, version) for version in state.versions])
 
 
-def _as_shown(listing: Listing, version: ResourceVersion) -> Listing:
+def _with_version(listing: Listing, version: ResourceVersion) -> Listing:
     appearance = version.model_dump(include=set(Appearance.model_fields))
     return replace(
         listing,
-        plan=listing.plan.shown_as(**appearance),
+        plan=listing.plan.with_appearance(**appearance),
         updated_at=version.updated_at,
         archived_at=version.archived_at,
     )

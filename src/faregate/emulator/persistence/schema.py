@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from faregate.emulator.clock import END, ClockState
+from faregate.emulator.clock import END_OF_TIME, ClockState
 from faregate.emulator.faults.rules import FaultsState
 from faregate.errors import ConfigurationError
 from faregate.merchant.answers import ReceiptDocument
@@ -33,7 +33,7 @@ from faregate.merchant.types import (
     TransactionHash,
     TransactionId,
 )
-from faregate.service.config import Appearance, Part, Revision, Seller, Settlement
+from faregate.service.config import Appearance, FrozenModel, Revision, Seller, Settlement
 from faregate.service.records import Status
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -66,17 +66,17 @@ Units = Annotated[
 Base64 = Annotated[str, Field(strict=True, max_length=1_000_000)]
 
 
-def _utc(moment: datetime) -> datetime:
+def _to_utc(moment: datetime) -> datetime:
     try:
         moment = moment.astimezone(UTC)
     except OverflowError:
         raise ValueError("there is no such moment") from None
-    if moment > END:
-        raise ValueError(f"time ends at {END.isoformat()}")
+    if moment > END_OF_TIME:
+        raise ValueError(f"time ends at {END_OF_TIME.isoformat()}")
     return moment
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
+Moment = Annotated[AwareDatetime, AfterValidator(_to_utc)]
 
 
 class ResourceVersion(Appearance):
@@ -86,7 +86,7 @@ class ResourceVersion(Appearance):
     archived_at: Moment | None = None
 
 
-class ResourceState(Part):
+class ResourceState(FrozenModel):
     """A resource as the seller's edits left it. `revisions` are all of it; those published are added.
 
     `versions` is how lists have shown it, oldest first, up to the present; empty if it was not edited.
@@ -113,13 +113,13 @@ class ResourceState(Part):
         return self
 
 
-class PayerState(Part):
+class PayerState(FrozenModel):
     id: PayerId
     identifier: PayerIdentifier
     created_at: Moment
 
 
-class SettledState(Part):
+class SettledState(FrozenModel):
     """How the payment ended well: what the seller and the payer were given, and will be given again."""
 
     at: Moment
@@ -128,14 +128,14 @@ class SettledState(Part):
     receipt: ReceiptDocument
 
 
-class Step(Part):
+class StatusChange(FrozenModel):
     """A status and when it began."""
 
     at: Moment
     status: Status
 
 
-class TransactionState(Part):
+class TransactionState(FrozenModel):
     """One transaction. `payer` is a payer's id; `proof` is the `PAYMENT-SIGNATURE` header as it was sent.
 
     `plan` is how its payment ends, and `due` when, if it is by the clock.
@@ -146,7 +146,7 @@ class TransactionState(Part):
     payer: PayerId
     request: AccessRequest
     proof: Base64
-    history: Annotated[tuple[Step, ...], Field(min_length=1)]
+    history: Annotated[tuple[StatusChange, ...], Field(min_length=1)]
     accepted: CompleteRequest | None = None
     submitted_at: Moment | None = None
     plan: Settlement | None = None
@@ -165,7 +165,7 @@ class TransactionState(Part):
         return self
 
 
-class ExecutionState(Part):
+class ExecutionState(FrozenModel):
     """Work that was free."""
 
     id: ResourceExecutionId
@@ -173,7 +173,7 @@ class ExecutionState(Part):
     metadata: ResourceExecutionMetadata | None = None
 
 
-class BalanceState(Part):
+class BalanceState(FrozenModel):
     """Atomic units of an asset that an address has on the simulated ledger."""
 
     environment: Environment
@@ -182,7 +182,7 @@ class BalanceState(Part):
     balance: Units
 
 
-class UseState(Part):
+class UseState(FrozenModel):
     """An authorization that was taken, known by its nonce."""
 
     environment: Environment
@@ -195,14 +195,14 @@ class UseState(Part):
 VERSION: Final = 1
 
 
-class TimelineState(Part):
+class MonotonicClockState(FrozenModel):
     """When something was last stamped, and the latest moment a list was answered for."""
 
     latest: Moment
     fence: Moment
 
 
-class BooksState(Part):
+class EnvironmentSection(FrozenModel):
     """One environment. Transactions are in the order they were made, resources in any.
 
     A resource that is not named, and settlements that are left out, are as the world was set up.
@@ -216,14 +216,14 @@ class BooksState(Part):
     executions: tuple[ExecutionState, ...] = ()
 
 
-class LedgerState(Part):
+class LedgerState(FrozenModel):
     """The simulated ledger. A balance that is not named is as the world was set up."""
 
     balances: tuple[BalanceState, ...] = ()
     settled: tuple[UseState, ...] = ()
 
 
-class StateDocument(Part):
+class StateDocument(FrozenModel):
     """One world. Without a clock, time goes on as it is.
 
     `ids` and `challenges` are how many of them a source with a seed has given.
@@ -232,13 +232,13 @@ class StateDocument(Part):
     version: Literal[1]
     seller: Seller | None = None
     clock: ClockState | None = None
-    timeline: TimelineState | None = None
+    timeline: MonotonicClockState | None = None
     ids: Count | None = None
     challenges: Count | None = None
     faults: FaultsState | None = None
     ledger: LedgerState = LedgerState()
-    test: BooksState = BooksState()
-    live: BooksState = BooksState()
+    test: EnvironmentSection = EnvironmentSection()
+    live: EnvironmentSection = EnvironmentSection()
 
 
 def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> StateDocument:
@@ -254,13 +254,15 @@ def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> Sta
         return StateDocument.model_validate(dict(found))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise broken(place_of(fault["loc"]), fault["msg"].removeprefix("Value error, ")) from None
+        raise document_error(
+            format_location(fault["loc"]), fault["msg"].removeprefix("Value error, ")
+        ) from None
 
 
-def broken(place: str, fault: str) -> ConfigurationError:
+def document_error(place: str, fault: str) -> ConfigurationError:
     return ConfigurationError(f"this is no state document: {place or 'the document'}: {fault}")
 
 
-def place_of(location: tuple[int | str, ...]) -> str:
+def format_location(location: tuple[int | str, ...]) -> str:
     """`("test", "payers", 0, "id")` is `test.payers[0].id`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location).lstrip(".")

@@ -18,12 +18,12 @@ from pydantic import TypeAdapter
 from faregate.core.models import Response
 from faregate.merchant.answers import AccessDecision
 from faregate.merchant.requests import AccessRequest
-from faregate.service.catalog import Listing, Published
-from faregate.service.http import SOON, Call, Refusal, answer_value, invalid
-from faregate.service.payments import Refused
-from faregate.service.records import PENDING, Sale, TransactionRecord
-from faregate.service.state import Books
-from faregate.x402.headers import BadProof, payment_required, read_payment
+from faregate.service.catalog import Listing, PublishedRevision
+from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_value_response
+from faregate.service.payments import PaymentRefused
+from faregate.service.records import PENDING, AccessContext, TransactionRecord
+from faregate.service.state import EnvironmentState
+from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
 from faregate.x402.models import Payment
 
 PROOF_HEADER: Final = "payment-signature"
@@ -31,32 +31,32 @@ _USED: Final = "the authorization was already used"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
 
 
-def access(books: Books, call: Call) -> Response:
+def access(books: EnvironmentState, call: ParsedRequest) -> Response:
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
     listing, revision = _find_named(books, request)
-    known = None if proof is None else books.user_of_proof(proof)
+    known = None if proof is None else books.find_by_proof(proof)
     if known is not None and _is_same_purchase(known, listing, request):
         if known.status in PENDING:
-            return _decision(AccessDecision(transaction_id=known.id), status=202)
+            return _build_response(AccessDecision(transaction_id=known.id), status=202)
         if known.status == "authorized" and not _has_expired(known, books.timeline.now()):
-            return _decision(AccessDecision(transaction_id=known.id))
-    sale = _sale(books, request, listing, revision)
+            return _build_response(AccessDecision(transaction_id=known.id))
+    sale = _resolve_purchase(books, request, listing, revision)
     if not listing.require_payment:
-        return _free(books, sale)
+        return _allow_free(books, sale)
     if known is not None:
-        raise _unpaid(books, sale, _reason(known, books.timeline.now()))
-    return _fresh(books, sale, _read_unused(books, sale, proof))
+        raise _payment_required(books, sale, _explain_refusal(known, books.timeline.now()))
+    return _authorize(books, sale, _read_unused(books, sale, proof))
 
 
-def _find_named(books: Books, request: AccessRequest) -> tuple[Listing, Published]:
+def _find_named(books: EnvironmentState, request: AccessRequest) -> tuple[Listing, PublishedRevision]:
     """The resource and its revision, active or not, that the seller names; 422 if there is no such thing."""
-    listing = books.catalog.selling(request.revision_id)
+    listing = books.catalog.find_by_revision(request.revision_id)
     if listing is None:
-        raise invalid("revision_id is not known in this environment")
+        raise invalid_request("revision_id is not known in this environment")
     revision = next(one for one in listing.revisions if one.id == request.revision_id)
     if revision.token.symbol != request.settlement_asset:
-        raise invalid(f"the revision is settled in {revision.token.symbol}")
+        raise invalid_request(f"the revision is settled in {revision.token.symbol}")
     return listing, revision
 
 
@@ -69,7 +69,7 @@ def _has_expired(known: TransactionRecord, now: datetime) -> bool:
     return known.payment.valid_before <= now.timestamp()
 
 
-def _reason(known: TransactionRecord, now: datetime) -> str:
+def _explain_refusal(known: TransactionRecord, now: datetime) -> str:
     """Why this very proof buys nothing here any more."""
     if known.status == "failed":
         return f"{_USED}: its payment failed, and nothing was charged"
@@ -78,50 +78,54 @@ def _reason(known: TransactionRecord, now: datetime) -> str:
     return _USED
 
 
-def _sale(books: Books, request: AccessRequest, listing: Listing, revision: Published) -> Sale:
+def _resolve_purchase(
+    books: EnvironmentState, request: AccessRequest, listing: Listing, revision: PublishedRevision
+) -> AccessContext:
     """What is sold now, or 422."""
     if listing.archived_at and listing.archived(books.timeline.now()):
-        raise invalid("the resource is archived")
+        raise invalid_request("the resource is archived")
     if revision is not listing.active:
-        raise invalid("the revision is not the active one of its resource")
-    return Sale(request, listing, revision, books.terms(listing, revision))
+        raise invalid_request("the revision is not the active one of its resource")
+    return AccessContext(request, listing, revision, books.terms(listing, revision))
 
 
-def _free(books: Books, sale: Sale) -> Response:
+def _allow_free(books: EnvironmentState, sale: AccessContext) -> Response:
     execution = books.begin_execution(sale)
     shown = execution.id if books.expose_execution_id else None
-    return _decision(AccessDecision(transaction_id=None, resource_execution_id=shown))
+    return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown))
 
 
-def _read_unused(books: Books, sale: Sale, proof: str | None) -> Payment:
+def _read_unused(books: EnvironmentState, sale: AccessContext, proof: str | None) -> Payment:
     """The payment in this proof, if nobody has used its authorization; 402 otherwise."""
     if proof is None:
-        raise _unpaid(books, sale, "PAYMENT-SIGNATURE header is required")
+        raise _payment_required(books, sale, "PAYMENT-SIGNATURE header is required")
     try:
-        payment = read_payment(proof)
-    except BadProof as error:
-        raise _unpaid(books, sale, str(error)) from None
-    if books.user_of(sale, payment) is not None:
-        raise _unpaid(books, sale, _USED)
+        payment = parse_payment(proof)
+    except InvalidPayload as error:
+        raise _payment_required(books, sale, str(error)) from None
+    if books.find_by_authorization(sale, payment) is not None:
+        raise _payment_required(books, sale, _USED)
     return payment
 
 
-def _fresh(books: Books, sale: Sale, payment: Payment) -> Response:
+def _authorize(books: EnvironmentState, sale: AccessContext, payment: Payment) -> Response:
     now = books.timeline.now()
     committed = books.holds.of(sale.terms.token.address, payment.payer)
     verdict = books.payments.verify(payment, sale.terms, now=now, committed=committed)
-    if isinstance(verdict, Refused):
-        raise _unpaid(books, sale, verdict.reason)
+    if isinstance(verdict, PaymentRefused):
+        raise _payment_required(books, sale, verdict.reason)
     record = books.authorize(sale, payment, verdict.payer)
-    return _decision(AccessDecision(transaction_id=record.id))
+    return _build_response(AccessDecision(transaction_id=record.id))
 
 
-def _decision(decision: AccessDecision, status: int = 200) -> Response:
+def _build_response(decision: AccessDecision, status: int = 200) -> Response:
     hidden = {"resource_execution_id"} if decision.resource_execution_id is None else None
-    headers = (SOON,) if status == 202 else ()
-    return answer_value(decision.model_dump(mode="json", exclude=hidden), status=status, headers=headers)
+    headers = (RETRY_SOON,) if status == 202 else ()
+    return json_value_response(
+        decision.model_dump(mode="json", exclude=hidden), status=status, headers=headers
+    )
 
 
-def _unpaid(books: Books, sale: Sale, reason: str) -> Refusal:
-    instructions = payment_required(sale.terms, sale.request.resource, reason, books.challenge())
-    return Refusal(402, "payment_required", reason, (("PAYMENT-REQUIRED", instructions),))
+def _payment_required(books: EnvironmentState, sale: AccessContext, reason: str) -> HttpError:
+    instructions = build_payment_required(sale.terms, sale.request.resource, reason, books.challenge())
+    return HttpError(402, "payment_required", reason, (("PAYMENT-REQUIRED", instructions),))

@@ -16,70 +16,72 @@ from faregate.merchant.requests import (
     complete_request,
 )
 from faregate.service.config import Revision
-from faregate.service.http import SOON, Call, Refusal, answer, invalid
+from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
 from faregate.service.operations.access import PROOF_HEADER
-from faregate.service.receipts import completion
+from faregate.service.receipts import build_completion
 from faregate.service.records import PENDING, TransactionRecord
-from faregate.service.settlement import fail, read, submit
-from faregate.service.state import Books
-from faregate.x402.headers import BadProof, read_payment
+from faregate.service.settlement import count_read, fail_payment, submit
+from faregate.service.state import EnvironmentState
+from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import Payment
 
 Request = FailedCompleteRequest | SucceededCompleteRequest
 
 
-def complete(books: Books, call: Call) -> Response:
-    payment = _payment(call)
+def complete(books: EnvironmentState, call: ParsedRequest) -> Response:
+    payment = _read_payment(call)
     request = call.body_as(complete_request)
-    record = known_transaction(books, call.identifier)
+    record = find_transaction(books, call.identifier)
     if record.payment.header != payment.header:
-        raise invalid("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
+        raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
     if record.sale.revision.id != request.revision_id:
-        raise Refusal(409, "revision_mismatch", "the transaction was authorized for another revision")
+        raise HttpError(409, "revision_mismatch", "the transaction was authorized for another revision")
     if record.accepted is None:
-        _accept(books, record, request)
+        _accept_outcome(books, record, request)
     else:
-        _repeat(books, record, record.accepted, request)
-    return _result(record)
+        _repeat_outcome(books, record, record.accepted, request)
+    return _build_response(record)
 
 
-def known_transaction(books: Books, identifier: str) -> TransactionRecord:
+def find_transaction(books: EnvironmentState, identifier: str) -> TransactionRecord:
     """The transaction with this id in this environment, or 404."""
     record = books.transactions.get(identifier)
     if record is None:
-        raise Refusal(404, "transaction_not_found", "there is no such transaction in this environment")
+        raise HttpError(404, "transaction_not_found", "there is no such transaction in this environment")
     return record
 
 
-def _payment(call: Call) -> Payment:
+def _read_payment(call: ParsedRequest) -> Payment:
     proof = call.only_header(PROOF_HEADER)
     if proof is None:
-        raise invalid("PAYMENT-SIGNATURE header is required")
+        raise invalid_request("PAYMENT-SIGNATURE header is required")
     try:
-        return read_payment(proof)
-    except BadProof as error:
-        raise invalid(f"PAYMENT-SIGNATURE: {error}") from None
+        return parse_payment(proof)
+    except InvalidPayload as error:
+        raise invalid_request(f"PAYMENT-SIGNATURE: {error}") from None
 
 
-def _accept(books: Books, record: TransactionRecord, request: Request) -> None:
+def _accept_outcome(books: EnvironmentState, record: TransactionRecord, request: Request) -> None:
     if isinstance(request, SucceededCompleteRequest):
         _check_values(request, record.sale.revision.rules)
         record.accepted = request
         submit(books, record)
     else:
         record.accepted = request
-        fail(books, record, books.timeline.stamp())
+        fail_payment(books, record, books.timeline.stamp())
 
 
-def _repeat(books: Books, record: TransactionRecord, accepted: Request, request: Request) -> None:
+def _repeat_outcome(
+    books: EnvironmentState, record: TransactionRecord, accepted: Request, request: Request
+) -> None:
     if accepted.outcome != request.outcome:
-        raise invalid("the transaction was already completed with another outcome", 409)
-    if _values(accepted) != _values(request):
-        raise invalid("the transaction was already completed with other values", 409)
-    read(books, record)
+        raise invalid_request("the transaction was already completed with another outcome", 409)
+    if _get_values(accepted) != _get_values(request):
+        raise invalid_request("the transaction was already completed with other values", 409)
+    count_read(books, record)
 
 
-def _values(request: Request) -> dict[str, str]:
+def _get_values(request: Request) -> dict[str, str]:
     return request.values if isinstance(request, SucceededCompleteRequest) else {}
 
 
@@ -87,34 +89,34 @@ def _check_values(request: SucceededCompleteRequest, rules: Revision) -> None:
     """Every required value, and none the revision does not name; 422 leaves the transaction open."""
     for value in rules.values:
         if value.required and value.name not in request.values:
-            raise invalid(f"values.{value.name} is required by the revision")
+            raise invalid_request(f"values.{value.name} is required by the revision")
     names = {value.name for value in rules.values}
     for name in request.values:
         if name not in names:
-            raise invalid(f"values.{name} is not a value of the revision")
+            raise invalid_request(f"values.{name} is not a value of the revision")
 
 
-def _result(record: TransactionRecord) -> Response:
-    result = completion(record)
+def _build_response(record: TransactionRecord) -> Response:
+    result = build_completion(record)
     if record.status in PENDING:
-        return answer(result, status=202, headers=(SOON,))
+        return json_response(result, status=202, headers=(RETRY_SOON,))
     if result.payment_response is None:
-        return answer(result)
-    return answer(result, headers=(("PAYMENT-RESPONSE", result.payment_response),))
+        return json_response(result)
+    return json_response(result, headers=(("PAYMENT-RESPONSE", result.payment_response),))
 
 
 _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
 
 
-def complete_execution(books: Books, call: Call) -> Response:
+def complete_execution(books: EnvironmentState, call: ParsedRequest) -> Response:
     """The same metadata again is the same answer; other metadata is a conflict."""
     request = call.body_as(_request)
     record = books.executions.get(call.identifier)
     if record is None:
-        raise Refusal(404, "resource_execution_not_found", "there is no such free execution here")
+        raise HttpError(404, "resource_execution_not_found", "there is no such free execution here")
     if record.revision_id != request.revision_id:
-        raise Refusal(409, "revision_mismatch", "the execution was allowed for another revision")
+        raise HttpError(409, "revision_mismatch", "the execution was allowed for another revision")
     if record.metadata not in (None, request.resource_execution):
-        raise Refusal(409, "resource_execution_conflict", "other metadata was already accepted")
+        raise HttpError(409, "resource_execution_conflict", "other metadata was already accepted")
     record.metadata = request.resource_execution
-    return answer(ResourceExecutionCompleted(resource_execution_id=record.id))
+    return json_response(ResourceExecutionCompleted(resource_execution_id=record.id))

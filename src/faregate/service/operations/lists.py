@@ -13,52 +13,60 @@ from faregate.merchant.answers import Page, Payer, Resource
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import ROOT
 from faregate.service.catalog import Listing
-from faregate.service.http import Call, ListQuery, answer_value, flag, invalid, list_query, one_of
-from faregate.service.index import Register
-from faregate.service.receipts import item
+from faregate.service.http import (
+    ListQuery,
+    ParsedRequest,
+    invalid_request,
+    json_value_response,
+    parse_choice,
+    parse_flag,
+    parse_list_query,
+)
+from faregate.service.index import TemporalIndex
+from faregate.service.receipts import build_transaction
 from faregate.service.records import STATUSES, TransactionRecord
-from faregate.service.settlement import advance
-from faregate.service.state import Books
+from faregate.service.settlement import settle_due
+from faregate.service.state import EnvironmentState
 
 T = TypeVar("T")
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 
-def list_transactions(books: Books, call: Call) -> Response:
-    query = list_query(call, books.timeline, ("status", "payer_id"))
+def list_transactions(books: EnvironmentState, call: ParsedRequest) -> Response:
+    query = parse_list_query(call, books.timeline, ("status", "payer_id"))
     # What fell due while this call was on its way belongs into its snapshot.
-    advance(books, query.as_of)
-    register, status = _register(books, query), _status(query)
+    settle_due(books, query.as_of)
+    register, status = _select_index(books, query), _parse_status(query)
     count = register.count(query.as_of, status)
-    return _page(
+    return _build_page(
         count,
         lambda start, stop: register.between(start, stop, query.as_of, status),
         query,
         "/transactions",
-        lambda record: item(record, query.as_of),
+        lambda record: build_transaction(record, query.as_of),
     )
 
 
-def _register(books: Books, query: ListQuery) -> Register[TransactionRecord]:
+def _select_index(books: EnvironmentState, query: ListQuery) -> TemporalIndex[TransactionRecord]:
     """All transactions, or those of one payer."""
     payer_id = query.filters.get("payer_id")
     if payer_id is None:
         return books.register
     if not _PAYER_ID.fullmatch(payer_id):
-        raise invalid("payer_id is not a payer id")
+        raise invalid_request("payer_id is not a payer id")
     payer = books.payer(payer_id)
-    return Register[TransactionRecord]() if payer is None else payer.transactions
+    return TemporalIndex[TransactionRecord]() if payer is None else payer.transactions
 
 
-def _status(query: ListQuery) -> str | None:
+def _parse_status(query: ListQuery) -> str | None:
     status = query.filters.get("status")
-    return None if status is None else one_of("status", status, STATUSES)
+    return None if status is None else parse_choice("status", status, STATUSES)
 
 
-def list_payers(books: Books, call: Call) -> Response:
-    query = list_query(call, books.timeline)
+def list_payers(books: EnvironmentState, call: ParsedRequest) -> Response:
+    query = parse_list_query(call, books.timeline)
     count = bisect_right(books.observed, query.as_of, key=lambda payer: payer.created_at)
-    return _page(
+    return _build_page(
         count,
         lambda start, stop: books.observed[start:stop],
         query,
@@ -72,18 +80,18 @@ def list_payers(books: Books, call: Call) -> Response:
     )
 
 
-def list_resources(books: Books, call: Call) -> Response:
-    query = list_query(call, books.timeline, ("archived",))
-    archived = flag("archived", query.filters.get("archived", "false"))
+def list_resources(books: EnvironmentState, call: ParsedRequest) -> Response:
+    query = parse_list_query(call, books.timeline, ("archived",))
+    archived = parse_flag("archived", query.filters.get("archived", "false"))
     made = books.catalog.at(query.as_of)
     found = (listing for listing in made if listing.archived(query.as_of) == archived)
     oldest_first = sorted(found, key=lambda listing: listing.created_at)
-    return _page(
-        len(oldest_first), lambda start, stop: oldest_first[start:stop], query, "/resources", _resource
+    return _build_page(
+        len(oldest_first), lambda start, stop: oldest_first[start:stop], query, "/resources", _build_resource
     )
 
 
-def _resource(listing: Listing) -> Resource:
+def _build_resource(listing: Listing) -> Resource:
     return Resource(
         id=listing.id,
         name=listing.plan.name,
@@ -94,7 +102,7 @@ def _resource(listing: Listing) -> Resource:
     )
 
 
-def _page(
+def _build_page(
     count: int,
     between: Callable[[int, int], Sequence[T]],
     query: ListQuery,
@@ -109,11 +117,11 @@ def _page(
     shown = envelope.model_dump(mode="json")
     shown["items"] = [show(one).model_dump(mode="json", exclude_none=True) for one in records]
     if end < count:
-        shown["next"] = _address(path, query, shown["as_of"])
-    return answer_value(shown)
+        shown["next"] = _build_next_url(path, query, shown["as_of"])
+    return json_value_response(shown)
 
 
-def _address(path: str, query: ListQuery, as_of: str) -> str:
+def _build_next_url(path: str, query: ListQuery, as_of: str) -> str:
     """Where the next page is: the same snapshot, filters, order and size."""
     asked = {
         "as_of": as_of,

@@ -14,25 +14,25 @@ from faregate.merchant.contracts import (
 )
 from faregate.service.catalog import Listing
 from faregate.service.config import Value
-from faregate.service.http import Call, answer_value, flag, only
-from faregate.service.operations.complete import known_transaction
-from faregate.service.receipts import detail
-from faregate.service.settlement import read
-from faregate.service.state import Books
+from faregate.service.http import ParsedRequest, json_value_response, parse_flag, parse_query
+from faregate.service.operations.complete import find_transaction
+from faregate.service.receipts import build_transaction_detail
+from faregate.service.settlement import count_read
+from faregate.service.state import EnvironmentState
 
 
-def get_transaction(books: Books, call: Call) -> Response:
+def get_transaction(books: EnvironmentState, call: ParsedRequest) -> Response:
     """Counts as a read: a payment that settles after n reads may settle here."""
-    record = known_transaction(books, call.identifier)
-    read(books, record)
-    return answer_value(detail(record).model_dump(mode="json", exclude_none=True))
+    record = find_transaction(books, call.identifier)
+    count_read(books, record)
+    return json_value_response(build_transaction_detail(record).model_dump(mode="json", exclude_none=True))
 
 
-def list_contracts(books: Books, call: Call) -> Response:
+def list_contracts(books: EnvironmentState, call: ParsedRequest) -> Response:
     """The active revision of every resource that is not archived."""
-    given = only(call, ("include_integration_key",))
-    keys = flag("include_integration_key", given.get("include_integration_key", "false"))
-    active = [_contract(listing) for listing in books.catalog.active(books.timeline.now())]
+    given = parse_query(call, ("include_integration_key",))
+    keys = parse_flag("include_integration_key", given.get("include_integration_key", "false"))
+    active = [_build_contract(listing) for listing in books.catalog.active(books.timeline.now())]
     document = ContractsDocument(
         info=DocumentInfo(title=f"{books.seller.name} contracts", version="1.0.0"),
         paths={},
@@ -48,15 +48,15 @@ def list_contracts(books: Books, call: Call) -> Response:
         revision.revision_id: revision.model_dump(mode="json", by_alias=True, exclude=hidden)
         for revision in active
     }
-    return answer_value(shown)
+    return json_value_response(shown)
 
 
-def _contract(listing: Listing) -> ContractRevision:
+def _build_contract(listing: Listing) -> ContractRevision:
     plan, revision = listing.plan, listing.active
     values = revision.rules.values
     return ContractRevision(
         title=f"{plan.name} completion values",
-        properties={value.name: _value(value, place) for place, value in enumerate(values)},
+        properties={value.name: _build_contract_value(value, place) for place, value in enumerate(values)},
         required=[value.name for value in values if value.required],
         settlement_asset=revision.token.symbol,
         revision_id=revision.id,
@@ -70,7 +70,7 @@ def _contract(listing: Listing) -> ContractRevision:
     )
 
 
-def _value(value: Value, position: int) -> ContractValue:
+def _build_contract_value(value: Value, position: int) -> ContractValue:
     return ContractValue(
         description=value.description,
         label=value.label or value.name,
