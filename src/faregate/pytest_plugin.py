@@ -74,7 +74,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.fixture
-def faregate_emulator_world(emulator_world: object) -> "World":
+def faregate_emulator_world(emulator_world: object) -> "Account":
     """What the emulator of each test sells: the built-in products. Override it with your own."""
     from faregate.service.builtin import builtin_account
     from faregate.service.config import Account
@@ -84,7 +84,7 @@ def faregate_emulator_world(emulator_world: object) -> "World":
 
 @pytest.fixture
 def faregate_emulator(
-    request: pytest.FixtureRequest, faregate_emulator_world: "World"
+    request: pytest.FixtureRequest, faregate_emulator_world: "Account"
 ) -> "Generator[Emulator]":
     """The merchant service, in this process and new for this test."""
     from faregate.testing.emulator import plugged
@@ -169,7 +169,7 @@ def _faregate_payers(request: pytest.FixtureRequest, faregate_emulator: "Emulato
 
 
 @pytest.fixture(scope="session")
-def emulator_world() -> "World":
+def emulator_world() -> "Account":
     """The built-in products; overriding this overrides `faregate_emulator_world` too."""
     from faregate.service.builtin import builtin_account
 

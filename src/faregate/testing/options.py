@@ -10,7 +10,7 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.system import random_id, system_clock
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import TEST_KEY, build_tenant_keys
-from faregate.service.config import Key, Account
+from faregate.service.config import Account, Key
 from faregate.service.identifiers import SeededIds
 
 

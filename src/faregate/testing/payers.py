@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from faregate.core.models import Headers, Response, header_values
-from faregate.emulator.calls import decoded
+from faregate.emulator.calls import decode_header
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.wallet import Wallet
@@ -93,18 +93,18 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The decoded JSON body. Raises `ValueError`."""
+        """The decode_header JSON body. Raises `ValueError`."""
         return json.loads(self.body)
 
     @property
     def instructions(self) -> dict[str, Any] | None:
         """`PAYMENT-REQUIRED`, decoded."""
-        return decoded(header_values(self.headers, "payment-required"))
+        return decode_header(header_values(self.headers, "payment-required"))
 
     @property
     def payment(self) -> dict[str, Any] | None:
         """`PAYMENT-RESPONSE`, decoded: `success`, `transaction` (its hash), `network`, `payer`, `amount`."""
-        return decoded(header_values(self.headers, "payment-response"))
+        return decode_header(header_values(self.headers, "payment-response"))
 
     @property
     def paid(self) -> bool:
