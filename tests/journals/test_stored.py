@@ -13,7 +13,8 @@ from faregate.errors import ConfigurationError, JournalError, JournalFull, Journ
 from faregate.journals import quota
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Row, State
+from faregate.journals.row import Row
+from faregate.journals.states import State
 from faregate.journals.store import Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, sqlite, tamper

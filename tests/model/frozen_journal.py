@@ -11,7 +11,8 @@ from typing import Any
 
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Row, State, size_of
+from faregate.journals.row import Row, size_of
+from faregate.journals.states import State
 from tests.model.invariants import TransactionState
 
 NOW = 1_000_000.0

@@ -12,7 +12,8 @@ from faregate.core.recovery import sweep
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Holder, Row, State
+from faregate.journals.row import Holder, Row
+from faregate.journals.states import State
 from tests.model import mutated_flows
 from tests.model.mutated_flows import Wrap
 from tests.model.scope import ANEW, FIRST, Flows, Scope

@@ -7,7 +7,8 @@ from typing import Any
 from faregate.core.models import Failed, Outcome, Response, Succeeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.encryption import Keyring
-from faregate.journals.row import Row, State, size_of
+from faregate.journals.row import Row, size_of
+from faregate.journals.states import State
 from faregate.journals.store import Record
 
 _LENGTH_BYTES = 4

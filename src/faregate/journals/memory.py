@@ -17,7 +17,8 @@ from faregate.core.credentials import hash_credential
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.row import Fingerprint, Holder, Row, State, size_of
+from faregate.journals.row import Fingerprint, Holder, Row, size_of
+from faregate.journals.states import State
 
 
 class MemoryJournal:

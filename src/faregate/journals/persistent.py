@@ -27,7 +27,8 @@ from faregate.journals.encryption import Keyring, LookupKey
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.quota import Quota
-from faregate.journals.row import Holder, Row, State, size_of
+from faregate.journals.row import Holder, Row, size_of
+from faregate.journals.states import State
 from faregate.journals.store import Due, KeyUsage, Record, RowStore, TransactionTaken
 from faregate.journals.threaded import Run, ThreadedJournal, run_in_thread
 

@@ -14,7 +14,6 @@ A journal asks its row, and stores what the row became if the row says that it c
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
 
 from faregate.core.claims import (
     AlreadyFailed,
@@ -35,34 +34,9 @@ from faregate.core.claims import (
 from faregate.core.credentials import EXACT, GUESSABLE, STABLE
 from faregate.core.models import Failed, Outcome, Succeeded
 from faregate.journals.policy import JournalPolicy
+from faregate.journals.states import UNSETTLED, State
 
 TOO_OLD = "not settled in time"
-
-
-class State(Enum):
-    CLAIMED = "claimed"
-    """The proof is taken, and no transaction is known."""
-    OPEN = "open"
-    """A transaction is known, and no work was started for it."""
-    WAITING = "waiting"
-    """The payment settles without work of ours."""
-    RUNNING = "running"
-    SUCCEEDED = "ok"
-    """The work is done; its result is stored."""
-    FAILED = "failed"
-    """The work gave nothing to sell."""
-    SETTLED = "settled"
-    """Paid: the result may be handed out."""
-    UNPAID = "closed"
-    """The payment failed for certain."""
-    PAID_NO_RESULT = "paid"
-    """Paid, and there is no result to hand out."""
-    STUCK = "stuck"
-    """The service gives no answer that would end it."""
-
-
-DECIDED = (State.SUCCEEDED, State.FAILED)
-UNSETTLED = (*DECIDED, State.WAITING, State.STUCK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
-from faregate.journals.row import State
+from faregate.journals.states import COLUMN_RULES, ColumnRule, State
 
 if TYPE_CHECKING:
     Text = models.CharField[str, str]
@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     MaybeSeconds = models.FloatField[float | None, float | None]
     Sealed = models.BinaryField[bytes | None, bytes | None]
 
-STATES = tuple(state.value for state in State)
-OWED = ("open", "waiting", "running", "ok", "failed", "stuck")
-DECIDED = ("ok", "failed", "settled")
-FINAL = ("settled", "closed", "paid")
+
+def _check(rule: ColumnRule) -> CheckConstraint:
+    states, optional = (tuple(state.value for state in group) for group in (rule.states, rule.optional_in))
+    condition = _exactly(Q(**{f"{rule.column}__isnull": rule.is_null}), states)
+    for state in optional:
+        condition = Q(state=state) | condition
+    return CheckConstraint(condition=condition, name=f"faregate_{rule.name}")
 
 
-def _exactly(when: Q, states: tuple[str, ...]) -> Q:
-    """`when` holds in these states and in no other."""
+def _exactly(condition: Q, states: tuple[str, ...]) -> Q:
+    """`condition` holds in these states and in no other."""
     among = Q(state__in=states)
-    return (among & when) | (~among & ~when)
+    return (among & condition) | (~among & ~condition)
 
 
 class JournalRow(models.Model):
@@ -79,29 +82,10 @@ class JournalRow(models.Model):
         constraints: ClassVar = [
             UniqueConstraint(fields=["namespace", "key"], name="faregate_one_row_per_proof"),
             UniqueConstraint(fields=["namespace", "transaction_id"], name="faregate_one_row_per_transaction"),
-            CheckConstraint(condition=Q(state__in=STATES), name="faregate_known_state"),
             CheckConstraint(
-                condition=_exactly(Q(transaction_id__isnull=True), ("claimed",)),
-                name="faregate_claimed_has_no_transaction",
+                condition=Q(state__in=tuple(state.value for state in State)), name="faregate_known_state"
             ),
-            CheckConstraint(
-                condition=_exactly(Q(expires_at__isnull=True), OWED), name="faregate_owed_never_expires"
-            ),
-            CheckConstraint(
-                condition=Q(state="stuck") | _exactly(Q(result__isnull=False), DECIDED),
-                name="faregate_decided_has_outcome",
-            ),
-            CheckConstraint(
-                condition=_exactly(Q(payment_response__isnull=False), ("settled",)),
-                name="faregate_settled_is_paid",
-            ),
-            CheckConstraint(
-                condition=_exactly(Q(receipt__isnull=False), ("settled",)),
-                name="faregate_settled_has_its_receipt",
-            ),
-            CheckConstraint(
-                condition=_exactly(Q(proof__isnull=True), FINAL), name="faregate_proof_until_final"
-            ),
+            *map(_check, COLUMN_RULES),
             CheckConstraint(
                 condition=_exactly(~Q(reason=""), ("stuck",)), name="faregate_stuck_for_a_reason"
             ),

@@ -23,6 +23,7 @@ from faregate.django.journal.transactions import (
     writing,
 )
 from faregate.errors import ConfigurationError
+from faregate.journals.states import TRANSITIONS, State
 from faregate.journals.store import COLUMNS, ENCRYPTED, Due, KeyUsage, Record, TransactionTaken
 
 T = TypeVar("T")
@@ -38,13 +39,11 @@ _TIMES = {
 
 _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 _NOTHING_SEALED = dict.fromkeys(ENCRYPTED)
-_UNDECIDED = ("claimed", "open", "waiting", "running", "stuck")
-_FROM: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("closed", "paid", "stuck"), (*_UNDECIDED, "ok", "failed")),
-    **dict.fromkeys(("open", "waiting", "running", "ok", "failed"), _UNDECIDED),
-    "settled": ("ok", "stuck"),
+_FROM = {
+    state.value: tuple(before.value for before, following in TRANSITIONS.items() if state in following)
+    for state in State
 }
-"""The states from which a row may come to another one. A constraint of the table sees no state before."""
+"""The states that may precede each one: a condition of the UPDATE, as a constraint sees no old values."""
 
 
 def secret_keys() -> list[bytes]:

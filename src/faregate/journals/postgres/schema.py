@@ -10,19 +10,14 @@ from psycopg import errors as psycopg_errors
 from psycopg.rows import TupleRow
 
 from faregate.journals.postgres import errors
+from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION
 
 VERSION = 2
 LOCK = 0x666172656761746A
 """Whoever makes the tables holds this one. Any number, but always the same."""
 
-_NEVER_BACK = """
-    OLD.state IN ('settled', 'closed', 'paid') AND NEW.state <> OLD.state
-    OR NEW.state = 'claimed' AND OLD.state <> 'claimed'
-    OR NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')
-    OR OLD.state IN ('ok', 'failed') AND NEW.state NOT IN (OLD.state, 'settled', 'closed', 'paid', 'stuck')
-"""
 TABLES = (
-    """
+    f"""
     CREATE TABLE faregate_journal (
         namespace text NOT NULL,
         key bytea NOT NULL CHECK (octet_length(key) = 32),
@@ -54,18 +49,7 @@ TABLES = (
         result bytea,
         PRIMARY KEY (namespace, key),
         CONSTRAINT faregate_journal_one_row_per_transaction UNIQUE (namespace, transaction_id),
-        CONSTRAINT known_state CHECK (state IN ('claimed', 'open', 'waiting', 'running', 'ok', 'failed',
-            'settled', 'closed', 'paid', 'stuck')),
-        CONSTRAINT claimed_has_no_transaction CHECK ((transaction_id IS NULL) = (state = 'claimed')),
-        CONSTRAINT owed_never_expires CHECK (
-            (expires_at IS NULL) = (state IN ('open', 'waiting', 'running', 'ok', 'failed', 'stuck'))),
-        CONSTRAINT decided_has_its_outcome CHECK (
-            state = 'stuck' OR (result IS NOT NULL) = (state IN ('ok', 'failed', 'settled'))),
-        CONSTRAINT settled_is_paid CHECK ((payment_response IS NOT NULL) = (state = 'settled')),
-        CONSTRAINT settled_has_its_receipt CHECK ((receipt IS NOT NULL) = (state = 'settled')),
-        CONSTRAINT proof_until_final CHECK (
-            (proof IS NULL) = (state IN ('settled', 'closed', 'paid'))),
-        CONSTRAINT stuck_for_a_reason CHECK ((reason <> '') = (state = 'stuck'))
+        {CONSTRAINTS}
     )
     """,
     # What is sealed cannot be compressed, so nobody need try.
@@ -87,7 +71,7 @@ TABLES = (
     """,
     f"""
     CREATE TRIGGER faregate_journal_never_back BEFORE UPDATE OF state ON faregate_journal
-    FOR EACH ROW WHEN ({_NEVER_BACK})
+    FOR EACH ROW WHEN ({FORBIDDEN_TRANSITION})
     EXECUTE FUNCTION faregate_journal_refuse('a row never goes back')
     """,
     """

@@ -7,22 +7,21 @@ import sqlite3
 from pathlib import Path
 
 from faregate.errors import JournalUnreadable
+from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION
 
 VERSION = 4
 APPLICATION_ID = 0x66677431
 """Marks the file as ours. SQLite keeps it in the file's header."""
 
 TABLES = (
-    """
+    f"""
     CREATE TABLE journal (
         namespace TEXT NOT NULL,
         key BLOB NOT NULL CHECK (length(key) = 32),
         stamp INTEGER NOT NULL,
         fence INTEGER NOT NULL,
         generation INTEGER NOT NULL CHECK (generation >= 1),
-        state TEXT NOT NULL CHECK (state IN (
-            'claimed', 'open', 'waiting', 'running', 'ok', 'failed', 'settled', 'closed', 'paid', 'stuck'
-        )),
+        state TEXT NOT NULL,
         request TEXT NOT NULL,
         transaction_id TEXT,
         revision_id TEXT NOT NULL,
@@ -47,19 +46,7 @@ TABLES = (
         result BLOB,
         PRIMARY KEY (namespace, key),
         CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),
-        CONSTRAINT claimed_has_no_transaction CHECK ((transaction_id IS NULL) = (state = 'claimed')),
-        CONSTRAINT owed_never_expires CHECK (
-            (expires_at IS NULL) = (state IN ('open', 'waiting', 'running', 'ok', 'failed', 'stuck'))
-        ),
-        CONSTRAINT decided_has_its_outcome CHECK (
-            state = 'stuck' OR (result IS NOT NULL) = (state IN ('ok', 'failed', 'settled'))
-        ),
-        CONSTRAINT settled_is_proven CHECK (
-            (payment_response IS NOT NULL) = (state = 'settled')
-            AND (receipt IS NOT NULL) = (state = 'settled')
-        ),
-        CONSTRAINT proof_until_final CHECK ((proof IS NULL) = (state IN ('settled', 'closed', 'paid'))),
-        CONSTRAINT stuck_for_a_reason CHECK ((reason <> '') = (state = 'stuck'))
+        {CONSTRAINTS}
     )
     """,
     """
@@ -71,13 +58,9 @@ TABLES = (
     "CREATE INDEX journal_keys ON journal (namespace, key_id)",
     # Processes that hold leases for longer than their rows say, and how long each is known to live.
     "CREATE TABLE owner (id TEXT NOT NULL PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID",
-    """
+    f"""
     CREATE TRIGGER journal_never_back BEFORE UPDATE OF state ON journal
-    WHEN OLD.state IN ('settled', 'closed', 'paid') AND NEW.state <> OLD.state
-        OR NEW.state = 'claimed' AND OLD.state <> 'claimed'
-        OR NEW.state = 'settled' AND OLD.state NOT IN ('ok', 'stuck', 'settled')
-        OR OLD.state IN ('ok', 'failed')
-            AND NEW.state NOT IN (OLD.state, 'settled', 'closed', 'paid', 'stuck')
+    WHEN {FORBIDDEN_TRANSITION}
     BEGIN SELECT RAISE(ABORT, 'a row never goes back'); END
     """,
     """

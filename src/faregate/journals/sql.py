@@ -1,0 +1,30 @@
+"""The rules of `faregate.journals.states` as SQL that SQLite and PostgreSQL both read."""
+
+from collections.abc import Iterable
+
+from faregate.journals.states import COLUMN_RULES, TRANSITIONS, ColumnRule, State
+
+
+def _in(states: Iterable[State]) -> str:
+    return f"IN ({', '.join(repr(state.value) for state in states)})"
+
+
+def _check(rule: ColumnRule) -> str:
+    null = "NULL" if rule.is_null else "NOT NULL"
+    optional = "".join(f"state = {state.value!r} OR " for state in rule.optional_in)
+    return f"{optional}({rule.column} IS {null}) = (state {_in(rule.states)})"
+
+
+_CHECKS = {
+    "known_state": f"state {_in(State)}",
+    **{rule.name: _check(rule) for rule in COLUMN_RULES},
+    "stuck_for_a_reason": f"(reason <> '') = (state = {State.STUCK.value!r})",
+}
+CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in _CHECKS.items())
+"""For `CREATE TABLE`."""
+
+FORBIDDEN_TRANSITION = " OR ".join(
+    f"OLD.state = {state.value!r} AND NEW.state NOT {_in((state, *following))}"
+    for state, following in TRANSITIONS.items()
+)
+"""The condition of a trigger on updates of `state`."""
