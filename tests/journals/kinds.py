@@ -128,9 +128,9 @@ def _tamper_with_django(shelf: Any, key: bytes, columns: dict[str, Any]) -> None
 
 
 def _tamper_with_redis(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
-    row = shelf._server._schema.replace("schema", f"row:{key.hex()}")
+    row = shelf._client._schema_key.replace("schema", f"row:{key.hex()}")
     words = [word for column in columns.items() for word in column]
-    assert shelf._server._call("HSET", row, *words) == 0
+    assert shelf._client._call("HSET", row, *words) == 0
 
 
 def _tamper_with_postgres(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:

@@ -406,8 +406,8 @@ def test_who_stops_in_the_middle_of_a_call_leaves_no_answer_for_the_next(
 ) -> None:
     started(journal)
     assert isinstance(journal._store, RedisStore)
-    connections = journal._store._server._connections
-    [connection] = connections._pool()._available_connections
+    connections = journal._store._client._connections
+    [connection] = connections._get_pool()._available_connections
     monkeypatch.setattr(connection, "read_response", interrupted)
     with pytest.raises(KeyboardInterrupt):
         connections.call("BLPOP", "nothing", 0)  # its answer is still to come

@@ -158,7 +158,7 @@ def everything(server: RedisServer) -> list[bytes]:
     assert shelf.take_due(due_at(LEASE), {"stamp": 1, "fence": 1, "lease_until": LATER}) is not None
     assert shelf.find_transaction("txn_1") is not None
     assert (len(shelf.owed(10)), shelf.purge(NOW, 1), shelf.measure()) == (1, 0, (1, row["size"]))
-    names: list[bytes] = shelf._server._call("KEYS", "*")
+    names: list[bytes] = shelf._client._call("KEYS", "*")
     shelf.disconnect()
     names.remove(NAMESPACES.encode())  # of the whole server
     assert len(names) == 9
@@ -174,14 +174,14 @@ IMPOSSIBLE: list[tuple[Steps, dict[str, Any], str]] = [
     ((), {"transaction_id": "txn_1"}, "claimed_has_no_transaction"),
     ((RUNNING,), {"expires_at": LATER}, "owed_never_expires"),
     ((RUNNING, OK, SETTLED), {"expires_at": None}, "owed_never_expires"),
-    ((RUNNING,), {"state": "ok"}, "decided_has_its_outcome"),
-    ((RUNNING,), {"state": "failed"}, "decided_has_its_outcome"),
-    ((RUNNING,), {"result": ENCRYPTED}, "decided_has_its_outcome"),
-    ((RUNNING, OK), {"result": None}, "decided_has_its_outcome"),
-    ((RUNNING, OK), {**CLOSED, "result": ENCRYPTED}, "decided_has_its_outcome"),
-    ((RUNNING, OK), {**SETTLED, "receipt": None}, "settled_is_proven"),
-    ((RUNNING, OK), {**SETTLED, "payment_response": None}, "settled_is_proven"),
-    ((RUNNING, OK), {"receipt": ENCRYPTED}, "settled_is_proven"),
+    ((RUNNING,), {"state": "ok"}, "decided_has_outcome"),
+    ((RUNNING,), {"state": "failed"}, "decided_has_outcome"),
+    ((RUNNING,), {"result": ENCRYPTED}, "decided_has_outcome"),
+    ((RUNNING, OK), {"result": None}, "decided_has_outcome"),
+    ((RUNNING, OK), {**CLOSED, "result": ENCRYPTED}, "decided_has_outcome"),
+    ((RUNNING, OK), {**SETTLED, "receipt": None}, "settled_has_its_receipt"),
+    ((RUNNING, OK), {**SETTLED, "payment_response": None}, "settled_is_paid"),
+    ((RUNNING, OK), {"receipt": ENCRYPTED}, "settled_has_its_receipt"),
     ((RUNNING,), {"proof": None}, "proof_until_final"),
     ((RUNNING, OK), {**SETTLED, "proof": ENCRYPTED}, "proof_until_final"),
     ((RUNNING,), {**STUCK, "proof": None}, "proof_until_final"),

@@ -13,7 +13,7 @@ from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.redis import RedisJournal
-from faregate.journals.redis.url import place_of
+from faregate.journals.redis.connections import describe_url
 from faregate.journals.registry import journal_from_url
 from tests.journals.kinds import KEY
 from tests.journals.test_contract import GOOD, HERE, released, started
@@ -60,7 +60,7 @@ def test_what_a_url_does_not_say_is_not_guessed(url: str) -> None:
     ],
 )
 def test_what_is_secret_in_a_url_is_not_said(url: str, place: str) -> None:
-    assert place_of(url) == place
+    assert describe_url(url) == place
     assert "canary" not in repr(vars(RedisJournal(url, keys=[KEY])))
 
 

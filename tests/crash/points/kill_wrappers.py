@@ -59,7 +59,7 @@ class DyingJournal:
         self._journal = journal
         self._kills = kills
 
-    def awaiting(self) -> Journal:
+    def as_async(self) -> Journal:
         run = getattr(self._journal, "_run", run_in_thread)
         return ThreadedJournal(cast(Journal, self), run)
 

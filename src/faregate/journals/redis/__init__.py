@@ -1,5 +1,8 @@
-"""The journal in Redis: for many machines that share one server. What it promises is what Redis promises:
-with `appendfsync always` a power cut loses nothing; a fail-over to a replica may lose the last writes."""
+"""The journal in Redis: for many machines that share one server.
+
+It is as durable as the server: with `appendfsync always` a power cut loses nothing. Replication is
+asynchronous, so a fail-over to a replica may lose the last writes.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -19,11 +22,11 @@ __all__ = ["RedisJournal"]
 
 
 class RedisJournal(PersistentJournal):
-    """A `PersistentJournal` in the Redis server at `url` (redis://, rediss:// or unix://).
+    """Keep the journal in the Redis server at `url` (redis://, rediss:// or unix://).
 
-    `timeout` is how many seconds a call waits for the server. Its time is `clock`, unless another is given.
-    Opens nothing until it is used. Raises `ConfigurationError`: now for what is no URL, and when it connects
-    to a server that may forget rows to make room, is part of a cluster, or is a Sentinel.
+    A call waits up to `timeout` seconds for the server. `clock` is the server's time by default. Nothing is
+    opened before the first call. Raises `ConfigurationError`: here for an invalid URL, and on connecting to a
+    server that may evict rows, is part of a cluster, or is a Sentinel.
     """
 
     def __init__(
@@ -39,13 +42,13 @@ class RedisJournal(PersistentJournal):
         clock: Callable[[], float] | None = None,
         timeout: float = 5.0,
     ) -> None:
-        server = ScriptClient(url, namespace, timeout)
+        client = ScriptClient(url, namespace, timeout)
         super().__init__(
-            RedisStore(server),
+            RedisStore(client),
             keys=keys,
             seller=seller,
             policy=policy,
             max_rows=max_rows,
             max_bytes=max_bytes,
-            clock=clock or ServerClock(server.time),
+            clock=clock or ServerClock(client.get_time),
         )

@@ -1,4 +1,4 @@
-"""Map Redis errors to messages for sellers. No password is part of them."""
+"""Map Redis errors to `JournalError`s that tell the seller what to do. They contain no password."""
 
 from redis.exceptions import (
     AuthenticationError,
@@ -14,7 +14,7 @@ from faregate.errors import JournalError, JournalUnreadable
 
 VERSION = 2
 
-_MEANINGS = {
+_ADVICE = {
     "NOPERM": "its user may not do what a journal needs: allow @read, @write, @scripting, time and "
     "~faregate:*, and select for another database than 0",
     "READONLY": "this server is a replica, which takes no writes: name the primary",
@@ -33,21 +33,21 @@ _CODES = {
 
 
 def is_lost(error: RedisError) -> bool:
-    """Whether the server may have done what it gave no answer to."""
+    """Whether there is no reply, so that the command may have been done or not."""
     refused = isinstance(error, AuthenticationError | BusyLoadingError)
     return isinstance(error, ConnectionError | TimeoutError) and not refused
 
 
-def is_another(error: RedisError) -> bool:
-    """Whether another server may have the name by now that this one had. Nothing was done."""
+def is_failed_over(error: RedisError) -> bool:
+    """Whether this server is a replica now, and another one may have its name. Nothing was done."""
     return isinstance(error, ReadOnlyError | MasterDownError)
 
 
-def to_journal_error(error: RedisError, place: str) -> JournalError:
-    return JournalError(f"the journal at {place} could not be read or written: {_meaning(error)}")
+def to_journal_error(error: RedisError, location: str) -> JournalError:
+    return JournalError(f"the journal at {location} could not be read or written: {_describe(error)}")
 
 
-def _meaning(error: RedisError) -> str:
+def _describe(error: RedisError) -> str:
     match error:
         case AuthenticationError():
             return f"the user or the password in its URL is wrong, or missing ({error})"
@@ -56,13 +56,13 @@ def _meaning(error: RedisError) -> str:
         case TimeoutError():
             return "the server did not answer in time"
         case _:
-            said = f"{_code(error)} {error}"
-            found = (meaning for code, meaning in _MEANINGS.items() if code in said)
-            return next((f"{meaning} ({error})" for meaning in found), str(error))
+            text = f"{_get_code(error)} {error}"
+            known = (advice for code, advice in _ADVICE.items() if code in text)
+            return next((f"{advice} ({error})" for advice in known), str(error))
 
 
-def _code(error: RedisError) -> str:
-    """The library takes it off what the server said."""
+def _get_code(error: RedisError) -> str:
+    """The code of the server's reply, which the library removes from the message."""
     return _CODES.get(type(error).__name__, "")
 
 
@@ -70,15 +70,15 @@ def impossible(rule: str) -> JournalError:
     return JournalError(f"the journal refused an impossible row: {rule}")
 
 
-def elsewhere(mark: str, place: str) -> JournalUnreadable:
-    """The data there are not those that this process began with."""
-    version = mark.partition(" ")[0]
+def wrong_journal(journal_id: str, location: str) -> JournalUnreadable:
+    """The data in the server are not those that this process began with."""
+    version = journal_id.partition(" ")[0]
     if version and version != str(VERSION):
         return JournalUnreadable(
-            f"the journal at {place} is of version {version}, and this faregate knows {VERSION}: "
+            f"the journal at {location} is of version {version}, and this faregate knows {VERSION}: "
             "use the newer faregate that wrote it"
         )
     return JournalUnreadable(
-        f"the journal at {place} was emptied or replaced while it was in use: bring its data back, or "
+        f"the journal at {location} was emptied or replaced while it was in use: bring its data back, or "
         "restart to begin anew; payments that were open then are finished by nobody"
     )

@@ -1,4 +1,4 @@
-"""Check that a Redis server can be trusted with a journal, whenever a connection is made."""
+"""Check with each new connection that a Redis server can be trusted with a journal."""
 
 import logging
 from collections.abc import Generator
@@ -6,7 +6,7 @@ from collections.abc import Generator
 from redis.exceptions import ClusterCrossSlotError, ClusterDownError, MovedError, ResponseError
 
 from faregate.errors import ConfigurationError
-from faregate.journals.redis.connections import Ask
+from faregate.journals.redis.connections import SendCommand
 from faregate.logs import log
 
 _SAFE = "for the promise that SQLite gives, set appendonly yes and appendfsync always"
@@ -17,58 +17,55 @@ _WINDOWS = {"everysec": "about the last second", "no": "some of the last minute"
 
 
 class ServerCheck:
-    """Looks at every server that a connection is made to: after a fail-over it is another one."""
+    """Checks each server that a connection is made to: after a fail-over it is another one."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, location: str) -> None:
+        self._location = location
         self._warned: set[str] = set()
         self._history = ""
 
-    def look(self, ask: Ask) -> None:
-        """Check a server that a connection was made to, and warn once of what it may lose.
-
-        Raises `ConfigurationError` for one that may forget rows, or move them away.
-        """
-        facts = {**_info(ask), **_config(ask)}
-        if facts.get("redis_mode") == "sentinel":
+    def run(self, send: SendCommand) -> None:
+        """Warn once of each weakness. Raises `ConfigurationError` if the server may evict or move rows."""
+        settings = {**_get_info(send), **_get_config(send)}
+        if settings.get("redis_mode") == "sentinel":
             raise ConfigurationError(
-                f"The Redis at {self._place} is a Sentinel, which keeps nothing: name the primary that it "
+                f"The Redis at {self._location} is a Sentinel, which keeps nothing: name the primary that it "
                 "watches."
             )
-        _refuse_cluster(ask, self._place)
-        policy = facts.get("maxmemory_policy", "noeviction")
+        _refuse_cluster(send, self._location)
+        policy = settings.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             raise ConfigurationError(
-                f"The Redis at {self._place} may forget payments to make room: its maxmemory-policy is "
+                f"The Redis at {self._location} may forget payments to make room: its maxmemory-policy is "
                 f"{policy}. Set maxmemory-policy noeviction, or name another server for the journal."
             )
-        for weakness in _weaknesses(facts):
+        for weakness in _find_weaknesses(settings):
             if weakness not in self._warned:
                 self._warned.add(weakness)
-                log(logging.WARNING, "the journal at %s: %s", self._place, weakness)
-        self._follow(facts.get("master_replid", ""), facts.get("master_replid2", ""))
+                log(logging.WARNING, "the journal at %s: %s", self._location, weakness)
+        self._warn_of_fail_over(settings.get("master_replid", ""), settings.get("master_replid2", ""))
 
-    def _follow(self, history: str, before: str) -> None:
-        """Redis gives every run of writes a name. Who takes over has a new one, and knows the last."""
+    def _warn_of_fail_over(self, history: str, before: str) -> None:
+        """Compare replication ids: a replica that was promoted has a new one, and knows the one before."""
         if self._history not in ("", history) and before == self._history:
-            log(logging.WARNING, "the journal at %s: %s", self._place, _TAKEN_OVER)
+            log(logging.WARNING, "the journal at %s: %s", self._location, _TAKEN_OVER)
         self._history = history or self._history
 
 
-def _refuse_cluster(ask: Ask, place: str) -> None:
-    """Two keys that are in no slot together: whoever may read may ask that."""
+def _refuse_cluster(send: SendCommand, location: str) -> None:
+    """Name two keys of different slots, which a cluster refuses. Any user who may read may ask that."""
     try:
-        ask("EXISTS", "faregate:{one}", "faregate:{other}")
+        send("EXISTS", "faregate:{one}", "faregate:{other}")
     except (ClusterCrossSlotError, ClusterDownError, MovedError):
         raise ConfigurationError(
-            f"The Redis at {place} is part of a cluster, which moves keys from node to node while they are "
-            "in use. Name a server for the journal that is in none, or a PostgreSQL database."
+            f"The Redis at {location} is part of a cluster, which moves keys from node to node while they "
+            "are in use. Name a server for the journal that is in none, or a PostgreSQL database."
         ) from None
 
 
-def _weaknesses(facts: dict[str, str]) -> Generator[str]:
-    aof, fsync = facts.get("aof_enabled"), facts.get("appendfsync")
-    if "maxmemory_policy" not in facts:
+def _find_weaknesses(settings: dict[str, str]) -> Generator[str]:
+    aof, fsync = settings.get("aof_enabled"), settings.get("appendfsync")
+    if "maxmemory_policy" not in settings:
         yield f"{_UNKNOWN}: it must have maxmemory-policy noeviction"
     if aof == "0":
         yield f"appendonly is off, so a stop loses what came after the last snapshot: {_LOST}; {_SAFE}"
@@ -79,20 +76,20 @@ def _weaknesses(facts: dict[str, str]) -> Generator[str]:
         yield f"appendfsync is {fsync}, so a power cut loses {lost}: {_LOST}; {_SAFE}"
 
 
-def _info(ask: Ask) -> dict[str, str]:
-    """An ACL may forbid it."""
+def _get_info(send: SendCommand) -> dict[str, str]:
+    """Empty if an ACL forbids INFO."""
     try:
-        lines = ask("INFO").decode().splitlines()
+        lines = send("INFO").decode().splitlines()
     except ResponseError:
         return {}
     found = (line.partition(":") for line in lines)
     return {name: value for name, _, value in found}
 
 
-def _config(ask: Ask) -> dict[str, str]:
-    """Many providers forbid it."""
+def _get_config(send: SendCommand) -> dict[str, str]:
+    """Empty if CONFIG is forbidden, as many providers do."""
     try:
-        name, value = ask("CONFIG", "GET", "appendfsync")
+        name, value = send("CONFIG", "GET", "appendfsync")
     except (ResponseError, ValueError):
         return {}
     return {name.decode(): value.decode()}

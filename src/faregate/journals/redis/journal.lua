@@ -1,0 +1,293 @@
+-- The journal in Redis: each command is one run of this script. Redis runs nothing else meanwhile, so a command
+-- sees and writes one consistent state; and a script that fails on its checks has written nothing.
+--
+-- Keys, all with one prefix, and one hash tag, per namespace:
+--   schema        version and id of this journal (KEYS[1])
+--   row:KEY       a hash: the columns of `Record` that are not None
+--   result:KEY    a large result, apart from its row
+--   due           rows that a sweep may finish, scored by when it may
+--   leased        open rows with an owner, scored by when the lease ends at the latest
+--   owners        until when each process is known to live whose leases last longer than its rows say
+--   keys          how many rows are stored under each journal key
+--   owed          open rows, scored by when they were claimed
+--   expiring      the other rows, scored by when they may be deleted
+--   transactions  which row has a transaction
+--   bytes         the size of all results
+--
+-- ARGV: the journal id; 'first', or 'again' if it was sent before and the reply was lost; the command; its
+-- arguments. The reply is a word and what belongs to it: 'ok', 'no', 'taken' (the transaction has another row),
+-- 'impossible' with the rule that was broken, or 'wrong_journal' with the id found.
+--
+-- `get_rules` is prepended by scripts.py. A function, so that only a write makes these tables.
+
+local journal_id = redis.call('GET', KEYS[1])
+-- An empty or restored server answers as promptly as ever. Without this check open payments would seem new.
+if journal_id ~= ARGV[1] then return {'wrong_journal', journal_id or ''} end
+local is_repeated = ARGV[2] == 'again'
+
+local prefix = string.sub(KEYS[1], 1, -7)
+local due, owed, expiring = prefix .. 'due', prefix .. 'owed', prefix .. 'expiring'
+local leased, owners, keys = prefix .. 'leased', prefix .. 'owners', prefix .. 'keys'
+local transactions, bytes = prefix .. 'transactions', prefix .. 'bytes'
+local function row_at(key) return prefix .. 'row:' .. key end
+local function result_at(key) return prefix .. 'result:' .. key end
+
+-- Reading and deleting
+
+local function read(key)
+  local row = redis.call('HGETALL', row_at(key))
+  if #row == 0 then return {'no'} end
+  return {'ok', key, row, redis.call('GET', result_at(key))}
+end
+
+local function delete(key)
+  local row = redis.call('HMGET', row_at(key), 'transaction_id', 'size', 'key_id')
+  redis.call('DEL', row_at(key), result_at(key))
+  for _, index in ipairs({due, owed, expiring, leased}) do redis.call('ZREM', index, key) end
+  if row[1] then redis.call('HDEL', transactions, row[1]) end
+  redis.call('DECRBY', bytes, row[2])
+  if redis.call('HINCRBY', keys, row[3], -1) <= 0 then redis.call('HDEL', keys, row[3]) end
+end
+
+local function delete_expired(now, limit)
+  local expired = redis.call('ZRANGEBYSCORE', expiring, '-inf', now, 'LIMIT', 0, limit)
+  for _, key in ipairs(expired) do delete(key) end
+  return #expired
+end
+
+-- Writing. `apart` is a result that is stored under a key of its own.
+
+local function parse_changes(args, first)
+  local set, cleared, at = {}, {}, first + 1
+  for _ = 1, tonumber(args[first]) do
+    set[args[at]] = args[at + 1]
+    at = at + 2
+  end
+  for cleared_at = at, #args do cleared[args[cleared_at]] = true end
+  return set, cleared
+end
+
+local function put(index, score, key)
+  if score then redis.call('ZADD', index, score, key) else redis.call('ZREM', index, key) end
+end
+
+local function update_indexes(key)
+  local row = redis.call(
+    'HMGET', row_at(key), 'state', 'expires_at', 'lease_until', 'due_at', 'since', 'owner')
+  local until_due = tonumber(row[3]) > tonumber(row[4]) and row[3] or row[4]
+  put(expiring, row[2], key)
+  put(owed, not row[2] and row[5], key)
+  put(due, not row[2] and row[1] ~= 'stuck' and until_due, key)
+  put(leased, not row[2] and row[1] ~= 'stuck' and row[6] ~= '' and row[3], key)
+end
+
+local function clear_columns(key, cleared)
+  local names = {}
+  for name in pairs(cleared) do table.insert(names, name) end
+  if #names > 0 then redis.call('HDEL', row_at(key), unpack(names)) end
+  if cleared.apart then redis.call('DEL', result_at(key)) end
+end
+
+local function set_columns(key, set)
+  local flat = {}
+  if set.apart then
+    redis.call('SET', result_at(key), set.apart)
+    set.apart = '1'
+  end
+  for name, value in pairs(set) do
+    table.insert(flat, name)
+    table.insert(flat, value)
+  end
+  redis.call('HSET', row_at(key), unpack(flat))
+end
+
+local function write(key, set, cleared)
+  local before = redis.call('HMGET', row_at(key), 'transaction_id', 'size')
+  -- A row that becomes final gives up its proof. With its memory full, Redis refuses a script whose first write
+  -- needs more, but lets one go on that freed some first. So open rows can still end, and no new ones begin.
+  if cleared.proof then clear_columns(key, cleared) end
+  set_columns(key, set)
+  if not cleared.proof then clear_columns(key, cleared) end
+  if before[1] and (set.transaction_id or cleared.transaction_id) then
+    redis.call('HDEL', transactions, before[1])
+  end
+  if set.transaction_id then redis.call('HSET', transactions, set.transaction_id, key) end
+  if set.size then redis.call('INCRBY', bytes, tonumber(set.size) - tonumber(before[2] or 0)) end
+  if set.key_id then redis.call('HINCRBY', keys, set.key_id, 1) end
+  update_indexes(key)
+end
+
+-- The rules of a row, as the constraints of a SQL store. All are checked before the first write: Redis does not
+-- roll back.
+
+local function find_broken_rule(key, set, cleared)
+  local row = row_at(key)
+  local function has(name)
+    if set[name] then return true end
+    return not cleared[name] and redis.call('HEXISTS', row, name) == 1
+  end
+  local before = redis.call('HGET', row, 'state')
+  local state = set.state or before
+  local transitions, column_rules = get_rules()
+  if not transitions[state] then return 'known_state' end
+  for _, rule in ipairs(column_rules) do
+    local is_set = has(rule.column) or (rule.column == 'result' and has('apart'))
+    if not rule.optional_in[state] and is_set == (rule.is_null == (rule.states[state] or false)) then
+      return rule.name
+    end
+  end
+  local reason = set.reason or redis.call('HGET', row, 'reason')
+  if (reason ~= '') ~= (state == 'stuck') then return 'stuck_for_a_reason' end
+  if not before then return nil end
+  if not transitions[before][state] then return 'never_back' end
+  local had_result = redis.call('HEXISTS', row, 'result') + redis.call('HEXISTS', row, 'apart') > 0
+  if had_result and (set.result or set.apart) then return 'decided_once' end
+end
+
+local function write_checked(key, set, cleared)
+  local other = set.transaction_id and redis.call('HGET', transactions, set.transaction_id)
+  if other and other ~= key then return {'taken'} end
+  local rule = find_broken_rule(key, set, cleared)
+  if rule then return {'impossible', rule} end
+  write(key, set, cleared)
+  return {'ok'}
+end
+
+-- Commands
+
+local COMMANDS = {}
+
+function COMMANDS.find(args)
+  for _, key in ipairs(args) do
+    if redis.call('EXISTS', row_at(key)) == 1 then return read(key) end
+  end
+  return {'no'}
+end
+
+function COMMANDS.find_transaction(args)
+  local key = redis.call('HGET', transactions, args[1])
+  return key and read(key) or {'no'}
+end
+
+function COMMANDS.insert(args)
+  local key, stamp, now, purged, candidates = args[1], args[2], args[3], args[4], tonumber(args[5])
+  if redis.call('HGET', row_at(key), 'stamp') == stamp then return {'ok'} end
+  for at = 6, 5 + candidates do
+    if redis.call('EXISTS', row_at(args[at])) == 1 then return {'no'} end
+  end
+  delete_expired(now, purged)
+  return write_checked(key, parse_changes(args, 6 + candidates))
+end
+
+-- Compare-and-swap on the stamp. A row that has the new one already was written by this very call.
+function COMMANDS.replace(args)
+  local key, stamp = args[1], args[2]
+  local set, cleared = parse_changes(args, 3)
+  local found = redis.call('HGET', row_at(key), 'stamp')
+  if found and found == set.stamp then return {'ok'} end
+  if found ~= stamp then return {'no'} end
+  return write_checked(key, set, cleared)
+end
+
+function COMMANDS.delete(args)
+  local found = redis.call('HGET', row_at(args[1]), 'stamp')
+  if not found and is_repeated then return {'ok'} end
+  if found ~= args[2] then return {'no'} end
+  delete(args[1])
+  return {'ok'}
+end
+
+-- Of the rows that are due, the one whose lease ended first; else one whose owner died.
+function COMMANDS.take_due(args)
+  local now, silent_since, seller, foreign_since = args[1], args[2], args[3], args[4]
+  local page, pages = tonumber(args[5]), tonumber(args[6])
+  local set, cleared = parse_changes(args, 7)
+  -- The row that this very call took, if its reply was lost: it has the lease that the call wrote.
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', due, set.lease_until, set.lease_until)) do
+    if redis.call('HGET', row_at(key), 'stamp') == set.stamp then return read(key) end
+  end
+  local function is_ours(key)
+    if redis.call('HGET', row_at(key), 'seller') == seller then return true end
+    return tonumber(redis.call('ZSCORE', due, key)) <= tonumber(foreign_since)
+  end
+  local function is_silent(key)
+    local row = redis.call('HMGET', row_at(key), 'touched_at', 'owner', 'due_at')
+    if tonumber(row[1]) > tonumber(silent_since) or tonumber(row[3]) > tonumber(now) then return false end
+    local known_until = redis.call('HGET', owners, row[2])
+    return not known_until or tonumber(known_until) <= tonumber(now)
+  end
+  local function find_longest_due(candidates)
+    local chosen, longest
+    for _, key in ipairs(candidates) do
+      local lease = tonumber(redis.call('HGET', row_at(key), 'lease_until'))
+      if is_ours(key) and (not chosen or lease < longest) then chosen, longest = key, lease end
+    end
+    return chosen
+  end
+  local function find_due()
+    for at = 0, pages - 1 do
+      local candidates = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', at * page, page)
+      local chosen = find_longest_due(candidates)
+      if chosen or #candidates < page then return chosen end
+    end
+  end
+  local function find_orphan()
+    local candidates = redis.call('ZRANGEBYSCORE', leased, '(' .. now, '+inf', 'LIMIT', 0, page * pages)
+    for _, key in ipairs(candidates) do
+      if is_silent(key) and is_ours(key) then return key end
+    end
+  end
+  local chosen = find_due() or find_orphan()
+  if not chosen then return {'no'} end
+  write(chosen, set, cleared)
+  return read(chosen)
+end
+
+function COMMANDS.renew(args)
+  local owner, known_until, dead = args[1], args[2], tonumber(args[3])
+  local found = redis.call('HGETALL', owners)
+  for at = 1, #found, 2 do
+    if tonumber(found[at + 1]) <= dead then redis.call('HDEL', owners, found[at]) end
+  end
+  redis.call('HSET', owners, owner, known_until)
+  return {'ok'}
+end
+
+function COMMANDS.owner_until(args)
+  return {'ok', redis.call('HGET', owners, args[1]) or '0'}
+end
+
+function COMMANDS.key_ids()
+  return {'ok', redis.call('HGETALL', keys)}
+end
+
+-- A page of the open or the expiring rows: key, journal key, expiry.
+function COMMANDS.list_rows(args)
+  local rows, first = {}, tonumber(args[2])
+  local index = args[1] == 'owed' and owed or expiring
+  for _, key in ipairs(redis.call('ZRANGE', index, first, first + tonumber(args[3]) - 1)) do
+    local row = redis.call('HMGET', row_at(key), 'key_id', 'expires_at')
+    table.insert(rows, {key, row[1], row[2]})
+  end
+  return {'ok', rows}
+end
+
+-- Open rows, oldest first; the names of the columns wanted follow the limit.
+function COMMANDS.owed(args)
+  local columns, rows = {unpack(args, 2)}, {}
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', owed, '-inf', '+inf', 'LIMIT', 0, args[1])) do
+    table.insert(rows, {key, redis.call('HMGET', row_at(key), unpack(columns))})
+  end
+  return {'ok', rows}
+end
+
+function COMMANDS.purge(args)
+  return {'ok', delete_expired(args[1], args[2])}
+end
+
+function COMMANDS.measure()
+  local rows = redis.call('ZCARD', owed) + redis.call('ZCARD', expiring)
+  return {'ok', rows, tonumber(redis.call('GET', bytes) or 0)}
+end
+
+return COMMANDS[ARGV[3]]({unpack(ARGV, 4)})
