@@ -806,7 +806,7 @@ def test_mistakes_are_listed_as_refused(seller: Seller) -> None:
 
 def test_check_asks_the_service_for_every_key(seller: Seller) -> None:
     seller.sells(content())
-    well = f"All is well: 1 offer at http://service.example\n{UNGUESSABLE}\n"
+    well = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"
     assert run(seller, "check") == (0, well)
     seller.app.add_url_rule("/x", endpoint="x", view_func=paywall.paid("no_such_thing")(content()))
     code, said = run(seller, "check")
@@ -828,7 +828,8 @@ def test_check_writes_to_the_journal(seller: Seller, monkeypatch: pytest.MonkeyP
         raise OSError("no space left")
 
     monkeypatch.setattr(journal, "claim", full)
-    assert run(seller, "check") == (1, "The journal cannot be written: no space left\n")
+    code, said = run(seller, "check")
+    assert (code, said.splitlines()[0]) == (1, "The journal cannot be written: no space left")
 
 
 def test_check_says_that_instructions_can_be_guessed() -> None:
@@ -845,12 +846,12 @@ def test_the_journal_is_administered(tmp_path: Path) -> None:
     assert run(seller, "journal", "keys") == (0, "The journal has no rows.\n")
     assert seller.buy("/paid").status_code == 200
     [key] = json.loads(run(seller, "journal", "keys", "--json")[1])["keys"]
-    assert (key["rows"], key["owed"], key["given"]) == (1, 0, True)
-    assert run(seller, "journal", "addresses") == (0, "Nothing is owed.\n")
+    assert (key["rows"], key["unfinished"], key["configured"]) == (1, 0, True)
+    assert run(seller, "journal", "addresses") == (0, "No unfinished payments.\n")
     moved = run(seller, "journal", "move", "http://old.example")
     assert moved == (0, "Moved 0 rows to test http://service.example.\n")
     code, said = run(seller, "journal", "move", "http://service.example")
-    assert (code, "is the address of now" in said) == (1, True)
+    assert (code, "is the current address" in said) == (1, True)
     assert run(seller, "journal")[0] == 2
 
 

@@ -26,7 +26,7 @@ def described(emulator: Emulator, *sells: str) -> list[str]:
         serve(emulator) as url,
         closing(Paywall(api_key=TEST_KEY, base_url=url, environ={})) as paywall,
     ):
-        return describe_instructions(apply_path_rules(routes), paywall)
+        return describe_instructions(apply_path_rules(routes, paywall=lambda: paywall))
 
 
 def test_fresh_instructions_are_said_to_be_unguessable() -> None:
@@ -53,7 +53,7 @@ def test_what_nobody_could_see_is_said_so(sells: str) -> None:
     emulator = Emulator()
     emulator.faults.add(Fault(kind="status", status=503, resource="text_summary", times=None))
     assert described(emulator, sells) == [
-        "Whether payment instructions can be guessed is not known: no offer was answered 402."
+        "Whether payment instructions can be guessed is unknown: no offer was answered with 402."
     ]
 
 
@@ -70,7 +70,7 @@ def test_nobody_is_asked_without_a_paywall_or_without_an_offer() -> None:
 def faults_of(emulator: Emulator, key: str, *sells: str) -> list[str]:
     routes = [RouteInfo(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
     with serve(emulator) as url, closing(Paywall(api_key=key, base_url=url, environ={})) as paywall:
-        return check(apply_path_rules(routes), paywall)
+        return check(apply_path_rules(routes, paywall=lambda: paywall))
 
 
 def test_a_key_that_may_only_read_is_told_for_each_thing_it_may_not_do() -> None:

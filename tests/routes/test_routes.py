@@ -457,30 +457,30 @@ def test_each_paywall_is_asked_for_what_it_stands_in_front_of() -> None:
 
 def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> None:
     away = Paywall(api_key="svc_test_emulator", base_url="http://127.0.0.1:9", timeout=0.5, environ={})
-    inventory = apply_path_rules(
-        [
-            RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid"),
-            RouteInfo("/b", ("GET",), "shop.b", Offer("text_summary"), "paid"),
-        ]
-    )
-    [fault] = check(inventory, away)
+    routes = [
+        RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid"),
+        RouteInfo("/b", ("GET",), "shop.b", Offer("text_summary"), "paid"),
+    ]
+    [fault] = check(apply_path_rules(routes, paywall=lambda: away))
     assert fault.startswith("The merchant service does not say what is sold: GET http://127.0.0.1:9/")
     away.close()
     with (
         serve(Emulator()) as url,
         closing(Paywall(api_key="svc_test_wrong", base_url=url, environ={})) as wrong,
     ):
-        [fault] = check(inventory, wrong)
+        [fault] = check(apply_path_rules(routes, paywall=lambda: wrong))
     assert fault.startswith("The merchant service does not say what is sold: 401 unauthenticated")
 
 
 def test_what_nobody_was_asked_about_is_not_well() -> None:
     routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
-    assert check(apply_path_rules(routes)) == ["daily_report: no paywall is in front, so nobody was asked."]
+    assert check(apply_path_rules(routes)) == [
+        "daily_report was not checked: there is no paywall in front of its route."
+    ]
 
 
 def test_a_given_paywall_answers_for_routes_without_their_own() -> None:
     routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
-    assert check(apply_path_rules(routes, PathRules(refuse=["/shut"])), a_paywall()) == [
+    assert check(apply_path_rules(routes, PathRules(refuse=["/shut"]), paywall=a_paywall)) == [
         "Nothing is below /shut: no route matches this prefix."
     ]

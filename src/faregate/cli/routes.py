@@ -49,13 +49,9 @@ def run_check(table: RouteTable, echo: Echo, *, json: bool) -> int:
 
     Guessable payment instructions are reported, but they are the service's, and no error here.
     """
-    offers = table.offers
-    notes: list[str] = []
-    if offers:
-        faults = check(table)
-        notes = describe_instructions(table)
-    else:
-        faults = [*table.problems, "Nothing is for sale in this application."]
+    offers, faults, notes = table.offers, check(table), describe_instructions(table)
+    if not offers:
+        faults.append("Nothing is for sale in this application.")
     if json:
         sells = [offer.sells for offer in offers]
         echo(jsonlib.dumps({"sells": sells, "faults": faults, "notes": notes}, indent=2))

@@ -62,7 +62,7 @@ def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
 
     try:
         inventory = list_routes()
-        faults = check(inventory, conf.get_config().paywall)
+        faults = check(inventory)
     except ConfigurationError:
         return []  # check_settings tells it
     return [Error(fault, id="faregate.E006") for fault in faults]

@@ -1,7 +1,8 @@
 """List what an application sells: every route as paid, free or refused.
 
-The module of a framework lists its routes as `RouteInfo`. `resolve` applies the path rules of the paywall in
-front of them, `check` finds what would keep them from being sold, `table` formats them.
+The adapter of a framework lists its routes as `RouteInfo`. `access` applies the path rules of the paywall in
+front of them, `inspect` finds the adapter of any application, and `check` finds what keeps offers from being
+sold. `dispatch` finds the handler of one request, for adapters.
 """
 
 from collections.abc import Callable
@@ -14,15 +15,14 @@ from faregate.paywall import Paywall
 RouteAccess = Literal["paid", "free", "refused"]
 
 WEBSOCKET = ("WEBSOCKET",)
-"""In place of methods. Nothing can be sold over one: below a paid path it is refused."""
+"""The `methods` of a websocket. Nothing can be sold over one: below a paid path it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteInfo:
     """One route. `path` is the framework's own pattern; no `methods` means any.
 
-    `host` is there if the route answers on one host only. `paywall` gives the one in front of this
-    route, where it is not the application's only one.
+    `host` is set if the route answers on one host only, and `paywall` if there is one in front of it.
     """
 
     path: str
@@ -48,15 +48,18 @@ class RouteInfo:
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """All routes in the application's own order; the prefixes below which no route is; other faults.
+    """All routes in the application's own order.
 
-    `mistakes` are those that would give something away: an application that makes one does not start.
+    `unmatched` are declared prefixes below which there is no route. `mistakes` would give something away:
+    an application that makes one does not start. `faults` are other problems. `paywall` is the one in front
+    of all routes, if there is one.
     """
 
     routes: tuple[RouteInfo, ...]
     unmatched: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
+    paywall: Callable[[], Paywall] | None = field(default=None, compare=False, repr=False)
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -64,6 +67,6 @@ class RouteTable:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with it, as sentences."""
-        lone = (f"Nothing is below {name}: no route matches this prefix." for name in self.unmatched)
-        return (*lone, *self.faults, *self.mistakes)
+        """Everything that is wrong, as sentences."""
+        unmatched = (f"Nothing is below {name}: no route matches this prefix." for name in self.unmatched)
+        return (*unmatched, *self.faults, *self.mistakes)

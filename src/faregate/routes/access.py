@@ -1,6 +1,6 @@
 """Apply path rules to listed routes: which are paid, free or refused.
 
-A row's access is never better than what a request gets: what cannot be served is refused.
+A route is never listed as better than what a request gets: what cannot be served is refused.
 """
 
 import re
@@ -12,7 +12,9 @@ from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.paywall import Paywall
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 
-# A part of a framework's path pattern that is no plain text: `{id}`, `<int:id>`, `:id`.
+GetPaywall = Callable[[], Paywall]
+
+# A part of a framework's path pattern that is not plain text: `{id}`, `<int:id>`, `:id`.
 _PARAMETER = re.compile(r"[{<]|^:")
 # One that may hold slashes, or a regular expression, which may hold anything.
 _GREEDY = re.compile(r":path\b|\bpath:|[(\[*\\^$|]")
@@ -21,99 +23,109 @@ _GREEDY = re.compile(r":path\b|\bpath:|[(\[*\\^$|]")
 def apply_path_rules(
     routes: Iterable[RouteInfo],
     path_rules: PathRules | None = None,
-    more: Sequence[str] = (),
     *,
     root: str = "",
+    unmatched: Sequence[str] = (),
     faults: Sequence[str] = (),
     mistakes: Sequence[str] = (),
-    paywall: Callable[[], Paywall] | None = None,
+    paywall: GetPaywall | None = None,
 ) -> RouteTable:
-    """The inventory of `routes`, seen on the `path_rules` of one paywall that stands in front of them.
+    """The table of `routes` behind a paywall with these path rules.
 
-    `root` is where the application behind that paywall is mounted. `more` are unmatched prefixes that are
-    known already, as are `faults` and `mistakes`.
+    `root` is where the application behind the paywall is mounted. `unmatched`, `faults` and `mistakes` are
+    those that were found before.
     """
-    path_rules = path_rules or PathRules()
+    rules = path_rules or PathRules()
     routes = tuple(routes)
-    seen = tuple(row for route in routes for row in _rows(route, path_rules, root, paywall))
+    rows = [row for route in routes for row in _build_rows(route, rules, root, paywall)]
     return RouteTable(
-        tuple(row for row, _ in seen),
-        (*more, *_lone(routes, path_rules, root)),
-        (*faults, *(fault for _, fault in seen if fault)),
+        tuple(row for row, _ in rows),
+        (*unmatched, *_find_unmatched(routes, rules, root)),
+        (*faults, *(fault for _, fault in rows if fault)),
         tuple(mistakes),
+        paywall,
     )
 
 
-def _rows(
-    route: RouteInfo, path_rules: PathRules, root: str, paywall: Callable[[], Paywall] | None
+def _build_rows(
+    route: RouteInfo, rules: PathRules, root: str, paywall: GetPaywall | None
 ) -> Iterator[tuple[RouteInfo, str]]:
-    """A route as it stands; before it, the prefixes a parameter of it leads to, where they differ."""
-    own = _decide_access(route, path_rules.match(route.path, root), paywall)
-    for prefix in sorted((*path_rules.offers, *path_rules.refused), key=len, reverse=True):
-        narrow = _narrowed(route.path, prefix, root)
-        if narrow is not None:
-            row, fault = _decide_access(replace(route, path=narrow), path_rules.match(narrow, root), paywall)
-            if (row.access, row.offer) != (own[0].access, own[0].offer):
-                yield row, fault
-    yield own
+    """A route with its access, and a fault or "".
+
+    Before it, the prefixes that only a parameter of it reaches, if their access differs: `/{name}` is free
+    and `/reports` is paid.
+    """
+    own, fault = _decide_access(route, rules.match(route.path, root), paywall)
+    # The longest first, as the rules are applied.
+    for prefix in sorted((*rules.offers, *rules.refused), key=len, reverse=True):
+        path = _narrow_to_prefix(route.path, prefix, root)
+        if path is not None:
+            row, its_fault = _decide_access(replace(route, path=path), rules.match(path, root), paywall)
+            if (row.access, row.offer) != (own.access, own.offer):
+                yield row, its_fault
+    yield own, fault
 
 
-def _decide_access(
-    route: RouteInfo, place: PathMatch, paywall: Callable[[], Paywall] | None
-) -> tuple[RouteInfo, str]:
-    """A route on its ground, and what is wrong with that."""
-    fault = ""
-    access, sold, own = route.access, route.offer, route.paywall or paywall
-    if place.offer is not None and sold is None:
-        sold, own = place.offer, paywall
-    elif place.offer is not None and place.offer != sold and access == "paid":
-        fault = _two_offers(route, place.offer)
-    if fault or (route.methods == WEBSOCKET and place.protected):
+def _decide_access(route: RouteInfo, match: PathMatch, paywall: GetPaywall | None) -> tuple[RouteInfo, str]:
+    fault, access, offer = "", route.access, route.offer
+    # An offer on the handler belongs to the innermost paywall, an offer on the path to the one that has it.
+    own = route.paywall or paywall
+    if match.offer is not None and offer is None:
+        offer, own = match.offer, paywall
+    elif match.offer is not None and match.offer != offer and access == "paid":
+        fault = _describe_two_offers(route, match.offer)
+    if fault or (route.methods == WEBSOCKET and match.protected):
         access = "refused"
     elif access != "refused":
-        access = "paid" if sold is not None else "refused" if place.refused else "free"
-    return replace(route, offer=sold, access=access, paywall=own), fault
+        access = "paid" if offer is not None else "refused" if match.refused else "free"
+    return replace(route, offer=offer, access=access, paywall=own), fault
 
 
-def _two_offers(route: RouteInfo, ground: Offer) -> str:
+def _describe_two_offers(route: RouteInfo, path_offer: Offer) -> str:
     return (
-        f"{route.verbs} {route.place} sells {route.sells!r}, and its path is sold as {ground.sells!r}: "
+        f"{route.verbs} {route.place} sells {route.sells!r}, and its path is sold as {path_offer.sells!r}: "
         "nobody can buy it. Put one offer on the handler or on its path."
     )
 
 
-def _lone(routes: Sequence[RouteInfo], path_rules: PathRules, root: str) -> Iterator[str]:
-    for prefix in dict.fromkeys((*path_rules.offers, *path_rules.refused)):
-        stands = PathRules(refuse=[prefix])
+def _find_unmatched(routes: Sequence[RouteInfo], rules: PathRules, root: str) -> Iterator[str]:
+    for prefix in dict.fromkeys((*rules.offers, *rules.refused)):
+        only = PathRules(refuse=[prefix])
         if not any(
-            stands.match(route.path, root).refused or _narrowed(route.path, prefix, root) for route in routes
+            only.match(route.path, root).refused or _narrow_to_prefix(route.path, prefix, root)
+            for route in routes
         ):
             yield prefix
 
 
-def _narrowed(pattern: str, prefix: str, root: str) -> str | None:
-    """The pattern below this prefix, if only a parameter of it leads there; with and without the root."""
-    narrow = _below(pattern, prefix)
-    if narrow is None and root and pattern.startswith(root):
-        narrow = _below(pattern[len(root) :], prefix)
-        return None if narrow is None else root + narrow
-    return narrow
+def _narrow_to_prefix(pattern: str, prefix: str, root: str) -> str | None:
+    """The part of a pattern that is below a prefix, if only a parameter reaches it; None otherwise.
+
+    The pattern is tried with and without the root.
+    """
+    path = _narrow(pattern, prefix)
+    if path is None and root and pattern.startswith(root):
+        path = _narrow(pattern[len(root) :], prefix)
+        return None if path is None else root + path
+    return path
 
 
-def _below(pattern: str, prefix: str) -> str | None:
-    given, wanted = _parts(pattern), _parts(prefix)
-    led = False
-    for have, want in zip(given, wanted, strict=False):
-        if _GREEDY.search(have):
+def _narrow(pattern: str, prefix: str) -> str | None:
+    parts, wanted = _split(pattern), _split(prefix)
+    has_parameter = False
+    for part, want in zip(parts, wanted, strict=False):
+        if _GREEDY.search(part):
             return f"{prefix.rstrip('/')}/*"
-        parameter = _PARAMETER.search(have)
-        if parameter is None and have.casefold() != want:
+        parameter = _PARAMETER.search(part)
+        if parameter is None and part.casefold() != want:
             return None
-        if parameter is not None and not want.startswith(have[: parameter.start()].casefold()):
+        if parameter is not None and not want.startswith(part[: parameter.start()].casefold()):
             return None
-        led = led or parameter is not None
-    return "/" + "/".join((*wanted, *given[len(wanted) :])) if led and len(given) >= len(wanted) else None
+        has_parameter = has_parameter or parameter is not None
+    if not has_parameter or len(parts) < len(wanted):
+        return None
+    return "/" + "/".join((*wanted, *parts[len(wanted) :]))
 
 
-def _parts(path: str) -> list[str]:
+def _split(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]

@@ -1,12 +1,13 @@
-"""What would keep an inventory from being sold, and whether payments can be rebuilt. Blocking.
+"""Check that what an application sells can be sold: its routes, its journal, its API key, its offers.
 
-The journal and the service are asked.
+Blocking: journal and service are asked. Nothing is sold and nothing is paid.
 """
 
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from typing import Final, cast
+from contextlib import suppress
+from typing import Any, Final, cast
 
 from faregate.core.claims import Claimant, Claimed
 from faregate.core.driver import drive, started
@@ -14,14 +15,21 @@ from faregate.core.instructions import are_unguessable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidRequest, Request, Response
 from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
-from faregate.errors import FaregateError, ServiceError
-from faregate.merchant.wire import INSTRUCTIONS
+from faregate.errors import FaregateError, Forbidden, ServiceError
+from faregate.merchant import wire
+from faregate.merchant.backend import access_resource
+from faregate.merchant.requests import (
+    AccessRequest,
+    FailedCompleteRequest,
+    ResourceExecutionCompleteRequest,
+    ResourceExecutionMetadata,
+)
+from faregate.merchant.types import SettlementAsset
+from faregate.merchant.wire import INSTRUCTIONS, Call
 from faregate.operations.journal import find_problems
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
-from faregate.routes.rights import find_missing_rights
 
-_CHECKED_URL: Final = "https://faregate-check.invalid/"
 UNGUESSABLE: Final = (
     "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."
 )
@@ -30,29 +38,141 @@ GUESSABLE: Final = (
     "chain can rebuild its PAYMENT-SIGNATURE header. Ask the operator of the merchant service for a fresh "
     "value in accepts[].extra."
 )
-UNKNOWN: Final = "Whether payment instructions can be guessed is not known: no offer was answered 402."
+UNKNOWN: Final = "Whether payment instructions can be guessed is unknown: no offer was answered with 402."
+
+_URL: Final = "https://faregate-check.invalid/"
+"""The resource that is asked about. RFC 2606 reserves the domain, so nobody sells anything there."""
 
 
-def check(inventory: RouteTable, paywall: Paywall | None = None) -> list[str]:
-    """What would keep this inventory from being sold, as sentences; asks journal and service. Blocking.
+def check(table: RouteTable) -> list[str]:
+    """Find what keeps these routes from being sold; returns sentences. Raises `ConfigurationError`.
 
-    A route's own paywall is asked for its offer, else the one that is given.
+    A paywall is checked even if nothing is sold with it.
     """
-    faults, asked = list(inventory.problems), _by_paywall(paywall, inventory)
-    for own, offers in asked.items():
-        faults.extend((*_unwritable(own), *_unsellable(own, offers), *_unfinished(own)))
-    unasked = [offer.sells for offer in inventory.offers if not any(offer in one for one in asked.values())]
-    faults.extend(f"{sells}: no paywall is in front, so nobody was asked." for sells in unasked)
-    return faults
+    offers = _group_by_paywall(table)
+    problems = list(table.problems)
+    for own, sold in offers.items():
+        problems += [*_check_journal(own), *_check_offers(own, sold)]
+    checked = {offer for sold in offers.values() for offer in sold}
+    problems += [
+        f"{offer.sells} was not checked: there is no paywall in front of its route."
+        for offer in table.offers
+        if offer not in checked
+    ]
+    return problems
 
 
-def describe_instructions(inventory: RouteTable, paywall: Paywall | None = None) -> list[str]:
-    """Say for each paywall whether the service's instructions can be guessed, in one line. Blocking.
+def _group_by_paywall(table: RouteTable) -> dict[Paywall, list[Offer]]:
+    """The different offers of each paywall, in the order of the routes."""
+    offers = dict[Paywall, list[Offer]]()
+    if table.paywall is not None:
+        offers[table.paywall()] = []
+    for route in table.routes:
+        if route.offer is not None and route.paywall is not None:
+            sold = offers.setdefault(route.paywall(), [])
+            if route.offer not in sold:
+                sold.append(route.offer)
+    return offers
 
-    Asks the service for the instructions of one offer twice, and pays nothing. Never raises for what the
-    service answers.
+
+def _check_journal(paywall: Paywall) -> Iterator[str]:
+    journal = paywall.world.journal
+    try:
+        # Reading is not enough: a full disk or a read-only replica shows only when a row is written.
+        claim = journal.claim(f"faregate check {secrets.token_hex(16)}", Claimant("CHECK /"))
+        if isinstance(claim, Claimed):
+            journal.abandon_claim(claim.lease)
+    except Exception as error:
+        yield f"The journal cannot be written: {error}"
+    try:
+        yield from find_problems(paywall)
+    except FaregateError as error:
+        yield f"The journal cannot be inspected: {error}"
+    if path := paywall.settings.last_resort:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
+        except OSError as error:
+            yield f"FAREGATE_LAST_RESORT names a file that cannot be written: {error}"
+
+
+def _check_offers(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
+    resolved: tuple[Offer, OfferRevision] | None = None
+    for offer in offers:
+        try:
+            revision = cast(OfferRevision, paywall.world.rules(offer))
+        except ServiceError as error:
+            # All offers are resolved from one document, so the others would fail in the same way.
+            yield f"The merchant service does not say what is sold: {error}"
+            return
+        except FaregateError as error:
+            yield f"{offer.sells}: {error}"
+        else:
+            resolved = resolved or (offer, revision)
+    if resolved is not None:
+        yield from _check_permissions(paywall, *resolved)
+
+
+def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) -> Iterator[str]:
+    """Make the calls that selling needs.
+
+    They are about an offer's price, and about things that do not exist: a service refuses a key before it
+    looks for them. So 403 is the only answer that says something about the key.
     """
-    return [_describe(own, offers) for own, offers in _by_paywall(paywall, inventory).items() if offers]
+    for purpose, call in _build_calls(offer, revision):
+        try:
+            result = paywall.call(call)
+        except Forbidden as error:
+            yield (
+                f"The API key may not {purpose}: {error}. Set FAREGATE_API_KEY to a key that may, or give "
+                "this one the permission in your seller account."
+            )
+        except ServiceError:
+            continue
+        else:
+            # Free access starts an execution.
+            if (execution_id := getattr(result, "resource_execution_id", None)) is not None:
+                with suppress(ServiceError):
+                    paywall.call(_build_closing_call(execution_id, revision))
+
+
+def _build_calls(offer: Offer, revision: OfferRevision) -> Iterator[tuple[str, Call[Any]]]:
+    request = AccessRequest(
+        revision_id=revision.revision_id,
+        resource=access_resource(offer, _URL),
+        settlement_asset=cast(SettlementAsset, revision.asset),
+    )
+    yield "authorize access, so nothing can be sold", wire.access(request)
+    transaction_id = _make_unissued_id("txn")
+    failed = FailedCompleteRequest(revision_id=revision.revision_id, failure_code="faregate-check")
+    yield (
+        "complete transactions, so nobody can be charged",
+        wire.complete_transaction(transaction_id, failed, "faregate-check"),
+    )
+    yield (
+        "read transactions, so a payment that settles late cannot be looked up",
+        wire.get_transaction(transaction_id),
+    )
+    yield "complete free executions", _build_closing_call(_make_unissued_id("rex"), revision)
+
+
+def _build_closing_call(execution_id: str, revision: OfferRevision) -> Call[Any]:
+    body = ResourceExecutionCompleteRequest(
+        revision_id=revision.revision_id, resource_execution=ResourceExecutionMetadata()
+    )
+    return wire.complete_resource_execution(execution_id, body)
+
+
+def _make_unissued_id(prefix: str) -> str:
+    """An id that no service has issued: a UUIDv7 whose time is 1970."""
+    return f"{prefix}_{'0' * 12}7{secrets.token_hex(8)[:3]}8{secrets.token_hex(8)[:15]}"
+
+
+def describe_instructions(table: RouteTable) -> list[str]:
+    """Say for each paywall whether the service's payment instructions can be guessed.
+
+    Asks the service twice for the instructions of one offer. What the service answers is never raised.
+    """
+    return [_describe(own, sold) for own, sold in _group_by_paywall(table).items() if sold]
 
 
 def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
@@ -68,63 +188,14 @@ def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
 
 
 def _ask_for_instructions(offer: Offer) -> Flow[list[str]]:
-    """The instructions of two 402s for this offer, as far as there are any; a free execution is closed."""
-    rules = yield from ResolveOffer(offer)
-    sale = PaidRequest(offer, Request("GET", "/", ()), _CHECKED_URL, 1, 1)
-    found = list[str]()
+    """The instructions of two 402s for an offer; fewer if access is answered otherwise."""
+    revision = yield from ResolveOffer(offer)
+    request = PaidRequest(offer, Request("GET", "/", ()), _URL, 1, 1)
+    instructions = list[str]()
     for _ in range(2):
-        access = yield from CallAccess(sale, rules, None)
+        access = yield from CallAccess(request, revision, None)
         if isinstance(access, AccessUnpaid):
-            found.append(access.response.first(INSTRUCTIONS) or "")
+            instructions.append(access.response.first(INSTRUCTIONS) or "")
         elif isinstance(access, AccessFree) and access.execution_id is not None:
-            yield from CloseExecution(access.execution_id, rules, HandlerResult(Response(200), {}))
-    return found
-
-
-def _by_paywall(paywall: Paywall | None, inventory: RouteTable) -> dict[Paywall, dict[Offer, None]]:
-    asked: dict[Paywall, dict[Offer, None]] = {} if paywall is None else {paywall: {}}
-    for route in inventory.routes:
-        own = paywall if route.paywall is None else route.paywall()
-        if own is not None and route.offer is not None:
-            asked.setdefault(own, {})[route.offer] = None
-    return asked
-
-
-def _unwritable(paywall: Paywall) -> Iterator[str]:
-    """Takes a claim and drops it."""
-    journal = paywall.world.journal
-    try:
-        claim = journal.claim(f"faregate check {secrets.token_hex(16)}", Claimant("CHECK /"))
-        if isinstance(claim, Claimed):
-            journal.abandon_claim(claim.lease)
-    except Exception as error:
-        yield f"The journal cannot be written: {error}"
-
-
-def _unfinished(paywall: Paywall) -> Iterator[str]:
-    try:
-        yield from find_problems(paywall)
-    except FaregateError as error:
-        yield f"The journal does not say what it owes: {error}"
-    if path := paywall.settings.last_resort:
-        try:
-            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
-        except OSError as error:
-            yield f"FAREGATE_LAST_RESORT names a file that cannot be written: {error}"
-
-
-def _unsellable(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
-    known: tuple[Offer, OfferRevision] | None = None
-    for offer in offers:
-        try:
-            rules = paywall.world.rules(offer)
-        except ServiceError as error:
-            # It would say the same of every offer.
-            yield f"The merchant service does not say what is sold: {error}"
-            return
-        except FaregateError as error:
-            yield f"{offer.sells}: {error}"
-        else:
-            known = known or (offer, cast(OfferRevision, rules))
-    if known is not None:
-        yield from find_missing_rights(paywall, *known, _CHECKED_URL)
+            yield from CloseExecution(access.execution_id, revision, HandlerResult(Response(200), {}))
+    return instructions

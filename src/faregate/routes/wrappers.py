@@ -32,8 +32,8 @@ class PaywallLayer:
         return apply_path_rules(
             table.routes,
             self.path_rules,
-            table.unmatched,
             root=root,
+            unmatched=table.unmatched,
             faults=table.faults,
             mistakes=table.mistakes,
             paywall=self.paywall,
