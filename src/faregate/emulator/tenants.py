@@ -13,6 +13,7 @@ from faregate.core.models import WireRequest, header_values
 from faregate.emulator.delivery import Delivery, add_marker
 from faregate.emulator.emulator import Emulator
 from faregate.errors import ConfigurationError
+from faregate.merchant.problems import UNAUTHENTICATED
 from faregate.service.builtin import is_valid_name, parse_tenant_name
 from faregate.service.config import Account
 from faregate.service.http import HttpError
@@ -88,7 +89,7 @@ class Tenants:
         try:
             return self._of(request).deliver(request)
         except ConfigurationError as error:
-            return Delivery(add_marker(HttpError(401, "unauthenticated", str(error)).response()))
+            return Delivery(add_marker(HttpError(UNAUTHENTICATED, str(error)).response()))
 
     @staticmethod
     def _as_it_is(name: str, there: Emulator, had: TenantConfig, asked: TenantConfig) -> Emulator:

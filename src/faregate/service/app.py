@@ -7,6 +7,7 @@ emulator itself is 500 `internal_error` and is logged.
 import logging
 
 from faregate.core.models import Response, WireRequest
+from faregate.merchant.problems import INTERNAL_ERROR
 from faregate.merchant.types import Environment
 from faregate.service.catalog import build_catalog
 from faregate.service.clock import Clock, MonotonicClock
@@ -66,7 +67,7 @@ class Service:
             return refusal.response()
         except Exception:
             _log.exception("%s %s failed", request.method, path)
-            return HttpError(500, "internal_error", "the emulator failed; its log says why").response()
+            return HttpError(INTERNAL_ERROR, "the emulator failed; its log says why").response()
 
     def _answer(self, request: WireRequest, path: str, query: str) -> Response:
         route, identifier = find_route(request.method, path)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faregate.core.models import Headers, Response, header_values
 from faregate.merchant.answers import ErrorBody
+from faregate.merchant.problems import FORBIDDEN, INVALID, MALFORMED, UNAUTHENTICATED, Problem
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Capability, Key
 
@@ -25,23 +26,22 @@ RETRY_SOON = ("Retry-After", "1")
 
 
 class HttpError(Exception):
-    """An error of the contract, raised anywhere below `respond`: status, stable code, message."""
+    """An error response, raised anywhere below `Service.respond`; the message is for the caller."""
 
-    def __init__(self, status: int, code: str, message: str, headers: Headers = ()) -> None:
-        super().__init__(f"{status} {code}: {message}")
-        self.status = status
-        self.code = code
+    def __init__(self, problem: Problem, message: str, headers: Headers = ()) -> None:
+        super().__init__(f"{problem.status} {problem.code}: {message}")
+        self.problem = problem
         self.message = message
         self.headers = headers
 
     def response(self) -> Response:
-        body = ErrorBody(code=self.code, message=self.message)
-        return json_response(body, status=self.status, headers=self.headers)
+        body = ErrorBody(code=self.problem.code, message=self.message)
+        return json_response(body, status=self.problem.status, headers=self.headers)
 
 
-def invalid_request(message: str, status: int = 422) -> HttpError:
-    """`invalid_request`: 422 for a rule broken, 400 for what is not JSON, 409 for a change of mind."""
-    return HttpError(status, "invalid_request", message)
+def invalid_request(message: str) -> HttpError:
+    """Build the 422 for a parameter, header or body that breaks a rule."""
+    return HttpError(INVALID, message)
 
 
 def json_response(model: BaseModel, *, status: int = 200, headers: Headers = ()) -> Response:
@@ -92,7 +92,7 @@ class ParsedRequest:
     def body_as(self, adapter: TypeAdapter[T]) -> T:
         """The body by this model: 400 if it is not JSON, 422 if it breaks a rule."""
         if len(self.body) > MAX_BODY:
-            raise invalid_request(f"the body is longer than {MAX_BODY} bytes", 400)
+            raise HttpError(MALFORMED, f"the body is longer than {MAX_BODY} bytes")
         try:
             found: T = _parse_body(adapter, self.body)
         except ValidationError as error:
@@ -109,7 +109,7 @@ def _parse_body(adapter: TypeAdapter[Any], body: bytes) -> Any:
 def _build_body_error(error: ValidationError) -> HttpError:
     fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     if fault["type"] == "json_invalid":
-        return invalid_request("the body is not JSON", 400)
+        return HttpError(MALFORMED, "the body is not JSON")
     place = ".".join(map(str, fault["loc"])) or "body"
     return invalid_request(f"{place}: {fault['msg'].removeprefix('Value error, ')}")
 
@@ -131,11 +131,11 @@ def authenticate(headers: Headers, keys: Mapping[str, Key], allow_live: bool) ->
 def require_capability(key: Key, capability: Capability) -> None:
     """403 if the key may not do this."""
     if capability not in key.capabilities:
-        raise HttpError(403, "forbidden", f"this key lacks the capability {capability}")
+        raise HttpError(FORBIDDEN, f"this key lacks the capability {capability}")
 
 
 def _build_401(message: str) -> HttpError:
-    return HttpError(401, "unauthenticated", message, (("WWW-Authenticate", "Bearer"),))
+    return HttpError(UNAUTHENTICATED, message, (("WWW-Authenticate", "Bearer"),))
 
 
 DEFAULT_PAGE_SIZE: Final = 50

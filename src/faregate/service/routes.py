@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from faregate.core.models import Response
+from faregate.merchant.problems import METHOD_NOT_ALLOWED, NO_SUCH_ENDPOINT
 from faregate.merchant.wire import ROOT
 from faregate.service.config import Capability
 from faregate.service.http import HttpError, ParsedRequest
@@ -82,9 +83,9 @@ def find_route(method: str, path: str) -> tuple[Route, str]:
         return whole, ""
     matches = [(route, found) for route in ROUTES if (found := route.identifier(path)) is not None]
     if not matches:
-        raise HttpError(404, "invalid_request", "there is no such endpoint")
+        raise HttpError(NO_SUCH_ENDPOINT, "there is no such endpoint")
     for route, found in matches:
         if route.method == method:
             return route, found
     allowed = ", ".join(sorted({route.method for route, _ in matches}))
-    raise HttpError(405, "invalid_request", f"this endpoint takes {allowed}", (("Allow", allowed),))
+    raise HttpError(METHOD_NOT_ALLOWED, f"this endpoint takes {allowed}", (("Allow", allowed),))

@@ -12,6 +12,15 @@ from faregate.emulator.delivery import NO_RESPONSE, Delivery, Ending
 from faregate.emulator.faults.models import Fault, Kind
 from faregate.emulator.faults.rules import Faults
 from faregate.emulator.faults.stale import build_stale_response, is_read
+from faregate.merchant.problems import (
+    EXECUTION_NOT_FOUND,
+    FORBIDDEN,
+    INTERNAL_ERROR,
+    INVALID,
+    PAYMENT_REQUIRED,
+    TRANSACTION_NOT_FOUND,
+    UNAUTHENTICATED,
+)
 from faregate.merchant.wire import INSTRUCTIONS
 from faregate.service.app import Service
 from faregate.service.http import HttpError
@@ -21,12 +30,12 @@ from faregate.x402.headers import build_payment_required, remove_challenge
 
 GARBAGE: Final = b"<html>\x00\xff\xfe{This is not JSON."
 MESSAGE: Final = "the emulator was told to answer like this"
-_CODES: Final = {401: "unauthenticated", 402: "payment_required", 403: "forbidden"}
 _NOT_FOUND: Final = {
-    "complete": "transaction_not_found",
-    "transaction": "transaction_not_found",
-    "execution": "resource_execution_not_found",
+    "complete": TRANSACTION_NOT_FOUND,
+    "transaction": TRANSACTION_NOT_FOUND,
+    "execution": EXECUTION_NOT_FOUND,
 }
+_BY_STATUS: Final = {one.status: one for one in (UNAUTHENTICATED, PAYMENT_REQUIRED, FORBIDDEN)}
 
 
 def replace_body(said: Response) -> Response:
@@ -63,12 +72,13 @@ def remove_challenges(said: Response) -> Response:
 
 
 def build_error(fault: Fault, facts: CallInfo) -> Response:
+    """Build the error with the fault's status, and with the code that the operation has for it."""
     status = fault.status or 500
-    code = "internal_error" if status >= 500 else _CODES.get(status, "invalid_request")
-    if status == 404:
-        code = _NOT_FOUND.get(facts.operation or "", code)
+    known = _NOT_FOUND.get(facts.operation or "") if status == 404 else _BY_STATUS.get(status)
+    other = INTERNAL_ERROR if status >= 500 else INVALID
+    problem = known or replace(other, status=status)
     headers = () if fault.retry_after is None else (("Retry-After", str(fault.retry_after)),)
-    return HttpError(status, code, MESSAGE, headers).response()
+    return HttpError(problem, MESSAGE, headers).response()
 
 
 _ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "cut": "cut"}
@@ -165,7 +175,7 @@ class _FaultedCall:
         instructions = build_payment_required(
             record.sale.terms, record.sale.request.resource, MESSAGE, challenge
         )
-        return HttpError(402, "payment_required", MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
+        return HttpError(PAYMENT_REQUIRED, MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
 
     def _record(self) -> TransactionRecord | None:
         if self.facts.environment is None or self.facts.transaction is None:

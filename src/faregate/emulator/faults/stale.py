@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from faregate.core.models import Response, WireRequest
 from faregate.emulator.calls import CallInfo
+from faregate.merchant.problems import TRANSACTION_NOT_FOUND
 from faregate.service.app import Service
 from faregate.service.http import HttpError, json_value_response
 from faregate.service.receipts import build_transaction_detail
@@ -48,9 +49,7 @@ def _build_earlier_transaction(record: TransactionRecord, moment: datetime | Non
     if moment is None:
         known.pop()
     if not known:
-        return HttpError(
-            404, "transaction_not_found", "there is no such transaction in this environment"
-        ).response()
+        return HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment").response()
     shown = build_transaction_detail(record)
     if known[-1] != "succeeded":
         undone = dict.fromkeys(("settled_at", "settled_atomic", "transaction_hash", "receipt"))

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Final
 
 from faregate.merchant.openapi.operations import paths
-from faregate.merchant.openapi.replies import HEADERS, problems
+from faregate.merchant.openapi.replies import HEADERS, build_problems
 from faregate.merchant.openapi.schemas import Json, schemas
 
 SECURITY: Final = "OrganizationApiKeyAuth"
@@ -37,7 +37,7 @@ def describe() -> Json:
         "paths": paths(),
         "components": {
             "schemas": schemas(),
-            "responses": problems(),
+            "responses": build_problems(),
             "headers": dict(HEADERS),
             "securitySchemes": {SECURITY: {"type": "http", "scheme": "bearer", "description": _KEY}},
         },

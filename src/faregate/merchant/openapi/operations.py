@@ -7,8 +7,20 @@ from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
-from faregate.merchant.openapi.replies import narrowed, problem, reply
+from faregate.merchant.openapi.replies import narrowed, reference_problems, reply
 from faregate.merchant.openapi.schemas import Generator, Json, parameters, ref
+from faregate.merchant.problems import (
+    EXECUTION_MISMATCH,
+    EXECUTION_NOT_FOUND,
+    FORBIDDEN,
+    INTERNAL_ERROR,
+    INVALID,
+    MALFORMED,
+    PAYMENT_REQUIRED,
+    TRANSACTION_MISMATCH,
+    TRANSACTION_NOT_FOUND,
+    UNAUTHENTICATED,
+)
 from faregate.merchant.requests import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.types import ResourceExecutionId, TransactionId
 from faregate.merchant.wire import PROOF, ROOT
@@ -23,13 +35,8 @@ _MEANINGS: Final = {
     "archived": "True gives the archived resources instead of the active ones.",
     "include_integration_key": "True adds the resource's integration key and the revision key.",
 }
-_ANYBODY: Final = {
-    "401": problem("Unauthenticated"),
-    "403": problem("Forbidden"),
-    "500": problem("InternalError"),
-}
-_INVALID: Final = {"422": problem("Invalid")}
-_REFUSED: Final = {"400": problem("Malformed"), **_INVALID}
+_COMMON: Final = reference_problems(UNAUTHENTICATED, FORBIDDEN, INTERNAL_ERROR)
+_INVALID: Final = reference_problems(INVALID)
 _PENDING: Final = {"status": {"enum": ["settling", "reconciling"]}}
 
 
@@ -61,8 +68,7 @@ def _access() -> Json:
         {
             "200": reply("The app may return the resource.", ref("AccessDecision")),
             "202": reply("The payment is settling or reconciling.", waiting, "Retry-After"),
-            "402": problem("PaymentRequired"),
-            **_REFUSED,
+            **reference_problems(PAYMENT_REQUIRED, MALFORMED, INVALID),
         },
         parameters=[_proof(required=False)],
         body="AccessRequest",
@@ -77,9 +83,7 @@ def _complete_transaction() -> Json:
         {
             "200": reply("How the payment ended.", ref("CompletionResult"), "PAYMENT-RESPONSE"),
             "202": reply("The payment is settling or reconciling.", waiting, "Retry-After"),
-            "404": problem("TransactionNotFound"),
-            "409": problem("TransactionConflict"),
-            **_REFUSED,
+            **reference_problems(TRANSACTION_NOT_FOUND, TRANSACTION_MISMATCH, MALFORMED, INVALID),
         },
         parameters=[_identifier("transaction_id", TransactionId), _proof(required=True)],
         body="CompleteRequest",
@@ -92,9 +96,7 @@ def _complete_execution() -> Json:
         "Complete a free resource execution",
         {
             "200": reply("The metadata is retained.", ref("ResourceExecutionCompleted")),
-            "404": problem("ExecutionNotFound"),
-            "409": problem("ExecutionConflict"),
-            **_REFUSED,
+            **reference_problems(EXECUTION_NOT_FOUND, EXECUTION_MISMATCH, MALFORMED, INVALID),
         },
         parameters=[_identifier("resource_execution_id", ResourceExecutionId)],
         body="ResourceExecutionCompleteRequest",
@@ -107,7 +109,7 @@ def _get_transaction() -> Json:
         "Get a transaction",
         {
             "200": reply("The transaction as it stands.", ref("TransactionDetailSchema")),
-            "404": problem("TransactionNotFound"),
+            **reference_problems(TRANSACTION_NOT_FOUND),
         },
         parameters=[_identifier("transaction_id", TransactionId)],
     )
@@ -129,7 +131,7 @@ def _operation(
 ) -> Json:
     content = {"application/json": {"schema": ref(body)}} if body else None
     sent = {"requestBody": {"required": True, "content": content}} if content else {}
-    responses = dict(sorted({**answers, **_ANYBODY}.items()))
+    responses = dict(sorted({**answers, **_COMMON}.items()))
     return {"operationId": name, "summary": summary, "parameters": parameters, **sent, "responses": responses}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from faregate.merchant.openapi.schemas import Json, ref
+from faregate.merchant.problems import DESCRIPTIONS, PROBLEMS, Problem
 
 _BASE64: Final = {"type": "string", "contentEncoding": "base64", "contentMediaType": "application/json"}
 _HEADER: Final = "#/components/headers/"
@@ -34,42 +35,15 @@ HEADERS: Final[Mapping[str, Json]] = {
     },
 }
 
-_UNAUTHENTICATED: Final = "The API key is missing or not valid."
-_CONFLICT: Final = "The revision differs from the one that was authorized, or {}."
-_PROBLEMS: Final[Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]]] = {
-    "Malformed": ("The body is not JSON.", ("invalid_request",), ()),
-    "Unauthenticated": (_UNAUTHENTICATED, ("unauthenticated",), ("WWW-Authenticate",)),
-    "PaymentRequired": (
-        "Payment is required and no acceptable proof was sent.",
-        ("payment_required",),
-        ("PAYMENT-REQUIRED", "Retry-After"),
-    ),
-    "Forbidden": ("The key does not allow the operation.", ("forbidden",), ()),
-    "TransactionNotFound": ("The transaction is not known.", ("transaction_not_found",), ()),
-    "ExecutionNotFound": ("The execution is not known.", ("resource_execution_not_found",), ()),
-    "TransactionConflict": (
-        _CONFLICT.format("another outcome or other values were accepted before"),
-        ("revision_mismatch", "invalid_request"),
-        (),
-    ),
-    "ExecutionConflict": (
-        _CONFLICT.format("other metadata was accepted before"),
-        ("revision_mismatch", "resource_execution_conflict"),
-        (),
-    ),
-    "Invalid": ("A parameter, a header or the body breaks a rule.", ("invalid_request",), ()),
-    "InternalError": ("The service failed.", ("internal_error",), ()),
-}
+
+def build_problems() -> Json:
+    """Build the error responses by component name."""
+    return {name: _build_problem(name, description) for name, description in DESCRIPTIONS.items()}
 
 
-def problems() -> Json:
-    """The error responses by name."""
-    return {name: _problem(*told) for name, told in _PROBLEMS.items()}
-
-
-def problem(name: str) -> Json:
-    """A reference to the error response of this name."""
-    return {"$ref": _RESPONSE + name}
+def reference_problems(*problems: Problem) -> Json:
+    """Build references to the responses of these errors, by status."""
+    return {str(problem.status): {"$ref": _RESPONSE + problem.component} for problem in problems}
 
 
 def reply(description: str, schema: Json, *headers: str) -> Json:
@@ -83,5 +57,7 @@ def narrowed(name: str, properties: Json) -> Json:
     return {"allOf": [ref(name), {"properties": properties}]}
 
 
-def _problem(description: str, codes: tuple[str, ...], headers: tuple[str, ...]) -> Json:
-    return reply(description, narrowed("ApiErrorSchema", {"code": {"enum": list(codes)}}), *headers)
+def _build_problem(name: str, description: str) -> Json:
+    problems = [problem for problem in PROBLEMS if problem.component == name]
+    codes = [problem.code for problem in problems]
+    return reply(description, narrowed("ApiErrorSchema", {"code": {"enum": codes}}), *problems[0].headers)

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from faregate.core.models import Response
 from faregate.merchant.answers import AccessDecision
+from faregate.merchant.problems import PAYMENT_REQUIRED
 from faregate.merchant.requests import AccessRequest
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_value_response
@@ -128,4 +129,4 @@ def _build_response(decision: AccessDecision, status: int = 200) -> Response:
 
 def _payment_required(books: EnvironmentState, sale: AccessContext, reason: str) -> HttpError:
     instructions = build_payment_required(sale.terms, sale.request.resource, reason, books.challenge())
-    return HttpError(402, "payment_required", reason, (("PAYMENT-REQUIRED", instructions),))
+    return HttpError(PAYMENT_REQUIRED, reason, (("PAYMENT-REQUIRED", instructions),))

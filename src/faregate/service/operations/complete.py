@@ -9,6 +9,14 @@ from pydantic import TypeAdapter
 
 from faregate.core.models import Response
 from faregate.merchant.answers import ResourceExecutionCompleted
+from faregate.merchant.problems import (
+    EXECUTION_CONFLICT,
+    EXECUTION_MISMATCH,
+    EXECUTION_NOT_FOUND,
+    OUTCOME_CONFLICT,
+    TRANSACTION_MISMATCH,
+    TRANSACTION_NOT_FOUND,
+)
 from faregate.merchant.requests import (
     FailedCompleteRequest,
     ResourceExecutionCompleteRequest,
@@ -35,7 +43,7 @@ def complete(books: EnvironmentState, call: ParsedRequest) -> Response:
     if record.payment.header != payment.header:
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
     if record.sale.revision.id != request.revision_id:
-        raise HttpError(409, "revision_mismatch", "the transaction was authorized for another revision")
+        raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
     if record.accepted is None:
         _accept_outcome(books, record, request)
     else:
@@ -47,7 +55,7 @@ def find_transaction(books: EnvironmentState, identifier: str) -> TransactionRec
     """The transaction with this id in this environment, or 404."""
     record = books.transactions.get(identifier)
     if record is None:
-        raise HttpError(404, "transaction_not_found", "there is no such transaction in this environment")
+        raise HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment")
     return record
 
 
@@ -75,9 +83,9 @@ def _repeat_outcome(
     books: EnvironmentState, record: TransactionRecord, accepted: Request, request: Request
 ) -> None:
     if accepted.outcome != request.outcome:
-        raise invalid_request("the transaction was already completed with another outcome", 409)
+        raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
     if _get_values(accepted) != _get_values(request):
-        raise invalid_request("the transaction was already completed with other values", 409)
+        raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
     count_read(books, record)
 
 
@@ -113,10 +121,10 @@ def complete_execution(books: EnvironmentState, call: ParsedRequest) -> Response
     request = call.body_as(_request)
     record = books.executions.get(call.identifier)
     if record is None:
-        raise HttpError(404, "resource_execution_not_found", "there is no such free execution here")
+        raise HttpError(EXECUTION_NOT_FOUND, "there is no such free execution here")
     if record.revision_id != request.revision_id:
-        raise HttpError(409, "revision_mismatch", "the execution was allowed for another revision")
+        raise HttpError(EXECUTION_MISMATCH, "the execution was allowed for another revision")
     if record.metadata not in (None, request.resource_execution):
-        raise HttpError(409, "resource_execution_conflict", "other metadata was already accepted")
+        raise HttpError(EXECUTION_CONFLICT, "other metadata was already accepted")
     record.metadata = request.resource_execution
     return json_response(ResourceExecutionCompleted(resource_execution_id=record.id))
