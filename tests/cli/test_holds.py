@@ -324,7 +324,7 @@ urlpatterns = []
 execute_from_command_line(["manage.py", "faregate_" + sys.argv[1], *sys.argv[2:]])
 """
 
-FRONTS = {"flask": ["-m", "flask", "--app", "seller", "faregate"], "django": ["manage.py"]}
+FRONTS = {"flask": ["-m", "flask", "--app", "shop", "faregate"], "django": ["manage.py"]}
 
 
 @pytest.mark.parametrize("front", FRONTS)

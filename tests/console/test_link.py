@@ -67,7 +67,7 @@ def test_an_answer_that_is_no_feed_is_asked_for_again(alone: Page) -> None:
 def test_a_world_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> None:
     worlds = Tenants(Emulator())
     with serve(worlds) as url:
-        bought(url, worlds.open("seller"), "svc_test_world_shop")
+        bought(url, worlds.open("shop"), "svc_test_world_shop")
         alone.goto(f"{url}/#shop")
         expect(alone.locator(".row")).to_have_count(1)
     with serve(Tenants(Emulator()), port=urlsplit(url).port or 0):

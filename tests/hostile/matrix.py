@@ -43,12 +43,8 @@ def every_case(call: Call) -> list[Case]:
 
 
 def some_cases(call: Call, stack: Stack) -> list[Case]:
-    """Each fault meets the first call on one stand, and a repeated one on a stand unlike it."""
-    number = STACKS.index(stack)
-    found = []
-    for place, fault in enumerate(call.own() if call.twin else call.faults()):
-        if place % len(STACKS) == number:
-            found.append(Case(call, fault, "first"))
-        elif place % len(STACKS) == number ^ 1:
-            found.append(Case(call, fault, ("again", "always")[place // len(STACKS) % 2]))
-    return found
+    """Each fault once: on the stacks in turn, and in the windows in turn."""
+    faults = call.own() if call.twin else call.faults()
+    mine = list(enumerate(faults))[STACKS.index(stack) :: len(STACKS)]
+    windows = ("first", "again", "first", "always")
+    return [Case(call, fault, windows[place // len(STACKS) % len(windows)]) for place, fault in mine]

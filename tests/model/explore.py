@@ -6,6 +6,7 @@ The first state in which a rule is broken is reached by the shortest schedule th
 step.
 """
 
+import math
 import sys
 import time
 from array import array
@@ -38,9 +39,14 @@ class Found:
     edges: "array[int]" = field(repr=False)
 
 
-def explore(scope: Scope, flows: Flows | None = None, say: Callable[[str], None] = lambda _: None) -> Found:
-    """Raises `Broken`."""
-    return _Search(scope, flows or Flows(), say).run()
+def explore(
+    scope: Scope,
+    flows: Flows | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    limit: float = math.inf,
+) -> Found:
+    """Search all states, or about `limit` of them: those that the fewest steps lead to. Raises `Broken`."""
+    return _Search(scope, flows or Flows(), say).run(limit)
 
 
 class _Search:
@@ -56,11 +62,13 @@ class _Search:
         self._moves = 0
         self._edges = array("q")
 
-    def run(self) -> Found:
+    def run(self, limit: float) -> Found:
         began = told = time.monotonic()
         self._add(self._space.start(), -1)
         for number, state in enumerate(self._states):
             self._look_at(number, state)
+            if len(self._states) >= limit:
+                break
             if time.monotonic() - told > PROGRESS_SECONDS:
                 told = time.monotonic()
                 self._say(f"{self._scope.name}: {number} of {len(self._states)} states looked at")
