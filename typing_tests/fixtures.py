@@ -6,6 +6,7 @@ from typing import Any, assert_type
 import httpx
 
 from faregate import Paywall
+from faregate.core.recovery import SweepReport
 from faregate.emulator import Emulator, RecordedCall
 from faregate.testing import Answer, AsyncPayer, Payer
 
@@ -22,7 +23,7 @@ def blocking(payer: Payer, emulator: Emulator, paywall: Paywall, client: httpx.C
     emulator.expect("access", times=2, payer="slow")
     emulator.check_invariants(payer.answers)
     with emulator.strict():
-        assert_type(paywall.sweep(), int)
+        assert_type(paywall.sweep(), SweepReport)
     emulator.calls("complete", colour="red")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

@@ -37,7 +37,7 @@ class EventDispatcher:
         self._file = last_resort
         self._has_warned = False
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """What a listener raises is logged, and changes nothing."""
         if self._on_event is None:
             return
@@ -60,7 +60,7 @@ class EventDispatcher:
             self._has_warned = True
             log(logging.ERROR, "what on_event gives is never awaited: %s", _PLAIN)
 
-    def last_resort(self, transaction_id: str, revision_id: str) -> None:
+    def write_fallback(self, transaction_id: str, revision_id: str) -> None:
         """Access granted this transaction, and the journal does not know."""
         line = json.dumps({"transaction_id": transaction_id, "revision_id": revision_id})
         log(logging.CRITICAL, "the journal could not write down an open transaction: %s", line)

@@ -7,23 +7,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 from weakref import WeakSet
 
-import anyio
-
 from faregate import settings as config
-from faregate.core.driver import adrive, drive, started
-from faregate.core.interfaces import Backend, Journal
+from faregate.core.driver import arun, run
+from faregate.core.interfaces import Journal
 from faregate.core.models import Offer, PaidRequest, Request
-from faregate.core.recovery import sweep
+from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import journal_from_url
 from faregate.journals.threaded import as_async
-from faregate.merchant.backend import MerchantBackend, access_resource
+from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend, build_resource
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.types import SettlementAsset
@@ -66,21 +64,18 @@ class Paywall:
         client = self._client_arguments(transport)
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
-        catalog = self._catalog = RevisionCache(time.monotonic)
-        voice = EventDispatcher(on_event, self.settings.last_resort)
-        self.world: Backend = MerchantBackend(
-            self._client.send, self.journal, catalog, time.monotonic, time.sleep, voice
-        )
-        self.async_world: Backend = MerchantBackend(
-            self._async_client.send, as_async(self.journal), catalog, time.monotonic, anyio.sleep, voice
-        )
+        self._revisions = RevisionCache(time.monotonic)
+        events = EventDispatcher(on_event, self.settings.last_resort)
+        shared = (self._revisions, time.monotonic, events)
+        self.backend = MerchantBackend(self._client, self.journal, *shared)
+        self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
 
         if self.settings.embedded and transport is None:
             EMBEDDED.add(self)
 
     def forget(self) -> None:
         """As if it were new, for tests: a journal in memory is empty, the service is asked anew."""
-        self._catalog.forget()
+        self._revisions.forget()
         if isinstance(self.journal, MemoryJournal):
             self.journal.clear()
 
@@ -113,7 +108,7 @@ class Paywall:
             "timeout": self.settings.timeout,
         }
 
-    def sale(
+    def build_request(
         self, offer: Offer, request: Request, path: str, origin: str | None, host: str | None
     ) -> PaidRequest:
         """One request on a paid handler.
@@ -150,19 +145,22 @@ class Paywall:
 
     def known_asset(self, sells: str) -> str | None:
         """The asset in which this settles, if the service has told it already. Asks nobody."""
-        return self._catalog.asset_of(sells)
+        return self._revisions.find_asset(sells)
 
     def call(self, call: Call[T]) -> T:
         """Make one call of the Merchant API, outside any sale. Blocking. Raises `ServiceError`."""
         return self._client.send(call)
 
-    def sweep(self) -> int:
-        """Finish what was interrupted or held; the number of rows looked at. Blocking."""
-        return cast(int, drive(flow := sweep(), self.world, started(flow)))
+    def sweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
+        """Recover payments that were interrupted or held, `limit` rows at most. Blocking.
 
-    async def asweep(self) -> int:
-        """Finish what was interrupted or held; the number of rows looked at."""
-        return cast(int, await adrive(flow := sweep(), self.async_world, started(flow)))
+        `should_stop` is asked between two rows. Raises `JournalError`.
+        """
+        return run(sweep(limit, should_stop), self.backend)
+
+    async def asweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:
+        """Do the same as `sweep`, awaiting."""
+        return await arun(sweep(limit, should_stop), self.async_backend)
 
     def close(self) -> None:
         self._client.close()
@@ -207,7 +205,7 @@ def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
         raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
     if made.asset not in (None, "EURC", "USDC"):
         raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
-    access_resource(made, "https://seller.invalid/")
+    build_resource(made, "https://seller.invalid/")
     return made
 
 

@@ -7,27 +7,26 @@ from typing import Any
 import pytest
 
 from faregate.asgi import PaywallMiddleware
+from faregate.core.recovery import SweepReport
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.journals.memory import MemoryJournal
-from faregate.operations.sweep import SweepReport, awalk, walk
 from faregate.paywall import Paywall
 from tests.adapters.test_prefixes import Plain, ask
 from tests.adapters.test_starlette import CONTENT, header
 from tests.journals.test_contract import Clock
 
-SWEEPS: dict[str, Callable[[Paywall], int]] = {
+SWEEPS: dict[str, Callable[[Paywall], SweepReport]] = {
     "blocking": lambda paywall: paywall.sweep(),
     "async": lambda paywall: asyncio.run(paywall.asweep()),
-    "walk": lambda paywall: counted(walk(paywall)),
-    "async walk": lambda paywall: counted(asyncio.run(awalk(paywall))),
 }
 
 
-def counted(tally: SweepReport) -> int:
+def count_swept(paywall: Paywall, colour: str) -> int:
     """The rows looked at; each of them came to something that was counted."""
-    assert tally.looked_at == tally.settled + tally.failed + tally.held + len(tally.stuck)
-    return tally.looked_at
+    report = SWEEPS[colour](paywall)
+    assert report.looked_at == report.settled + report.failed + report.held + len(report.stuck)
+    return report.looked_at
 
 
 @pytest.mark.parametrize("colour", SWEEPS)
@@ -40,13 +39,13 @@ def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(colour: str) -
     app = PaywallMiddleware(plain, paywall, offers={"/": "slow_settlement"})
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
     assert ask(app, "/", proof)[0]["status"] == 202
-    assert SWEEPS[colour](paywall) == 0  # not due yet
+    assert count_swept(paywall, colour) == 0  # not due yet
     clock.now += 7
-    assert SWEEPS[colour](paywall) == 1  # still settling
+    assert count_swept(paywall, colour) == 1  # still settling
     clock.now += 13
-    assert SWEEPS[colour](paywall) == 1  # settled and proven
+    assert count_swept(paywall, colour) == 1  # settled and proven
     clock.now += 3600
-    assert SWEEPS[colour](paywall) == 0
+    assert count_swept(paywall, colour) == 0
     calls = len(emulator.calls())
     sent = ask(app, "/", proof)
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())

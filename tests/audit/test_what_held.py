@@ -20,7 +20,7 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import BadAnswer
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.interpret import read_completion
+from faregate.merchant.interpret import parse_completion
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
 from tests.core.test_results import COMPLETED, SOLD
@@ -123,7 +123,7 @@ def test_odd_json_proves_nothing(change: Callable[[bytes], bytes]) -> None:
     odd = change(COMPLETED.body)
     assert odd != COMPLETED.body
     with pytest.raises(BadAnswer):
-        read_completion(replace(COMPLETED, body=odd), SOLD)
+        parse_completion(replace(COMPLETED, body=odd), SOLD)
 
 
 class Summary(BaseModel):

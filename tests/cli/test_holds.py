@@ -116,7 +116,7 @@ def test_one_of_them(seller: Seller, holds: Run) -> None:
 @pytest.mark.parametrize("action", [("show",), ("retry",), ("discard", "--yes")])
 def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str, ...]) -> None:
     settled = seller.held()
-    assert seller.paywall().sweep() == 1
+    assert seller.paywall().sweep().looked_at == 1
     for unknown in (settled.id, "txn_unheard-of"):
         code, said = holds(*action, unknown)
         assert (code, said) == (
@@ -158,7 +158,7 @@ def test_what_the_service_proves_now_is_settled_and_waits_for_its_payer(seller: 
 
 def test_a_held_one_is_asked_for_before_its_time(seller: Seller, holds: Run) -> None:
     sale = seller.held(ago=0)
-    assert seller.paywall().sweep() == 0
+    assert seller.paywall().sweep().looked_at == 0
     assert holds("retry", sale.id)[0] == 0
 
 
@@ -261,7 +261,7 @@ def test_a_stuck_one_is_given_up_and_its_payer_not_asked_again(seller: Seller, h
     assert said.endswith("Discarded.\n")
     assert holds("list") == (0, "No unfinished payments.\n")
     assert served(sale)[0] == 409
-    assert seller.paywall(ago=-DAY).sweep() == 0
+    assert seller.paywall(ago=-DAY).sweep().looked_at == 0
 
 
 def test_one_that_was_not_charged_may_be_paid_anew(seller: Seller, holds: Run) -> None:

@@ -55,7 +55,7 @@ def test_which_key_is_needed_for_what(seller: Seller, run: Run) -> None:
 
 def test_when_a_key_may_go(seller: Seller, run: Run) -> None:
     sale = seller.held()
-    assert sale.paywall.sweep() == 1
+    assert sale.paywall.sweep().looked_at == 1
     assert run("journal", "keys", FAREGATE_JOURNAL_KEY=BOTH)[1].splitlines()[1].split()[1:4] == [
         "yes",
         "1",

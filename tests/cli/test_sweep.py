@@ -10,7 +10,7 @@ import pytest
 
 from faregate.cli import main
 from faregate.cli.signals import ShutdownSignal
-from faregate.operations.sweep import spread
+from faregate.operations.sweep import jitter
 from tests.adapters.test_starlette import CONTENT
 from tests.support.unfinished_payments import UNKNOWN, Checkout, Seller, selling
 from tests.support.waiting import eventually
@@ -160,6 +160,6 @@ def test_a_wrong_call_is_told_so(wrong: tuple[str, str], capsys: pytest.CaptureF
 
 
 def test_sweeps_do_not_keep_step() -> None:
-    pauses = [spread(8.0) for _ in range(200)]
+    pauses = [jitter(8.0) for _ in range(200)]
     assert 6.0 <= min(pauses) < 6.5
     assert 9.5 < max(pauses) <= 10.0

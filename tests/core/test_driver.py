@@ -13,7 +13,7 @@ import pytest
 import faregate.core.flow
 import faregate.core.recovery
 import faregate.core.settlement
-from faregate.core.driver import adrive, drive, raised, resumed, started
+from faregate.core.driver import adrive, drive
 from faregate.core.interfaces import Backend
 from faregate.core.models import HandlerResult
 from faregate.core.steps import Flow, LogWarning, RunHandler, Sleep
@@ -23,13 +23,13 @@ WORK = HandlerResult(RESULT, {})
 
 
 class Sleepy:
-    """A world that answers `pause` as it was told to: with a value, an awaitable or an error."""
+    """A world that answers `sleep` as it was told to: with a value, an awaitable or an error."""
 
     def __init__(self, answer: Callable[[float], Any]) -> None:
-        self.pause = answer
+        self.sleep = answer
         self.notes: list[str] = []
 
-    def note(self, message: str, _transaction_id: str | None) -> None:
+    def log_warning(self, message: str, _transaction_id: str | None) -> None:
         self.notes.append(message)
 
 
@@ -49,12 +49,12 @@ def counting() -> Flow[Any]:
 
 
 def run_blocking(flow: Flow[Any], answer: Callable[[float], Any] = lambda seconds: seconds * 2) -> Any:
-    return drive(flow, world(answer), started(flow))
+    return drive(flow, world(answer))
 
 
 def run_awaiting(flow: Flow[Any], answer: Callable[[float], Any] = doubled) -> Any:
     async def main() -> Any:
-        return await adrive(flow, world(answer), started(flow))
+        return await adrive(flow, world(answer))
 
     return anyio.run(main)
 
@@ -73,7 +73,7 @@ def test_the_awaiting_loop_takes_plain_answers_too() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_the_blocking_loop_refuses_an_awaiting_world() -> None:
-    with pytest.raises(TypeError, match="awaiting world"):
+    with pytest.raises(TypeError, match="given to a blocking application"):
         run_blocking(counting(), doubled)
 
 
@@ -121,13 +121,13 @@ def selling() -> Flow[Any]:
 def test_both_loops_stop_at_the_work_and_drive_on() -> None:
     async def main() -> Any:
         flow = selling()
-        assert isinstance(await adrive(flow, world(), started(flow)), RunHandler)
-        return await adrive(flow, world(), resumed(flow, WORK))
+        assert isinstance(await adrive(flow, world()), RunHandler)
+        return await adrive(flow, world(), WORK)
 
     flow = selling()
     place = world()
-    assert isinstance(drive(flow, place, started(flow)), RunHandler)
-    assert drive(flow, place, resumed(flow, WORK)) == WORK
+    assert isinstance(drive(flow, place), RunHandler)
+    assert drive(flow, place, WORK) == WORK
     assert place.notes == ["worked"]
     assert anyio.run(main) == WORK
 
@@ -135,9 +135,9 @@ def test_both_loops_stop_at_the_work_and_drive_on() -> None:
 def test_the_handlers_error_is_thrown_in_and_comes_out() -> None:
     flow = selling()
     place = world()
-    drive(flow, place, started(flow))
+    drive(flow, place)
     with pytest.raises(ValueError, match="mine"):
-        drive(flow, place, raised(flow, ValueError("mine")))
+        drive(flow, place, ValueError("mine"))
     assert place.notes == ["failed"]
 
 
@@ -156,7 +156,7 @@ def test_cancellation_asks_nothing_more_and_closes_the_flow(backend: str) -> Non
     async def main() -> None:
         with anyio.move_on_after(0.01):
             running = flow()
-            await adrive(running, world(lambda _: anyio.sleep(60)), started(running))
+            await adrive(running, world(lambda _: anyio.sleep(60)))
         assert asked == ["closed"]
 
     anyio.run(main, backend=backend)
@@ -168,7 +168,7 @@ class Loud(Exception):
 
 def run_by_hand(flow: Flow[Any], answer: Callable[[float], Any]) -> Any:
     """The awaiting loop without an event loop, which leaves cycles of its own."""
-    adrive(flow, world(answer), started(flow)).send(None)
+    adrive(flow, world(answer)).send(None)
 
 
 @pytest.mark.parametrize("run", [run_blocking, run_by_hand])

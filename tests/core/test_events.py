@@ -176,7 +176,7 @@ def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
         raise ZeroDivisionError
 
     with caplog.at_level(logging.ERROR, "faregate"):
-        EventDispatcher(fails).tell(Settled(TXN))
+        EventDispatcher(fails).emit(Settled(TXN))
     assert "a listener failed on Settled" in caplog.text
 
 
@@ -186,7 +186,7 @@ def test_a_listener_can_be_called() -> None:
 
 
 def test_who_does_not_listen_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    EventDispatcher().tell(Settled(TXN))
+    EventDispatcher().emit(Settled(TXN))
     assert caplog.text == ""
 
 
@@ -196,8 +196,8 @@ def test_an_id_of_last_resort_is_in_the_log_and_in_its_file(
     """With its revision, without which it cannot be completed."""
     file = tmp_path / "ids"
     voice = EventDispatcher(None, str(file))
-    voice.last_resort(TXN, "acr_x")
-    voice.last_resort("txn_2", "acr_y")
+    voice.write_fallback(TXN, "acr_x")
+    voice.write_fallback("txn_2", "acr_y")
     known = [(TXN, "acr_x"), ("txn_2", "acr_y")]
     kept = [json.loads(line) for line in file.read_text().splitlines()]
     assert kept == [{"transaction_id": one, "revision_id": other} for one, other in known]
@@ -218,7 +218,7 @@ def test_an_id_of_last_resort_is_on_the_disk_before_anybody_goes_on(
         forced.append(file.read_text())
 
     monkeypatch.setattr("os.fsync", fsync)
-    EventDispatcher(None, str(file)).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(file)).write_fallback(TXN, "acr_x")
     assert forced == [file.read_text()]
     assert TXN in forced[0]
 
@@ -229,12 +229,12 @@ def test_ids_of_last_resort_leave_no_file_open(tmp_path: Path) -> None:
         return free
 
     before = lowest()
-    EventDispatcher(None, str(tmp_path / "ids")).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(tmp_path / "ids")).write_fallback(TXN, "acr_x")
     assert lowest() == before
 
 
 def test_without_a_file_of_last_resort_the_log_has_the_id(caplog: pytest.LogCaptureFixture) -> None:
-    EventDispatcher().last_resort(TXN, "acr_x")
+    EventDispatcher().write_fallback(TXN, "acr_x")
     [record] = caplog.records
     assert TXN in record.getMessage()
 
@@ -242,7 +242,7 @@ def test_without_a_file_of_last_resort_the_log_has_the_id(caplog: pytest.LogCapt
 def test_a_file_of_last_resort_that_cannot_be_written_is_told(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    EventDispatcher(None, str(tmp_path / "no" / "ids")).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(tmp_path / "no" / "ids")).write_fallback(TXN, "acr_x")
     last = caplog.records[-1].getMessage()
     assert last.startswith("nor could the file of last resort: ")
     assert str(tmp_path / "no" / "ids") in last

@@ -20,7 +20,7 @@ from faregate.core.claims import (
 )
 from faregate.core.flow import serve
 from faregate.core.models import Failed, HandlerResult, Offer, PaidRequest, Request, Response, Succeeded
-from faregate.core.recovery import sweep
+from faregate.core.recovery import SweepReport, sweep
 from faregate.core.results import (
     AccessFailed,
     AccessFree,
@@ -647,7 +647,7 @@ STANDING = GetTransaction(TXN)
     [
         TransactionState.SUCCEEDED,
         TransactionState.AUTHORIZED,
-        TransactionState.UNNAMED,
+        TransactionState.UNRECOGNIZED,
         TransactionState.CONTRADICTORY,
     ],
 )
@@ -679,7 +679,7 @@ def test_row_13_a_get_alone_never_releases() -> None:
     assert_unconfirmed(response)
 
 
-@pytest.mark.parametrize("standing", [TransactionState.SUCCEEDED, TransactionState.UNKNOWN])
+@pytest.mark.parametrize("standing", [TransactionState.SUCCEEDED, TransactionState.NOT_FOUND])
 @pytest.mark.parametrize(
     "refusal", [CompletionRejected(409, "invalid_request"), CompletionRejected(404, "transaction_not_found")]
 )
@@ -754,7 +754,7 @@ REPORTED = replace(ENTRY, outcome=Failed("interrupted"))
 
 
 @pytest.mark.parametrize(
-    "open_as_yet", [TransactionState.AUTHORIZED, TransactionState.UNKNOWN, TransactionState.UNNAMED]
+    "open_as_yet", [TransactionState.AUTHORIZED, TransactionState.NOT_FOUND, TransactionState.UNRECOGNIZED]
 )
 def test_a_failure_is_told_again_unless_the_service_knows_of_an_end(open_as_yet: TransactionState) -> None:
     telling = (CallComplete(REPORTED, Failed("interrupted")), CompletionUnpaid())
@@ -845,7 +845,7 @@ def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
         NOTE,
         (RecordFinal(LEASE_HELD, paid=True), None),
     )
-    assert_unconfirmed(response)
+    assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
 
 # Rows 14, 15, 16
@@ -994,12 +994,12 @@ def test_the_sweep_finishes_what_was_left() -> None:
         (ScheduleRetry(T3), True),
         (LeaseNext(), None),
     )
-    assert seen == 4
+    assert seen == SweepReport(looked_at=4, settled=1, failed=2, held=1)
 
 
 def test_the_sweep_looks_at_so_many_rows_at_most() -> None:
     settling = ((STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), True))
-    assert play(sleepy := sweep(limit=1), (LeaseNext(), HELD), *settling) == 1
+    assert play(sleepy := sweep(limit=1), (LeaseNext(), HELD), *settling).looked_at == 1
     assert list(sleepy) == []
 
 
@@ -1013,7 +1013,10 @@ def test_what_is_open_beyond_the_horizon_is_told_as_stuck() -> None:
 def test_the_sweep_ends_when_the_first_rows_are_due_again() -> None:
     slow = ((STANDING, Raise(NoAnswer("timeout"))), NOTE, (ScheduleRetry(LEASE_HELD), True))
     assert (
-        play(sweep(), (LeaseNext(), HELD), *slow, (LeaseNext(), HELD), (ScheduleRetry(LEASE_HELD), True)) == 1
+        play(
+            sweep(), (LeaseNext(), HELD), *slow, (LeaseNext(), HELD), (ScheduleRetry(LEASE_HELD), True)
+        ).looked_at
+        == 1
     )
 
 
@@ -1032,7 +1035,7 @@ def test_what_is_asked_of_the_world_does_not_show_the_proof() -> None:
 
 def test_the_sweep_sends_nothing_for_a_row_it_lost() -> None:
     lost = (RecordOutcome(LEASE_HELD, Failed("interrupted")), False)
-    assert play(sweep(), (LeaseNext(), ENTRY), lost, (LeaseNext(), None)) == 1
+    assert play(sweep(), (LeaseNext(), ENTRY), lost, (LeaseNext(), None)).looked_at == 1
 
 
 WAITING = PendingPayment(LEASE_HELD, PROOF, TXN, ACR, None, waiting=True)

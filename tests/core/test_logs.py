@@ -102,7 +102,7 @@ OF_A_TRANSACTION: dict[str, Case] = {
         NOTE,
         (RecordOutcome(LEASE_HELD, Failed("result_too_large")), False),
     ),
-    "the journal could not decide: disk full": served(*WORKED[:-1], (WORKED[-1][0], DISK), NOTE),
+    "the journal could not write the outcome: disk full": served(*WORKED[:-1], (WORKED[-1][0], DISK), NOTE),
     "completion was refused: 403 forbidden": served(
         *WORKED, (COMPLETE, CompletionRejected(403, "forbidden")), NOTE, HELD_STEP
     ),
@@ -136,7 +136,7 @@ OF_A_TRANSACTION: dict[str, Case] = {
     ),
     "the journal missed MarkStuck: disk full": swept(
         WAITING,
-        (STANDING, TransactionState.UNKNOWN),
+        (STANDING, TransactionState.NOT_FOUND),
         (MarkStuck(LEASE_HELD, "the service does not know the transaction"), DISK),
         NOTE,
         NOTE,
@@ -170,7 +170,7 @@ OF_A_TRANSACTION: dict[str, Case] = {
     ),
     "nothing ends this but a person: the service does not know the transaction (faregate holds)": swept(
         WAITING,
-        (STANDING, TransactionState.UNKNOWN),
+        (STANDING, TransactionState.NOT_FOUND),
         (MarkStuck(LEASE_HELD, "the service does not know the transaction"), None),
         NOTE,
     ),

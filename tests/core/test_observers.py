@@ -18,14 +18,14 @@ import pytest
 
 import faregate
 from faregate import Paywall
-from faregate.core.driver import adrive, drive, started
+from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
 from faregate.core.models import Response
 from faregate.errors import ConfigurationError
 from faregate.events import Event, Refused, Settled
 from faregate.journals.heartbeat import Heartbeat
 from faregate.observers import EventDispatcher
-from faregate.operations.sweeper import keep_asweeping
+from faregate.operations.sweep import sweep_until
 from tests.core.flow_script import TXN, sale
 
 logger = logging.getLogger("faregate")
@@ -67,7 +67,7 @@ def unreachable() -> Paywall:
 def test_logging_that_raises_does_not_reach_a_flow(
     unreachable: Paywall, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    end = drive(flow := serve(sale(None)), unreachable.world, started(flow))
+    end = drive(serve(sale(None)), unreachable.backend)
     assert isinstance(end, Response)
     assert end.status == 503
     assert "nothing can be sold" in capsys.readouterr().err
@@ -77,7 +77,7 @@ def test_logging_that_raises_does_not_reach_a_flow(
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_logging_that_raises_does_not_reach_an_awaiting_flow(unreachable: Paywall, backend: str) -> None:
     async def go() -> Any:
-        end = await adrive(flow := serve(sale(None)), unreachable.async_world, started(flow))
+        end = await adrive(serve(sale(None)), unreachable.async_backend)
         await unreachable.aclose()
         return end
 
@@ -103,16 +103,16 @@ def test_logging_that_raises_does_not_end_the_sweep(
 ) -> None:
     walks: list[int] = []
 
-    async def failing_walk(_: Paywall, limit: int, is_ending: Callable[[], bool]) -> None:
+    async def fail(limit: int, should_stop: Callable[[], bool]) -> None:
         walks.append(limit)
         raise OSError("the store is gone")
 
-    monkeypatch.setattr("faregate.operations.sweeper.awalk", failing_walk)
+    monkeypatch.setattr(unreachable, "asweep", fail)
 
     async def go() -> None:
         ending = anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(keep_asweeping, unreachable, 0.0, ending)
+            tasks.start_soon(sweep_until, ending, unreachable, 0.0)
             while len(walks) < 3:
                 await anyio.sleep(0)
             ending.set()
@@ -122,7 +122,7 @@ def test_logging_that_raises_does_not_end_the_sweep(
 
 def test_every_module_logs_through_what_never_raises() -> None:
     package = Path(faregate.__file__).parent
-    own_logging = {"logs.py", "emulator"}
+    own_logging = {"logs.py", "emulator", "service"}
     found = [
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
@@ -136,7 +136,7 @@ def test_an_id_of_last_resort_is_kept_when_logging_raises(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "ids"
-    EventDispatcher(None, str(file)).last_resort(TXN, "acr_x")
+    EventDispatcher(None, str(file)).write_fallback(TXN, "acr_x")
     line = file.read_text().rstrip()
     assert json.loads(line) == {"transaction_id": TXN, "revision_id": "acr_x"}
     # The log did not take it, so it is where an operator may still find it.
@@ -148,25 +148,25 @@ def test_a_listener_and_logging_that_raise(capsys: pytest.CaptureFixture[str]) -
     def fail(event: Event) -> None:
         raise LookupError("a listener that raises")
 
-    EventDispatcher(fail).tell(Settled(TXN))
+    EventDispatcher(fail).emit(Settled(TXN))
     assert "a listener that raises" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("broken_logging")
 def test_without_a_standard_error_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
-    EventDispatcher().last_resort(TXN, "acr_x")
+    EventDispatcher().write_fallback(TXN, "acr_x")
 
 
 def test_a_file_of_last_resort_whose_name_is_impossible_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    EventDispatcher(None, "ids\0").last_resort(TXN, "acr_x")
+    EventDispatcher(None, "ids\0").write_fallback(TXN, "acr_x")
     assert [TXN in record.getMessage() for record in caplog.records] == [True, False]
     assert caplog.records[-1].levelno == logging.CRITICAL
 
 
 def test_a_record_names_the_code_that_logged_it(caplog: pytest.LogCaptureFixture) -> None:
-    EventDispatcher().last_resort(TXN, "acr_x")
-    assert caplog.records[0].funcName == "last_resort"
+    EventDispatcher().write_fallback(TXN, "acr_x")
+    assert caplog.records[0].funcName == "write_fallback"
 
 
 # Listeners that would never be awaited
@@ -232,8 +232,8 @@ def test_a_listener_that_gives_something_to_await_is_told_of_once(
     voice = EventDispatcher(hidden)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # "was never awaited"
-        voice.tell(Settled(TXN))
-        voice.tell(Refused(402, "payment_required"))
+        voice.emit(Settled(TXN))
+        voice.emit(Refused(402, "payment_required"))
         gc.collect()
     [record] = caplog.records
     assert record.levelno == logging.ERROR
@@ -242,7 +242,7 @@ def test_a_listener_that_gives_something_to_await_is_told_of_once(
 
 def test_each_paywall_is_told_of_its_listener(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        EventDispatcher(lambda event: listen(event)).tell(Settled(TXN))
+        EventDispatcher(lambda event: listen(event)).emit(Settled(TXN))
     assert len(caplog.records) == 2
 
 
@@ -253,7 +253,7 @@ def test_a_listener_may_start_a_task(caplog: pytest.LogCaptureFixture) -> None:
         heard.append(event)
 
     async def go() -> None:
-        EventDispatcher(lambda event: asyncio.ensure_future(hear(event))).tell(Settled(TXN))
+        EventDispatcher(lambda event: asyncio.ensure_future(hear(event))).emit(Settled(TXN))
         await asyncio.sleep(0)
 
     asyncio.run(go())
@@ -269,7 +269,7 @@ def test_an_awaitable_that_cannot_be_closed_is_told_of_too(caplog: pytest.LogCap
         def close(self) -> None:
             raise ZeroDivisionError
 
-    EventDispatcher(lambda event: Later()).tell(Settled(TXN))
+    EventDispatcher(lambda event: Later()).emit(Settled(TXN))
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
@@ -281,6 +281,6 @@ def test_a_plain_listener_may_return_anything(caplog: pytest.LogCaptureFixture) 
         return result
 
     for result in (None, 1, heard, object()):
-        EventDispatcher(functools.partial(hear, result)).tell(Settled(TXN))
+        EventDispatcher(functools.partial(hear, result)).emit(Settled(TXN))
     assert len(heard) == 4
     assert caplog.records == []

@@ -25,7 +25,7 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ApiError, BadAnswer
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.interpret import read_access, read_completion, read_standing
+from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
 from faregate.merchant.requests import AccessRequest, AccessResource, SucceededCompleteRequest
 from faregate.merchant.wire import Call, access, complete_transaction, get_transaction
 from tests.core.flow_script import OTHER_TXN, TXN
@@ -49,7 +49,7 @@ def bought() -> tuple[str, Response, Response]:
     resource = AccessResource(url="https://seller.example/a", mime_type="text/plain")
     asked = AccessRequest(revision_id=revision, resource=resource, settlement_asset="USDC")
     proof = Wallet().pay(raw(access(asked).request).first("payment-required") or "")
-    granted = read_access(raw(access(asked, proof).request))
+    granted = parse_access(raw(access(asked, proof).request))
     assert isinstance(granted, AccessGranted)
     body = SucceededCompleteRequest(revision_id=revision, values={})
     completed = raw(complete_transaction(granted.transaction_id, body, proof).request)
@@ -71,14 +71,14 @@ def answer(status: int, body: Any, *headers: tuple[str, str]) -> Response:
 
 
 def test_a_whole_proof_is_proof() -> None:
-    proven = read_completion(COMPLETED, SOLD)
+    proven = parse_completion(COMPLETED, SOLD)
     assert isinstance(proven, CompletionPaid)
     assert proven == CompletionPaid(COMPLETED.first("payment-response") or "", proven.receipt)
     assert json.loads(proven.receipt)["transaction_id"] == SOLD
 
 
 def test_a_reply_that_is_wholly_about_another_transaction_proves_nothing() -> None:
-    assert isinstance(read_completion(COMPLETED, OTHER_TXN), CompletionUnknown)
+    assert isinstance(parse_completion(COMPLETED, OTHER_TXN), CompletionUnknown)
 
 
 def drop(*names: str) -> Callable[[Any], Any]:
@@ -104,7 +104,7 @@ def put(**fields: Any) -> Callable[[Any], Any]:
     ],
 )
 def test_a_missing_part_of_the_body_is_unproven(change: Callable[[Any], Any]) -> None:
-    assert isinstance(read_completion(changed(COMPLETED, change), SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(changed(COMPLETED, change), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_missing_part_of_the_body_is_unproven(change: Callable[[Any], Any]) ->
 )
 def test_a_body_that_is_not_the_contracts_is_a_bad_answer(change: Callable[[Any], Any]) -> None:
     with pytest.raises(BadAnswer):
-        read_completion(changed(COMPLETED, change), SOLD)
+        parse_completion(changed(COMPLETED, change), SOLD)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_body_that_is_not_the_contracts_is_a_bad_answer(change: Callable[[Any]
 )
 def test_what_no_decision_needs_is_not_judged(change: Callable[[Any], Any]) -> None:
     """A payment that succeeded must not be held for ever because of a field that nobody reads."""
-    proven = read_completion(changed(COMPLETED, change), SOLD)
+    proven = parse_completion(changed(COMPLETED, change), SOLD)
     assert isinstance(proven, CompletionPaid)
     assert json.loads(proven.receipt) == json.loads(changed(COMPLETED, change).body)["receipt"]
 
@@ -137,53 +137,53 @@ def test_what_no_decision_needs_is_not_judged(change: Callable[[Any], Any]) -> N
 def test_a_payment_response_that_could_not_be_relayed_is_unproven(value: str) -> None:
     headers = tuple(pair for pair in COMPLETED.headers if pair[0].lower() != "payment-response")
     reply = replace(COMPLETED, headers=(*headers, ("Payment-Response", value)))
-    assert isinstance(read_completion(reply, SOLD), CompletionUnknown)
-    assert isinstance(read_completion(replace(reply, headers=headers), SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(reply, SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(replace(reply, headers=headers), SOLD), CompletionUnknown)
 
 
 def test_two_payment_responses_are_none() -> None:
-    assert isinstance(read_completion(COMPLETED.plus(("payment-response", "Yg==")), SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(COMPLETED.plus(("payment-response", "Yg==")), SOLD), CompletionUnknown)
 
 
 def test_unknown_fields_are_tolerated() -> None:
-    assert isinstance(read_completion(changed(COMPLETED, put(novelty=1)), SOLD), CompletionPaid)
+    assert isinstance(parse_completion(changed(COMPLETED, put(novelty=1)), SOLD), CompletionPaid)
 
 
 @pytest.mark.parametrize(
     "status", ["settling", "reconciling", "authorized", "SUCCEEDED", "succeeded ", "", "novel"]
 )
 def test_any_other_status_is_settling_and_nothing_early_is_relayed(status: str) -> None:
-    assert read_completion(changed(COMPLETED, put(status=status)), SOLD) == CompletionPending(Response(202))
+    assert parse_completion(changed(COMPLETED, put(status=status)), SOLD) == CompletionPending(Response(202))
     clean = changed(COMPLETED, put(status=status, receipt=None, payment_response=None, transaction_hash=None))
-    assert read_completion(clean, SOLD) == CompletionPending(replace(clean, status=202))
+    assert parse_completion(clean, SOLD) == CompletionPending(replace(clean, status=202))
 
 
 def test_202_needs_no_more_than_the_transaction_id() -> None:
     minimal = answer(202, {"transaction_id": SOLD})
-    assert read_completion(minimal, SOLD) == CompletionPending(minimal)
-    assert isinstance(read_completion(answer(202, {"transaction_id": OTHER_TXN}), SOLD), CompletionUnknown)
-    assert isinstance(read_completion(answer(202, b"<html>"), SOLD), CompletionUnknown)
+    assert parse_completion(minimal, SOLD) == CompletionPending(minimal)
+    assert isinstance(parse_completion(answer(202, {"transaction_id": OTHER_TXN}), SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(answer(202, b"<html>"), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize("status", ["succeeded", "failed", "settling"])
 def test_202_is_settling_whatever_its_body_says(status: str) -> None:
-    assert isinstance(read_completion(changed(COMPLETED, put(status=status), 202), SOLD), CompletionPending)
+    assert isinstance(parse_completion(changed(COMPLETED, put(status=status), 202), SOLD), CompletionPending)
 
 
 def test_failed_is_not_paid() -> None:
     clean = put(status="failed", receipt=None, payment_response=None, transaction_hash=None)
     headers = tuple(pair for pair in COMPLETED.headers if pair[0].lower() != "payment-response")
     failed = replace(changed(COMPLETED, clean), headers=headers)
-    assert read_completion(failed, SOLD) == CompletionUnpaid()
+    assert parse_completion(failed, SOLD) == CompletionUnpaid()
     signs = [put(receipt=json.loads(COMPLETED.body)["receipt"]), put(payment_response="eA==")]
     for sign in [*signs, put(transaction_hash="0x" + "a" * 64)]:
-        assert isinstance(read_completion(changed(failed, sign), SOLD), CompletionUnknown)
-    assert isinstance(read_completion(failed.plus(("PAYMENT-RESPONSE", "eA==")), SOLD), CompletionUnknown)
+        assert isinstance(parse_completion(changed(failed, sign), SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(failed.plus(("PAYMENT-RESPONSE", "eA==")), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize("status", [100, 201, 204, 206, 301, 302, 304, 307, 402])
 def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
-    assert isinstance(read_completion(replace(COMPLETED, status=status), SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(replace(COMPLETED, status=status), SOLD), CompletionUnknown)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_status_that_means_nothing_here_is_unproven(status: int) -> None:
     ],
 )
 def test_a_refusal_and_what_it_is_about(status: int, final: bool) -> None:
-    refusal = read_completion(answer(status, ERROR, ("Retry-After", "5")), SOLD)
+    refusal = parse_completion(answer(status, ERROR, ("Retry-After", "5")), SOLD)
     assert refusal == CompletionRejected(status, "c", "5")
     assert isinstance(refusal, CompletionRejected)
     assert refusal.is_about_the_transaction is final
@@ -211,13 +211,13 @@ def test_a_refusal_and_what_it_is_about(status: int, final: bool) -> None:
 
 @pytest.mark.parametrize("status", [100, 201, 302, 399, 402, 600, 999])
 def test_a_status_that_cannot_be_relayed_proves_nothing(status: int) -> None:
-    assert isinstance(read_completion(answer(status, ERROR), SOLD), CompletionUnknown)
+    assert isinstance(parse_completion(answer(status, ERROR), SOLD), CompletionUnknown)
 
 
 def test_a_name_that_is_said_twice_is_nothing_said() -> None:
     """Readers differ in which of two values they take: one of them says that it is free."""
     with pytest.raises(BadAnswer, match="two values"):
-        read_access(answer(200, b'{"transaction_id":"%s","transaction_id":null}' % TXN.encode()))
+        parse_access(answer(200, b'{"transaction_id":"%s","transaction_id":null}' % TXN.encode()))
 
 
 @pytest.mark.parametrize(
@@ -235,20 +235,20 @@ def test_a_name_that_is_said_twice_is_nothing_said() -> None:
     ],
 )  # fmt: skip
 def test_access(reply: Response, meaning: Any) -> None:
-    assert read_access(reply) == meaning
+    assert parse_access(reply) == meaning
 
 
 def test_access_that_a_payer_can_act_on() -> None:
     payable = answer(402, {"code": "payment_required", "message": "m"}, INSTRUCTIONS)
-    assert read_access(payable) == AccessUnpaid(payable)
+    assert parse_access(payable) == AccessUnpaid(payable)
     for headers in ((), (INSTRUCTIONS, INSTRUCTIONS), (("PAYMENT-REQUIRED", ""),)):
-        assert isinstance(read_access(replace(payable, headers=headers)), AccessFailed)
+        assert isinstance(parse_access(replace(payable, headers=headers)), AccessFailed)
     pending = answer(202, {"transaction_id": TXN, "status": "settling"})
-    assert read_access(pending) == AccessPending(pending, TXN)
-    assert read_access(answer(202, b"?")) == AccessPending(Response(202), None)
+    assert parse_access(pending) == AccessPending(pending, TXN)
+    assert parse_access(answer(202, b"?")) == AccessPending(Response(202), None)
     for early in ({"payment_response": "eA=="}, {"receipt": json.loads(COMPLETED.body)["receipt"]}):
         told = answer(202, {"transaction_id": TXN, **early})
-        assert read_access(told) == AccessPending(Response(202), TXN)
+        assert parse_access(told) == AccessPending(Response(202), TXN)
 
 
 @pytest.mark.parametrize(
@@ -256,35 +256,40 @@ def test_access_that_a_payer_can_act_on() -> None:
 )
 def test_access_that_is_not_the_contracts(body: bytes) -> None:  # fmt: skip
     with pytest.raises(BadAnswer):
-        read_access(answer(200, body))
+        parse_access(answer(200, body))
 
 
 @pytest.mark.parametrize("execution", [7, "", "rex_1", None, [], {"id": "x"}])
 def test_a_field_that_decides_nothing_refuses_no_payment(execution: Any) -> None:
     """The contract does not name it: an id of another shape refused every paid request."""
     extra = {"resource_execution_id": execution, "expires_at": None}
-    assert read_access(answer(200, {"transaction_id": SOLD, **extra})) == AccessGranted(SOLD)
-    assert read_access(answer(200, {"transaction_id": None, **extra})) == AccessFree(None)
+    assert parse_access(answer(200, {"transaction_id": SOLD, **extra})) == AccessGranted(SOLD)
+    assert parse_access(answer(200, {"transaction_id": None, **extra})) == AccessFree(None)
 
 
 def test_standing() -> None:
-    assert read_standing(DETAIL, SOLD) is TransactionState.SUCCEEDED
-    assert read_standing(changed(DETAIL, drop("receipt")), SOLD) is TransactionState.CONTRADICTORY
-    assert read_standing(changed(DETAIL, put(status="failed")), SOLD) is TransactionState.CONTRADICTORY
+    assert parse_transaction_state(DETAIL, SOLD) is TransactionState.SUCCEEDED
+    assert parse_transaction_state(changed(DETAIL, drop("receipt")), SOLD) is TransactionState.CONTRADICTORY
+    assert (
+        parse_transaction_state(changed(DETAIL, put(status="failed")), SOLD) is TransactionState.CONTRADICTORY
+    )
     signs = ("receipt", *SETTLEMENT)
     clean = changed(DETAIL, lambda body: (body.update(status="failed"), [body.pop(sign) for sign in signs]))
-    assert read_standing(clean, SOLD) is TransactionState.FAILED
+    assert parse_transaction_state(clean, SOLD) is TransactionState.FAILED
     for sign in signs:
         told = json.loads(DETAIL.body)[sign]
-        assert read_standing(changed(clean, put(**{sign: told})), SOLD) is TransactionState.CONTRADICTORY
+        assert (
+            parse_transaction_state(changed(clean, put(**{sign: told})), SOLD)
+            is TransactionState.CONTRADICTORY
+        )
     for status, standing in [
         ("authorized", TransactionState.AUTHORIZED),
         ("settling", TransactionState.PENDING),
         ("reconciling", TransactionState.PENDING),
-        ("novel", TransactionState.UNNAMED),
+        ("novel", TransactionState.UNRECOGNIZED),
     ]:
-        assert read_standing(changed(DETAIL, put(status=status)), SOLD) is standing
+        assert parse_transaction_state(changed(DETAIL, put(status=status)), SOLD) is standing
     with pytest.raises(BadAnswer):
-        read_standing(DETAIL, OTHER_TXN)
+        parse_transaction_state(DETAIL, OTHER_TXN)
     with pytest.raises(ApiError):
-        read_standing(answer(404, {"code": "transaction_not_found", "message": "m"}), SOLD)
+        parse_transaction_state(answer(404, {"code": "transaction_not_found", "message": "m"}), SOLD)

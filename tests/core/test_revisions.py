@@ -17,7 +17,7 @@ from faregate.core.steps import (
     Sleep,
 )
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer
-from faregate.merchant.interpret import read_revisions
+from faregate.merchant.interpret import parse_revisions
 from faregate.merchant.revisions import (
     ASK_SECONDS,
     FRESH_SECONDS,
@@ -136,7 +136,7 @@ def contracts(*schemas: Any) -> Response:
 def test_of_two_revisions_under_one_key_the_newest_sells() -> None:
     old, new = schema(RULES, "report", 2), schema(NEWER, "report", 10)
     for order in ((old, new), (new, old)):
-        rules = read_revisions(contracts(*order))
+        rules = parse_revisions(contracts(*order))
         assert rules["report"].revision_id == NEWER.revision_id
         assert set(rules) == {"report", ACR, NEWER.revision_id}
 
@@ -152,7 +152,7 @@ def test_of_two_revisions_under_one_key_the_newest_sells() -> None:
     ],
 )
 def test_a_revision_that_cannot_be_read_keeps_no_other_from_sale(broken: Any) -> None:
-    assert set(read_revisions(contracts(broken, schema(NEWER, "report")))) == {"report", NEWER.revision_id}
+    assert set(parse_revisions(contracts(broken, schema(NEWER, "report")))) == {"report", NEWER.revision_id}
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,11 @@ def test_a_revision_that_cannot_be_read_keeps_no_other_from_sale(broken: Any) ->
 )
 def test_what_is_no_contracts_document_is_a_bad_answer(body: bytes) -> None:
     with pytest.raises(BadAnswer):
-        read_revisions(Response(200, (), body))
+        parse_revisions(Response(200, (), body))
 
 
 def learned(catalog: RevisionCache, *schemas: Any) -> OfferRevision:
-    return catalog.asking(OFFER).read(contracts(*schemas))
+    return catalog.build_call(OFFER).read(contracts(*schemas))
 
 
 @pytest.fixture
@@ -175,47 +175,47 @@ def clock() -> Clock:
 @pytest.fixture
 def catalog(clock: Clock) -> RevisionCache:
     made = RevisionCache(clock)
-    assert made.known(OFFER) is None
+    assert made.resolve(OFFER) is None
     learned(made, schema(RULES, OFFER.sells))
     clock.now = 10.0
     return made
 
 
 def test_one_refresh_is_enough_for_a_crowd(catalog: RevisionCache, clock: Clock) -> None:
-    rejected = catalog.known(OFFER)
+    rejected = catalog.resolve(OFFER)
     assert rejected is not None
-    assert catalog.refreshed(OFFER, rejected) is None
-    assert [catalog.may_ask() for _ in range(50)] == [True] + [False] * 49
+    assert catalog.find_newer(OFFER, rejected) is None
+    assert [catalog.begin_refresh() for _ in range(50)] == [True] + [False] * 49
     newer = learned(catalog, schema(NEWER, OFFER.sells, 2))
-    assert [catalog.refreshed(OFFER, rejected) for _ in range(50)] == [newer] * 50
+    assert [catalog.find_newer(OFFER, rejected) for _ in range(50)] == [newer] * 50
     assert newer.revision_id == NEWER.revision_id
 
 
 def test_who_refused_the_newest_revision_is_not_asked_at_once_again(
     catalog: RevisionCache, clock: Clock
 ) -> None:
-    rejected = catalog.known(OFFER)
+    rejected = catalog.resolve(OFFER)
     assert rejected is not None
-    assert catalog.may_ask()
+    assert catalog.begin_refresh()
     same = learned(catalog, schema(RULES, OFFER.sells))
-    assert catalog.refreshed(OFFER, rejected) == same
+    assert catalog.find_newer(OFFER, rejected) == same
     clock.now += REFRESH_SECONDS
-    assert catalog.refreshed(OFFER, rejected) is None
-    assert catalog.may_ask()
+    assert catalog.find_newer(OFFER, rejected) is None
+    assert catalog.begin_refresh()
 
 
 def test_a_refresh_that_failed_may_be_tried_again(catalog: RevisionCache, clock: Clock) -> None:
-    assert catalog.may_ask()
+    assert catalog.begin_refresh()
     clock.now += REFRESH_SECONDS
-    assert catalog.may_ask()
+    assert catalog.begin_refresh()
 
 
 def test_old_rules_are_there_for_who_could_not_read_new_ones(catalog: RevisionCache, clock: Clock) -> None:
-    rules = catalog.known(OFFER)
+    rules = catalog.resolve(OFFER)
     clock.now += FRESH_SECONDS
-    assert catalog.known(OFFER) is None  # to be asked for
-    assert catalog.last_read(OFFER) == rules
-    assert catalog.last_read(Offer("never_seen")) is None
+    assert catalog.resolve(OFFER) is None  # to be asked for
+    assert catalog.find(OFFER) == rules
+    assert catalog.find(Offer("never_seen")) is None
 
 
 def test_whether_instructions_are_unguessable_is_known_for_a_while(
@@ -223,7 +223,7 @@ def test_whether_instructions_are_unguessable_is_known_for_a_while(
 ) -> None:
     """One request finds it out; what it recorded holds for an hour."""
     assert catalog.recall_guessability() is Guessability.UNKNOWN
-    assert catalog.recall_guessability() is Guessability.BEING_ASKED
+    assert catalog.recall_guessability() is Guessability.BEING_CHECKED
     clock.now += ASK_SECONDS  # whoever asked was not answered
     assert catalog.recall_guessability() is Guessability.UNKNOWN
     catalog.record_guessability(True)

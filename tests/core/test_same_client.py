@@ -158,13 +158,13 @@ def test_while_it_cannot_be_found_out_the_payer_comes_back_later(script: Any) ->
 
 
 def test_a_crowd_waits_for_the_request_that_finds_it_out() -> None:
-    asking = (RecallGuessability(), Guessability.BEING_ASKED)
+    asking = (RecallGuessability(), Guessability.BEING_CHECKED)
     waiting = (asking, (Sleep(CROWD_PAUSES[0]), None), asking, (Sleep(CROWD_PAUSES[1]), None))
     assert play(serve(sale()), UNSAFE, *waiting, RECALLED_SECRET, (ONCE_MORE, AGAIN)).status == 200
 
 
 def test_a_crowd_does_not_wait_for_ever() -> None:
-    asking = (RecallGuessability(), Guessability.BEING_ASKED)
+    asking = (RecallGuessability(), Guessability.BEING_CHECKED)
     waiting = [step for pause in CROWD_PAUSES for step in ((Sleep(pause), None), asking)]
     response = play(serve(sale()), UNSAFE, asking, *waiting)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")

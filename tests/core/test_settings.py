@@ -40,7 +40,7 @@ def test_the_emulator_needs_nothing_else() -> None:
     paywall = Paywall(environ={"FAREGATE_BASE_URL": "emulator:"})
     assert paywall.settings.embedded
     assert paywall.settings.api_key.environment == "test"
-    assert paywall.sweep() == 0
+    assert paywall.sweep().looked_at == 0
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_paywall_that_forgets_knows_no_proof_of_before() -> None:
 def test_a_transport_of_ones_own_takes_the_emulators_place() -> None:
     transport: Any = EmbeddedTransport(own := Emulator())
     paywall = Paywall(environ={"FAREGATE_BASE_URL": "emulator:"}, transport=transport)
-    paywall.world.rules(offer("daily_report"))
+    paywall.backend.resolve_offer(offer("daily_report"))
     assert [call.status for call in own.calls("contracts")] == [200]
 
 
@@ -163,11 +163,11 @@ def test_a_test_key_is_key_enough_for_its_own_journal(tmp_path: Path) -> None:
 
 def test_what_blocks_is_called_from_loops_in_threads(tmp_path: Path) -> None:
     stored = Paywall(environ=TEST, journal=f"sqlite:{tmp_path}/journal.db")
-    assert stored.world.journal is stored.journal
-    assert isinstance(stored.async_world.journal, ThreadedJournal)
+    assert stored.backend.journal is stored.journal
+    assert isinstance(stored.async_backend.journal, ThreadedJournal)
     assert isinstance(stored.journal, SqliteJournal)
     in_memory = Paywall(environ=TEST)
-    assert in_memory.async_world.journal is in_memory.world.journal is in_memory.journal
+    assert in_memory.async_backend.journal is in_memory.backend.journal is in_memory.journal
 
 
 def test_leases_outlast_the_calls_made_under_them() -> None:
@@ -229,28 +229,28 @@ def test_an_integration_key_and_a_revision_id_name_the_same_rules(
     clock: Clock, client: MerchantClient
 ) -> None:
     catalog = RevisionCache(clock)
-    by_key = client.send(catalog.asking(Offer("token_meter")))
-    by_id = catalog.known(Offer(by_key.revision_id))
+    by_key = client.send(catalog.build_call(Offer("token_meter")))
+    by_id = catalog.resolve(Offer(by_key.revision_id))
     assert by_key == by_id
     assert by_key.required == {"input_tokens"}
 
 
 def test_what_was_read_is_kept_for_a_while(clock: Clock, client: MerchantClient) -> None:
     catalog = RevisionCache(clock)
-    assert catalog.known(Offer("token_meter")) is None
-    client.send(catalog.asking(Offer("token_meter")))
-    assert catalog.known(Offer("token_meter")) is not None
+    assert catalog.resolve(Offer("token_meter")) is None
+    client.send(catalog.build_call(Offer("token_meter")))
+    assert catalog.resolve(Offer("token_meter")) is not None
     clock.now = 300
-    assert catalog.known(Offer("token_meter")) is None
+    assert catalog.resolve(Offer("token_meter")) is None
 
 
 def test_one_request_reads_anew_while_the_others_go_on(clock: Clock, client: MerchantClient) -> None:
     catalog = RevisionCache(clock)
-    rules = client.send(catalog.asking(Offer("token_meter")))
+    rules = client.send(catalog.build_call(Offer("token_meter")))
     clock.now = 300
-    assert [catalog.known(Offer("token_meter")) for _ in range(3)] == [None, rules, rules]
+    assert [catalog.resolve(Offer("token_meter")) for _ in range(3)] == [None, rules, rules]
     clock.now = 305
-    assert [catalog.known(Offer("token_meter")) for _ in range(2)] == [None, rules]
+    assert [catalog.resolve(Offer("token_meter")) for _ in range(2)] == [None, rules]
 
 
 def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
@@ -258,14 +258,14 @@ def test_an_unknown_name_says_which_are_known_and_is_asked_again_later(
 ) -> None:
     catalog = RevisionCache(clock)
     with pytest.raises(ConfigurationError, match="daily_report"):
-        client.send(catalog.asking(Offer("no_such_thing")))
+        client.send(catalog.build_call(Offer("no_such_thing")))
     with pytest.raises(ConfigurationError, match="Nothing is sold as 'no_such_thing'"):
-        catalog.known(Offer("no_such_thing"))
+        catalog.resolve(Offer("no_such_thing"))
     clock.now = 5
-    assert catalog.known(Offer("no_such_thing")) is None
+    assert catalog.resolve(Offer("no_such_thing")) is None
 
 
 def test_an_asset_that_differs_from_the_revisions_says_so(clock: Clock, client: MerchantClient) -> None:
     with pytest.raises(ConfigurationError, match="settles in USDC"):
-        client.send(RevisionCache(clock).asking(Offer("token_meter", asset="EURC")))
-    assert client.send(RevisionCache(clock).asking(Offer("euro_report", asset="EURC"))).asset == "EURC"
+        client.send(RevisionCache(clock).build_call(Offer("token_meter", asset="EURC")))
+    assert client.send(RevisionCache(clock).build_call(Offer("euro_report", asset="EURC"))).asset == "EURC"

@@ -8,18 +8,21 @@ from typing import Any
 
 import pytest
 
+from faregate.core import responses
 from faregate.core.claims import Claimed, PendingPayment, Resumable
 from faregate.core.flow import serve
 from faregate.core.models import Failed, Response
-from faregate.core.recovery import redeem, sweep
+from faregate.core.recovery import recover, sweep
 from faregate.core.results import (
     AccessGranted,
     AccessUnpaid,
     CompletionRejected,
     CompletionUnpaid,
+    OtherSellersPayment,
+    Settlement,
     TransactionState,
 )
-from faregate.core.settlement import settle
+from faregate.core.settlement import settle_success
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
@@ -34,7 +37,7 @@ from faregate.core.steps import (
 )
 from faregate.errors import BadAnswer, Forbidden, NoAnswer, TransactionNotFound
 from faregate.events import Settled
-from faregate.merchant.interpret import read_access, read_completion, read_standing
+from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
 from tests.core.flow_script import (
     ACR,
     COMPLETE,
@@ -67,6 +70,10 @@ def code(response: Response) -> Any:
     return json.loads(response.body)["code"]
 
 
+def answer(settlement: Settlement) -> Response:
+    return responses.build_settled(settlement, TXN)
+
+
 # The lease was lost, and somebody else delivered
 
 
@@ -79,7 +86,7 @@ def test_who_was_overtaken_hands_nothing_out() -> None:
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
     lost = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), False)
-    play(settle(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
+    play(settle_success(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
 
 
 # A transaction was learned of without work, and access grants it no more
@@ -134,7 +141,7 @@ def test_what_is_granted_again_is_worked_for() -> None:
 def test_another_sellers_row_is_left_alone(answer: Exception) -> None:
     """Its proof is sent to nobody, and nothing is decided about it."""
     script = ((GetTransaction(TXN), Raise(answer)), NOTE, (Postpone(LEASE_HELD), None))
-    assert play(redeem(FOREIGN, awaited=False), *script).status == 503
+    assert play(recover(FOREIGN, awaited=False), *script) == OtherSellersPayment()
     response = play(serve(sale()), claimed(Resumable(FOREIGN)), *script)
     assert (response.status, code(response)) == (503, "payment_unconfirmed")
 
@@ -152,7 +159,7 @@ def test_a_row_from_before_the_api_key_was_changed_is_ones_own() -> None:
 def test_a_sweep_goes_on_after_a_row_that_is_not_its_own() -> None:
     gone = (GetTransaction(TXN), Raise(TransactionNotFound(404, "transaction_not_found", "")))
     script = ((LeaseNext(), FOREIGN), gone, NOTE, (Postpone(LEASE_HELD), None), (LeaseNext(), None))
-    assert play(sweep(), *script) == 1
+    assert play(sweep(), *script).looked_at == 1
 
 
 # Reading answers
@@ -166,7 +173,7 @@ def reply(status: int, body: Any, *headers: tuple[str, str]) -> Response:
 @pytest.mark.parametrize("missing", [{}, {"payer": None}, {"payer": 7, "created_at": "soon"}])
 def test_a_payment_that_succeeded_is_known_by_id_status_and_receipt(missing: dict[str, Any]) -> None:
     detail = {"id": TXN, "status": "succeeded", "receipt": {"id": "anything"}, **missing}
-    assert read_standing(reply(200, detail), TXN) is TransactionState.SUCCEEDED
+    assert parse_transaction_state(reply(200, detail), TXN) is TransactionState.SUCCEEDED
 
 
 @pytest.mark.parametrize("outcome", [GOOD, INTERRUPTED])
@@ -179,13 +186,13 @@ def test_a_transaction_that_cannot_be_read_is_completed_and_not_waited_for(outco
         if outcome is GOOD
         else (RecordFinal(LEASE_HELD), None)
     )
-    play(redeem(entry, awaited=False), *looked, said, end)
+    play(recover(entry, awaited=False), *looked, said, end)
 
 
 @pytest.mark.parametrize("body", [b"<html>404</html>", b"{}", b'{"message": "no route"}', b""])
 @pytest.mark.parametrize("status", [400, 404, 409, 410, 422])
 def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
-    refused = read_completion(reply(status, body), TXN)
+    refused = parse_completion(reply(status, body), TXN)
     assert refused == CompletionRejected(status, "unreadable", None, is_readable=False)
     script = (
         (GetTransaction(TXN), TransactionState.AUTHORIZED),
@@ -193,19 +200,19 @@ def test_what_a_proxy_says_sticks_no_sale(status: int, body: bytes) -> None:
         NOTE,
         (ScheduleRetry(LEASE_HELD), True),
     )
-    assert play(redeem(HELD, awaited=True), *script).status == status
+    assert answer(play(recover(HELD, awaited=True), *script)).status == status
 
 
 def test_what_the_service_says_itself_does() -> None:
-    refused = read_completion(reply(404, {"code": "transaction_not_found", "message": "gone"}), TXN)
+    refused = parse_completion(reply(404, {"code": "transaction_not_found", "message": "gone"}), TXN)
     reason = "completion was refused: 404 transaction_not_found"
-    looked = ((GetTransaction(TXN), TransactionState.UNKNOWN), (CallComplete(HELD, GOOD), refused))
+    looked = ((GetTransaction(TXN), TransactionState.NOT_FOUND), (CallComplete(HELD, GOOD), refused))
     stuck = (NOTE, (MarkStuck(LEASE_HELD, reason), None), NOTE)
-    assert play(redeem(HELD, awaited=True), *looked, *stuck).status == 404
+    assert answer(play(recover(HELD, awaited=True), *looked, *stuck)).status == 404
 
 
 def test_a_page_of_a_proxy_refuses_no_revision() -> None:
-    assert type(read_access(reply(422, b"<html>"))).__name__ == "AccessFailed"
+    assert type(parse_access(reply(422, b"<html>"))).__name__ == "AccessFailed"
 
 
 @pytest.mark.parametrize(
@@ -225,6 +232,6 @@ def test_a_page_of_a_proxy_refuses_no_revision() -> None:
 )
 def test_when_to_come_back_is_relayed(said: str, relayed: str | None) -> None:
     error = {"code": "busy", "message": ""}
-    assert read_completion(reply(503, error, ("Retry-After", said)), TXN) == CompletionRejected(
+    assert parse_completion(reply(503, error, ("Retry-After", said)), TXN) == CompletionRejected(
         503, "busy", relayed
     )

@@ -27,8 +27,8 @@ Read = Callable[[Response, str], Completion]
 
 def _reading(change: Callable[[Read, Response, str], Completion]) -> Patch:
     """Completions are read so."""
-    honest = interpret.read_completion
-    return lambda patch: patch.setattr(backend, "read_completion", lambda *asked: change(honest, *asked))
+    honest = interpret.parse_completion
+    return lambda patch: patch.setattr(backend, "parse_completion", lambda *asked: change(honest, *asked))
 
 
 def _without_a_look_at_the_id(honest: Read, reply: Response, transaction_id: str) -> Completion:

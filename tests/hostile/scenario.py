@@ -59,7 +59,7 @@ class Scenario:
         if case.must_pay_anew:
             return
         if case.call.operation == "rules":
-            case.paywall._catalog._read_at = case.paywall._catalog._asked_at = float("-inf")
+            case.paywall._revisions._read_at = case.paywall._revisions._asked_at = float("-inf")
         case.visits += 1
         seen = await self.payers.ask(self.stack, self.name, case.call.path, case.proof)
         checker.look_at(case, seen, case.proof is not None)

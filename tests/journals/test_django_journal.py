@@ -164,7 +164,7 @@ def test_a_paywall_is_given_the_factory() -> None:
     paywall = Paywall(journal=make_journal, environ={"FAREGATE_BASE_URL": "emulator:"}, timeout=40)
     assert isinstance(paywall.journal, PersistentJournal)
     assert paywall.journal._policy == JournalPolicy.for_calls_of(40)
-    assert paywall.sweep() == 0
+    assert paywall.sweep().looked_at == 0
 
 
 @override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["only for tests"])

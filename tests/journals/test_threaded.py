@@ -12,6 +12,7 @@ import pytest
 
 from faregate.asgi import PaywallMiddleware
 from faregate.core.claims import Claimant, InProgress, PendingPayment, RequestMismatch, Resumable
+from faregate.core.recovery import SweepReport
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import JournalError
@@ -139,7 +140,7 @@ def test_two_paywalls_that_share_a_file_are_one_seller(tmp_path: Path) -> None:
     assert (sold[0]["status"], sold[1]["body"]) == (200, CONTENT.encode())
     assert again == sold
     assert plain.runs == 1
-    assert (one.sweep(), asyncio.run(other.asweep())) == (0, 0)
+    assert (one.sweep(), asyncio.run(other.asweep())) == (SweepReport(), SweepReport())
     for made in (one, other):
         assert isinstance(made.journal, SqliteJournal)
         assert made.journal.claim(proof, Claimant("GET /elsewhere")) == RequestMismatch()

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from faregate import Paywall
-from faregate.core.driver import drive, started
+from faregate.core.driver import drive
 from faregate.core.flow import serve
 from faregate.core.models import Response
 from faregate.emulator import TEST_KEY, Emulator
@@ -394,7 +394,7 @@ def test_a_payer_is_told_to_come_back() -> None:
     paywall = Paywall(base_url="http://emulator.invalid", api_key=TEST_KEY, transport=transport, environ={})
 
     def ask() -> Any:
-        return drive(flow := serve(sale(None)), paywall.world, started(flow))
+        return drive(serve(sale(None)), paywall.backend)
 
     assert ask().status == 402
     transport._limits.get()._others.enter()

@@ -13,7 +13,7 @@ from faregate.emulator import TEST_KEY, Emulator, Fault, transport
 from faregate.errors import BadAnswer
 from faregate.merchant import wire
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.interpret import read_standing
+from faregate.merchant.interpret import parse_transaction_state
 from faregate.merchant.requests import ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.wire import Call
 
@@ -73,7 +73,10 @@ def test_the_id_is_certain(what: str, value: Any) -> None:
 @pytest.mark.parametrize("status", [None, ...], ids=["null", "missing"])
 def test_a_transaction_without_a_status_decides_nothing(status: Any) -> None:
     body = changed(DETAIL, "status", status)
-    assert read_standing(Response(200, (), json.dumps(body).encode()), TXN) is TransactionState.UNNAMED
+    assert (
+        parse_transaction_state(Response(200, (), json.dumps(body).encode()), TXN)
+        is TransactionState.UNRECOGNIZED
+    )
 
 
 def test_the_client_lists_what_has_only_ids() -> None:

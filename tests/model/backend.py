@@ -49,7 +49,7 @@ class ModelWorld:
         try:
             if how.fault == STORE_BEFORE:
                 raise JournalError("down")
-            answer = question.ask(self)
+            answer = question.perform(self)
             if how.fault == STORE_AFTER:
                 raise JournalError("down, and yet it was written")
         except Violation:
@@ -68,7 +68,7 @@ class ModelWorld:
             return HandlerResult(Response(500, (), b"sorry"), {})
         return HandlerResult(Response(200, (), b"the paid result %d" % number), {})
 
-    def access(self, sale: PaidRequest, rules: OfferRevision, proof: str | None) -> Any:
+    def call_access(self, sale: PaidRequest, rules: OfferRevision, proof: str | None) -> Any:
         if proof is None:
             return meaning("access", NEW, 0, self._how.fault)
         number = self._numbers[proof]
@@ -80,7 +80,7 @@ class ModelWorld:
             self.payments[number], said = service.access(self.payments[number], waits)
         return meaning("access", said, number, self._how.fault)
 
-    def complete(self, entry: PendingPayment, outcome: Outcome) -> Any:
+    def call_complete(self, entry: PendingPayment, outcome: Outcome) -> Any:
         number = self._transactions[entry.transaction_id]
         self.facts[number] = told(self.facts[number], outcome)
         said = NEW
@@ -92,11 +92,11 @@ class ModelWorld:
             self.facts[number] = self.facts[number]._replace(proven=True)
         return answer
 
-    def standing(self, transaction_id: str) -> Any:
+    def get_transaction_state(self, transaction_id: str) -> Any:
         number = self._transactions[transaction_id]
         return meaning("standing", service.standing(self.payments[number]), number, self._how.fault)
 
-    def last_resort(self, transaction_id: str, revision_id: str) -> None:
+    def write_fallback(self, transaction_id: str, revision_id: str) -> None:
         number = self._transactions[transaction_id]
         self.facts[number] = self.facts[number]._replace(last_resort=True)
 
@@ -108,13 +108,13 @@ class ModelWorld:
         self.under_way.remove(question)
         self.asked(question, How(LOST[1]))
 
-    def rules(self, offer: Offer) -> OfferRevision:
+    def resolve_offer(self, offer: Offer) -> OfferRevision:
         return RULES
 
-    def known_rules(self, offer: Offer) -> OfferRevision:
+    def get_known_revision(self, offer: Offer) -> OfferRevision:
         return RULES
 
-    def refresh_rules(self, offer: Offer, rejected: OfferRevision) -> OfferRevision:
+    def refresh_revision(self, offer: Offer, rejected: OfferRevision) -> OfferRevision:
         return RULES
 
     def recall_guessability(self) -> Guessability:
@@ -122,14 +122,14 @@ class ModelWorld:
 
     def record_guessability(self, unguessable: bool) -> None: ...
 
-    def now(self) -> float:
+    def get_time(self) -> float:
         return 0.0
 
-    def pause(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None: ...
 
-    def tell(self, event: object) -> None: ...
+    def emit_event(self, event: object) -> None: ...
 
-    def note(self, message: str, transaction_id: str | None) -> None: ...
+    def log_warning(self, message: str, transaction_id: str | None) -> None: ...
 
     def close_execution(self, execution_id: str, rules: OfferRevision, work: HandlerResult | None) -> None:
         raise NotImplementedError("nothing is free here")

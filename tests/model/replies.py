@@ -7,7 +7,7 @@ from typing import Any
 
 from faregate.core.models import Header, Response
 from faregate.errors import FaregateError, NoAnswer
-from faregate.merchant.interpret import read_access, read_completion, read_standing
+from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
 from tests.merchant.samples import COMPLETED, SETTLEMENT, TRANSACTION
 from tests.model.service import AUTHORIZED, CONFLICT, FAILED, NEW, SETTLING, SUCCEEDED, UNKNOWN
 
@@ -60,11 +60,11 @@ def meaning(call: str, said: str, number: int, how: str) -> Any:
     try:
         match call:
             case "access":
-                return read_access(reply)
+                return parse_access(reply)
             case "complete":
-                return read_completion(reply, txn)
+                return parse_completion(reply, txn)
             case _:
-                return read_standing(reply, txn)
+                return parse_transaction_state(reply, txn)
     except FaregateError as error:
         return Raised(error)
 

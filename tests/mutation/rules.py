@@ -184,11 +184,11 @@ MUTANTS = (
            "        case None:\n            yield from hold(entry, \"settling\")\n            return responses.unconfirmed"),
     Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\"a payment settled whose work is reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return responses.already_used(entry.transaction_id)",
            "            return (yield from tell_failed(entry, outcome, repeated=repeated))"),
-    Mutant("a-key-that-may-not-look-never-completes", REDEEM, "    except Forbidden:\n        return TransactionState.UNNAMED\n", ""),
+    Mutant("a-key-that-may-not-look-never-completes", REDEEM, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
     Mutant("reported-without-a-look", REDEEM, "return (yield from _report(entry, outcome, repeated=False))",
            "return (yield from tell_failed(entry, outcome, repeated=False))"),
-    Mutant("an-unnamed-status-is-settling", VERDICT, "            return TransactionState.UNNAMED", "            return TransactionState.PENDING"),
-    Mutant("not-completed-while-unnamed", REDEEM, "            | TransactionState.UNNAMED\n        ):", "        ):"),
+    Mutant("an-unnamed-status-is-settling", VERDICT, "            return TransactionState.UNRECOGNIZED", "            return TransactionState.PENDING"),
+    Mutant("not-completed-while-unnamed", REDEEM, "            | TransactionState.UNRECOGNIZED\n        ):", "        ):"),
     Mutant("overtaken-and-told-used", FLOW, "    if not (yield from AbandonClaim(entry.lease)):", "    if not ((yield from AbandonClaim(entry.lease)) or True):"),
     Mutant("an-id-is-lost-with-its-row", STORED, "if row is None or row.transaction_id != transaction_id:", "if False:", SHELVES),
     Mutant("an-id-is-lost-in-memory", MEMORY, "if row is None or row.transaction_id != transaction_id:", "if False:"),
@@ -271,7 +271,7 @@ MUTANTS = (
     Mutant("an-older-revision-sells", VERDICT, "number >= newest.get(key, 0)", "number <= newest.get(key, number)", TOLERANCE),
     # Answers that are not the service's own, or that cannot be read
     Mutant("a-page-of-a-proxy-is-final", "src/faregate/core/results.py", "return self.is_readable and self.status in", "return self.status in"),
-    Mutant("unreadable-and-never-completed", REDEEM, 'cannot be read: {error}", entry.transaction_id)\n        return TransactionState.UNNAMED', 'cannot be read: {error}", entry.transaction_id)\n        return None'),
+    Mutant("unreadable-and-never-completed", REDEEM, 'cannot be read: {error}", entry.transaction_id)\n        return TransactionState.UNRECOGNIZED', 'cannot be read: {error}", entry.transaction_id)\n        return None'),
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
     Mutant("402-for-a-transaction-that-was-learned", STORED, "                return unknown\n", "                return True\n", SHELVES),

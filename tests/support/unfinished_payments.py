@@ -95,7 +95,7 @@ class Seller:
         sale = self.held(ago=ago)
         self.service.fails("transaction", UNKNOWN)
         self.service.fails("complete", UNKNOWN)
-        assert sale.paywall.sweep() == 1
+        assert sale.paywall.sweep().looked_at == 1
         assert self.state(sale) == "stuck"
         return sale
 

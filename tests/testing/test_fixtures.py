@@ -56,7 +56,7 @@ def test_what_one_emulator_left_open_is_no_business_of_the_next(payer: Payer, em
     [middleware] = [layer for layer in _layers(APP) if isinstance(layer, PaywallMiddleware)]
     assert len(middleware.paywall.journal.list_holds(10)) == 1  # type: ignore[attr-defined]
     with plugged(Emulator()):
-        assert middleware.paywall.sweep() == 0
+        assert middleware.paywall.sweep().looked_at == 0
 
 
 def _layers(app: FastAPI) -> list[object]:

@@ -11,10 +11,10 @@ from faregate.core.claims import HoldInfo
 from faregate.operations.holds import (
     STUCK,
     HoldList,
-    desk_of,
     discard,
-    known,
-    known_as_stuck,
+    get_hold,
+    get_hold_store,
+    get_stuck,
     list_holds,
     retry,
 )
@@ -93,7 +93,7 @@ def _to_json(hold: HoldInfo) -> dict[str, Any]:
 
 def run_show(paywall: Paywall, echo: Echo, *, id: str, json: bool) -> int:
     """Print all that is known of one payment, except its proof and its result."""
-    hold = known(desk_of(paywall), id)
+    hold = get_hold(get_hold_store(paywall), id)
     echo(jsonlib.dumps(_to_json(hold), indent=2) if json else _format_page(hold, time.time()))
     return 0
 
@@ -115,9 +115,9 @@ def _format_page(hold: HoldInfo, now: float) -> str:
 
 def run_retry(paywall: Paywall, echo: Echo, *, id: str) -> int:
     """Ask the service again. Returns 0 if nothing is left to do."""
-    said, is_final = retry(paywall, id)
-    echo(said)
-    return 0 if is_final else 1
+    result = retry(paywall, id)
+    echo(result.message)
+    return 0 if result.is_closed else 1
 
 
 def run_discard(
@@ -132,15 +132,15 @@ def run_discard(
     """Discard a stuck payment, after a confirmation. Returns 1 if that was declined."""
     if paid and unpaid:
         raise CommandError("Use either --paid or --unpaid.")
-    desk = desk_of(paywall)
-    hold = known_as_stuck(desk, id)
+    store = get_hold_store(paywall)
+    hold = get_stuck(store, id)
     if not yes and not _is_interactive():
         raise CommandError("There is no terminal to confirm this on: add --yes.")
     echo(_describe_loss(hold, paid=not unpaid))
     if not yes and not _is_confirmed():
         echo("Kept.")
         return 1
-    discard(desk, id, not unpaid)
+    discard(store, id, not unpaid)
     echo("Discarded.")
     return 0
 

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 from faregate.cli.command import Echo
 from faregate.cli.signals import ShutdownSignal
-from faregate.core.recovery import BATCH
+from faregate.core.recovery import BATCH, SweepReport
 from faregate.errors import JournalError
 from faregate.logs import log
 from faregate.operations.journal import find_problems
-from faregate.operations.sweep import SweepReport, spread, walk
+from faregate.operations.sweep import jitter
 from faregate.paywall import Paywall
 
 
@@ -24,7 +24,7 @@ def run_sweep(paywall: Paywall, echo: Echo, *, watch: bool, every: float, limit:
             sweep_repeatedly(paywall, every, echo, limit=limit, json=json)
         else:
             with ShutdownSignal() as shutdown:
-                echo(_format(walk(paywall, limit, lambda: shutdown.requested), json))
+                echo(_format(paywall.sweep(limit, lambda: shutdown.requested), json))
     except KeyboardInterrupt:
         pass  # the second Ctrl-C: the next sweep takes up what this one leaves
     return 0
@@ -47,14 +47,14 @@ def sweep_repeatedly(
         while not shutdown.requested:
             full = False
             try:
-                report = walk(paywall, limit, lambda: shutdown.requested)
+                report = paywall.sweep(limit, lambda: shutdown.requested)
                 full = report.looked_at >= limit
                 echo(_format(report, json))
             except JournalError as error:
                 problem = f"The journal failed: {error}"
                 echo(jsonlib.dumps({"error": problem}) if json else problem)
             if not full:
-                shutdown.wait(spread(every))
+                shutdown.wait(jitter(every))
 
 
 def _format(report: SweepReport, json: bool) -> str:

@@ -1,85 +1,95 @@
-"""Drive a flow: one loop blocks, one awaits. Each step performs itself on a backend.
+"""Drive a flow on a backend: `drive` blocks, `adrive` awaits.
 
-Both stop at `RunHandler`, the one step that is the adapter's to answer: the caller lets the handler run
-and drives on with `resumed(flow, work)` or `raised(flow, error)`.
+Both stop at `RunHandler`, the one step that no backend performs: the caller runs the seller's handler, and
+drives on with its result, or with the exception that it raised.
 """
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from faregate.core.interfaces import Backend
+from faregate.core.interfaces import AsyncBackend, SyncBackend
 from faregate.core.models import HandlerResult
 from faregate.core.steps import Flow, RunHandler, Step
 
 R = TypeVar("R")
-Turn = tuple[Callable[[Any], Step[Any]], Any]
-"""How the flow goes on: `send` or `throw`, and with what."""
 
 
-def started(flow: Flow[Any]) -> Turn:
-    """Drive from the beginning."""
-    return flow.send, None
+def drive(
+    flow: Flow[R], backend: SyncBackend, result: HandlerResult | Exception | None = None
+) -> R | RunHandler:
+    """Return what the flow returns, or the handler that it waits for.
 
-
-def resumed(flow: Flow[Any], work: HandlerResult) -> Turn:
-    """Drive on with what the handler gave."""
-    return flow.send, work
-
-
-def raised(flow: Flow[Any], error: Exception) -> Turn:
-    """Drive on with what the handler raised."""
-    return flow.throw, error
-
-
-def drive(flow: Flow[R], world: Backend, turn: Turn) -> R | RunHandler:
-    """The blocking loop: the flow's end, or the work it waits for."""
-    advance, answer = turn
+    `result` is what the handler gave or raised; None starts the flow.
+    """
+    advance, value = _begin(flow, result)
     paused = False
+    # Two separate `try`s: an error of the flow itself must leave, and never be thrown back into it.
     try:
         while True:
             try:
-                step = advance(answer)
+                step = advance(value)
             except StopIteration as end:
                 return cast(R, end.value)
             if isinstance(step, RunHandler):
                 paused = True
                 return step
             try:
-                advance, answer = flow.send, _blocking(step.ask(world))
-            except Exception as error:
-                advance, answer = flow.throw, error
+                advance, value = flow.send, _check_blocking(step.perform(backend))
+            except Exception as error:  # a KeyboardInterrupt or a cancellation ends the flow instead
+                advance, value = flow.throw, error
     finally:
-        del turn, answer  # an error's traceback holds this frame
+        # The traceback of an error holds this frame: without `del`, the two keep each other alive.
+        del result, value
         if not paused:
             flow.close()
 
 
-async def adrive(flow: Flow[R], world: Backend, turn: Turn) -> R | RunHandler:
-    """The awaiting loop: the same, and one await."""
-    advance, answer = turn
+async def adrive(
+    flow: Flow[R], backend: AsyncBackend, result: HandlerResult | Exception | None = None
+) -> R | RunHandler:
+    """Do the same as `drive`, and await each step that is awaitable."""
+    advance, value = _begin(flow, result)
     paused = False
     try:
         while True:
             try:
-                step = advance(answer)
+                step = advance(value)
             except StopIteration as end:
                 return cast(R, end.value)
             if isinstance(step, RunHandler):
                 paused = True
                 return step
             try:
-                answer = cast(Any, step.ask(world))
-                advance, answer = flow.send, await answer if hasattr(answer, "__await__") else answer
+                value = cast(Any, step.perform(backend))
+                advance, value = flow.send, await value if hasattr(value, "__await__") else value
             except Exception as error:
-                advance, answer = flow.throw, error
+                advance, value = flow.throw, error
     finally:
-        del turn, answer
+        del result, value
         if not paused:
             flow.close()
 
 
-def _blocking(answer: Any) -> Any:
-    if hasattr(answer, "__await__"):
-        getattr(answer, "close", lambda: None)()
-        raise TypeError("a blocking drive was given an awaiting world")
-    return answer
+def run(flow: Flow[R], backend: SyncBackend) -> R:
+    """Drive a flow that runs no handler to its end."""
+    return cast(R, drive(flow, backend))
+
+
+async def arun(flow: Flow[R], backend: AsyncBackend) -> R:
+    """Drive a flow that runs no handler to its end, awaiting."""
+    return cast(R, await adrive(flow, backend))
+
+
+def _begin(
+    flow: Flow[Any], result: HandlerResult | Exception | None
+) -> tuple[Callable[[Any], Step[Any]], Any]:
+    """How the flow goes on, and with what."""
+    return (flow.throw if isinstance(result, Exception) else flow.send), result
+
+
+def _check_blocking(value: Any) -> Any:
+    """Refuse an awaitable: the types cannot see it in a journal that the seller wrote."""
+    if hasattr(value, "__await__"):
+        getattr(value, "close", lambda: None)()  # or Python warns that it was never awaited
+        raise TypeError("an async journal or client was given to a blocking application")
+    return value

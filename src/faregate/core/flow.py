@@ -43,7 +43,7 @@ from faregate.core.models import (
     header_values,
 )
 from faregate.core.proof import BadProof, find_proof
-from faregate.core.recovery import redeem
+from faregate.core.recovery import recover
 from faregate.core.results import (
     Access,
     AccessFailed,
@@ -52,9 +52,11 @@ from faregate.core.results import (
     AccessPending,
     AccessUnpaid,
     Guessability,
+    PaymentFailed,
     RevisionRejected,
+    Settlement,
 )
-from faregate.core.settlement import RETRY_SECONDS, decide_and_settle, fail, written
+from faregate.core.settlement import RETRY_SECONDS, record_failure, record_success, write
 from faregate.core.steps import (
     AbandonClaim,
     CallAccess,
@@ -140,8 +142,7 @@ def _proceed(sale: PaidRequest, proof: str, claim: Claim) -> Flow[Response]:
         case Claimed():
             return (yield from _first_use(sale, proof, claim))
         case Resumable(entry):
-            again = yield from redeem(entry, awaited=True)
-            return again or (yield from _fresh_instructions(sale, entry.transaction_id))
+            return (yield from _settled(sale, entry, (yield from recover(entry, awaited=True))))
         case Replayable(result, payment_response, transaction_id):
             yield from EmitEvent(Redelivered(transaction_id))
             return responses.release(result, payment_response)
@@ -155,6 +156,12 @@ def _proceed(sale: PaidRequest, proof: str, claim: Claim) -> Flow[Response]:
             return (yield from _refuse(responses.already_used(transaction_id), "proof_already_used"))
         case AlreadyFailed():
             return (yield from _fresh_instructions(sale, None))
+
+
+def _settled(sale: PaidRequest, payment: PendingPayment, settlement: Settlement) -> Flow[Response]:
+    if isinstance(settlement, PaymentFailed):
+        return (yield from _fresh_instructions(sale, payment.transaction_id))
+    return responses.build_settled(settlement, payment.transaction_id)
 
 
 def _claim(sale: PaidRequest, proof: str, replay: ReplayPolicy) -> ClaimProof:
@@ -185,7 +192,7 @@ def _recall_guessability() -> Flow[Guessability]:
     """What is known. One request finds it out; a crowd waits for what it finds."""
     known = yield from RecallGuessability()
     for pause in CROWD_PAUSES:
-        if known is not Guessability.BEING_ASKED:
+        if known is not Guessability.BEING_CHECKED:
             break
         yield from Sleep(pause)
         known = yield from RecallGuessability()
@@ -195,7 +202,7 @@ def _recall_guessability() -> Flow[Guessability]:
 def _find_guessability(sale: PaidRequest) -> Flow[bool | None]:
     """Whether two instructions differ by what nobody can guess; None if that cannot be found out now."""
     known = yield from _recall_guessability()
-    if known is Guessability.BEING_ASKED:
+    if known is Guessability.BEING_CHECKED:
         return None
     if known is not Guessability.UNKNOWN:
         return known is Guessability.UNGUESSABLE
@@ -221,7 +228,7 @@ def _first_use(sale: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
     lease = claim.lease
     rules = yield from _find_rules(sale)
     if isinstance(rules, AccessFailed):
-        yield from written(AbandonClaim(lease))
+        yield from write(AbandonClaim(lease))
         return (yield from _not_granted(rules))
     rules, access = yield from _authorize(sale, rules, proof)
     match access:
@@ -233,17 +240,16 @@ def _first_use(sale: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
             yield from _wait(PendingPayment(lease, proof, transaction_id, rules.revision_id))
             return (yield from _not_granted(access))
         case AccessFree():
-            yield from written(AbandonClaim(lease))
+            yield from write(AbandonClaim(lease))
             return (yield from _give_free(sale, rules, access))
         case AccessUnpaid() if claim.transaction_id:
             # What was authorized before is not any more: whoever began it has not ended it.
             entry = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id)
-            again = yield from redeem(entry, awaited=True)
-            return again or (yield from _fresh_instructions(sale, claim.transaction_id))
+            return (yield from _settled(sale, entry, (yield from recover(entry, awaited=True))))
         case AccessUnpaid():
             return (yield from _not_accepted(lease, access))
         case _:
-            yield from written(AbandonClaim(lease))
+            yield from write(AbandonClaim(lease))
             return (yield from _not_granted(access))
 
 
@@ -434,16 +440,17 @@ def _sell(sale: PaidRequest, rules: OfferRevision, entry: PendingPayment) -> Flo
     except (HandlerError, InvalidUsage) as error:
         yield from LogWarning(f"{_place(sale)} gave nothing to sell: {error}", entry.transaction_id)
         code = error.code if isinstance(error, HandlerError) else "invalid_usage"
-        unsure = yield from fail(entry, code)
-        return unsure or responses.work_failed(500, code)
+        settlement = yield from record_failure(entry, code)
+        if isinstance(settlement, PaymentFailed):
+            return responses.work_failed(500, code)
+        return responses.unconfirmed(entry.transaction_id)
     except Exception:
-        yield from fail(entry, "handler_error")
+        yield from record_failure(entry, "handler_error")
         raise
     if isinstance(outcome, Failed):
-        yield from fail(entry, outcome.code)
+        yield from record_failure(entry, outcome.code)
         return responses.unsold(work.response)
-    paid = yield from decide_and_settle(entry, outcome)
-    return paid or (yield from _fresh_instructions(sale, entry.transaction_id))
+    return (yield from _settled(sale, entry, (yield from record_success(entry, outcome))))
 
 
 def _not_started(entry: PendingPayment) -> Flow[Response]:

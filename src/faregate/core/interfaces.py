@@ -5,7 +5,7 @@ A sync backend returns values; an async one returns values or awaitables, so tha
 """
 
 from collections.abc import Awaitable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
@@ -93,16 +93,16 @@ class Journal(Protocol):
 
 
 class Backend(Protocol):
-    """Everything a flow can ask for."""
+    """What performs the steps of a flow (`faregate.core.steps` documents each)."""
 
     @property
     def journal(self) -> Journal: ...
 
-    def rules(self, offer: Offer) -> MaybeAwaitable[OfferRevision]: ...
+    def resolve_offer(self, offer: Offer) -> MaybeAwaitable[OfferRevision]: ...
 
-    def known_rules(self, offer: Offer) -> MaybeAwaitable[OfferRevision | None]: ...
+    def get_known_revision(self, offer: Offer) -> MaybeAwaitable[OfferRevision | None]: ...
 
-    def refresh_rules(
+    def refresh_revision(
         self, offer: Offer, rejected: OfferRevision
     ) -> MaybeAwaitable[OfferRevision | None]: ...
 
@@ -110,24 +110,40 @@ class Backend(Protocol):
 
     def record_guessability(self, unguessable: bool) -> MaybeAwaitable[None]: ...
 
-    def access(
-        self, sale: PaidRequest, rules: OfferRevision, proof: str | None
+    def call_access(
+        self, request: PaidRequest, revision: OfferRevision, proof: str | None
     ) -> MaybeAwaitable[Access]: ...
 
-    def complete(self, entry: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]: ...
+    def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]: ...
 
-    def standing(self, transaction_id: str) -> MaybeAwaitable[TransactionState]: ...
+    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionState]: ...
 
     def close_execution(
-        self, execution_id: str, rules: OfferRevision, work: HandlerResult | None
+        self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
     ) -> MaybeAwaitable[None]: ...
 
-    def now(self) -> MaybeAwaitable[float]: ...
+    def get_time(self) -> MaybeAwaitable[float]: ...
 
-    def pause(self, seconds: float, /) -> MaybeAwaitable[None]: ...
+    def sleep(self, seconds: float, /) -> MaybeAwaitable[None]: ...
 
-    def tell(self, event: Event, /) -> MaybeAwaitable[None]: ...
+    def emit_event(self, event: Event, /) -> MaybeAwaitable[None]: ...
 
-    def last_resort(self, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]: ...
+    def write_fallback(self, transaction_id: str, revision_id: str) -> MaybeAwaitable[None]: ...
 
-    def note(self, message: str, transaction_id: str | None) -> MaybeAwaitable[None]: ...
+    def log_warning(self, message: str, transaction_id: str | None) -> MaybeAwaitable[None]: ...
+
+
+class SyncBackend(Backend, Protocol):
+    """A backend for `drive`: no method returns an awaitable."""
+
+    is_async: ClassVar[Literal[False]]
+
+
+class AsyncBackend(Backend, Protocol):
+    """A backend for `adrive`: a method may return an awaitable, and none blocks for long.
+
+    `is_async` tells the two apart in types. The methods alone would not: a step has one signature for both,
+    and a backend that blocks would fit into an event loop.
+    """
+
+    is_async: ClassVar[Literal[True]]

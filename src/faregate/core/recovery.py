@@ -1,14 +1,38 @@
 """Recover unfinished payments, for a payer who comes back or for the sweep.
 
-The rules are at the top of `faregate.core.flow`. A `Response` is what the payer gets; None means that the
-payment failed for certain.
+The rules are at the top of `faregate.core.flow`.
 """
 
-from faregate.core import responses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 from faregate.core.claims import PendingPayment
-from faregate.core.models import Failed, Response, Succeeded
-from faregate.core.results import TransactionState
-from faregate.core.settlement import close, close_as_paid, decided, hold, settle, stick, tell_failed, written
+from faregate.core.models import Failed, Succeeded
+from faregate.core.results import (
+    DeliveredElsewhere,
+    LeaseLost,
+    NothingBegun,
+    OtherSellersPayment,
+    PaidWithoutResult,
+    PaymentFailed,
+    PaymentProven,
+    Settlement,
+    StillSettling,
+    StuckPayment,
+    TransactionState,
+    Unconfirmed,
+)
+from faregate.core.settlement import (
+    close_paid,
+    close_unpaid,
+    mark_stuck,
+    record_outcome,
+    schedule_retry,
+    settle_failure,
+    settle_success,
+    write,
+)
 from faregate.core.steps import (
     AbandonClaim,
     Flow,
@@ -21,144 +45,174 @@ from faregate.core.steps import (
 from faregate.errors import BadAnswer, Forbidden, ServiceError, TransactionNotFound
 
 BATCH = 1000
-"""Rows looked at in one walk, so that a walk has an end."""
+"""Rows that one sweep looks at, so that it has an end."""
 
 
-def redeem(entry: PendingPayment, *, awaited: bool) -> Flow[Response | None]:
-    """Bring an owed row nearer to its end; `awaited` if its payer waits for the answer."""
-    if entry.foreign and not (yield from _is_known_to_service(entry)):
-        yield from LogWarning(
-            "begun under another API key, whose seller has to finish it", entry.transaction_id
-        )
-        yield from written(Postpone(entry.lease), entry.transaction_id)
-        return responses.unconfirmed(entry.transaction_id)
-    match entry.outcome:
-        case Succeeded() as outcome:
-            return (yield from _push(entry, outcome, awaited))
-        case Failed() as outcome:
-            return (yield from _report(entry, outcome, repeated=True))
-        case None if entry.waiting:
-            return (yield from _watch(entry))
-        case None:
-            return (yield from _give_up(entry, Failed("interrupted")))
+def never() -> bool:
+    """Never stop."""
+    return False
 
 
-def sweep(limit: int = BATCH) -> Flow[int]:
-    """Redeem owed rows whose lease is over, each once; gives the number of rows looked at."""
+@dataclass(slots=True)
+class SweepReport:
+    """What a sweep came to, in numbers of rows; `stuck` gives the reason for each transaction."""
+
+    looked_at: int = 0
+    settled: int = 0
+    failed: int = 0
+    held: int = 0
+    stuck: dict[str, str] = field(default_factory=dict[str, str])
+
+    def add(self, transaction_id: str, settlement: Settlement) -> None:
+        match settlement:
+            case PaymentProven() | DeliveredElsewhere() | PaidWithoutResult():
+                self.settled += 1
+            case PaymentFailed():
+                self.failed += 1
+            case StuckPayment(_, reason):
+                self.stuck[transaction_id] = reason
+            case LeaseLost() | OtherSellersPayment() | NothingBegun():
+                pass
+            case _:
+                self.held += 1
+
+    def as_text(self) -> str:
+        """One sentence, and one more for each that became stuck."""
+        counts = {"settled": self.settled, "failed": self.failed, "held": self.held, "stuck": len(self.stuck)}
+        listed = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        sales = "sale" if self.looked_at == 1 else "sales"
+        first = f"Looked at {self.looked_at} {sales}{listed and ': '}{listed}."
+        return "\n".join((first, *(f"Stuck: {one} ({why})." for one, why in self.stuck.items())))
+
+    def as_json(self) -> str:
+        """One line."""
+        counts = {"looked_at": self.looked_at, "settled": self.settled, "failed": self.failed}
+        return json.dumps({**counts, "held": self.held, "stuck": self.stuck})
+
+
+def sweep(limit: int = BATCH, should_stop: Callable[[], bool] = never) -> Flow[SweepReport]:
+    """Recover rows whose lease is over, each once, until `limit`, or until `should_stop` between two rows."""
+    report = SweepReport()
     seen: set[bytes] = set()
-    while len(seen) < limit and (entry := (yield from LeaseNext())) is not None:
-        if entry.lease.key in seen:
-            # So slow is the service that the first rows are due again: enough for this time.
-            yield from _give_back(entry)
+    while len(seen) < limit and not should_stop():
+        payment = yield from LeaseNext()
+        if payment is None:
             break
-        seen.add(entry.lease.key)
-        yield from redeem(entry, awaited=False)
-    return len(seen)
+        if payment.lease.key in seen:
+            # The service is so slow that the first rows are due again: enough for this time.
+            yield from _return_lease(payment)
+            break
+        seen.add(payment.lease.key)
+        report.looked_at += 1
+        report.add(payment.transaction_id, (yield from recover(payment, awaited=False)))
+    return report
 
 
-def _give_back(entry: PendingPayment) -> Flow[None]:
+def _return_lease(payment: PendingPayment) -> Flow[None]:
     try:
-        yield from ScheduleRetry(entry.lease)
+        yield from ScheduleRetry(payment.lease)
     except Exception as error:
-        yield from LogWarning(f"the journal missed ScheduleRetry: {error}", entry.transaction_id)
+        yield from LogWarning(f"the journal missed ScheduleRetry: {error}", payment.transaction_id)
 
 
-def _push(entry: PendingPayment, outcome: Succeeded, awaited: bool) -> Flow[Response | None]:
-    """A GET informs whether repeating complete is worth it; complete proves."""
-    match (yield from _standing(entry)):
-        case (
-            TransactionState.SUCCEEDED
-            | TransactionState.AUTHORIZED
-            | TransactionState.UNKNOWN
-            | TransactionState.UNNAMED
-        ):
-            return (yield from settle(entry, outcome, repeated=True, awaited=awaited))
-        case TransactionState.CONTRADICTORY:
-            # To wait for another GET could be for ever. A refusal says nothing of a payment that looks taken.
-            return (yield from settle(entry, outcome, repeated=False, awaited=awaited))
+def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
+    """Bring an unfinished payment nearer to its end; `awaited` if its payer waits for the answer."""
+    if payment.foreign and not (yield from _is_known_to_service(payment)):
+        yield from LogWarning(
+            "begun under another API key, whose seller has to finish it", payment.transaction_id
+        )
+        yield from write(Postpone(payment.lease), payment.transaction_id)
+        return OtherSellersPayment()
+    match payment.outcome:
+        case Succeeded() as outcome:
+            return (yield from _recover_success(payment, outcome, awaited))
+        case Failed() as outcome:
+            return (yield from _recover_failure(payment, outcome, repeated=True))
+        case None if payment.waiting:
+            return (yield from _recover_waiting(payment))
+        case None:
+            # The work was interrupted: it must not run again, so its outcome is decided now.
+            interrupted = Failed("interrupted")
+            if not (yield from record_outcome(payment, interrupted)):
+                return LeaseLost()
+            return (yield from _recover_failure(payment, interrupted, repeated=False))
+
+
+def _recover_success(payment: PendingPayment, outcome: Succeeded, awaited: bool) -> Flow[Settlement]:
+    """The GET only says whether it is worth completing again. A completion proves."""
+    match (yield from _get_state(payment)):
         case TransactionState.FAILED:
-            yield from close(entry, "payment_failed")
-            return None
+            return (yield from close_unpaid(payment, "payment_failed"))
         case TransactionState.PENDING:
-            yield from hold(entry, "settling")
-            return responses.settling(entry.transaction_id)
-        case None:
-            yield from hold(entry, "not known how it stands")
-            return responses.unconfirmed(entry.transaction_id)
+            return (yield from schedule_retry(payment, StillSettling()))
+        case TransactionState.UNAVAILABLE:
+            return (yield from schedule_retry(payment, Unconfirmed("not known how it stands")))
+        case TransactionState.CONTRADICTORY:
+            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.
+            return (yield from settle_success(payment, outcome, repeated=False, awaited=awaited))
+        case _:
+            return (yield from settle_success(payment, outcome, repeated=True, awaited=awaited))
 
 
-def _give_up(entry: PendingPayment, outcome: Failed) -> Flow[Response | None]:
-    if not (yield from decided(entry, outcome)):
-        return responses.unconfirmed(entry.transaction_id)
-    return (yield from _report(entry, outcome, repeated=False))
-
-
-def _report(entry: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Response | None]:
-    """The work gave nothing to sell. Where the service knows of an end already, nothing is reported."""
-    match (yield from _standing(entry)):
+def _recover_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
+    """Where the service knows of an end already, nothing is reported."""
+    match (yield from _get_state(payment)):
         case TransactionState.FAILED:
-            yield from close(entry, outcome.code)
-            return None
+            return (yield from close_unpaid(payment, outcome.code))
         case TransactionState.SUCCEEDED:
-            yield from LogWarning("a payment settled whose work is reported as failed", entry.transaction_id)
-            yield from close_as_paid(entry)
-            return responses.already_used(entry.transaction_id)
+            yield from LogWarning(
+                "a payment settled whose work is reported as failed", payment.transaction_id
+            )
+            return (yield from close_paid(payment))
         case TransactionState.PENDING | TransactionState.CONTRADICTORY:
-            yield from hold(entry, "settling")
-            return responses.unconfirmed(entry.transaction_id)
-        case None:
-            yield from hold(entry, "not known how it stands")
-            return responses.unconfirmed(entry.transaction_id)
+            return (yield from schedule_retry(payment, Unconfirmed("settling")))
+        case TransactionState.UNAVAILABLE:
+            return (yield from schedule_retry(payment, Unconfirmed("not known how it stands")))
         case _:
-            return (yield from tell_failed(entry, outcome, repeated=repeated))
+            return (yield from settle_failure(payment, outcome, repeated=repeated))
 
 
-def _watch(entry: PendingPayment) -> Flow[Response | None]:
+def _recover_waiting(payment: PendingPayment) -> Flow[Settlement]:
     """A payment that access found settling: there is no work of ours to complete."""
-    match (yield from _standing(entry)):
+    match (yield from _get_state(payment)):
         case TransactionState.FAILED:
-            yield from close(entry, "payment_failed")
-            return None
+            return (yield from close_unpaid(payment, "payment_failed"))
         case TransactionState.SUCCEEDED:
-            # It was paid and its result is not here, so a new payment would be worse.
-            yield from LogWarning("a payment settled whose result is not here", entry.transaction_id)
-            yield from close_as_paid(entry)
-            return responses.already_used(entry.transaction_id)
+            # It was paid and its result is not here: a new payment would make it worse.
+            yield from LogWarning("a payment settled whose result is not here", payment.transaction_id)
+            return (yield from close_paid(payment))
         case TransactionState.AUTHORIZED:
-            # Open after all: nothing of ours was started, so its payer may begin anew.
-            yield from written(AbandonClaim(entry.lease), entry.transaction_id)
-            return responses.settling(entry.transaction_id)
-        case TransactionState.UNKNOWN:
-            yield from stick(entry, "the service does not know the transaction")
-            return responses.unconfirmed(entry.transaction_id)
+            yield from write(AbandonClaim(payment.lease), payment.transaction_id)
+            return NothingBegun()
+        case TransactionState.NOT_FOUND:
+            unknown = Unconfirmed("the service does not know the transaction")
+            return (yield from mark_stuck(payment, unknown))
         case _:
-            yield from hold(entry, "settling")
-            return responses.settling(entry.transaction_id)
+            return (yield from schedule_retry(payment, StillSettling()))
 
 
-def _is_known_to_service(entry: PendingPayment) -> Flow[bool]:
+def _is_known_to_service(payment: PendingPayment) -> Flow[bool]:
     """Whether the service shows the transaction to our API key: then the key was replaced, and it is ours.
 
-    The payer's proof is sent under no other seller's key to find that out.
+    A GET asks, because complete would send the payer's proof under what may be another seller's key.
     """
     try:
-        yield from GetTransaction(entry.transaction_id)
+        yield from GetTransaction(payment.transaction_id)
     except ServiceError:
         return False
     return True
 
 
-def _standing(entry: PendingPayment) -> Flow[TransactionState | None]:
-    """How the payment stands; None if that is unknown now. An answer that cannot be read tells nothing."""
+def _get_state(payment: PendingPayment) -> Flow[TransactionState]:
     try:
-        return (yield from GetTransaction(entry.transaction_id))
+        return (yield from GetTransaction(payment.transaction_id))
     except TransactionNotFound:
-        return TransactionState.UNKNOWN
+        return TransactionState.NOT_FOUND
     except Forbidden:
-        return TransactionState.UNNAMED
+        return TransactionState.UNRECOGNIZED
     except BadAnswer as error:
-        yield from LogWarning(f"how the payment stands cannot be read: {error}", entry.transaction_id)
-        return TransactionState.UNNAMED
+        yield from LogWarning(f"how the payment stands cannot be read: {error}", payment.transaction_id)
+        return TransactionState.UNRECOGNIZED
     except ServiceError as error:
-        yield from LogWarning(f"how the payment stands is unknown: {error}", entry.transaction_id)
-        return None
+        yield from LogWarning(f"how the payment stands is unknown: {error}", payment.transaction_id)
+        return TransactionState.UNAVAILABLE

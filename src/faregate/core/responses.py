@@ -14,6 +14,20 @@ import json
 import re
 
 from faregate.core.models import Header, Headers, Response, header_values
+from faregate.core.results import (
+    CompletionRefused,
+    DeliveredElsewhere,
+    LeaseLost,
+    NothingBegun,
+    OtherSellersPayment,
+    PaidWithoutResult,
+    PaymentFailed,
+    PaymentProven,
+    Settlement,
+    StillSettling,
+    StuckPayment,
+    Unconfirmed,
+)
 
 NO_STORE: Header = ("Cache-Control", "private, no-store")
 EXPOSED: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After")
@@ -44,6 +58,29 @@ _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 )
+
+
+def build_settled(settlement: Settlement, transaction_id: str) -> Response:
+    """What the payer gets, unless the payment failed: then they get fresh instructions."""
+    match settlement:
+        case PaymentProven(result, payment_response):
+            return release(result, payment_response)
+        case DeliveredElsewhere():
+            return in_progress()  # the payer may come back for a replay
+        case PaidWithoutResult():
+            return already_used(transaction_id)
+        case StillSettling(reply) if reply is not None:
+            return pending(reply, transaction_id)
+        case StillSettling() | NothingBegun():
+            return settling(transaction_id)
+        case CompletionRefused(rejection):
+            return denied(rejection.status, transaction_id, rejection.retry_after)
+        case StuckPayment(payment):
+            return build_settled(payment, transaction_id)
+        case Unconfirmed() | LeaseLost() | OtherSellersPayment():
+            return unconfirmed(transaction_id)
+        case PaymentFailed():
+            raise ValueError("a failed payment is answered with fresh instructions")
 
 
 def release(result: Response, payment_response: str) -> Response:

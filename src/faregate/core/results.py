@@ -115,7 +115,7 @@ class Guessability(Enum):
     GUESSABLE = "guessable"
     UNKNOWN = "unknown"
     """The caller is to find it out."""
-    BEING_ASKED = "being asked"
+    BEING_CHECKED = "being asked"
     """Another request is finding it out."""
 
 
@@ -128,7 +128,106 @@ class TransactionState(Enum):
     FAILED = "failed"
     CONTRADICTORY = "contradictory"
     """`succeeded` without a receipt, or `failed` with signs of a payment. Only a completion tells."""
-    UNKNOWN = "unknown"
+    NOT_FOUND = "not found"
     """The service does not know the transaction."""
-    UNNAMED = "unnamed"
-    """A status that the contract does not name: which one precedes completion is not shown there."""
+    UNRECOGNIZED = "unrecognized"
+    """A status that the contract does not name, or an answer that cannot be read. It proves nothing."""
+    UNAVAILABLE = "unavailable"
+    """The service cannot be asked now."""
+
+
+# Settlement: what became of a payment after its work was done, or had begun
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentProven:
+    """A completion proved the payment: `result` may leave, with `payment_response`."""
+
+    result: Response
+    payment_response: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredElsewhere:
+    """The payment is proven, and whoever took over the lease has delivered the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaidWithoutResult:
+    """The payer was charged, and there is no result to hand out. They must not be asked to pay again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentFailed:
+    """Nothing was charged, for certain. Only now may the payer be asked to pay again."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class StillSettling:
+    """The service settles the payment. `reply` is its 202 to a completion, if it sent one."""
+
+    reply: Response | None = None
+
+    @property
+    def reason(self) -> str:
+        return "settling"
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """Whether the payer was charged is unknown."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRefused:
+    """The service refused to complete; it may do so later."""
+
+    rejection: CompletionRejected
+
+    @property
+    def reason(self) -> str:
+        return f"completion was refused: {self.rejection.status} {self.rejection.code}"
+
+
+OpenPayment = StillSettling | Unconfirmed | CompletionRefused
+"""The journal keeps the payment, and the payer or the sweep comes back for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckPayment:
+    """Still open, and neither the payer nor the sweep will end it: a person has to look."""
+
+    payment: OpenPayment
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """Somebody else has the row, or it could not be written: nothing was sent to the service."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSellersPayment:
+    """The payment began under another API key, and the service does not show it to ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class NothingBegun:
+    """The payment is authorized after all, and no work began for it: its payer may start anew."""
+
+
+Settlement = (
+    PaymentProven
+    | DeliveredElsewhere
+    | PaidWithoutResult
+    | PaymentFailed
+    | OpenPayment
+    | StuckPayment
+    | LeaseLost
+    | OtherSellersPayment
+    | NothingBegun
+)

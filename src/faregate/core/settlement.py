@@ -1,21 +1,30 @@
-"""Report an outcome to the service, and decide what may leave afterwards.
+"""Report an outcome to the service, and tell what became of the payment (`faregate.core.results.Settlement`).
 
-The rules are at the top of `faregate.core.flow`. A `Response` is what the payer gets; None means that the
-payment failed for certain, and only then may the payer be asked to pay again.
+The rules are at the top of `faregate.core.flow`.
 """
 
 from dataclasses import replace
 
-from faregate.core import responses
 from faregate.core.claims import PendingPayment
-from faregate.core.models import Failed, Outcome, Response, Succeeded
+from faregate.core.models import Failed, Outcome, Succeeded
 from faregate.core.results import (
     Completion,
     CompletionPaid,
     CompletionPending,
+    CompletionRefused,
     CompletionRejected,
     CompletionUnknown,
     CompletionUnpaid,
+    DeliveredElsewhere,
+    LeaseLost,
+    OpenPayment,
+    PaidWithoutResult,
+    PaymentFailed,
+    PaymentProven,
+    Settlement,
+    StillSettling,
+    StuckPayment,
+    Unconfirmed,
 )
 from faregate.core.steps import (
     AbandonClaim,
@@ -33,7 +42,7 @@ from faregate.core.steps import (
     Sleep,
 )
 from faregate.errors import ServiceError
-from faregate.events import Failed as PaymentFailed
+from faregate.events import Failed as FailedEvent
 from faregate.events import Held, Released, Settled, Stuck, Worked
 
 _COOKIES = frozenset(("set-cookie", "set-cookie2"))
@@ -41,181 +50,185 @@ _COOKIES = frozenset(("set-cookie", "set-cookie2"))
 COMPLETE_PAUSES = (0.2, 0.8)
 """Seconds before the second and the third attempt to complete."""
 RETRY_SECONDS = 3.0
-"""Nothing is asked again later than so many seconds after it was first asked: a payer waits."""
+"""No call is repeated later than this after its first attempt began: a payer waits."""
 
 
-def decide_and_settle(entry: PendingPayment, outcome: Succeeded) -> Flow[Response | None]:
-    """Write the outcome, then tell it. Who could not write sends nothing."""
-    if not (yield from decided(entry, _storable(outcome))):
-        return responses.unconfirmed(entry.transaction_id)
-    yield from EmitEvent(Worked(entry.transaction_id, outcome.result.status, outcome.duration_ms))
-    return (yield from settle(entry, outcome, repeated=False, awaited=True))
+def record_success(payment: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
+    """Write the outcome, then complete."""
+    if not (yield from record_outcome(payment, _remove_cookies(outcome))):
+        return LeaseLost()
+    yield from EmitEvent(Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms))
+    return (yield from settle_success(payment, outcome, repeated=False, awaited=True))
 
 
-def _storable(outcome: Succeeded) -> Succeeded:
-    """The outcome as the journal keeps it: a cookie is for the first request alone, and is never replayed."""
+def record_failure(payment: PendingPayment, code: str) -> Flow[Settlement]:
+    """Write the outcome `failed` with its failure code, then report it."""
+    if not (yield from record_outcome(payment, Failed(code))):
+        return LeaseLost()
+    return (yield from settle_failure(payment, Failed(code), repeated=False))
+
+
+def record_outcome(payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
+    """Write the outcome. False: another worker has the row, or whether it was written is unknown."""
+    try:
+        return (yield from RecordOutcome(payment.lease, outcome))
+    except Exception as error:
+        # It may have been written. Nothing is sent now: what the journal has later is what counts.
+        yield from LogWarning(f"the journal could not write the outcome: {error}", payment.transaction_id)
+        return False
+
+
+def _remove_cookies(outcome: Succeeded) -> Succeeded:
+    """The outcome as the journal stores it: a cookie is for the first request alone, never replayed."""
     headers = tuple(pair for pair in outcome.result.headers if pair[0].lower() not in _COOKIES)
     return replace(outcome, result=replace(outcome.result, headers=headers))
 
 
-def fail(entry: PendingPayment, code: str) -> Flow[Response | None]:
-    """Decide `failed`, with a failure code, and tell the service."""
-    if not (yield from decided(entry, Failed(code))):
-        return responses.unconfirmed(entry.transaction_id)
-    return (yield from tell_failed(entry, Failed(code), repeated=False))
+def settle_success(
+    payment: PendingPayment, outcome: Succeeded, *, repeated: bool, awaited: bool
+) -> Flow[Settlement]:
+    """Complete work that can be sold.
 
-
-def decided(entry: PendingPayment, outcome: Outcome) -> Flow[bool]:
-    """Write the outcome; False: somebody else has the row, or whether it was written is unknown."""
-    try:
-        return (yield from RecordOutcome(entry.lease, outcome))
-    except Exception as error:
-        # Whether it was written is unknown: what the journal says later stands, nothing is sent now.
-        yield from LogWarning(f"the journal could not decide: {error}", entry.transaction_id)
-        return False
-
-
-def settle(
-    entry: PendingPayment, outcome: Succeeded, *, repeated: bool, awaited: bool
-) -> Flow[Response | None]:
-    """Complete; what the payer gets is decided here and nowhere else."""
-    completion = yield from _complete(entry, outcome)
+    `repeated`: the outcome was written by an earlier attempt. `awaited`: the payer waits for the result.
+    """
+    completion = yield from _complete(payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
-            # The payment is proven, whatever the journal says now.
-            yield from EmitEvent(Settled(entry.transaction_id))
-            ours = yield from _released(
-                RecordSettlement(entry.lease, payment_response, receipt, awaited), entry
+            # From here on the payment is proven, whatever happens to the journal.
+            yield from EmitEvent(Settled(payment.transaction_id))
+            may_leave = yield from _record_settlement(
+                RecordSettlement(payment.lease, payment_response, receipt, awaited), payment
             )
-            if awaited and not ours:
-                # Somebody else took over and delivered it. This payer may come back for a replay.
-                return responses.in_progress()
+            if awaited and not may_leave:
+                return DeliveredElsewhere()
             if awaited:
-                yield from EmitEvent(Released(entry.transaction_id))
-            return responses.release(outcome.result, payment_response)
+                yield from EmitEvent(Released(payment.transaction_id))
+            return PaymentProven(outcome.result, payment_response)
         case CompletionPending(reply):
-            yield from hold(entry, "settling")
-            return responses.pending(reply, entry.transaction_id)
+            return (yield from schedule_retry(payment, StillSettling(reply)))
         case CompletionUnpaid():
-            yield from close(entry, "payment_failed")
-            return None
-        case CompletionRejected(status, code, retry_after):
-            yield from LogWarning(f"completion was refused: {status} {code}", entry.transaction_id)
-            yield from _hold_or_stick(entry, completion, repeated)
-            return responses.denied(status, entry.transaction_id, retry_after)
+            return (yield from close_unpaid(payment, "payment_failed"))
+        case CompletionRejected(status, code):
+            yield from LogWarning(f"completion was refused: {status} {code}", payment.transaction_id)
+            refused = CompletionRefused(completion)
+            return (yield from _handle_refusal(payment, refused, completion, repeated))
         case CompletionUnknown(reason):
-            yield from LogWarning(f"the payment is not proven: {reason}", entry.transaction_id)
-            yield from hold(entry, "not proven")
-            return responses.unconfirmed(entry.transaction_id)
+            yield from LogWarning(f"the payment is not proven: {reason}", payment.transaction_id)
+            return (yield from schedule_retry(payment, Unconfirmed("not proven")))
 
 
-def tell_failed(entry: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Response | None]:
-    """Report that the work gave nothing to sell."""
-    completion = yield from _complete(entry, outcome)
+def settle_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
+    """Report work that gave nothing to sell."""
+    completion = yield from _complete(payment, outcome)
     match completion:
         case CompletionUnpaid():
-            yield from close(entry, outcome.code)
-            return None
+            return (yield from close_unpaid(payment, outcome.code))
         case CompletionPaid():
             yield from LogWarning(
-                "the service settled a payment that was reported as failed", entry.transaction_id
+                "the service settled a payment that was reported as failed", payment.transaction_id
             )
-            yield from close_as_paid(entry)
+            return (yield from close_paid(payment))
         case CompletionRejected(status, code):
-            yield from LogWarning(f"a failed outcome was refused: {status} {code}", entry.transaction_id)
-            yield from _hold_or_stick(entry, completion, repeated)
+            yield from LogWarning(f"a failed outcome was refused: {status} {code}", payment.transaction_id)
+            # The payer got nothing, so they need not know that the report was refused.
+            refused = Unconfirmed(CompletionRefused(completion).reason)
+            return (yield from _handle_refusal(payment, refused, completion, repeated))
         case _:
-            yield from LogWarning("a failed outcome is not acknowledged yet", entry.transaction_id)
-            yield from hold(entry, "not acknowledged")
-    return responses.unconfirmed(entry.transaction_id)
+            yield from LogWarning("a failed outcome is not acknowledged yet", payment.transaction_id)
+            return (yield from schedule_retry(payment, Unconfirmed("not acknowledged")))
 
 
-def _complete(entry: PendingPayment, outcome: Outcome) -> Flow[Completion]:
-    """The first clear answer within the bounds."""
+def _complete(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
+    """The first clear answer. To complete twice is safe: the service keeps the first outcome."""
     began = yield from GetTime()
-    completion = yield from _complete_once(entry, outcome)
+    completion = yield from _complete_once(payment, outcome)
     for pause in COMPLETE_PAUSES:
-        if not _worth_repeating(completion) or (yield from GetTime()) - began > RETRY_SECONDS:
+        if not _is_retryable(completion) or (yield from GetTime()) - began > RETRY_SECONDS:
             break
         yield from Sleep(pause)
-        completion = yield from _complete_once(entry, outcome)
+        completion = yield from _complete_once(payment, outcome)
     return completion
 
 
-def _complete_once(entry: PendingPayment, outcome: Outcome) -> Flow[Completion]:
+def _complete_once(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
     try:
-        return (yield from CallComplete(entry, outcome))
+        return (yield from CallComplete(payment, outcome))
     except ServiceError as error:
         return CompletionUnknown(str(error))
 
 
-def _worth_repeating(completion: Completion) -> bool:
-    return isinstance(completion, CompletionUnknown) or (
-        isinstance(completion, CompletionRejected) and completion.status >= 500
-    )
+def _is_retryable(completion: Completion) -> bool:
+    if isinstance(completion, CompletionRejected):
+        return completion.status >= 500
+    return isinstance(completion, CompletionUnknown)
 
 
-# What the journal is told then. The payer's answer does not depend on it
+# Writes to the journal afterwards. What the payer gets does not depend on whether they succeed.
 
 
-def hold(entry: PendingPayment, reason: str) -> Flow[None]:
-    """The row stays owed: until the payer or the sweep comes back, but not for ever."""
+def schedule_retry(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
+    """Keep the row for the payer or the sweep, until it is older than the journal's horizon."""
     try:
-        kept = yield from ScheduleRetry(entry.lease)
+        is_kept = yield from ScheduleRetry(payment.lease)
     except Exception as error:
-        kept = True
-        yield from LogWarning(f"the journal missed ScheduleRetry: {error}", entry.transaction_id)
-    if kept:
-        yield from EmitEvent(Held(entry.transaction_id, reason))
-    else:
-        yield from _tell_stuck(entry, f"still open: {reason}")
+        is_kept = True  # the lease ends by itself, and the row is due then
+        yield from LogWarning(f"the journal missed ScheduleRetry: {error}", payment.transaction_id)
+    if not is_kept:
+        return (yield from _report_stuck(payment, state, f"still open: {state.reason}"))
+    yield from EmitEvent(Held(payment.transaction_id, state.reason))
+    return state
 
 
-def _hold_or_stick(entry: PendingPayment, refusal: CompletionRejected, repeated: bool) -> Flow[None]:
-    """A service that says the same thing again about this transaction will not change its mind."""
-    reason = f"completion was refused: {refusal.status} {refusal.code}"
-    if not (repeated and refusal.is_about_the_transaction):
-        yield from hold(entry, reason)
-    else:
-        yield from stick(entry, reason)
+def _handle_refusal(
+    payment: PendingPayment, state: OpenPayment, rejection: CompletionRejected, repeated: bool
+) -> Flow[Settlement]:
+    """Retry, unless the service refused this transaction before: it will not change its mind."""
+    if repeated and rejection.is_about_the_transaction:
+        return (yield from mark_stuck(payment, state))
+    return (yield from schedule_retry(payment, state))
 
 
-def stick(entry: PendingPayment, reason: str) -> Flow[None]:
-    """The sweep need not come back."""
-    yield from written(MarkStuck(entry.lease, reason), entry.transaction_id)
-    yield from _tell_stuck(entry, reason)
+def mark_stuck(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
+    """Keep the row for an operator: the sweep need not come back."""
+    yield from write(MarkStuck(payment.lease, state.reason), payment.transaction_id)
+    return (yield from _report_stuck(payment, state, state.reason))
 
 
-def _tell_stuck(entry: PendingPayment, reason: str) -> Flow[None]:
-    yield from LogWarning(f"nothing ends this but a person: {reason} (faregate holds)", entry.transaction_id)
-    yield from EmitEvent(Stuck(entry.transaction_id, reason))
+def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> Flow[Settlement]:
+    yield from LogWarning(
+        f"nothing ends this but a person: {reason} (faregate holds)", payment.transaction_id
+    )
+    yield from EmitEvent(Stuck(payment.transaction_id, reason))
+    return StuckPayment(state, reason)
 
 
-def close(entry: PendingPayment, code: str) -> Flow[None]:
-    """Nothing was charged, for certain."""
-    yield from written(RecordFinal(entry.lease), entry.transaction_id)
-    yield from EmitEvent(PaymentFailed(entry.transaction_id, code))
+def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
+    """End the row: nothing was charged, for certain."""
+    yield from write(RecordFinal(payment.lease), payment.transaction_id)
+    yield from EmitEvent(FailedEvent(payment.transaction_id, code))
+    return PaymentFailed(code)
 
 
-def close_as_paid(entry: PendingPayment) -> Flow[None]:
-    """It was charged, and there is nothing to hand out: whoever paid must not be asked to pay again."""
-    yield from written(RecordFinal(entry.lease, paid=True), entry.transaction_id)
-    yield from EmitEvent(Settled(entry.transaction_id))
+def close_paid(payment: PendingPayment) -> Flow[Settlement]:
+    """End the row: the payer was charged, and there is nothing to hand out."""
+    yield from write(RecordFinal(payment.lease, paid=True), payment.transaction_id)
+    yield from EmitEvent(Settled(payment.transaction_id))
+    return PaidWithoutResult()
 
 
-def _released(step: RecordSettlement, entry: PendingPayment) -> Flow[bool]:
-    """Whether the result may leave: the payment is proven, even if the journal cannot be written."""
+def _record_settlement(step: RecordSettlement, payment: PendingPayment) -> Flow[bool]:
+    """Whether the result may leave. It may if the journal cannot be written: the payment is proven."""
     try:
         return (yield from step)
     except Exception as error:
-        yield from LogWarning(f"the journal missed RecordSettlement: {error}", entry.transaction_id)
+        yield from LogWarning(f"the journal missed RecordSettlement: {error}", payment.transaction_id)
         return True
 
 
-def written(
+def write(
     step: AbandonClaim | Postpone | MarkStuck | RecordFinal, transaction_id: str | None = None
 ) -> Flow[None]:
-    """Write what the payer's answer does not depend on."""
+    """Write, and only log an error: a row that is not written stays owed, and the sweep ends it."""
     try:
         yield from step
     except Exception as error:

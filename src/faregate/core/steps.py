@@ -19,12 +19,12 @@ R = TypeVar("R")
 
 
 class Step(Generic[T]):
-    """A question whose answer is a `T`. `ask` says whose it is to answer."""
+    """One thing to do, which gives a `T`. `perform` has a backend do it."""
 
     __slots__ = ()
 
-    def ask(self, world: Backend) -> MaybeAwaitable[T]:
-        raise TypeError(f"{type(self).__name__} is not the world's to answer")
+    def perform(self, backend: Backend) -> MaybeAwaitable[T]:
+        raise TypeError(f"no backend performs {type(self).__name__}")
 
     def __iter__(self) -> Generator["Step[T]", T, T]:
         return (yield self)
@@ -43,8 +43,8 @@ class ResolveOffer(Step[OfferRevision]):
 
     offer: Offer
 
-    def ask(self, world: Backend) -> MaybeAwaitable[OfferRevision]:
-        return world.rules(self.offer)
+    def perform(self, backend: Backend) -> MaybeAwaitable[OfferRevision]:
+        return backend.resolve_offer(self.offer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class GetKnownRevision(Step[OfferRevision | None]):
 
     offer: Offer
 
-    def ask(self, world: Backend) -> MaybeAwaitable[OfferRevision | None]:
-        return world.known_rules(self.offer)
+    def perform(self, backend: Backend) -> MaybeAwaitable[OfferRevision | None]:
+        return backend.get_known_revision(self.offer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class RefreshRevision(Step[OfferRevision | None]):
     offer: Offer
     rejected: OfferRevision
 
-    def ask(self, world: Backend) -> MaybeAwaitable[OfferRevision | None]:
-        return world.refresh_rules(self.offer, self.rejected)
+    def perform(self, backend: Backend) -> MaybeAwaitable[OfferRevision | None]:
+        return backend.refresh_revision(self.offer, self.rejected)
 
 
 @dataclass(frozen=True, slots=True)
 class RecallGuessability(Step[Guessability]):
     """Recall whether the service's instructions are unguessable. Of a crowd, one is told to find it out."""
 
-    def ask(self, world: Backend) -> MaybeAwaitable[Guessability]:
-        return world.recall_guessability()
+    def perform(self, backend: Backend) -> MaybeAwaitable[Guessability]:
+        return backend.recall_guessability()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +85,31 @@ class RecordGuessability(Step[None]):
 
     unguessable: bool
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.record_guessability(self.unguessable)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.record_guessability(self.unguessable)
 
 
 @dataclass(frozen=True, slots=True)
 class CallAccess(Step[Access]):
     """May this payer have the resource? Raises `ServiceError`."""
 
-    sale: PaidRequest
-    rules: OfferRevision
+    request: PaidRequest
+    revision: OfferRevision
     proof: str | None = field(repr=False)
 
-    def ask(self, world: Backend) -> MaybeAwaitable[Access]:
-        return world.access(self.sale, self.rules, self.proof)
+    def perform(self, backend: Backend) -> MaybeAwaitable[Access]:
+        return backend.call_access(self.request, self.revision, self.proof)
 
 
 @dataclass(frozen=True, slots=True)
 class CallComplete(Step[Completion]):
     """Report the outcome; the service finishes the payment. Raises `ServiceError`."""
 
-    entry: PendingPayment
+    payment: PendingPayment
     outcome: Outcome
 
-    def ask(self, world: Backend) -> MaybeAwaitable[Completion]:
-        return world.complete(self.entry, self.outcome)
+    def perform(self, backend: Backend) -> MaybeAwaitable[Completion]:
+        return backend.call_complete(self.payment, self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class GetTransaction(Step[TransactionState]):
 
     transaction_id: str
 
-    def ask(self, world: Backend) -> MaybeAwaitable[TransactionState]:
-        return world.standing(self.transaction_id)
+    def perform(self, backend: Backend) -> MaybeAwaitable[TransactionState]:
+        return backend.get_transaction_state(self.transaction_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,11 @@ class CloseExecution(Step[None]):
     """Close a free execution with facts about its response, if there is one. Raises `ServiceError`."""
 
     execution_id: str
-    rules: OfferRevision
-    work: HandlerResult | None
+    revision: OfferRevision
+    result: HandlerResult | None
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.close_execution(self.execution_id, self.rules, self.work)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.close_execution(self.execution_id, self.revision, self.result)
 
 
 # The work
@@ -141,7 +141,7 @@ class CloseExecution(Step[None]):
 class RunHandler(Step[HandlerResult]):
     """Let the handler run. The adapter answers this one; the handler's exception is thrown in."""
 
-    sale: PaidRequest
+    request: PaidRequest
     transaction_id: str | None
 
 
@@ -155,16 +155,16 @@ class ClaimProof(Step[Claim]):
     proof: str = field(repr=False)
     claimant: Claimant
 
-    def ask(self, world: Backend) -> MaybeAwaitable[Claim]:
-        return world.journal.claim(self.proof, self.claimant)
+    def perform(self, backend: Backend) -> MaybeAwaitable[Claim]:
+        return backend.journal.claim(self.proof, self.claimant)
 
 
 @dataclass(frozen=True, slots=True)
 class HasUnknownKeys(Step[bool]):
     """Whether the journal may have a row that cannot be found with the keys that were given."""
 
-    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.has_unknown_keys()
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+        return backend.journal.has_unknown_keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ class RecordTransaction(Step[bool]):
     revision_id: str
     seconds: float
 
-    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.record_transaction(
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+        return backend.journal.record_transaction(
             self.lease, self.transaction_id, self.revision_id, self.seconds
         )
 
@@ -193,8 +193,8 @@ class RecordPending(Step[None]):
     transaction_id: str
     revision_id: str
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.journal.record_pending(self.lease, self.transaction_id, self.revision_id)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.journal.record_pending(self.lease, self.transaction_id, self.revision_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +204,8 @@ class RecordOutcome(Step[bool]):
     lease: Lease
     outcome: Outcome
 
-    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.record_outcome(self.lease, self.outcome)
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+        return backend.journal.record_outcome(self.lease, self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,8 @@ class ScheduleRetry(Step[bool]):
 
     lease: Lease
 
-    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.schedule_retry(self.lease)
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+        return backend.journal.schedule_retry(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +225,8 @@ class MarkStuck(Step[None]):
     lease: Lease
     reason: str
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.journal.mark_stuck(self.lease, self.reason)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.journal.mark_stuck(self.lease, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +235,8 @@ class Postpone(Step[None]):
 
     lease: Lease
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.journal.postpone(self.lease)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.journal.postpone(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +251,8 @@ class RecordSettlement(Step[bool]):
     receipt: str = field(repr=False)
     delivered: bool
 
-    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.record_settlement(
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+        return backend.journal.record_settlement(
             self.lease, self.payment_response, self.receipt, self.delivered
         )
 
@@ -264,8 +264,8 @@ class RecordFinal(Step[None]):
     lease: Lease
     paid: bool = False
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.journal.record_final(self.lease, self.paid)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.journal.record_final(self.lease, self.paid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,16 +274,16 @@ class AbandonClaim(Step[bool]):
 
     lease: Lease
 
-    def ask(self, world: Backend) -> MaybeAwaitable[bool]:
-        return world.journal.abandon_claim(self.lease)
+    def perform(self, backend: Backend) -> MaybeAwaitable[bool]:
+        return backend.journal.abandon_claim(self.lease)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseNext(Step[PendingPayment | None]):
     """Take one owed row whose lease is over; None when there is none."""
 
-    def ask(self, world: Backend) -> MaybeAwaitable[PendingPayment | None]:
-        return world.journal.lease_next()
+    def perform(self, backend: Backend) -> MaybeAwaitable[PendingPayment | None]:
+        return backend.journal.lease_next()
 
 
 # The rest
@@ -293,8 +293,8 @@ class LeaseNext(Step[PendingPayment | None]):
 class GetTime(Step[float]):
     """Seconds on a clock that never jumps; only differences mean anything."""
 
-    def ask(self, world: Backend) -> MaybeAwaitable[float]:
-        return world.now()
+    def perform(self, backend: Backend) -> MaybeAwaitable[float]:
+        return backend.get_time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +303,8 @@ class Sleep(Step[None]):
 
     seconds: float
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.pause(self.seconds)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.sleep(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +313,8 @@ class EmitEvent(Step[None]):
 
     event: Event
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.tell(self.event)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.emit_event(self.event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +324,8 @@ class WriteFallback(Step[None]):
     transaction_id: str
     revision_id: str
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.last_resort(self.transaction_id, self.revision_id)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.write_fallback(self.transaction_id, self.revision_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,5 +335,5 @@ class LogWarning(Step[None]):
     message: str
     transaction_id: str | None = None
 
-    def ask(self, world: Backend) -> MaybeAwaitable[None]:
-        return world.note(self.message, self.transaction_id)
+    def perform(self, backend: Backend) -> MaybeAwaitable[None]:
+        return backend.log_warning(self.message, self.transaction_id)

@@ -1,13 +1,15 @@
-"""Perform the steps of a flow: the service through a client, the journal, the log. Sync and async.
+"""Perform the steps of a flow on the Merchant API, a journal and the log, blocking or awaiting.
 
-Each method passes a call to `send`, which returns the answer, or an awaitable of it.
+Both share every method: `send` of the client returns the answer, or an awaitable of it.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol, TypeVar, cast
+from typing import ClassVar, Literal, Protocol, TypeVar, cast
 
+import anyio
 from pydantic import ValidationError
 
 from faregate.core.claims import PendingPayment
@@ -26,7 +28,8 @@ from faregate.core.results import Access, Completion, Guessability, TransactionS
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.merchant import wire
-from faregate.merchant.interpret import read_access, read_completion, read_standing
+from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
 from faregate.merchant.requests import (
     AccessRequest,
     AccessResource,
@@ -41,97 +44,136 @@ from faregate.merchant.wire import Call
 from faregate.observers import EventDispatcher
 
 T = TypeVar("T")
+Clock = Callable[[], float]
+"""Seconds that never jump."""
 
 
 class Send(Protocol):
     def __call__(self, call: Call[T], /) -> MaybeAwaitable[T]: ...
 
 
-class MerchantBackend:
-    """What the seller's side can do, asked for one thing at a time (`faregate.core.interfaces.World`)."""
+class _MerchantBackend:
+    """Perform the steps of a flow with the Merchant API, a journal and the revisions that were read."""
 
     def __init__(
-        self,
-        send: Send,
-        journal: Journal,
-        catalog: RevisionCache,
-        now: Callable[[], float],
-        pause: Callable[[float], MaybeAwaitable[None]],
-        voice: EventDispatcher,
+        self, send: Send, journal: Journal, revisions: RevisionCache, clock: Clock, events: EventDispatcher
     ) -> None:
-        self._send = send
-        self._catalog = catalog
         self.journal = journal
-        self.now = now
-        self.pause = pause
-        self.tell = voice.tell
-        self.last_resort = voice.last_resort
+        self._send = send
+        self._revisions = revisions
+        self.get_time = clock
+        self.emit_event = events.emit
+        self.write_fallback = events.write_fallback
 
-    def rules(self, offer: Offer) -> MaybeAwaitable[OfferRevision]:
-        return self._catalog.known(offer) or self._send(self._catalog.asking(offer))
+    def resolve_offer(self, offer: Offer) -> MaybeAwaitable[OfferRevision]:
+        return self._revisions.resolve(offer) or self._send(self._revisions.build_call(offer))
 
-    def known_rules(self, offer: Offer) -> OfferRevision | None:
-        return self._catalog.last_read(offer)
+    def get_known_revision(self, offer: Offer) -> OfferRevision | None:
+        return self._revisions.find(offer)
 
-    def refresh_rules(self, offer: Offer, rejected: OfferRevision) -> MaybeAwaitable[OfferRevision | None]:
-        refreshed = self._catalog.refreshed(offer, rejected)
-        if refreshed is not None or not self._catalog.may_ask():
-            return refreshed
-        return self._send(self._catalog.asking(offer))
+    def refresh_revision(self, offer: Offer, rejected: OfferRevision) -> MaybeAwaitable[OfferRevision | None]:
+        newer = self._revisions.find_newer(offer, rejected)
+        if newer is not None or not self._revisions.begin_refresh():
+            return newer
+        return self._send(self._revisions.build_call(offer))
 
     def recall_guessability(self) -> Guessability:
-        return self._catalog.recall_guessability()
+        return self._revisions.recall_guessability()
 
     def record_guessability(self, unguessable: bool) -> None:
-        self._catalog.record_guessability(unguessable)
+        self._revisions.record_guessability(unguessable)
 
-    def access(self, sale: PaidRequest, rules: OfferRevision, proof: str | None) -> MaybeAwaitable[Access]:
-        request = _access_call(sale.offer, sale.resource_url, rules)
-        return self._send(Call(wire.with_proof(request, proof), read_access))
+    def call_access(
+        self, request: PaidRequest, revision: OfferRevision, proof: str | None
+    ) -> MaybeAwaitable[Access]:
+        call = _build_access(request.offer, request.resource_url, revision)
+        return self._send(Call(wire.with_proof(call, proof), parse_access))
 
-    def complete(self, entry: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
-        transaction_id = entry.transaction_id
-        body = _complete_request(entry.revision_id, outcome)
-        request = wire.complete_transaction(transaction_id, body, entry.proof).request
-        return self._send(Call(request, lambda reply: read_completion(reply, transaction_id)))
+    def call_complete(self, payment: PendingPayment, outcome: Outcome) -> MaybeAwaitable[Completion]:
+        transaction_id = payment.transaction_id
+        body = _complete_request(payment.revision_id, outcome)
+        request = wire.complete_transaction(transaction_id, body, payment.proof).request
+        return self._send(Call(request, lambda reply: parse_completion(reply, transaction_id)))
 
-    def standing(self, transaction_id: str) -> MaybeAwaitable[TransactionState]:
+    def get_transaction_state(self, transaction_id: str) -> MaybeAwaitable[TransactionState]:
         request = wire.get_transaction(transaction_id).request
-        return self._send(Call(request, lambda reply: read_standing(reply, transaction_id)))
+        return self._send(Call(request, lambda reply: parse_transaction_state(reply, transaction_id)))
 
     def close_execution(
-        self, execution_id: str, rules: OfferRevision, work: HandlerResult | None
+        self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
     ) -> MaybeAwaitable[None]:
-        facts = ResourceExecutionMetadata() if work is None else _facts(work.response, work.duration_ms)
-        body = ResourceExecutionCompleteRequest(revision_id=rules.revision_id, resource_execution=facts)
+        facts = (
+            ResourceExecutionMetadata()
+            if result is None
+            else _build_metadata(result.response, result.duration_ms)
+        )
+        body = ResourceExecutionCompleteRequest(revision_id=revision.revision_id, resource_execution=facts)
         call = wire.complete_resource_execution(execution_id, body)
-        return self._send(Call(call.request, lambda reply: _nothing(call.read(reply))))
+        return self._send(Call(call.request, lambda reply: _discard(call.read(reply))))
 
-    def note(self, message: str, transaction_id: str | None) -> None:
+    def log_warning(self, message: str, transaction_id: str | None) -> None:
         log(logging.WARNING, "%s%s", message, f" [{transaction_id}]" if transaction_id else "")
 
 
+class MerchantBackend(_MerchantBackend):
+    """For `drive`: threads and WSGI."""
+
+    is_async: ClassVar[Literal[False]] = False
+
+    def __init__(
+        self,
+        client: MerchantClient,
+        journal: Journal,
+        revisions: RevisionCache,
+        clock: Clock,
+        events: EventDispatcher,
+    ) -> None:
+        super().__init__(client.send, journal, revisions, clock, events)
+
+    def sleep(self, seconds: float, /) -> None:
+        time.sleep(seconds)
+
+
+class AsyncMerchantBackend(_MerchantBackend):
+    """For `adrive`: asyncio and trio."""
+
+    is_async: ClassVar[Literal[True]] = True
+
+    def __init__(
+        self,
+        client: AsyncMerchantClient,
+        journal: Journal,
+        revisions: RevisionCache,
+        clock: Clock,
+        events: EventDispatcher,
+    ) -> None:
+        super().__init__(client.send, journal, revisions, clock, events)
+
+    async def sleep(self, seconds: float, /) -> None:
+        await anyio.sleep(seconds)
+
+
 @lru_cache(maxsize=1024)
-def _access_call(offer: Offer, resource_url: str, rules: OfferRevision) -> WireRequest:
+def _build_access(offer: Offer, resource_url: str, revision: OfferRevision) -> WireRequest:
     """The call without a proof: the same for everybody who asks for this URL."""
-    resource = access_resource(offer, resource_url)
+    resource = build_resource(offer, resource_url)
     body = AccessRequest(
-        revision_id=rules.revision_id,
+        revision_id=revision.revision_id,
         resource=resource,
-        settlement_asset=cast(SettlementAsset, rules.asset),
+        settlement_asset=cast(SettlementAsset, revision.asset),
     )
     return wire.access(body).request
 
 
-def access_resource(offer: Offer, url: str) -> AccessResource:
+def build_resource(offer: Offer, url: str) -> AccessResource:
     """The resource as the service is told of it. Raises `ConfigurationError`."""
     try:
         return AccessResource(url=url, mime_type=offer.mime_type, description=offer.description)
     except ValidationError as error:
-        raise ConfigurationError(_first_fault(error)) from None
+        raise ConfigurationError(_describe_fault(error)) from None
 
 
-def _first_fault(error: ValidationError) -> str:
+def _describe_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False, include_input=False)[0]
     return f"The offer's {'.'.join(map(str, fault['loc']))} cannot be sent to the service: {fault['msg']}"
 
@@ -142,11 +184,11 @@ def _complete_request(revision_id: str, outcome: Outcome) -> FailedCompleteReque
     return SucceededCompleteRequest(
         revision_id=revision_id,
         values=dict(outcome.values),
-        resource_execution=_facts(outcome.result, outcome.duration_ms),
+        resource_execution=_build_metadata(outcome.result, outcome.duration_ms),
     )
 
 
-def _facts(response: Response, duration_ms: int) -> ResourceExecutionMetadata:
+def _build_metadata(response: Response, duration_ms: int) -> ResourceExecutionMetadata:
     """Size, type, status and duration; nothing of the response itself."""
     content_type = response.first("content-type")
     return ResourceExecutionMetadata(
@@ -157,5 +199,5 @@ def _facts(response: Response, duration_ms: int) -> ResourceExecutionMetadata:
     )
 
 
-def _nothing(_answer: object) -> None:
+def _discard(_answer: object) -> None:
     return None

@@ -37,7 +37,7 @@ from faregate.core.results import (
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import ErrorBody
 from faregate.merchant.types import ID_TAIL
-from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, error_of, parse, parse_object
+from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, parse, parse_error, parse_object
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")
@@ -49,7 +49,7 @@ _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled
 # Access
 
 
-def read_access(reply: Response) -> Access:
+def parse_access(reply: Response) -> Access:
     """The meaning of a reply to access."""
     match reply.status:
         case 200:
@@ -86,7 +86,7 @@ def _trouble(reply: Response) -> AccessFailed:
 # Completion
 
 
-def read_completion(reply: Response, transaction_id: str) -> Completion:
+def parse_completion(reply: Response, transaction_id: str) -> Completion:
     """The meaning of a reply to complete for this transaction."""
     if reply.status not in (200, 202):
         return _refusal(reply)
@@ -170,10 +170,10 @@ def _code(reply: Response) -> str:
 # A transaction
 
 
-def read_standing(reply: Response, transaction_id: str) -> TransactionState:
+def parse_transaction_state(reply: Response, transaction_id: str) -> TransactionState:
     """The meaning of a reply to get-transaction. Raises `ApiError` or `BadAnswer`."""
     if reply.status != 200:
-        raise error_of(reply)
+        raise parse_error(reply)
     detail = parse_object(reply)
     if detail.get("id") != transaction_id:
         raise BadAnswer("HTTP 200: the reply is about another transaction")
@@ -189,7 +189,7 @@ def read_standing(reply: Response, transaction_id: str) -> TransactionState:
         case "succeeded" | "failed":
             return TransactionState.CONTRADICTORY
         case _:
-            return TransactionState.UNNAMED
+            return TransactionState.UNRECOGNIZED
 
 
 def _looks_paid(found: dict[str, Any]) -> bool:
@@ -204,14 +204,14 @@ def _has_receipt(found: dict[str, Any]) -> bool:
 # Contracts
 
 
-def read_revisions(reply: Response) -> dict[str, OfferRevision]:
+def parse_revisions(reply: Response) -> dict[str, OfferRevision]:
     """The rules of every active revision, by its id and by its integration key. Raises `ServiceError`.
 
     Of several revisions under one key the one with the highest number sells. A revision that cannot be read
     is left out: the others are for sale.
     """
     if reply.status != 200:
-        raise error_of(reply)
+        raise parse_error(reply)
     found: dict[str, OfferRevision] = {}
     newest: dict[str, int] = {}
     for revision in _schemas(parse_object(reply)):

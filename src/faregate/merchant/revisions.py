@@ -10,7 +10,7 @@ from collections.abc import Callable
 from faregate.core.models import Offer, OfferRevision, Response
 from faregate.core.results import Guessability
 from faregate.errors import ConfigurationError
-from faregate.merchant.interpret import read_revisions
+from faregate.merchant.interpret import parse_revisions
 from faregate.merchant.wire import Call, list_contracts
 
 FRESH_SECONDS = 300.0
@@ -31,36 +31,36 @@ class RevisionCache:
 
     def forget(self) -> None:
         """As if nothing had been read yet."""
-        self._rules: dict[str, OfferRevision] = {}
+        self._revisions: dict[str, OfferRevision] = {}
         self._read_at = self._asked_at = float("-inf")
         self._guessability = Guessability.UNKNOWN
         self._judged_at = self._judging_at = float("-inf")
 
-    def known(self, offer: Offer) -> OfferRevision | None:
+    def resolve(self, offer: Offer) -> OfferRevision | None:
         """The rules, or None for whoever is to ask for them. Raises `ConfigurationError`."""
         now = self._clock()
-        if offer.sells in self._rules:
+        if offer.sells in self._revisions:
             # When they are old one request asks anew; the others go on with what is known.
             if now - self._read_at < FRESH_SECONDS or now - self._asked_at < MISSING_SECONDS:
-                return self._matching(offer)
+                return self._check_asset(offer)
         elif now - self._read_at < MISSING_SECONDS:
-            raise self._unknown(offer)
+            raise self._build_error(offer)
         self._asked_at = now
         return None
 
-    def last_read(self, offer: Offer) -> OfferRevision | None:
+    def find(self, offer: Offer) -> OfferRevision | None:
         """The rules, however old. Raises `ConfigurationError`."""
-        return self._matching(offer) if offer.sells in self._rules else None
+        return self._check_asset(offer) if offer.sells in self._revisions else None
 
-    def refreshed(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
+    def find_newer(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
         """The rules if they were read since `rejected` was, or just now. Raises `ConfigurationError`."""
-        found = self._rules.get(offer.sells)
+        found = self._revisions.get(offer.sells)
         is_newer = found is not None and found.revision_id != rejected.revision_id
         if is_newer or self._clock() - self._read_at < REFRESH_SECONDS:
-            return self._matching(offer) if found is not None else None
+            return self._check_asset(offer) if found is not None else None
         return None
 
-    def may_ask(self) -> bool:
+    def begin_refresh(self) -> bool:
         """Whether the caller is the one who reads the document now; the others wait for what it finds."""
         now = self._clock()
         if now - self._asked_at < REFRESH_SECONDS:
@@ -68,9 +68,9 @@ class RevisionCache:
         self._asked_at = now
         return True
 
-    def asset_of(self, sells: str) -> str | None:
+    def find_asset(self, sells: str) -> str | None:
         """What was read last; None if nothing was."""
-        return self._rules[sells].asset if sells in self._rules else None
+        return self._revisions[sells].asset if sells in self._revisions else None
 
     def recall_guessability(self) -> Guessability:
         """What is known of the service's instructions; `UNKNOWN` for whoever is to find it out."""
@@ -78,7 +78,7 @@ class RevisionCache:
         if now - self._judged_at < GUESSABILITY_SECONDS:
             return self._guessability
         if now - self._judging_at < ASK_SECONDS:
-            return Guessability.BEING_ASKED
+            return Guessability.BEING_CHECKED
         self._judging_at = now
         return Guessability.UNKNOWN
 
@@ -86,29 +86,29 @@ class RevisionCache:
         self._guessability = Guessability.UNGUESSABLE if unguessable else Guessability.GUESSABLE
         self._judged_at = self._clock()
 
-    def asking(self, offer: Offer) -> Call[OfferRevision]:
+    def build_call(self, offer: Offer) -> Call[OfferRevision]:
         """The call that reads the contracts document and gives the offer's rules."""
         call = list_contracts(include_integration_key=True)
-        return Call(call.request, lambda reply: self._learned(reply, offer))
+        return Call(call.request, lambda reply: self._store(reply, offer))
 
-    def _learned(self, reply: Response, offer: Offer) -> OfferRevision:
-        self._rules = read_revisions(reply)
+    def _store(self, reply: Response, offer: Offer) -> OfferRevision:
+        self._revisions = parse_revisions(reply)
         self._read_at = self._clock()
-        if offer.sells not in self._rules:
-            raise self._unknown(offer)
-        return self._matching(offer)
+        if offer.sells not in self._revisions:
+            raise self._build_error(offer)
+        return self._check_asset(offer)
 
-    def _matching(self, offer: Offer) -> OfferRevision:
-        rules = self._rules[offer.sells]
-        if offer.asset not in (None, rules.asset):
+    def _check_asset(self, offer: Offer) -> OfferRevision:
+        revision = self._revisions[offer.sells]
+        if offer.asset not in (None, revision.asset):
             raise ConfigurationError(
-                f"{offer.sells!r} is offered for {offer.asset}, but its revision settles in {rules.asset}. "
-                f"Say asset={rules.asset!r}, or leave the asset out."
+                f"{offer.sells!r} is offered for {offer.asset}, but its revision settles in "
+                f"{revision.asset}. Say asset={revision.asset!r}, or leave the asset out."
             )
-        return rules
+        return revision
 
-    def _unknown(self, offer: Offer) -> ConfigurationError:
-        known = ", ".join(sorted(name for name in self._rules if not name.startswith("acr_"))) or "none"
+    def _build_error(self, offer: Offer) -> ConfigurationError:
+        known = ", ".join(sorted(name for name in self._revisions if not name.startswith("acr_"))) or "none"
         return ConfigurationError(
             f"Nothing is sold as {offer.sells!r} in this environment. Use an integration key or the id of "
             f"an active revision from your seller account (integration keys here: {known})."

@@ -143,7 +143,7 @@ def with_proof(request: WireRequest, proof: str | None) -> WireRequest:
 def _reader(model: type[M]) -> Callable[[Response], M]:
     def read(reply: Response) -> M:
         if reply.status != 200:
-            raise error_of(reply)
+            raise parse_error(reply)
         return parse(model, reply)
 
     return read
@@ -157,7 +157,7 @@ def _read_access(reply: Response) -> AccessDecision:
 
 def _read_complete(reply: Response) -> Completed:
     if reply.status not in (200, 202):
-        raise error_of(reply)
+        raise parse_error(reply)
     return Completed(parse(CompletionResult, reply), reply.first(PAYMENT_RESPONSE))
 
 
@@ -209,7 +209,7 @@ def pending_id(reply: Response) -> str | None:
         return None
 
 
-def error_of(reply: Response) -> Exception:
+def parse_error(reply: Response) -> Exception:
     """The contract's error in this reply; `BadAnswer` if the body is not an error body."""
     try:
         body = parse(ErrorBody, reply)

@@ -23,7 +23,7 @@ import anyio
 import anyio.lowlevel
 
 from faregate.core import responses
-from faregate.core.driver import Turn, adrive, drive, raised, resumed, started
+from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, Offer, Response
 from faregate.core.steps import Flow, RunHandler
@@ -166,7 +166,7 @@ class Checkout:
         if self._may_begin(offer):
             with self._deciding_mistakes():
                 flow = self._begin_flow(offer)
-                self._reach(drive(flow, self._paywall.world, started(flow)), snapshot)
+                self._reach(drive(flow, self._paywall.backend), snapshot)
         return self._get_payment()
 
     async def aauthorize(self, offer: Offer, snapshot: Callable[[], Restore]) -> Payment:
@@ -174,7 +174,7 @@ class Checkout:
         if self._may_begin(offer):
             with self._deciding_mistakes():
                 flow = self._begin_flow(offer)
-                self._reach(await adrive(flow, self._paywall.async_world, started(flow)), snapshot)
+                self._reach(await adrive(flow, self._paywall.async_backend), snapshot)
             if self.cancel_scope is not None and self.transaction_id is not None:
                 self.cancel_scope.deadline = anyio.current_time() + self._work_seconds
         return self._get_payment()
@@ -199,7 +199,9 @@ class Checkout:
 
     def _begin_flow(self, offer: Offer) -> Flow[Response]:
         incoming = self.incoming
-        paid_request = self._paywall.sale(offer, self._request, incoming.path, incoming.origin, incoming.host)
+        paid_request = self._paywall.build_request(
+            offer, self._request, incoming.path, incoming.origin, incoming.host
+        )
         self._move(State.AUTHORIZING)
         self._offer, self._result_bytes = offer, paid_request.result_bytes
         self._flow = serve(paid_request)
@@ -212,7 +214,7 @@ class Checkout:
         self._move(State.AUTHORIZED)
         self.payment = Payment(step.transaction_id)
         self._work_start = monotonic()
-        self._work_seconds = self._paywall.work_seconds(step.sale, self._work_start - self._request_start)
+        self._work_seconds = self._paywall.work_seconds(step.request, self._work_start - self._request_start)
         self._restore.append(snapshot())
 
     def _get_payment(self) -> Payment:
@@ -304,7 +306,7 @@ class Checkout:
         """Complete the payment with the buffered response; return what the payer gets."""
         if self._answer is not None and self.state is State.DECIDED:
             return self._answer
-        return self._finish(self._make_turn())
+        return self._finish(self._make_result())
 
     def fail(self, error: BaseException) -> Response:
         """Return what the payer gets although the application ended in this error.
@@ -319,7 +321,7 @@ class Checkout:
         """`complete`, async. Whatever cuts the application off does not cut this off."""
         if self._answer is not None and self.state is State.DECIDED:
             return self._answer
-        return await self._afinish(self._make_turn())
+        return await self._afinish(self._make_result())
 
     async def afail(self, error: BaseException) -> Response:
         """`fail`, async."""
@@ -355,29 +357,29 @@ class Checkout:
         if self._flow is not None and is_unfinished:
             self._flow.close()
 
-    def _make_turn(self) -> Turn:
+    def _make_result(self) -> HandlerResult | Exception:
         # A framework may have caught these errors; what it answered instead is not sold.
         failure = self._sold_twice or self.buffer.too_large
         if failure is not None:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
         duration = int((monotonic() - self._work_start) * 1000)
-        return resumed(self._get_flow(), HandlerResult(self.buffer.build(), values, duration))
+        return HandlerResult(self.buffer.build(), values, duration)
 
-    def _make_failure(self, error: BaseException) -> Turn:
+    def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
             error = WorkInterrupted(f"the handler raised {type(error).__name__}")
-        return raised(self._get_flow(), self.buffer.too_large or error)
+        return self.buffer.too_large or error
 
-    def _finish(self, turn: Turn) -> Response:
+    def _finish(self, result: HandlerResult | Exception) -> Response:
         self._move(State.COMPLETING)
-        return self._set_answer(drive(self._get_flow(), self._paywall.world, turn))
+        return self._set_answer(drive(self._get_flow(), self._paywall.backend, result))
 
-    async def _afinish(self, turn: Turn) -> Response:
+    async def _afinish(self, result: HandlerResult | Exception) -> Response:
         await self._lift_deadline()
         self._move(State.COMPLETING)
         self._completion = anyio.Event()
-        await run_shielded(lambda: self._drive_shielded(turn, cast(anyio.Event, self._completion)))
+        await run_shielded(lambda: self._drive_shielded(result, cast(anyio.Event, self._completion)))
         return await self.wait_completed()
 
     async def _lift_deadline(self) -> None:
@@ -387,9 +389,9 @@ class Checkout:
                 await anyio.lowlevel.checkpoint()
             self.cancel_scope.deadline = math.inf
 
-    async def _drive_shielded(self, turn: Turn, completion: anyio.Event) -> None:
+    async def _drive_shielded(self, result: HandlerResult | Exception, completion: anyio.Event) -> None:
         try:
-            self._set_answer(await adrive(self._get_flow(), self._paywall.async_world, turn))
+            self._set_answer(await adrive(self._get_flow(), self._paywall.async_backend, result))
         finally:
             completion.set()
 

@@ -19,7 +19,7 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.asgi_scope import Message, Receive, Scope, Send
 from faregate.middleware.shielding import is_cancelled_from_outside, wait_shielded
-from faregate.operations.sweeper import keep_asweeping
+from faregate.operations.sweep import sweep_until
 from faregate.paywall import Paywall
 
 
@@ -115,7 +115,7 @@ class Lifespan:
     async def _sweep_again(self, every: float) -> None:
         while not self._ending.is_set():
             try:
-                await keep_asweeping(self._paywall, every, self._ending)
+                await sweep_until(self._ending, self._paywall, every)
             except asyncio.CancelledError as ended:
                 if is_cancelled_from_outside(ended):
                     raise

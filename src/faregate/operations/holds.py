@@ -1,7 +1,7 @@
-"""Inspect, retry or discard an unfinished payment. Nothing here hands a result out.
+"""Inspect, retry or discard an unfinished payment. Nothing here releases a result to a payer.
 
-`retry` asks the service once more: only its proof lets a payer have the result. `discard` ends what is
-stuck.
+`retry` asks the service once more; the payer gets the result only if a completion proves the payment.
+`discard` ends what is stuck.
 """
 
 import math
@@ -10,26 +10,37 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from faregate.core.claims import HoldInfo, Lease, PendingPayment
-from faregate.core.driver import drive, started
+from faregate.core.driver import run
 from faregate.core.interfaces import MaybeAwaitable
-from faregate.core.models import Response
-from faregate.core.recovery import redeem
+from faregate.core.recovery import recover
+from faregate.core.results import (
+    CompletionRefused,
+    DeliveredElsewhere,
+    LeaseLost,
+    NothingBegun,
+    OtherSellersPayment,
+    PaidWithoutResult,
+    PaymentFailed,
+    PaymentProven,
+    Settlement,
+    StillSettling,
+    StuckPayment,
+    Unconfirmed,
+)
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.events import Event, Failed, Held, Settled, Stuck
 from faregate.journals.memory import MemoryJournal
-from faregate.operations.sweep import overheard
 from faregate.paywall import Paywall
 
 STUCK = "stuck"
 
 
-class NotHeld(FaregateError):
+class HoldNotFound(FaregateError):
     """Nothing can be done about this transaction here, or not now."""
 
 
 @runtime_checkable
 class HoldStore(Protocol):
-    """A journal that people can look into."""
+    """A journal that an operator can look into."""
 
     def list_holds(self, limit: int) -> list[HoldInfo]: ...
 
@@ -40,7 +51,7 @@ class HoldStore(Protocol):
     def record_final(self, lease: Lease, paid: bool) -> MaybeAwaitable[None]: ...
 
 
-def desk_of(paywall: Paywall) -> HoldStore:
+def get_hold_store(paywall: Paywall) -> HoldStore:
     """Raises `ConfigurationError` for a journal that another process keeps to itself."""
     journal = paywall.journal
     if isinstance(journal, MemoryJournal):
@@ -49,85 +60,100 @@ def desk_of(paywall: Paywall) -> HoldStore:
             "set FAREGATE_JOURNAL to the journal that the workers share."
         )
     if not isinstance(journal, HoldStore):
-        raise ConfigurationError("This journal cannot be looked into: it has no holdings, holding and take.")
+        raise ConfigurationError(
+            "This journal cannot be looked into: it has no list_holds, get_hold and lease_hold."
+        )
     return journal
 
 
-def known(desk: HoldStore, transaction_id: str) -> HoldInfo:
-    """Raises `NotHeld` if nothing is owed for it."""
-    one = desk.get_hold(transaction_id)
-    if one is None:
-        raise NotHeld(f"Nothing is owed for {transaction_id}: it has ended, or this journal never knew it.")
-    return one
+def get_hold(store: HoldStore, transaction_id: str) -> HoldInfo:
+    """Raises `HoldNotFound` if nothing is owed for it."""
+    hold = store.get_hold(transaction_id)
+    if hold is None:
+        raise HoldNotFound(
+            f"Nothing is owed for {transaction_id}: it has ended, or this journal never knew it."
+        )
+    return hold
 
 
-def known_as_stuck(desk: HoldStore, transaction_id: str) -> HoldInfo:
-    """Raises `NotHeld` if somebody else may still bring it to its end."""
-    one = known(desk, transaction_id)
-    if one.state != STUCK:
-        raise NotHeld(
-            f"{transaction_id} is not stuck ({one.state}): the sweep still works on it. "
+def get_stuck(store: HoldStore, transaction_id: str) -> HoldInfo:
+    """Raises `HoldNotFound` if somebody else may still bring it to its end."""
+    hold = get_hold(store, transaction_id)
+    if hold.state != STUCK:
+        raise HoldNotFound(
+            f"{transaction_id} is not stuck ({hold.state}): the sweep still works on it. "
             f"To have it looked at now, use holds retry {transaction_id}."
         )
-    return one
+    return hold
 
 
-def retry(paywall: Paywall, transaction_id: str) -> tuple[str, bool]:
-    """What the service says now, and whether the matter is closed. Raises `NotHeld`, `JournalError`."""
-    desk = desk_of(paywall)
-    known(desk, transaction_id)
-    flow, heard = redeem(_taken(desk, transaction_id), awaited=False), list[Event]()
-    answer = drive(flow, overheard(paywall.world, heard.append), started(flow))
-    left = desk.get_hold(transaction_id)
-    event = heard[-1] if heard else None
-    status = answer.status if isinstance(answer, Response) else 0
-    if left is None:
-        return _ended_by(event, status), True
-    return _left_by(event, status, left.state), False
+@dataclass(frozen=True, slots=True)
+class RetryResult:
+    """What the service said. `is_closed`: the journal owes nothing for it any more."""
+
+    settlement: Settlement
+    is_closed: bool
+
+    @property
+    def message(self) -> str:
+        if self.is_closed:
+            return _describe_closed(self.settlement)
+        return _describe_kept(self.settlement)
 
 
-def _ended_by(event: Event | None, status: int) -> str:
-    """`status` is what its payer would have got."""
-    match event:
-        case Settled() if status != 409:
+def retry(paywall: Paywall, transaction_id: str) -> RetryResult:
+    """Ask the service once more, and complete if that may help. Raises `HoldNotFound`, `JournalError`."""
+    store = get_hold_store(paywall)
+    get_hold(store, transaction_id)
+    settlement = run(recover(_lease(store, transaction_id), awaited=False), paywall.backend)
+    # The journal may have missed the last write: whether anything is still owed, only the row tells.
+    return RetryResult(settlement, store.get_hold(transaction_id) is None)
+
+
+def _describe_closed(settlement: Settlement) -> str:
+    match settlement:
+        case PaymentProven():
             return "Settled: its payer gets the result with the same payment."
-        case Failed(_, code):
+        case PaymentFailed(code):
             return f"Closed: nothing was charged ({code})."
-        case _:
+        case PaidWithoutResult() | DeliveredElsewhere():
             return "Closed: it was paid, and there is no result to hand out."
-
-
-def _left_by(event: Event | None, status: int, state: str) -> str:
-    """`state` is that of the row."""
-    match event:
-        case Settled() | Failed():
-            return "It has ended at the service, but the journal could not write so: do this again later."
-        case Held() | Stuck() if status == 202:
-            return "Kept: the payment is still settling."
-        case Held(_, reason) | Stuck(_, reason):
-            return f"Kept: {reason}."
-        case _ if state == "open":
-            return "Kept: the payment is open after all, with nothing done for it. Its payer may come back."
         case _:
-            return "Kept as it was."
+            return "Closed: another process has ended it at the same moment."
 
 
-def discard(desk: HoldStore, transaction_id: str, paid: bool) -> None:
-    """For a stuck one: the journal remembers it as `paid`, or as not charged. Raises `NotHeld`."""
-    desk.record_final(_taken(desk, transaction_id).lease, paid)
-    if desk.get_hold(transaction_id) is not None:
-        raise NotHeld(f"{transaction_id} is kept: somebody else wrote it at the same moment.")
+def _describe_kept(settlement: Settlement) -> str:
+    match settlement:
+        case PaymentProven() | PaidWithoutResult() | DeliveredElsewhere() | PaymentFailed():
+            return "It has ended at the service, but the journal could not write so: do this again later."
+        case StillSettling() | StuckPayment(StillSettling()):
+            return "Kept: the payment is still settling."
+        case Unconfirmed() | CompletionRefused() | StuckPayment():
+            return f"Kept: {settlement.reason}."
+        case NothingBegun():
+            return "Kept: the payment is open after all, with nothing done for it. Its payer may come back."
+        case OtherSellersPayment():
+            return "Kept: it began under another API key, whose seller has to finish it."
+        case LeaseLost():
+            return "Kept as it was: the journal could not be written, or another process has it."
 
 
-def _taken(desk: HoldStore, transaction_id: str) -> PendingPayment:
-    """With a new ticket: whoever has had the row before can write it no more."""
-    entry = desk.lease_hold(transaction_id)
-    if entry is None:
-        seconds = max(0.0, known(desk, transaction_id).due_at - time.time())
-        raise NotHeld(
+def discard(store: HoldStore, transaction_id: str, paid: bool) -> None:
+    """End a stuck payment: the journal remembers it as `paid`, or as not charged. Raises `HoldNotFound`."""
+    store.record_final(_lease(store, transaction_id).lease, paid)
+    if store.get_hold(transaction_id) is not None:
+        raise HoldNotFound(f"{transaction_id} is kept: somebody else wrote it at the same moment.")
+
+
+def _lease(store: HoldStore, transaction_id: str) -> PendingPayment:
+    """Take the row with a new fence: whoever had it before can no longer write it."""
+    payment = store.lease_hold(transaction_id)
+    if payment is None:
+        seconds = max(0.0, get_hold(store, transaction_id).due_at - time.time())
+        raise HoldNotFound(
             f"{transaction_id} is being worked on; it is free again in {math.ceil(seconds)} s at the latest."
         )
-    return entry
+    return payment
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +172,7 @@ class HoldList:
 def list_holds(paywall: Paywall, limit: int, now: float) -> HoldList:
     """List the oldest unfinished payments at the POSIX time `now`. Raises `FaregateError`."""
     stuck, held, running = list[HoldInfo](), list[HoldInfo](), list[HoldInfo]()
-    found = desk_of(paywall).list_holds(limit)
+    found = get_hold_store(paywall).list_holds(limit)
     for hold in found:
         is_running = hold.state != "waiting" and hold.attempts == 0 and hold.due_at > now
         (stuck if hold.state == STUCK else running if is_running else held).append(hold)

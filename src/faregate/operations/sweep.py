@@ -1,112 +1,37 @@
-"""One sweep over the journal, sync and async: it can be stopped between two rows, and is counted."""
+"""Sweep a journal again and again in an event loop, beside the requests it serves."""
 
-import json
+import logging
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, cast
 
-from faregate.core.claims import PendingPayment
-from faregate.core.driver import adrive, drive, started
-from faregate.core.interfaces import Backend, Journal, MaybeAwaitable
-from faregate.core.recovery import BATCH, sweep
-from faregate.events import Event, Failed, Held, Settled, Stuck
+import anyio
+
+from faregate.core.recovery import BATCH
+from faregate.errors import JournalError
+from faregate.logs import log
 from faregate.paywall import Paywall
 
-IsOver = Callable[[], bool]
-"""Whether whoever walks was asked to stop."""
 
-
-@dataclass(slots=True)
-class SweepReport:
-    """What a walk came to. `stuck` has the transactions that became so, each with its reason."""
-
-    looked_at: int = 0
-    settled: int = 0
-    failed: int = 0
-    held: int = 0
-    stuck: dict[str, str] = field(default_factory=dict[str, str])
-
-    def hear(self, event: Event) -> None:
-        match event:
-            case Settled():
-                self.settled += 1
-            case Failed():
-                self.failed += 1
-            case Held():
-                self.held += 1
-            case Stuck(transaction_id, reason):
-                self.stuck[transaction_id] = reason
-            case _:
-                pass
-
-    def as_text(self) -> str:
-        """One sentence, and one more for each that became stuck."""
-        counts = {"settled": self.settled, "failed": self.failed, "held": self.held, "stuck": len(self.stuck)}
-        said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-        sales = "sale" if self.looked_at == 1 else "sales"
-        first = f"Looked at {self.looked_at} {sales}{said and ': '}{said}."
-        return "\n".join((first, *(f"Stuck: {one} ({why})." for one, why in self.stuck.items())))
-
-    def as_json(self) -> str:
-        """One line."""
-        found = {"looked_at": self.looked_at, "settled": self.settled, "failed": self.failed}
-        return json.dumps({**found, "held": self.held, "stuck": self.stuck})
-
-
-def walk(paywall: Paywall, limit: int = BATCH, is_over: IsOver = lambda: False) -> SweepReport:
-    """Look at so many owed rows at most. Blocking. Raises `JournalError`."""
-    tally, flow = SweepReport(), sweep(limit)
-    tally.looked_at = cast(int, drive(flow, _counted(paywall.world, tally, is_over), started(flow)))
-    return tally
-
-
-async def awalk(paywall: Paywall, limit: int = BATCH, is_over: IsOver = lambda: False) -> SweepReport:
-    """`walk`, awaiting."""
-    tally, flow = SweepReport(), sweep(limit)
-    world = _counted(paywall.async_world, tally, is_over)
-    tally.looked_at = cast(int, await adrive(flow, world, started(flow)))
-    return tally
-
-
-def spread(seconds: float) -> float:
-    """A quarter more or less, so that several who walk do not keep step."""
+def jitter(seconds: float) -> float:
+    """A quarter more or less, so that several processes do not sweep at the same moment."""
     return seconds * (0.75 + secrets.randbelow(501) / 1000)
 
 
-def overheard(world: Backend, hear: Callable[[Event], object]) -> Backend:
-    """The same world; its events are heard on their way to the seller's listener."""
-    return cast(Backend, _Overheard(world, world.journal, hear))
+async def sweep_until(stop: anyio.Event, paywall: Paywall, every: float, limit: int = BATCH) -> None:
+    """Sweep about every `every` seconds until `stop` is set. Only that, or a cancellation, ends it.
 
-
-def _counted(world: Backend, tally: SweepReport, is_over: IsOver) -> Backend:
-    journal = cast(Journal, _Ending(world.journal, is_over))
-    return cast(Backend, _Overheard(world, journal, tally.hear))
-
-
-class _Overheard:
-    def __init__(self, world: Backend, journal: Journal, hear: Callable[[Event], object]) -> None:
-        self._world = world
-        self._hear = hear
-        self.journal = journal
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
-
-    def tell(self, event: Event) -> MaybeAwaitable[None]:
-        self._hear(event)
-        return self._world.tell(event)
-
-
-class _Ending:
-    """A journal in which nothing is due once the walk is over."""
-
-    def __init__(self, journal: Journal, is_over: IsOver) -> None:
-        self._journal = journal
-        self._is_over = is_over
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._journal, name)
-
-    def lease_next(self) -> MaybeAwaitable[PendingPayment | None]:
-        return None if self._is_over() else self._journal.lease_next()
+    A sweep that reached `limit` is followed by the next at once. Errors are logged, and the sweep goes on.
+    """
+    while not stop.is_set():
+        is_full = False
+        try:
+            report = await paywall.asweep(limit, stop.is_set)
+            is_full = report.looked_at >= limit
+            if report.looked_at:
+                log(logging.INFO, "%s", report.as_text())
+        except JournalError as error:
+            log(logging.WARNING, "the sweep will try again: %s", error)
+        except Exception as error:
+            log(logging.ERROR, "the sweep will try again", error=error)
+        if not is_full:
+            with anyio.move_on_after(jitter(every)):
+                await stop.wait()

@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from faregate.core.claims import Claimant, Claimed
-from faregate.core.driver import drive, started
+from faregate.core.driver import run
 from faregate.core.instructions import are_unguessable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidRequest, Request, Response
 from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
 from faregate.errors import FaregateError, Forbidden, ServiceError
 from faregate.merchant import wire
-from faregate.merchant.backend import access_resource
+from faregate.merchant.backend import build_resource
 from faregate.merchant.requests import (
     AccessRequest,
     FailedCompleteRequest,
@@ -76,7 +76,7 @@ def _group_by_paywall(table: RouteTable) -> dict[Paywall, list[Offer]]:
 
 
 def _check_journal(paywall: Paywall) -> Iterator[str]:
-    journal = paywall.world.journal
+    journal = paywall.journal
     try:
         # Reading is not enough: a full disk or a read-only replica shows only when a row is written.
         claim = journal.claim(f"faregate check {secrets.token_hex(16)}", Claimant("CHECK /"))
@@ -99,7 +99,7 @@ def _check_offers(paywall: Paywall, offers: Iterable[Offer]) -> Iterator[str]:
     resolved: tuple[Offer, OfferRevision] | None = None
     for offer in offers:
         try:
-            revision = cast(OfferRevision, paywall.world.rules(offer))
+            revision = cast(OfferRevision, paywall.backend.resolve_offer(offer))
         except ServiceError as error:
             # All offers are resolved from one document, so the others would fail in the same way.
             yield f"The merchant service does not say what is sold: {error}"
@@ -138,7 +138,7 @@ def _check_permissions(paywall: Paywall, offer: Offer, revision: OfferRevision) 
 def _build_calls(offer: Offer, revision: OfferRevision) -> Iterator[tuple[str, Call[Any]]]:
     request = AccessRequest(
         revision_id=revision.revision_id,
-        resource=access_resource(offer, _URL),
+        resource=build_resource(offer, _URL),
         settlement_asset=cast(SettlementAsset, revision.asset),
     )
     yield "authorize access, so nothing can be sold", wire.access(request)
@@ -178,8 +178,7 @@ def describe_instructions(table: RouteTable) -> list[str]:
 def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
     for offer in offers:
         try:
-            flow = _ask_for_instructions(offer)
-            instructions = cast(list[str], drive(flow, paywall.world, started(flow)))
+            instructions = run(_ask_for_instructions(offer), paywall.backend)
         except FaregateError:
             continue
         if len(instructions) == 2:

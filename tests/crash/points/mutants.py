@@ -6,11 +6,11 @@ from typing import Any
 from faregate.core import flow, settlement
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.models import Outcome, Response, Succeeded
-from faregate.core.results import Completion, CompletionPaid
+from faregate.core.results import Completion, CompletionPaid, Settlement
 from faregate.core.steps import Flow
 from faregate.journals.persistent import PersistentJournal
 from faregate.merchant import backend
-from faregate.merchant.interpret import read_completion
+from faregate.merchant.interpret import parse_completion
 
 
 def break_it(name: str) -> None:
@@ -50,13 +50,13 @@ def _no_fence() -> None:
 
 def _complete_before_outcome() -> None:
     """The service is told what the journal does not know yet."""
-    decide_and_settle = settlement.decide_and_settle
+    record_success = settlement.record_success
 
-    def told_first(entry: PendingPayment, outcome: Succeeded) -> Flow[Response | None]:
+    def told_first(entry: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
         yield from settlement._complete(entry, outcome)
-        return (yield from decide_and_settle(entry, outcome))
+        return (yield from record_success(entry, outcome))
 
-    _put(flow, "decide_and_settle", told_first)
+    _put(flow, "record_success", told_first)
 
 
 def _release_on_any_2xx() -> None:
@@ -65,9 +65,9 @@ def _release_on_any_2xx() -> None:
     def believed(reply: Response, transaction_id: str) -> Completion:
         if 200 <= reply.status < 300:
             return CompletionPaid("cGFpZA==", "{}")
-        return read_completion(reply, transaction_id)
+        return parse_completion(reply, transaction_id)
 
-    _put(backend, "read_completion", believed)
+    _put(backend, "parse_completion", believed)
 
 
 def _put(where: Any, name: str, what: Any) -> None:

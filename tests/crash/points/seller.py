@@ -72,7 +72,7 @@ def serve(life: Life, listener: socket.socket) -> None:
         return result
 
     async def sweep(_request: Request) -> Response:
-        return JSONResponse(await paywall.asweep())
+        return JSONResponse((await paywall.asweep()).looked_at)
 
     routes = [Route(PATH, paid(SELLS)(work)), Route("/sweep", sweep)]
     app = Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall)])

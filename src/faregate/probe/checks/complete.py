@@ -10,7 +10,7 @@ from faregate.core.models import Response
 from faregate.core.results import CompletionPaid, CompletionUnpaid
 from faregate.errors import BadAnswer
 from faregate.merchant.answers import CompletionResult
-from faregate.merchant.interpret import read_completion
+from faregate.merchant.interpret import parse_completion
 from faregate.merchant.wire import parse
 from faregate.probe.check import (
     Check,
@@ -162,7 +162,7 @@ def _check_again_settling(run: ProbeRun) -> Observation:
 def _classify(response: Response, transaction_id: str) -> str:
     """Apply the client's own rules for what proves a payment."""
     try:
-        result = read_completion(response, transaction_id)
+        result = parse_completion(response, transaction_id)
     except BadAnswer:
         return "unreadable"
     if isinstance(result, CompletionPaid):
