@@ -69,7 +69,7 @@ class RequirePayment(Depends):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not any(isinstance(value, HTTPConnection) for value in (*args, *kwargs.values())):
             raise ConfigurationError(
-                "paid('text_summary') is a dependency and no decorator: write @app.get(..., "
+                "paid('text_summary') is a dependency, not a decorator: write @app.get(..., "
                 "dependencies=[Depends(paid('text_summary'))]), or use the paid of faregate.starlette."
             )
         return self.__wrapped__(*args, **kwargs)

@@ -46,7 +46,7 @@ class EventDispatcher:
             if result is not None:
                 self._check_result(result)
         except Exception as error:
-            log(logging.ERROR, "a listener failed on %s", type(event).__name__, error=error)
+            log(logging.ERROR, "on_event failed for %s", type(event).__name__, error=error)
 
     def _check_result(self, result: object) -> None:
         """A plain function may still give what somebody must await, such as a lambda around an async one."""
@@ -58,23 +58,23 @@ class EventDispatcher:
             result.close()
         if not self._has_warned:
             self._has_warned = True
-            log(logging.ERROR, "what on_event gives is never awaited: %s", _PLAIN)
+            log(logging.ERROR, "on_event returned an awaitable, which is never awaited: %s", _PLAIN)
 
     def write_fallback(self, transaction_id: str, revision_id: str) -> None:
         """Access granted this transaction, and the journal does not know."""
         line = json.dumps({"transaction_id": transaction_id, "revision_id": revision_id})
-        log(logging.CRITICAL, "the journal could not write down an open transaction: %s", line)
+        log(logging.CRITICAL, "the journal could not record an open transaction: %s", line)
         if not self._file:
             return
         try:
             _append(self._file, line)
         except Exception as error:
-            log(logging.CRITICAL, "nor could the file of last resort: %s", error)
+            log(logging.CRITICAL, "the fallback file could not be written either: %s", error)
 
 
 def _check_listener(listener: object) -> None:
     if not callable(listener):
-        raise ConfigurationError("on_event must be something that can be called with an event.")
+        raise ConfigurationError("on_event must be a function that takes an event.")
     while isinstance(listener, partial):
         listener = listener.func
     # A call of these runs nothing yet.

@@ -139,7 +139,7 @@ class Paywall:
             return f"{origin.partition('://')[0]}://{host}"
         if origin is None:
             raise ConfigurationError(
-                "Set FAREGATE_PUBLIC_URL: the server does not say on which address it listens."
+                "Set FAREGATE_PUBLIC_URL: the server does not report the address it listens on."
             )
         return origin
 

@@ -185,11 +185,11 @@ def on_release(environ: Environ, release: OnRelease) -> None:
 def _check_app(app: Any) -> WSGIApp:
     """Raises `ConfigurationError` for what no WSGI server could serve."""
     if not callable(app):
-        raise ConfigurationError(f"PaywallMiddleware goes around a WSGI application, not around {app!r}.")
+        raise ConfigurationError(f"PaywallMiddleware wraps a WSGI application, not {app!r}.")
     if iscoroutinefunction(app) or iscoroutinefunction(getattr(app, "__call__", None)):  # noqa: B004
         raise ConfigurationError("This is an ASGI application: use faregate.asgi.PaywallMiddleware.")
     if isinstance(app, PaywallMiddleware):
-        raise ConfigurationError("PaywallMiddleware is around this application twice. Keep one.")
+        raise ConfigurationError("PaywallMiddleware wraps this application twice. Keep one.")
     return cast(WSGIApp, app)
 
 
@@ -260,7 +260,7 @@ class _PaywallResponder:
                 answer = answer.plus(*release(answer))
             except Exception as error:
                 # The payer has paid: whatever fails here takes nothing away from it.
-                log(logging.ERROR, "what goes with a paid result could not be stored", error=error)
+                log(logging.ERROR, "a store function of on_release failed", error=error)
         return answer
 
     def _append(self, chunk: bytes) -> None:

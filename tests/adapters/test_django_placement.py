@@ -547,10 +547,10 @@ def test_without_parentheses_it_fails_the_import() -> None:
     ("mistaken", "sentence"),
     [
         (lambda: SOLD(include([path("x", fresh())])), "paid_include"),  # type: ignore[type-var]
-        (lambda: SOLD(None), "goes on a view"),  # type: ignore[type-var]
+        (lambda: SOLD(None), "decorates a view"),  # type: ignore[type-var]
         (lambda: SOLD(classy()), "method_decorator"),
-        (lambda: SOLD(classy().as_view), "is to be called"),
-        (lambda: paid_include("daily_report", fresh()), "For one view say paid"),
+        (lambda: SOLD(classy().as_view), "Call as_view"),
+        (lambda: paid_include("daily_report", fresh()), "For one view, use paid"),
         (lambda: paid_include([path("x", fresh())], "daily_report"), "paid_include"),  # type: ignore[arg-type]
         (lambda: paid_include("daily_report", [path("x", login_required(fresh()))]), LOGIN),
     ],

@@ -265,9 +265,9 @@ def test_a_stream_is_sold_up_to_the_bound_and_refused_beyond_it(
     assert (answer.status_code, answer.json()["code"]) == (500, "result_too_large")
     assert b"xx" not in answer.content
     assert outcomes(emulator) == ["failed"]
-    [said] = [record.message for record in caplog.records if "gave nothing" in record.message]
+    [said] = [record.message for record in caplog.records if "returned nothing" in record.message]
     assert said.startswith(
-        "GET /stream/one gave nothing to sell: the result has more than 100 bytes. "
+        "GET /stream/one returned nothing that can be sold: the result has more than 100 bytes. "
         "To sell it, raise max_result_bytes: of this offer, or of the paywall [txn_"
     )
 

@@ -25,13 +25,13 @@ from tests.attacks.trial import IMPORT, REQUEST, SOLD, START, run_trial
 starlette_paid: Any = faregate.starlette.paid
 anything: Any = paid
 """`paid`, as far as mistakes are concerned."""
-NO_DECORATOR = "is a dependency and no decorator: write @app.get"
-NO_ARGUMENT = "is given what is sold, and no function. Write"
+NO_DECORATOR = "is a dependency, not a decorator: write @app.get"
+NO_ARGUMENT = "takes what is sold, not a function. Write"
 NOT_CALLED = "depends on paid itself and sells nothing. Write Depends(paid('text_summary'))"
 ABOVE = "but its route runs it without the price. Put @paid below the decorator of the route"
 ANSWERED = "something in front of it answered without a payment"
 UNOPENED = (
-    "was made while a request was served, and sells nothing there. Make it where the handler is defined"
+    "was created while a request was running, and sells nothing there. Make it where the handler is defined"
 )
 NO_PAYWALL = "no PaywallMiddleware is in front of it: app.add_middleware"
 

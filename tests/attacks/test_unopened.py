@@ -33,7 +33,7 @@ from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 
-SENTENCE = "was made while a request was served"
+SENTENCE = "was created while a request was running"
 Make = Callable[[], object]
 """Called by the handler before it answers."""
 

@@ -124,7 +124,7 @@ def test_a_journal_that_fails_for_a_moment_does_not_end_the_watch(seller: Seller
     seller.journal.rename(away)
     while "error" not in (told := json.loads(first_line(watching))):
         pass
-    assert "was taken away" in told["error"]
+    assert "was removed" in told["error"]
     away.rename(seller.journal)
     while "error" in json.loads(first_line(watching)):
         pass

@@ -86,17 +86,17 @@ OF_A_TRANSACTION: dict[str, Case] = {
         lambda: serve(sale(None)),
         (found(), accessed(AccessGranted(TXN), None), NOTE),
     ),
-    "the journal could not start the work: disk full": served(
+    "the journal could not record the start of the work: disk full": served(
         *BEGUN, (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), DISK), NOTE, SALVAGED
     ),
-    "the journal missed RecordPending: disk full": served(
+    "the journal could not record RecordPending: disk full": served(
         *BEGUN[:2],
         accessed(AccessPending(PENDING, TXN)),
         (RecordPending(LEASE_HELD, TXN, ACR), DISK),
         NOTE,
         SALVAGED,
     ),
-    "GET /summary gave nothing to sell: big": served(
+    "GET /summary returned nothing that can be sold: big": served(
         *BEGINNING,
         (RunHandler(sale(), TXN), Raise(ResultTooLarge("big"))),
         NOTE,
@@ -112,36 +112,36 @@ OF_A_TRANSACTION: dict[str, Case] = {
     "the payment is not proven: timed out": served(
         *WORKED, *thrice(COMPLETE, Raise(NoAnswer("timed out"))), NOTE, HELD_STEP
     ),
-    "the journal missed ScheduleRetry: disk full": swept(
+    "the journal could not record ScheduleRetry: disk full": swept(
         HELD,
         (STANDING, TransactionState.PENDING),
         (ScheduleRetry(LEASE_HELD), DISK),
         NOTE,
     ),
-    "the journal missed RecordSettlement: disk full": served(
+    "the journal could not record RecordSettlement: disk full": served(
         *WORKED,
         (COMPLETE, PAID),
         (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, True), DISK),
         NOTE,
     ),
-    "the journal missed RecordFinal: disk full": swept(
+    "the journal could not record RecordFinal: disk full": swept(
         WAITING, (STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), DISK), NOTE
     ),
-    "the journal missed RecordFinal: no space": swept(
+    "the journal could not record RecordFinal: no space": swept(
         WAITING,
         (STANDING, TransactionState.SUCCEEDED),
         NOTE,
         (RecordFinal(LEASE_HELD, paid=True), FULL),
         NOTE,
     ),
-    "the journal missed MarkStuck: disk full": swept(
+    "the journal could not record MarkStuck: disk full": swept(
         WAITING,
         (STANDING, TransactionState.NOT_FOUND),
         (MarkStuck(LEASE_HELD, "the service does not know the transaction"), DISK),
         NOTE,
         NOTE,
     ),
-    "the journal missed AbandonClaim: disk full": swept(
+    "the journal could not record AbandonClaim: disk full": swept(
         WAITING, (STANDING, TransactionState.AUTHORIZED), (AbandonClaim(LEASE_HELD), DISK), NOTE
     ),
     "the service settled a payment that was reported as failed": swept(
@@ -165,22 +165,22 @@ OF_A_TRANSACTION: dict[str, Case] = {
         NOTE,
         HELD_STEP,
     ),
-    "nothing ends this but a person: still open: settling (faregate holds)": served(
+    "an operator must resolve this: still open: settling (faregate holds)": served(
         *BACK, (STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), False), NOTE
     ),
-    "nothing ends this but a person: the service does not know the transaction (faregate holds)": swept(
+    "an operator must resolve this: the service does not know the transaction (faregate holds)": swept(
         WAITING,
         (STANDING, TransactionState.NOT_FOUND),
         (MarkStuck(LEASE_HELD, "the service does not know the transaction"), None),
         NOTE,
     ),
-    "a payment settled whose result is not here": swept(
+    "a payment settled, but its result is not in the journal": swept(
         WAITING,
         (STANDING, TransactionState.SUCCEEDED),
         NOTE,
         (RecordFinal(LEASE_HELD, paid=True), None),
     ),
-    "how the payment stands is unknown: timed out": swept(
+    "the state of the transaction is unknown: timed out": swept(
         HELD,
         (STANDING, Raise(NoAnswer("timed out"))),
         NOTE,
@@ -197,7 +197,7 @@ def test_the_log_says_what_went_wrong_and_of_which_transaction(said: str) -> Non
 
 DROPPED = (AbandonClaim(LEASE_HELD), True)
 BEFORE: dict[str, tuple[Any, ...]] = {
-    "the journal could not take a claim: disk full": (claimed(DISK), NOTE),
+    "the journal could not claim the proof: disk full": (claimed(DISK), NOTE),
     "nothing can be sold: unknown key": (
         claimed(),
         (ResolveOffer(OFFER), Raise(ConfigurationError("unknown key"))),
@@ -217,7 +217,7 @@ BEFORE: dict[str, tuple[Any, ...]] = {
         DROPPED,
         NOTE,
     ),
-    "the journal missed AbandonClaim: disk full": (
+    "the journal could not record AbandonClaim: disk full": (
         *BEGUN[:2],
         accessed(AccessFailed(502, "401")),
         (DROPPED[0], DISK),

@@ -125,7 +125,9 @@ def test_a_sweep_that_cannot_give_back_its_last_row_ends_all_the_same() -> None:
     settling = ((LeaseNext(), HELD), (STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), True))
     again = ((LeaseNext(), HELD), (ScheduleRetry(LEASE_HELD), DISK), NOTE)
     assert play(sweep(), *settling, *again).looked_at == 1
-    assert noted(sweep(), *settling, *again) == [LogWarning("the journal missed ScheduleRetry: disk", TXN)]
+    assert noted(sweep(), *settling, *again) == [
+        LogWarning("the journal could not record ScheduleRetry: disk", TXN)
+    ]
 
 
 def test_a_failed_payment_whose_new_price_cannot_be_asked_is_503() -> None:

@@ -243,8 +243,8 @@ def test_a_file_that_another_program_has_locked_is_told_to_each_and_written_to_l
     for write in writes:
         write.start()
     assert {str(write.over().error) for write in writes} == {
-        f"the journal {file.path} is locked by another writer for too long: a process that hangs, "
-        "or a disk of another machine"
+        f"the journal {file.path} was locked by another writer for too long: a process hangs, or "
+        "the disk is on another machine"
     }
     other.close()
     assert notes(file) == []

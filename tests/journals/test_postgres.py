@@ -135,7 +135,7 @@ def test_tables_that_were_taken_away_are_not_made_anew(journal: PostgresJournal,
     [[schema]] = asked(url, "SELECT current_schema()")
     asked(url, f"ALTER SCHEMA {schema} RENAME TO aside_{schema}; CREATE SCHEMA {schema}")
     for _ in range(3):
-        with pytest.raises(JournalUnreadable, match="restart to begin anew"):
+        with pytest.raises(JournalUnreadable, match="restart to start anew"):
             journal.claim("proof", HERE)
         journal.disconnect()
     assert tables(url) == []
@@ -308,7 +308,7 @@ def test_conditions_are_seen_anew_whatever_isolation_is_the_servers_default(url:
         ("import faregate.journals.postgres", "ModuleNotFoundError: The PostgreSQL journal needs psycopg: "),
         (
             "import faregate; faregate.Paywall(base_url='emulator:', journal='postgresql://h/d', environ={})",
-            "ConfigurationError: FAREGATE_JOURNAL=postgresql: needs packages of its own: ",
+            "ConfigurationError: FAREGATE_JOURNAL=postgresql: needs more packages: ",
         ),
     ],
 )

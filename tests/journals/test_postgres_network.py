@@ -98,7 +98,7 @@ def test_a_row_whose_taking_was_lost_is_taken_once(
 def test_who_asked_in_vain_twice_is_told(distant: PostgresJournal, network: Network) -> None:
     network.lose("answer")
     network.close()
-    with pytest.raises(JournalError, match="gives no connection"):
+    with pytest.raises(JournalError, match="accepts no connection"):
         distant.claim("proof", HERE)
 
 

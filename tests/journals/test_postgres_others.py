@@ -166,8 +166,8 @@ def test_what_a_server_says_is_told_plainly_and_what_was_written_stands(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("no_such_database", 'gives no connection.*database "no_such_database" does not exist'),
-        ("postgres?port=1", "gives no connection"),
+        ("no_such_database", 'accepts no connection.*database "no_such_database" does not exist'),
+        ("postgres?port=1", "accepts no connection"),
     ],
 )
 def test_a_server_that_cannot_be_reached_is_told_of(url: str, name: str, says: str) -> None:

@@ -39,7 +39,7 @@ def test_a_server_may_be_stopped_and_started(server: PostgresServer) -> None:
     server.stop()
     for _ in range(2):
         with pytest.raises(
-            JournalError, match=r"the journal in PostgreSQL 127\.0\.0\.1.* gives no connection"
+            JournalError, match=r"the journal in PostgreSQL 127\.0\.0\.1.* accepts no connection"
         ):
             journal.record_outcome(lease, GOOD)
     server.start()

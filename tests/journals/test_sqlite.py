@@ -173,7 +173,7 @@ def test_a_file_that_was_taken_away_is_not_made_anew(journal: SqliteJournal, fil
     aside = file.with_name("aside")
     file.rename(aside)
     for _ in range(2):
-        with pytest.raises(JournalUnreadable, match="taken away"):
+        with pytest.raises(JournalUnreadable, match="was removed"):
             journal.claim("proof", HERE)
     assert not file.exists()
     journal.disconnect()
@@ -347,7 +347,7 @@ def test_a_second_journal_in_the_same_process_shares_the_file(journal: SqliteJou
         ("import faregate.journals.sqlite", "ModuleNotFoundError: A stored journal needs cryptography: "),
         (
             "import faregate; faregate.Paywall(base_url='emulator:', journal='sqlite:x', environ={})",
-            "ConfigurationError: FAREGATE_JOURNAL=sqlite: needs packages of its own: ",
+            "ConfigurationError: FAREGATE_JOURNAL=sqlite: needs more packages: ",
         ),
     ],
 )

@@ -182,7 +182,7 @@ MUTANTS = (
            "if not self.may_start(lease, transaction_id):"),
     Mutant("failed-into-a-settlement", REDEEM, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n            yield from hold(entry, \"settling\")\n            return responses.unconfirmed",
            "        case None:\n            yield from hold(entry, \"settling\")\n            return responses.unconfirmed"),
-    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\"a payment settled whose work is reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return responses.already_used(entry.transaction_id)",
+    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\"a payment settled although its work was reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return responses.already_used(entry.transaction_id)",
            "            return (yield from tell_failed(entry, outcome, repeated=repeated))"),
     Mutant("a-key-that-may-not-look-never-completes", REDEEM, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
     Mutant("reported-without-a-look", REDEEM, "return (yield from _report(entry, outcome, repeated=False))",

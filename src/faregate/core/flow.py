@@ -130,7 +130,7 @@ def _with_proof(sale: PaidRequest, proof: str) -> Flow[Response]:
     try:
         claim = yield from _claim(sale, proof, ReplayPolicy.SAME_CLIENT)
     except Exception as error:
-        yield from LogWarning(f"the journal could not take a claim: {error}")
+        yield from LogWarning(f"the journal could not claim the proof: {error}")
         return (yield from _refuse(responses.trouble(503), TROUBLE))
     if isinstance(claim, ClientUnverified):
         return (yield from _claim_as_secret(sale, proof, claim.transaction_id))
@@ -183,7 +183,7 @@ def _claim_as_secret(sale: PaidRequest, proof: str, transaction_id: str) -> Flow
     try:
         claim = yield from _claim(sale, proof, ReplayPolicy.SAME_PROOF)
     except Exception as error:
-        yield from LogWarning(f"the journal could not take a claim: {error}", transaction_id)
+        yield from LogWarning(f"the journal could not claim the proof: {error}", transaction_id)
         return (yield from _refuse(responses.unconfirmed(transaction_id), "payment_unconfirmed"))
     return (yield from _proceed(sale, proof, claim))
 
@@ -259,7 +259,7 @@ def _not_accepted(lease: Lease, access: AccessUnpaid) -> Flow[Response]:
     try:
         ours = yield from AbandonClaim(lease)
     except Exception as error:
-        yield from LogWarning(f"the journal missed AbandonClaim: {error}")
+        yield from LogWarning(f"the journal could not record AbandonClaim: {error}")
         return (yield from _refuse(responses.trouble(503), TROUBLE))
     if not ours:
         return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
@@ -277,10 +277,10 @@ def _may_miss_rows() -> Flow[bool]:
         if not (yield from HasUnknownKeys()):
             return False
         yield from LogWarning(
-            "the journal has rows of a key that this process was not given: FAREGATE_JOURNAL_KEY"
+            "the journal has rows under a key that this process does not have: check FAREGATE_JOURNAL_KEY"
         )
     except Exception as error:
-        yield from LogWarning(f"the journal does not say which keys its rows need: {error}")
+        yield from LogWarning(f"the journal could not list the keys that its rows need: {error}")
     return True
 
 
@@ -297,7 +297,7 @@ def _find_rules(sale: PaidRequest) -> Flow[OfferRevision | AccessFailed]:
     known = yield from _known_rules(sale)
     if known is None:
         return AccessFailed(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
-    yield from LogWarning(f"the rules could not be read anew, and the known ones are used: {failure}")
+    yield from LogWarning(f"the contracts could not be read again, so the known ones are used: {failure}")
     return known
 
 
@@ -331,7 +331,7 @@ def _refresh_rules(sale: PaidRequest, rejected: OfferRevision) -> Flow[OfferRevi
                 return newer
             yield from Sleep(pause)
     except FaregateError as error:
-        yield from LogWarning(f"the revision was refused, and the rules could not be read anew: {error}")
+        yield from LogWarning(f"the revision was refused, and the contracts could not be read again: {error}")
     return None
 
 
@@ -363,7 +363,7 @@ def _not_granted(access: Access) -> Flow[Response]:
             yield from LogWarning(reason)
             return (yield from _refuse(responses.trouble(status, retry_after), TROUBLE))
         case _:
-            yield from LogWarning(f"access gave {type(access).__name__} where it cannot be used")
+            yield from LogWarning(f"access gave {type(access).__name__}, which cannot be used here")
             return (yield from _refuse(responses.trouble(503), TROUBLE))
 
 
@@ -377,7 +377,7 @@ def _wait(entry: PendingPayment) -> Flow[None]:
     try:
         yield from RecordPending(entry.lease, entry.transaction_id, entry.revision_id)
     except Exception as error:
-        yield from LogWarning(f"the journal missed RecordPending: {error}", entry.transaction_id)
+        yield from LogWarning(f"the journal could not record RecordPending: {error}", entry.transaction_id)
         yield from WriteFallback(entry.transaction_id, entry.revision_id)
 
 
@@ -400,7 +400,7 @@ def _give_free(sale: PaidRequest, rules: OfferRevision, access: AccessFree) -> F
     try:
         work = yield from RunHandler(sale, None)
     except HandlerError as error:
-        yield from LogWarning(f"{_place(sale)} gave nothing, for free: {error}")
+        yield from LogWarning(f"{_place(sale)} failed on a free request: {error}")
         yield from _close_execution(access.execution_id, rules, None)
         return responses.work_failed(500, error.code)
     except Exception:
@@ -430,7 +430,9 @@ def _sell(sale: PaidRequest, rules: OfferRevision, entry: PendingPayment) -> Flo
         if not (yield from _start(entry, sale)):
             return (yield from _not_started(entry))
     except Exception as error:
-        yield from LogWarning(f"the journal could not start the work: {error}", entry.transaction_id)
+        yield from LogWarning(
+            f"the journal could not record the start of the work: {error}", entry.transaction_id
+        )
         yield from WriteFallback(entry.transaction_id, entry.revision_id)
         return (yield from _refuse(responses.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
     yield from EmitEvent(Authorized(entry.transaction_id))
@@ -438,7 +440,9 @@ def _sell(sale: PaidRequest, rules: OfferRevision, entry: PendingPayment) -> Flo
         work = yield from RunHandler(sale, entry.transaction_id)
         outcome = _judge(work, sale, rules)
     except (HandlerError, InvalidUsage) as error:
-        yield from LogWarning(f"{_place(sale)} gave nothing to sell: {error}", entry.transaction_id)
+        yield from LogWarning(
+            f"{_place(sale)} returned nothing that can be sold: {error}", entry.transaction_id
+        )
         code = error.code if isinstance(error, HandlerError) else "invalid_usage"
         settlement = yield from record_failure(entry, code)
         if isinstance(settlement, PaymentFailed):

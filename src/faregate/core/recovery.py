@@ -112,14 +112,14 @@ def _return_lease(payment: PendingPayment) -> Flow[None]:
     try:
         yield from ScheduleRetry(payment.lease)
     except Exception as error:
-        yield from LogWarning(f"the journal missed ScheduleRetry: {error}", payment.transaction_id)
+        yield from LogWarning(f"the journal could not record ScheduleRetry: {error}", payment.transaction_id)
 
 
 def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:
     """Bring an unfinished payment nearer to its end; `awaited` if its payer waits for the answer."""
     if payment.foreign and not (yield from _is_known_to_service(payment)):
         yield from LogWarning(
-            "begun under another API key, whose seller has to finish it", payment.transaction_id
+            "started with another API key, whose seller must finish it", payment.transaction_id
         )
         yield from write(Postpone(payment.lease), payment.transaction_id)
         return OtherSellersPayment()
@@ -161,7 +161,7 @@ def _recover_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool
             return (yield from close_unpaid(payment, outcome.code))
         case TransactionState.SUCCEEDED:
             yield from LogWarning(
-                "a payment settled whose work is reported as failed", payment.transaction_id
+                "a payment settled although its work was reported as failed", payment.transaction_id
             )
             return (yield from close_paid(payment))
         case TransactionState.PENDING | TransactionState.CONTRADICTORY:
@@ -179,7 +179,9 @@ def _recover_waiting(payment: PendingPayment) -> Flow[Settlement]:
             return (yield from close_unpaid(payment, "payment_failed"))
         case TransactionState.SUCCEEDED:
             # It was paid and its result is not here: a new payment would make it worse.
-            yield from LogWarning("a payment settled whose result is not here", payment.transaction_id)
+            yield from LogWarning(
+                "a payment settled, but its result is not in the journal", payment.transaction_id
+            )
             return (yield from close_paid(payment))
         case TransactionState.AUTHORIZED:
             yield from write(AbandonClaim(payment.lease), payment.transaction_id)
@@ -211,8 +213,8 @@ def _get_state(payment: PendingPayment) -> Flow[TransactionState]:
     except Forbidden:
         return TransactionState.UNRECOGNIZED
     except BadAnswer as error:
-        yield from LogWarning(f"how the payment stands cannot be read: {error}", payment.transaction_id)
+        yield from LogWarning(f"the transaction cannot be read: {error}", payment.transaction_id)
         return TransactionState.UNRECOGNIZED
     except ServiceError as error:
-        yield from LogWarning(f"how the payment stands is unknown: {error}", payment.transaction_id)
+        yield from LogWarning(f"the state of the transaction is unknown: {error}", payment.transaction_id)
         return TransactionState.UNAVAILABLE

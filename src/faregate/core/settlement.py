@@ -172,7 +172,7 @@ def schedule_retry(payment: PendingPayment, state: OpenPayment) -> Flow[Settleme
         is_kept = yield from ScheduleRetry(payment.lease)
     except Exception as error:
         is_kept = True  # the lease ends by itself, and the row is due then
-        yield from LogWarning(f"the journal missed ScheduleRetry: {error}", payment.transaction_id)
+        yield from LogWarning(f"the journal could not record ScheduleRetry: {error}", payment.transaction_id)
     if not is_kept:
         return (yield from _report_stuck(payment, state, f"still open: {state.reason}"))
     yield from EmitEvent(Held(payment.transaction_id, state.reason))
@@ -195,9 +195,7 @@ def mark_stuck(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
 
 
 def _report_stuck(payment: PendingPayment, state: OpenPayment, reason: str) -> Flow[Settlement]:
-    yield from LogWarning(
-        f"nothing ends this but a person: {reason} (faregate holds)", payment.transaction_id
-    )
+    yield from LogWarning(f"an operator must resolve this: {reason} (faregate holds)", payment.transaction_id)
     yield from EmitEvent(Stuck(payment.transaction_id, reason))
     return StuckPayment(state, reason)
 
@@ -221,7 +219,9 @@ def _record_settlement(step: RecordSettlement, payment: PendingPayment) -> Flow[
     try:
         return (yield from step)
     except Exception as error:
-        yield from LogWarning(f"the journal missed RecordSettlement: {error}", payment.transaction_id)
+        yield from LogWarning(
+            f"the journal could not record RecordSettlement: {error}", payment.transaction_id
+        )
         return True
 
 
@@ -232,4 +232,4 @@ def write(
     try:
         yield from step
     except Exception as error:
-        yield from LogWarning(f"the journal missed {type(step).__name__}: {error}", transaction_id)
+        yield from LogWarning(f"the journal could not record {type(step).__name__}: {error}", transaction_id)

@@ -61,7 +61,9 @@ def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: 
     """
     _check_key(sells, "Say what is sold: paid_include('text_summary', 'reports.urls').")
     if callable(urls):
-        raise ConfigurationError("paid_include takes what include takes. For one view say paid('...')(view).")
+        raise ConfigurationError(
+            "paid_include takes what include takes. For one view, use paid('...')(view)."
+        )
     named = urls if _is_include_result(urls) else include(urls, namespace)
     return _wrap_patterns(_list_patterns(named[0]), offer(sells, **limits)), named[1], named[2]
 
@@ -69,11 +71,13 @@ def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: 
 def wrap_view(view: View, sold: Offer) -> View:
     """The view behind its price. Raises `ConfigurationError`."""
     if isclass(view):
-        raise ConfigurationError('On a class say @method_decorator(paid(...), name="dispatch").')
+        raise ConfigurationError('On a class, use @method_decorator(paid(...), name="dispatch").')
     if not callable(view):
-        raise ConfigurationError("paid(...) goes on a view. For what include gives say paid_include(...).")
+        raise ConfigurationError(
+            "paid(...) decorates a view. For the result of include, use paid_include(...)."
+        )
     if getattr(view, "__name__", "") == "as_view":
-        raise ConfigurationError("as_view is to be called: paid(...)(View.as_view()).")
+        raise ConfigurationError("Call as_view: paid(...)(View.as_view()).")
     if any(hasattr(one, "_ninja_operation") for one in walk(view)):
         raise ConfigurationError(
             "django-ninja runs this operation without its price: put @api.get above @paid. For a whole "
@@ -82,9 +86,7 @@ def wrap_view(view: View, sold: Offer) -> View:
     if has_login(view):
         raise ConfigurationError(LOGIN_BELOW.format(name=getattr(view, "__name__", view)))
     if isasyncgenfunction(view):
-        raise ConfigurationError(
-            "An async generator cannot be sold: answer with a StreamingHttpResponse of it."
-        )
+        raise ConfigurationError("An async generator cannot be sold: return a StreamingHttpResponse of it.")
     guard = (_make_async_guard if iscoroutinefunction(view) else _make_guard)(view, sold)
     guard.__dict__.update({OFFER: sold, GUARD: guard})
     return guard

@@ -33,5 +33,5 @@ def read_options() -> Mapping[str, Any]:
     unknown = sorted(set(found) - {*_ARGUMENTS, *_OTHERS})
     if unknown:
         known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
-        raise ConfigurationError(f"settings.FAREGATE knows no {unknown[0]!r}. It knows {known}.")
+        raise ConfigurationError(f"settings.FAREGATE has no setting {unknown[0]!r}. It knows {known}.")
     return found

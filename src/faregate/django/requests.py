@@ -116,7 +116,7 @@ def find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
         found = value if isinstance(value, HttpRequest) else getattr(value, "_request", None)
         if isinstance(found, HttpRequest):
             return found
-    raise ConfigurationError("@paid needs a view that is given the request. On a class: method_decorator.")
+    raise ConfigurationError("@paid needs a view that takes the request. On a class, use method_decorator.")
 
 
 def payment_of(request: object) -> Payment:

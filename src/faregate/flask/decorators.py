@@ -56,7 +56,7 @@ def authorize(sold: Offer) -> Response | None:
     if NAME not in current_app.extensions:
         raise ConfigurationError(
             f"A view sells {sold.sells!r}, but its app has no paywall: "
-            "Faregate(app), or paywall.init_app(app)"
+            "call Faregate(app) or paywall.init_app(app)"
         )
     try:
         request.environ[_PAYMENT] = require_payment(request.environ, sold)
@@ -73,7 +73,7 @@ def wrap_view(view: View, sold: Offer) -> View:
     """The view behind its price. Raises `ConfigurationError`."""
     if isclass(view) or not callable(view):
         raise ConfigurationError(
-            "@paywall.paid goes on functions. For a class-based view put it on the methods, or say "
+            "@paywall.paid decorates functions. For a class-based view put it on the methods, or say "
             "decorators = [paywall.paid(...)]; for a blueprint call paywall.paid_all(blueprint, ...)."
         )
     if hasattr(view, EXEMPT):

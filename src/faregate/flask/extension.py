@@ -44,7 +44,7 @@ class Faregate:
         _check(app, Flask, f"Faregate goes around a Flask app, not around {app!r}.")
         if NAME in app.extensions:
             raise ConfigurationError(
-                "This app has its paywall already: call init_app once, or Faregate(app) alone."
+                "This app already has a paywall: call init_app once, or Faregate(app) alone."
             )
         config = cast(dict[str, Any], app.config)
         for name in (*KINDS, "journal", "on_event", "offers", "refuse"):

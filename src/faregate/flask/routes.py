@@ -31,7 +31,7 @@ def get_middleware(app: Flask) -> FlaskPaywallMiddleware:
     """The paywall of the app. Raises `ConfigurationError`."""
     middleware = app.extensions.get(NAME)
     if not isinstance(middleware, FlaskPaywallMiddleware):
-        raise ConfigurationError("This Flask app has no paywall: Faregate(app), or paywall.init_app(app)")
+        raise ConfigurationError("This Flask app has no paywall: call Faregate(app) or paywall.init_app(app)")
     return middleware
 
 

@@ -31,8 +31,8 @@ def defer_session_writes(app: Flask) -> None:
         interface.save_session = _DeferredSave(interface.save_session)  # type: ignore[method-assign]
     except AttributeError as error:
         raise ConfigurationError(
-            f"The session interface {type(interface).__name__} cannot be told to save a session after its "
-            "payment: its save_session must be an attribute that can be set."
+            f"The session interface {type(interface).__name__} cannot save a session after its payment: "
+            "its save_session must be an attribute that can be set."
         ) from error
 
 

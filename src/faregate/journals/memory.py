@@ -122,7 +122,7 @@ class MemoryJournal:
         if row is not None:
             row.learn(transaction_id, revision_id, waits)
         if row is None or row.transaction_id != transaction_id:
-            raise JournalError("the row of this payment is gone, or knows of another transaction")
+            raise JournalError("the row of this payment is gone, or has another transaction")
         self._transactions[transaction_id] = row.key
         if row.expires_at is None:
             self._owed[row.key] = row

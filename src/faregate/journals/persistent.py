@@ -349,7 +349,7 @@ class PersistentJournal:
 
 def _check_known(row: Row | None, transaction_id: str) -> None:
     if row is None or row.transaction_id != transaction_id:
-        raise JournalError("the row of this payment is gone, or knows of another transaction")
+        raise JournalError("the row of this payment is gone, or has another transaction")
 
 
 def _random_id() -> int:

@@ -43,7 +43,7 @@ def journal_from_url(url: str, keys: Sequence[bytes], context: JournalContext) -
         return create(url, options)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"FAREGATE_JOURNAL={scheme}: needs packages of its own: pip install 'faregate[{extra}]'"
+            f"FAREGATE_JOURNAL={scheme}: needs more packages: pip install 'faregate[{extra}]'"
         ) from error
 
 
@@ -56,7 +56,7 @@ def check_url(url: str) -> None:
     # A URL with a user or a query may hold a password.
     shown = f"{url!r}" if not {"@", "?"} & set(url) else f"'{scheme}:...'"
     raise ConfigurationError(
-        f"FAREGATE_JOURNAL is {shown}, and no journal is called so. Set it to {EXAMPLES}, "
+        f"FAREGATE_JOURNAL is {shown}, which is not a journal. Set it to {EXAMPLES}, "
         "or give the paywall a journal object of your own."
     )
 

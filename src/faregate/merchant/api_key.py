@@ -42,7 +42,7 @@ class ApiKey:
         return format(repr(self), spec)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("an API key is not written anywhere; make it anew from where it is kept")
+        raise TypeError("an API key cannot be serialized: create it again from where it is stored")
 
 
 def _fault(key: object) -> str | None:
@@ -62,7 +62,7 @@ class RedactedHeaders(tuple[Header, ...]):
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("headers with an API key are not written anywhere")
+        raise TypeError("headers with an API key cannot be serialized")
 
     def __repr__(self) -> str:
         return f"<headers {', '.join(name for name, _ in self)}>"

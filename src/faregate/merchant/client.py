@@ -73,7 +73,7 @@ class _Client(Generic[C, X]):
             # Tracebacks with locals show the arguments of a frame.
             api_key = ""
         if not (math.isfinite(timeout) and timeout > 0):
-            raise ConfigurationError("timeout is the number of seconds a whole call may take, more than 0.")
+            raise ConfigurationError("timeout must be a number of seconds above 0.")
         self.environment: Environment = key.environment
         self._address = BaseURL(base_url, key.environment)
         self._headers = _constant(key)

@@ -31,7 +31,7 @@ class BufferedResponse:
         Raises `ValueError` for a start that no server would send.
         """
         if status < 200:
-            raise ValueError(f"{status} is not the status of a whole response")
+            raise ValueError(f"{status} is not the status of a final response")
         self._limit = limit
         self._start = (status, tuple(map(_check_header, headers)))
         self._chunks.clear()

@@ -183,7 +183,7 @@ class Checkout:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
         if self.state is State.CLOSED:
             # A thread that goes on, or a request that was begun below this one: what it sells reaches nobody.
-            raise ConfigurationError(f"A handler sells {offer.sells!r} when its request is over already.")
+            raise ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
         if self.payment is not None and self._offer == offer:
             return False
         if self._offer is not None or self.state is State.UNPAID:
@@ -268,7 +268,7 @@ class Checkout:
             return ""
         sells = self._offers_made[0].sells
         return (
-            f"The offer {sells!r} was made while a request was served, and sells nothing there. "
+            f"The offer {sells!r} was created while a request was running, and sells nothing there. "
             "Make it where the handler is defined, as its decorator or as "
             f"Depends(paid({sells!r})): not inside the handler or a function that it depends on."
         )

@@ -93,7 +93,7 @@ class Lifespan:
 
     async def _send(self, message: Message) -> None:
         if message["type"] not in _NEXT:
-            raise RuntimeError(f"{message['type']} is no message of a lifespan")
+            raise RuntimeError(f"{message['type']} is not a lifespan message")
         if self._is_drained:
             await self._paywall.aclose()
         self._phase = _NEXT[message["type"]]
@@ -119,7 +119,7 @@ class Lifespan:
             except asyncio.CancelledError as ended:
                 if is_cancelled_from_outside(ended):
                     raise
-                log(logging.WARNING, "the sweep will try again: what it called was cancelled")
+                log(logging.WARNING, "the sweep will try again: its call was cancelled")
                 with anyio.move_on_after(every):
                     await self._ending.wait()
 
@@ -134,7 +134,7 @@ class Lifespan:
         if not self._is_drained:
             log(
                 logging.WARNING,
-                "the shutdown waited %g s; what runs is left to the sweep",
+                "the shutdown waited %g s; requests that still run are left to the sweep",
                 self._drain_seconds,
             )
 
@@ -144,4 +144,4 @@ def check_lifespan(sweep_every: float | None, drain_seconds: float) -> None:
     if sweep_every is not None and not 0 < sweep_every < math.inf:
         raise ConfigurationError("sweep_every must be a number of seconds above 0, or None not to sweep.")
     if not 0 <= drain_seconds < math.inf:
-        raise ConfigurationError("drain_seconds must be a number of seconds, and 0 or more.")
+        raise ConfigurationError("drain_seconds must be a number of seconds, 0 or more.")

@@ -71,7 +71,7 @@ def _check_prefix(path: str) -> str:
         raise ConfigurationError(f"A paid prefix starts with a slash: {path!r} does not.")
     if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
         raise ConfigurationError(
-            f"A paid prefix is a plain, decoded path and no pattern: {path!r} would match nothing."
+            f"A paid prefix is a plain, decoded path, not a pattern: {path!r} would match nothing."
         )
     return _normalize(path)
 

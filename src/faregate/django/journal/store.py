@@ -67,7 +67,7 @@ class DjangoStore:
                 "The service's address is too long for the journal: 250 characters at most."
             )
         if using not in connections:
-            raise ConfigurationError(f"DATABASES has no {using!r}, which the journal was told to use.")
+            raise ConfigurationError(f"DATABASES has no {using!r}, which FAREGATE['JOURNAL'] names.")
         self._namespace = namespace
         self._using = using
 

@@ -175,8 +175,8 @@ def _is_open(connection: BaseDatabaseWrapper) -> bool:
 
 def _inside() -> JournalError:
     return JournalError(
-        "the journal was asked to write inside an open transaction, which could still be rolled back: sell "
-        "outside of atomic() and ATOMIC_REQUESTS (non_atomic_requests takes one view out)"
+        "the journal cannot write inside an open transaction, which could still be rolled back: sell "
+        "outside of atomic() and ATOMIC_REQUESTS (non_atomic_requests exempts a view)"
     )
 
 

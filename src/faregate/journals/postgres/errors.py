@@ -16,7 +16,7 @@ _WHY = {
     "42501": "refuses its user what a journal needs: CREATE on the schema for the first start, then SELECT, "
     "INSERT, UPDATE and DELETE on the tables faregate_journal and faregate_journal_version",
     "42703": "has a table faregate_journal that is not this version's",
-    "42P01": "lost its table faregate_journal while it was in use: put it back, or restart to begin anew",
+    "42P01": "lost its table faregate_journal while it was in use: put it back, or restart to start anew",
     "53100": "has no room left on its disk",
     "53200": "has no memory left",
     "55P03": "keeps the row locked for another writer for too long",
@@ -65,7 +65,7 @@ def broken(error: psycopg.Error, place: str) -> JournalError:
 
 
 def unreachable(error: psycopg.Error, place: str) -> JournalError:
-    return JournalError(_told(error, place, "gives no connection"))
+    return JournalError(_told(error, place, "accepts no connection"))
 
 
 def _told(error: psycopg.Error, place: str, otherwise: str) -> str:
@@ -82,7 +82,7 @@ def busy(place: str) -> JournalError:
 
 def taken_away(place: str) -> JournalUnreadable:
     return JournalUnreadable(
-        f"the journal in {place} was taken away while it was in use: put it back, or restart to begin anew"
+        f"the journal in {place} was removed while it was in use: put it back, or restart to start anew"
     )
 
 

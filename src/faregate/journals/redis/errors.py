@@ -79,6 +79,6 @@ def wrong_journal(journal_id: str, location: str) -> JournalUnreadable:
             "use the newer faregate that wrote it"
         )
     return JournalUnreadable(
-        f"the journal at {location} was emptied or replaced while it was in use: bring its data back, or "
-        "restart to begin anew; payments that were open then are finished by nobody"
+        f"the journal at {location} was emptied or replaced while it was in use: restore its data, or "
+        "restart to start anew; nobody finishes the payments that were open"
     )

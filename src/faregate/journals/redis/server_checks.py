@@ -29,8 +29,8 @@ class ServerCheck:
         settings = {**_get_info(send), **_get_config(send)}
         if settings.get("redis_mode") == "sentinel":
             raise ConfigurationError(
-                f"The Redis at {self._location} is a Sentinel, which keeps nothing: name the primary that it "
-                "watches."
+                f"The Redis at {self._location} is a Sentinel, which stores nothing: use the address of its "
+                "primary."
             )
         _refuse_cluster(send, self._location)
         policy = settings.get("maxmemory_policy", "noeviction")
@@ -59,7 +59,7 @@ def _refuse_cluster(send: SendCommand, location: str) -> None:
     except (ClusterCrossSlotError, ClusterDownError, MovedError):
         raise ConfigurationError(
             f"The Redis at {location} is part of a cluster, which moves keys from node to node while they "
-            "are in use. Name a server for the journal that is in none, or a PostgreSQL database."
+            "are in use. Use a Redis server outside of a cluster, or PostgreSQL."
         ) from None
 
 

@@ -125,7 +125,7 @@ class JournalFile:
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
-            raise JournalError(f"the journal {self.path} cannot be made: {error}") from error
+            raise JournalError(f"the journal {self.path} cannot be created: {error}") from error
 
 
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()

@@ -59,15 +59,15 @@ def _translate(error: sqlite3.Error, path: Path) -> JournalError:
 
 def busy(path: Path) -> JournalError:
     return JournalError(
-        f"the journal {path} is locked by another writer for too long: a process that hangs, or a disk of "
-        "another machine"
+        f"the journal {path} was locked by another writer for too long: a process hangs, or the disk is "
+        "on another machine"
     )
 
 
 def file_removed(path: Path) -> JournalError:
     return JournalUnreadable(
-        f"the journal {path} was taken away or replaced while it was in use: put it back, "
-        "or restart to begin anew"
+        f"the journal {path} was removed or replaced while it was in use: put it back, or "
+        "restart to start anew"
     )
 
 

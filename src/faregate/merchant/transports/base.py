@@ -55,7 +55,7 @@ def whole(status: int, headers: Headers, body: bytes) -> Response:
         raise BadAnswer(f"HTTP {status}: the reply has more than {MAX_REPLY_BYTES} bytes")
     codings = header_values(headers, "content-encoding")
     if any(coding.strip().lower() != "identity" for coding in codings):
-        raise BadAnswer(f"HTTP {status}: the reply is content-encoded, which was not asked for")
+        raise BadAnswer(f"HTTP {status}: the reply is content-encoded, which was not requested")
     return Response(status, headers, body)
 
 
@@ -64,4 +64,4 @@ def no_answer(method: str, url: str, reason: str) -> ServiceError:
 
 
 def bad_answer(method: str, url: str, reason: str) -> ServiceError:
-    return BadAnswer(f"{method} {url}: the reply is not whole HTTP: {reason:.200}")
+    return BadAnswer(f"{method} {url}: the reply is not a complete HTTP response: {reason:.200}")

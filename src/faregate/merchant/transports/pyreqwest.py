@@ -74,7 +74,7 @@ def _rest_at_exit() -> None:
 
 def _async_client() -> Client:
     if on_trio():
-        raise CannotRunHere("pyreqwest needs asyncio: under trio, leave the transport out or say httpx.")
+        raise CannotRunHere("pyreqwest needs asyncio: under trio, omit the transport or use 'httpx'.")
     _rest_at_exit()
     try:
         return _settled(ClientBuilder()).build()
@@ -85,7 +85,7 @@ def _async_client() -> Client:
 def _forked() -> CannotRunHere:
     return CannotRunHere(
         "pyreqwest was used before this process was forked, and cannot be used here: "
-        "make the first call after the fork, leave the transport out, or say httpx."
+        "make the first call after the fork, omit the transport, or use 'httpx'."
     )
 
 

@@ -44,7 +44,7 @@ def _ours(choice: Any) -> Any:
     if hasattr(choice, "send") or hasattr(choice, "asend"):
         return choice
     raise ConfigurationError(
-        "transport is 'httpx', 'pyreqwest', an httpx transport, or an object that can send."
+        "transport must be 'httpx', 'pyreqwest', an httpx transport, or an object with send or asend."
     )
 
 
