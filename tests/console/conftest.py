@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
 def _looks() -> Iterator[None]:
     """The feed looks more often than for a person: no test waits long for the next look."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(feed, "LOOK_SECONDS", 0.08)
+        patched.setattr(feed, "POLL_SECONDS", 0.08)
         yield
 
 

@@ -101,7 +101,7 @@ def test_an_older_purchase_has_its_402_and_its_faults_too(url: str, world: str, 
     buying.emulator.faults.add(Fault(kind="status", status=503, operation="complete"))
     buying.complete(bought)
     buying.complete(bought)
-    for _ in range(changes.CALLS_PER_STEP + 1):
+    for _ in range(changes.CALLS_PER_READ + 1):
         buying.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
     with followed(url, world) as events:
         _, data = next(events)
@@ -201,8 +201,8 @@ def test_a_large_world_is_told_by_its_newest_and_its_sums() -> None:
 def test_an_idle_world_says_only_that_it_is_there(
     url: str, world: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(feed, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(feed, "HEARTBEAT_SECONDS", 0.05)
     with followed(url, world) as events:
         next(events)
         assert [next(events)[0] for _ in range(3)] == ["beat", "beat", "beat"]
@@ -241,4 +241,4 @@ def test_what_there_is_not_cannot_be_followed(url: str, world: str, emulator: Em
     with httpx.Client(trust_env=False) as client:
         assert client.get(f"{address}/nowhere/events").json()["code"] == "world_not_found"
         answer = client.get(f"{address}/{world}/events?environment=dev")
-    assert (answer.status_code, answer.json()["message"]) == (422, "environment: it is test or live")
+    assert (answer.status_code, answer.json()["message"]) == (422, "environment: must be test or live")

@@ -6,7 +6,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from faregate.core.models import WireRequest
 from faregate.emulator import Emulator, Settlement
-from faregate.emulator.console.changes import SHOWN_TRANSACTIONS
+from faregate.emulator.console.changes import SHOWN_CALLS
 from faregate.service.test_payers import TEST_PAYERS
 
 from .buying import Buying, choose
@@ -42,7 +42,7 @@ def test_an_older_purchase_keeps_its_timeline_when_the_page_is_loaded_again(
     page: Page, buying: Buying
 ) -> None:
     identifier = buying.buy()
-    for _ in range(SHOWN_TRANSACTIONS):
+    for _ in range(SHOWN_CALLS):
         buying.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
     page.reload()
     expect(row(page, identifier).locator(".code")).to_have_text("402")

@@ -1,1 +1,1 @@
-"""The files of the console: see `control/page.py`."""
+"""The web console of the emulator: its files, and the endpoints that serve them and its live data."""

@@ -1,10 +1,11 @@
-"""`GET /_emulator/worlds/{name}/events`: a world as it changes, by server-sent events, for the console.
+"""Serve the console: its page and files, and `GET /_emulator/worlds/{name}/events`, its live data.
 
-The first event of a connection is `whole`: all that a page shows. Those after it are `change`: the parts
-that differ, with new and moved transactions and new calls. So a page that was away (`Last-Event-ID`) loses
-nothing: it is given everything anew. `gone` is the last event of a world that was dropped.
+The events are server-sent events. The first one of a connection is `whole`: everything that the page shows.
+Each one after it is a `change`: the parts that differ, with new and changed transactions and new calls. A
+page that reconnects gets `whole` again, so it misses nothing and `Last-Event-ID` is not needed. `gone` is the
+last event of a world that was deleted.
 
-One look at a world five times a second for each page; what is sent waits for the page to take it.
+For each open page the state is polled five times a second. If the page reads slowly, polling waits for it.
 """
 
 import json
@@ -26,7 +27,7 @@ from faregate.emulator.asgi import IS_CLOSING
 from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.console.changes import ChangeTracker
 from faregate.emulator.control.common import ControlError, get_emulator, get_tenants, parse_environment
-from faregate.emulator.control.faults import describe_faults
+from faregate.emulator.control.faults import format_faults
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 
@@ -36,6 +37,7 @@ _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+# The page shows text of sellers and payers, so it runs no inline script and loads nothing from elsewhere.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -50,29 +52,29 @@ _HEADERS: Final = {
 
 def build_console_routes() -> list[Route]:
     """Build the routes of the page, its files and its event stream."""
-    packed = [Middleware(GZipMiddleware)]
+    compressed = [Middleware(GZipMiddleware)]
     return [
         Route("/_emulator/worlds/{name}/events", stream_events, methods=["GET"]),
-        Route("/", get_page, methods=["GET"], middleware=packed),
-        Route("/_emulator/console/{file}", get_file, methods=["GET"], middleware=packed),
+        Route("/", serve_page, methods=["GET"], middleware=compressed),
+        Route("/_emulator/console/{file}", serve_file, methods=["GET"], middleware=compressed),
     ]
 
 
-async def get_page(request: Request) -> Response:
-    return _serve_file(request, "page.html")
+async def serve_page(request: Request) -> Response:
+    return _build_file_response(request, "page.html")
 
 
-async def get_file(request: Request) -> Response:
-    return _serve_file(request, request.path_params["file"])
+async def serve_file(request: Request) -> Response:
+    return _build_file_response(request, request.path_params["file"])
 
 
-def _serve_file(request: Request, name: str) -> Response:
-    """A file of the console; 304 if the browser has it already."""
-    found = next((one for one in files("faregate.emulator.console").iterdir() if one.name == name), None)
+def _build_file_response(request: Request, name: str) -> Response:
+    """Return a file of the console, 304 if the browser has it already."""
+    file = next((one for one in files("faregate.emulator.console").iterdir() if one.name == name), None)
     kind = _TYPES.get(name[name.rfind(".") :])
-    if found is None or kind is None:
-        raise ControlError(404, "invalid_request", f"the console has no part {name!r}")
-    content = found.read_bytes()
+    if file is None or kind is None:
+        raise ControlError(404, "invalid_request", f"the console has no file {name!r}")
+    content = file.read_bytes()
     headers = {**_HEADERS, "ETag": f'"{sha256(content).hexdigest()[:32]}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
@@ -81,48 +83,49 @@ def _serve_file(request: Request, name: str) -> Response:
 
 POLL_SECONDS: Final = 0.2
 HEARTBEAT_SECONDS: Final = 10.0
-
 Json = dict[str, Any]
 
 
 async def stream_events(request: Request) -> StreamingResponse:
-    """The world as it changes, by server-sent events."""
+    """Stream the world's changes as server-sent events."""
     emulator = get_emulator(request)
-    watch = ChangeTracker(parse_environment(request))
-    closing: Callable[[], bool] = request.scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
+    tracker = ChangeTracker(parse_environment(request))
+    is_closing: Callable[[], bool] = request.scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
     name: str = request.path_params["name"]
-    told = _generate_events(get_tenants(request), name, emulator, watch, closing)
+    stream = _generate_events(get_tenants(request), name, emulator, tracker, is_closing)
+    # X-Accel-Buffering: nginx would otherwise collect the events and deliver them late.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(told, media_type="text/event-stream", headers=headers)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
 async def _generate_events(
-    worlds: Tenants, name: str, emulator: Emulator, watch: ChangeTracker, closing: Callable[[], bool]
+    tenants: Tenants, name: str, emulator: Emulator, tracker: ChangeTracker, is_closing: Callable[[], bool]
 ) -> AsyncGenerator[str]:
-    """Events, and a `beat` where there was none for long: its absence tells of a dead connection."""
+    """Generate events, and a `beat` after each silence, so that the page notices a dead connection."""
     number, last = 0, monotonic()
     yield "retry: 1000\n\n"
-    while not closing():
-        found = emulator.look(watch.look)
-        if found is None:
+    while not is_closing():
+        changes = emulator.look(tracker.find_changes)
+        if changes is None:
+            # There is more to read. Let other requests run between two pieces of a large state.
             await anyio.sleep(0)
             continue
-        found |= watch.changed(_describe_surroundings(worlds, emulator))
-        found |= _describe_clock(emulator.clock, watch)
-        if found:
+        changes |= tracker.filter_changed(_collect_settings(tenants, emulator))
+        changes |= _find_clock_change(emulator.clock, tracker)
+        if changes:
             number, last = number + 1, monotonic()
-            yield _format_event(number, "whole" if "whole" in found else "change", found)
+            yield _format_event(number, "whole" if "whole" in changes else "change", changes)
         elif monotonic() - last > HEARTBEAT_SECONDS:
             last = monotonic()
             yield "event: beat\ndata: {}\n\n"
-        if worlds.find(name) is not emulator:
+        if tenants.find(name) is not emulator:
             yield _format_event(number + 1, "gone", {})
             return
         await anyio.sleep(POLL_SECONDS)
 
 
-def _describe_surroundings(worlds: Tenants, emulator: Emulator) -> Json:
-    return {"worlds": worlds.names, "faults": describe_faults(emulator), "snapshots": emulator.snapshots}
+def _collect_settings(tenants: Tenants, emulator: Emulator) -> Json:
+    return {"worlds": tenants.names, "faults": format_faults(emulator), "snapshots": emulator.snapshots}
 
 
 def _format_event(number: int, kind: str, data: Json) -> str:
@@ -130,11 +133,11 @@ def _format_event(number: int, kind: str, data: Json) -> str:
     return f"id: {number}\nevent: {kind}\ndata: {text}\n\n"
 
 
-def _describe_clock(clock: EmulatorClock, watch: ChangeTracker) -> Json:
-    """How the clock goes, when that has changed: the page reckons its time from there."""
+def _find_clock_change(clock: EmulatorClock, tracker: ChangeTracker) -> Json:
+    """Return the clock if its rate or offset changed; in between, the page computes the time itself."""
     state = clock.state()
     now, real = datetime.fromisoformat(state["world"]), datetime.fromisoformat(state["real"])
-    ahead = round(now.timestamp() - clock.rate * real.timestamp(), 1)
-    if not watch.changed({"course": (clock.rate, ahead)}):
+    offset = round(now.timestamp() - clock.rate * real.timestamp(), 1)
+    if not tracker.filter_changed({"course": (clock.rate, offset)}):
         return {}
     return {"clock": {"now": now.isoformat(), "mode": clock.mode, "rate": clock.rate}}

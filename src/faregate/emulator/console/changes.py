@@ -1,7 +1,7 @@
-"""What changed in a world since a page last looked. Pure.
+"""Find what changed in a world since a page last asked. Pure.
 
-A look at a world in which nothing happened compares a few numbers. A page has the newest transactions and
-calls; of the others it knows sums. A world that is older than the page is taken in piece by piece.
+When nothing happened, this compares only a few numbers. A page gets the newest transactions and calls; of all
+others it gets sums. A state that is older than the page is read in pieces, so that no look at it takes long.
 """
 
 from collections import deque
@@ -14,220 +14,213 @@ from faregate.core.models import header_values
 from faregate.emulator.calls import CallInfo, CallLog, RecordedCall
 from faregate.emulator.console import views
 from faregate.emulator.console.histogram import Histogram
-from faregate.emulator.console.views import build_rules, count_by_status
 from faregate.merchant.types import Environment
 from faregate.service.app import Service
 from faregate.service.records import FINAL, PayerRecord, TransactionRecord
 from faregate.service.state import EnvironmentState
 
 SHOWN_TRANSACTIONS: Final = 200
-"""Transactions that a page has."""
-TRANSACTIONS_PER_STEP: Final = 2_000
-"""Transactions that are taken in at one look."""
+"""Transactions that a page gets."""
+TRANSACTIONS_PER_READ: Final = 2_000
+SHOWN_CALLS: Final = 300
+"""Calls that a page gets at first."""
+CALLS_PER_READ: Final = 500
+SHOWN_PAYERS: Final = 40
+"""Payers that a page gets: the last ones that paid."""
+MAX_GROUPS: Final = 1_000
+"""Transactions whose calls are remembered, and 402s that no payment followed yet."""
+MAX_CALLS_PER_GROUP: Final = 50
+
+Json = dict[str, Any]
+NumberedFault = tuple[int, str | None]
+"""The number of a call, and the name of the fault that affected it."""
 
 
-class TransactionFeed:
-    """Begins with the first transaction. `tally` is of all that ended."""
+class TransactionHistory:
+    """All transactions from the first one. `histogram` counts those that ended."""
 
     def __init__(self, books: EnvironmentState) -> None:
         self.books = books
-        self.tally = Histogram()
+        self.histogram = Histogram()
         self.shown: deque[TransactionRecord] = deque(maxlen=SHOWN_TRANSACTIONS)
-        self._taken = 0
-        self._open: dict[str, TransactionRecord] = {}
+        self._read_count = 0
+        self._unfinished: dict[str, TransactionRecord] = {}
         self._counts: dict[str, int] = {}
-        self._marks: dict[str, tuple[object, ...]] = {}
+        self._versions: dict[str, tuple[object, ...]] = {}
 
-    def goes_on(self, books: EnvironmentState) -> bool:
-        """False if these are not the books it began with, or a part of it never happened."""
-        if books is not self.books or len(books.transactions) < self._taken:
+    def is_valid(self, books: EnvironmentState) -> bool:
+        """Return False after a reset or a restore: other books, or transactions that were undone."""
+        if books is not self.books or len(books.transactions) < self._read_count:
             return False
         return all(books.transactions.get(one.id) is one for one in list(self.shown)[-1:])
 
-    def take_in(self, now: datetime) -> bool:
-        """The next piece; False if that was not all."""
-        piece = self.books.register.between(self._taken, self._taken + TRANSACTIONS_PER_STEP, now)
-        self._taken += len(piece)
-        self.shown.extend(piece)
-        self._open.update((record.id, record) for record in piece)
-        self._close(count_by_status(self.books, now), bool(piece))
-        return len(piece) < TRANSACTIONS_PER_STEP
+    def read(self, now: datetime) -> bool:
+        """Read the next piece. Return False if there is more."""
+        first = self._read_count
+        records = self.books.register.between(first, first + TRANSACTIONS_PER_READ, now)
+        self._read_count += len(records)
+        self.shown.extend(records)
+        self._unfinished.update((record.id, record) for record in records)
+        self._count_finished(views.count_by_status(self.books, now), bool(records))
+        return len(records) < TRANSACTIONS_PER_READ
 
-    def moved(self) -> list[TransactionRecord]:
-        """Those shown that are not as they were when this was last asked."""
-        marks = {record.id: _get_version(record) for record in self.shown}
-        found = [record for record in self.shown if self._marks.get(record.id) != marks[record.id]]
-        self._marks = marks
-        return found
+    def pop_changed(self) -> list[TransactionRecord]:
+        """Return the shown transactions that changed since the last time."""
+        versions = {record.id: _get_version(record) for record in self.shown}
+        changed = [record for record in self.shown if self._versions.get(record.id) != versions[record.id]]
+        self._versions = versions
+        return changed
 
-    def shown_of(self, identifiers: Iterable[str]) -> list[TransactionRecord]:
-        """Those of these that are shown."""
-        return [self.books.transactions[one] for one in identifiers if one in self._marks]
+    def select_shown(self, identifiers: Iterable[str]) -> list[TransactionRecord]:
+        """Return those of these transactions that are shown."""
+        return [self.books.transactions[one] for one in identifiers if one in self._versions]
 
-    def _close(self, now: dict[str, int], more: bool) -> None:
-        """No status changes without changing how many there are of each."""
-        if now == self._counts and not more:
+    def _count_finished(self, counts: dict[str, int], has_new: bool) -> None:
+        # A status cannot change without changing the counts, so equal counts need no search.
+        if counts == self._counts and not has_new:
             return
-        self._counts = now
-        for record in [one for one in self._open.values() if one.status in FINAL]:
-            del self._open[record.id]
+        self._counts = counts
+        for record in [one for one in self._unfinished.values() if one.status in FINAL]:
+            del self._unfinished[record.id]
             terms, settled = record.sale.terms, record.settled is not None
-            self.tally.add(record.history[-1][0], terms.token.symbol, terms.amount if settled else None)
+            self.histogram.add(record.history[-1][0], terms.token.symbol, terms.amount if settled else None)
 
 
 def _get_version(record: TransactionRecord) -> tuple[object, ...]:
     return len(record.history), record.reads, record.plan, record.accepted is None
 
 
-SHOWN_CALLS: Final = 300
-"""Calls that a page begins with."""
-CALLS_PER_STEP: Final = 500
-"""Calls that are read at one look."""
-MAX_GROUPS: Final = 1_000
-"""Transactions whose calls are remembered, and unclaimed 402s."""
-
-_MAX_CALLS_PER_GROUP: Final = 50
-
-Json = dict[str, Any]
-NumberedFault = tuple[int, str | None]
-"""The number of a call, and the name of the fault that struck it."""
-
-
 class CallGroups:
-    """Reads all of the diary, and on from where it was last."""
+    """Groups the recorded calls by transaction, reading on from where it stopped."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._read = 0
+        self._last_number = 0
         self._new: deque[RecordedCall] = deque(maxlen=SHOWN_CALLS)
         self._touched: set[str] = set()
         self._calls: dict[str, deque[NumberedFault]] = {}
-        self._asked: dict[str, Json] = {}
-        self._unclaimed: deque[RecordedCall] = deque(maxlen=MAX_GROUPS)
+        self._challenges: dict[str, Json] = {}
+        self._unpaid: deque[RecordedCall] = deque(maxlen=MAX_GROUPS)
 
-    def go_on(self, diary: CallLog) -> bool:
-        """False if the diary began anew."""
-        return diary.count >= self._read
+    def is_valid(self, diary: CallLog) -> bool:
+        """Return False if the record of calls was cleared."""
+        return diary.count >= self._last_number
 
-    def of(self, transaction: str) -> tuple[Json | None, list[NumberedFault]]:
-        """Its 402 and its calls, oldest first."""
-        return self._asked.get(transaction), list(self._calls.get(transaction, ()))
+    def get(self, transaction: str) -> tuple[Json | None, list[NumberedFault]]:
+        """Return the transaction's 402 and its calls, oldest first."""
+        return self._challenges.get(transaction), list(self._calls.get(transaction, ()))
 
-    def take_in(self, diary: CallLog) -> bool:
-        """The next piece; False if that was not all."""
-        if self._read == diary.count:
+    def read(self, diary: CallLog) -> bool:
+        """Read the next piece. Return False if there is more."""
+        if self._last_number == diary.count:
             return True
-        for call in islice(dropwhile(lambda one: one.number <= self._read, diary), CALLS_PER_STEP):
-            self._read = call.number
+        for call in islice(dropwhile(lambda one: one.number <= self._last_number, diary), CALLS_PER_READ):
+            self._last_number = call.number
             if (call.facts.environment or "test") == self._environment:
                 self._new.append(call)
-                self._follow(call, call.facts)
-        return self._read == diary.count
+                self._assign(call, call.facts)
+        return self._last_number == diary.count
 
-    def news(self) -> tuple[list[Json], set[str]]:
-        """The newest calls since the last time, for the page, and the transactions they are about."""
-        calls, touched = [views.build_call(one, one.facts) for one in self._new], self._touched
+    def pop_new(self) -> tuple[list[Json], set[str]]:
+        """Return the calls since the last time, formatted, and the transactions they belong to."""
+        calls, touched = [views.format_call(one, one.facts) for one in self._new], self._touched
         self._new.clear()
         self._touched = set()
         return calls, touched
 
-    def _follow(self, call: RecordedCall, facts: CallInfo) -> None:
+    def _assign(self, call: RecordedCall, facts: CallInfo) -> None:
         if call.undone:
             return
-        if facts.operation == "access" and call.status == 402 and not _get_proofs(call):
-            self._unclaimed.append(call)
+        if facts.operation == "access" and call.status == 402 and not _has_proof(call):
+            self._unpaid.append(call)
         if facts.transaction is None:
             return
         if facts.operation == "access" and facts.transaction not in self._calls:
-            self._claim(call, facts.transaction)
-        self._calls.setdefault(facts.transaction, deque(maxlen=_MAX_CALLS_PER_GROUP)).append(
-            (call.number, call.fault)
-        )
+            self._assign_challenge(call, facts.transaction)
+        group = self._calls.setdefault(facts.transaction, deque(maxlen=MAX_CALLS_PER_GROUP))
+        group.append((call.number, call.fault))
         self._touched.add(facts.transaction)
         while len(self._calls) > MAX_GROUPS:
             oldest = next(iter(self._calls))
             del self._calls[oldest]
-            self._asked.pop(oldest, None)
+            self._challenges.pop(oldest, None)
 
-    def _claim(self, call: RecordedCall, transaction: str) -> None:
-        for asked in reversed(self._unclaimed):
-            if asked.request.body == call.request.body:
-                self._unclaimed.remove(asked)
-                self._asked[transaction] = {"number": asked.number, "at": asked.at.isoformat()}
+    def _assign_challenge(self, call: RecordedCall, transaction: str) -> None:
+        """Find the 402 that this payment answers: the newest unpaid one to an equal request."""
+        for unpaid in reversed(self._unpaid):
+            if unpaid.request.body == call.request.body:
+                self._unpaid.remove(unpaid)
+                self._challenges[transaction] = {"number": unpaid.number, "at": unpaid.at.isoformat()}
                 return
 
 
-def _get_proofs(call: RecordedCall) -> list[str]:
-    return header_values(call.request.headers, "payment-signature")
-
-
-SHOWN_PAYERS: Final = 40
-"""Payers that a page has: those who paid last."""
+def _has_proof(call: RecordedCall) -> bool:
+    return bool(header_values(call.request.headers, "payment-signature"))
 
 
 class ChangeTracker:
-    """One page's look at one environment of a world."""
+    """What one page knows about one environment of a world."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment: Environment = environment
-        self._story: TransactionFeed | None = None
-        self._threads = CallGroups(environment)
-        self._told: Json = {}
+        self._history: TransactionHistory | None = None
+        self._groups = CallGroups(environment)
+        self._sent: Json = {}
 
-    def look(self, service: Service, diary: CallLog) -> Json | None:
-        """The parts of the picture that changed; None means that there is more to take in: look again.
+    def find_changes(self, service: Service, diary: CallLog) -> Json | None:
+        """Return the parts that changed; None if there is more to read first: call again.
 
-        `whole` is there if all that was told before is void: at first, after a reset or a restore.
+        `whole` is among them if everything sent before is void: at first, and after a reset or a restore.
         """
-        story = self._current(service.books[self._environment], diary)
-        now = story.books.timeline.now()
-        if not (story.take_in(now) and self._threads.take_in(diary)):
+        history = self._get_history(service.books[self._environment], diary)
+        now = history.books.timeline.now()
+        if not (history.read(now) and self._groups.read(diary)):
             return None
-        whole = {} if self._told else {"whole": True}
-        parts = {**_build_sections(story, now), "about": _build_about(service, self._environment)}
-        return {**whole, **self._news(story), **self.changed(parts)}
+        whole = {} if self._sent else {"whole": True}
+        parts = {**_format_parts(history, now), "about": _format_account(service, self._environment)}
+        return {**whole, **self._find_new_entries(history), **self.filter_changed(parts)}
 
-    def changed(self, sections: Json) -> Json:
-        """Those of these parts that differ from what was told last."""
-        found = {name: value for name, value in sections.items() if self._told.get(name) != value}
-        self._told.update(found)
-        return found
+    def filter_changed(self, parts: Json) -> Json:
+        """Return the parts that differ from what was sent last, and note them as sent."""
+        changed = {name: value for name, value in parts.items() if self._sent.get(name) != value}
+        self._sent.update(changed)
+        return changed
 
-    def _current(self, books: EnvironmentState, diary: CallLog) -> TransactionFeed:
-        if self._story is None or not (self._story.goes_on(books) and self._threads.go_on(diary)):
-            self._story, self._threads, self._told = TransactionFeed(books), CallGroups(self._environment), {}
-        return self._story
+    def _get_history(self, books: EnvironmentState, diary: CallLog) -> TransactionHistory:
+        if self._history is None or not (self._history.is_valid(books) and self._groups.is_valid(diary)):
+            self._history, self._groups = TransactionHistory(books), CallGroups(self._environment)
+            self._sent = {}
+        return self._history
 
-    def _news(self, story: TransactionFeed) -> Json:
-        calls, touched = self._threads.news()
-        moved = {record.id: record for record in (*story.moved(), *story.shown_of(touched))}
-        records = sorted(moved.values(), key=lambda one: one.number)
-        entries = [views.build_transaction(one, *self._threads.of(one.id)) for one in records]
-        news = {"transactions": entries, "calls": calls}
-        return {name: found for name, found in news.items() if found}
+    def _find_new_entries(self, history: TransactionHistory) -> Json:
+        calls, touched = self._groups.pop_new()
+        changed = {record.id: record for record in (*history.pop_changed(), *history.select_shown(touched))}
+        records = sorted(changed.values(), key=lambda one: one.number)
+        transactions = [views.format_transaction(one, *self._groups.get(one.id)) for one in records]
+        entries = {"transactions": transactions, "calls": calls}
+        return {name: values for name, values in entries.items() if values}
 
 
-def _build_sections(story: TransactionFeed, now: datetime) -> Json:
-    books = story.books
+def _format_parts(history: TransactionHistory, now: datetime) -> Json:
+    books = history.books
     return {
         "counts": views.count_by_status(books, now),
-        "money": views.build_money(story.tally),
-        "payers": [views.build_payer(books, one, now) for one in _list_payers(story)],
-        "rules": build_rules(books),
+        "money": views.format_money(history.histogram),
+        "payers": [views.format_payer(books, one, now) for one in _find_latest_payers(history)],
+        "rules": views.format_rules(books),
     }
 
 
-def _build_about(service: Service, environment: Environment) -> Json:
-    """Test keys are made to be shown; a live one never is."""
+def _format_account(service: Service, environment: Environment) -> Json:
+    # A test key may be shown, because it is made for that. A live key never is.
     keys = [key.key for key in service.keys.values() if key.environment == environment == "test"]
     return {"environment": environment, "key": next(iter(keys), None), "live": service.allow_live}
 
 
-def _list_payers(story: TransactionFeed) -> list[PayerRecord]:
-    """Who paid last comes first."""
-    found: dict[str, PayerRecord] = {}
-    for record in reversed(story.shown):
-        found.setdefault(record.payer.id, record.payer)
-        if len(found) == SHOWN_PAYERS:
+def _find_latest_payers(history: TransactionHistory) -> list[PayerRecord]:
+    payers: dict[str, PayerRecord] = {}
+    for record in reversed(history.shown):
+        payers.setdefault(record.payer.id, record.payer)
+        if len(payers) == SHOWN_PAYERS:
             break
-    return list(found.values())
+    return list(payers.values())

@@ -8,7 +8,7 @@ from typing import Final
 MAX_INTERVALS: Final = 90
 """Intervals from the first outcome to the last."""
 WIDTHS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400)
-"""Seconds; then ever twice as wide."""
+"""Widths in seconds; after the last one, each is twice as wide."""
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Interval:
     failed: int = 0
     settled: dict[str, int] = field(default_factory=dict[str, int])
 
-    def take(self, other: "Interval") -> None:
+    def add(self, other: "Interval") -> None:
         self.succeeded += other.succeeded
         self.failed += other.failed
         for asset, atomic in other.settled.items():
@@ -27,7 +27,7 @@ class Interval:
 
 
 class Histogram:
-    """Intervals grow wider as time goes on, so that all of it is always shown."""
+    """Intervals grow wider as time passes, so that the whole history always fits."""
 
     def __init__(self) -> None:
         self.seconds = WIDTHS[0]
@@ -36,25 +36,25 @@ class Histogram:
         self._first, self._last = 1 << 62, -(1 << 62)
 
     def __iter__(self) -> Iterator[tuple[int, Interval]]:
-        """Those in which something ended, with the second (Unix time) at which they begin; oldest first."""
-        return ((place * self.seconds, self._intervals[place]) for place in sorted(self._intervals))
+        """Yield the non-empty intervals with their start (Unix time), oldest first."""
+        return ((index * self.seconds, self._intervals[index]) for index in sorted(self._intervals))
 
     def add(self, at: datetime, asset: str, settled: int | None) -> None:
-        """A payment ended: with so many atomic units, or failed (None)."""
-        ended = Interval(failed=1) if settled is None else Interval(succeeded=1, settled={asset: settled})
-        self.total.take(ended)
+        """Add a payment that ended: the atomic units it settled, or None if it failed."""
+        interval = Interval(failed=1) if settled is None else Interval(succeeded=1, settled={asset: settled})
+        self.total.add(interval)
         second = int(at.timestamp())
         self._first, self._last = min(self._first, second), max(self._last, second)
-        self._put(second, ended)
+        self._merge(second, interval)
         while self._last // self.seconds - self._first // self.seconds >= MAX_INTERVALS:
             self._widen()
 
-    def _put(self, second: int, interval: Interval) -> None:
-        self._intervals.setdefault(second // self.seconds, Interval()).take(interval)
+    def _merge(self, second: int, interval: Interval) -> None:
+        self._intervals.setdefault(second // self.seconds, Interval()).add(interval)
 
     def _widen(self) -> None:
-        before = list(self)
-        self.seconds = next((one for one in WIDTHS if one > self.seconds), self.seconds * 2)
+        narrow = list(self)
+        self.seconds = next((width for width in WIDTHS if width > self.seconds), self.seconds * 2)
         self._intervals = {}
-        for second, interval in before:
-            self._put(second, interval)
+        for second, interval in narrow:
+            self._merge(second, interval)

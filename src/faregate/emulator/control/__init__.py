@@ -1,4 +1,4 @@
-"""The control plane: what a test, a person or a program in another language can do to the emulator.
+"""The control plane: how tests, people and programs in other languages control the emulator.
 
 JSON over HTTP below `/_emulator`, never below the service's own API. `/` is the console.
 """
@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.asgi import App
-from faregate.emulator.control.access import require_local_access
+from faregate.emulator.control.access import restrict_access
 from faregate.emulator.control.calls import build_call_routes
 from faregate.emulator.control.clock import build_clock_routes
 from faregate.emulator.control.common import (
     handle_configuration_error,
-    handle_failure,
+    handle_crash,
     handle_http_error,
     json_response,
 )
@@ -34,7 +34,7 @@ from faregate.errors import ConfigurationError
 __all__ = ["build_control_plane"]
 
 
-def build_control_plane(worlds: Tenants, console: Sequence[Route]) -> App:
+def build_control_plane(tenants: Tenants, console: Sequence[Route]) -> App:
     """Build the ASGI app for `/` and everything below `/_emulator`; `console` are the routes of its page."""
     routes = [
         *build_tenant_routes(),
@@ -45,24 +45,25 @@ def build_control_plane(worlds: Tenants, console: Sequence[Route]) -> App:
         *build_fault_routes(),
         *build_call_routes(),
     ]
+    # Of the console only the event stream is listed; its page and files are not an interface.
     listed = [*routes, *(route for route in console if "{name}" in route.path)]
     app = Starlette(
         routes=[_build_index(listed), *routes, *console],
         exception_handlers={
             HTTPException: handle_http_error,
             ConfigurationError: handle_configuration_error,
-            Exception: handle_failure,
+            Exception: handle_crash,
         },
     )
-    app.state.worlds = worlds
-    return require_local_access(app)
+    app.state.tenants = tenants
+    return restrict_access(app)
 
 
 def _build_index(routes: Sequence[Route]) -> Route:
     """Build `GET /_emulator`, which lists these routes and itself."""
 
     async def index(request: Request) -> Response:
-        """This list."""
+        """List all addresses."""
         return json_response({"emulator": MARKER_HEADER[1], "addresses": addresses})
 
     own = Route("/_emulator", index, methods=["GET"])
@@ -71,7 +72,7 @@ def _build_index(routes: Sequence[Route]) -> Route:
 
 
 def _describe(route: Route) -> list[object]:
-    """One entry for each method: the first line of its function's docstring says what it does."""
+    """Build one entry per method, described by the first line of the endpoint's docstring."""
     line = (getdoc(route.endpoint) or "").partition("\n")[0]
     methods = sorted((route.methods or set[str]()) - {"HEAD"})
     return [{"method": method, "path": route.path, "about": line} for method in methods]

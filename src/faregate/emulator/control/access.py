@@ -1,11 +1,11 @@
-"""Who may use the control plane: programs on this machine and its own page, no other web page.
+"""Restrict the control plane to programs on this machine and to its own page.
 
-A page of any site can send requests to this machine from its visitor's browser, and with a name that
-points here it can read the answers too. So the request must come from this machine, be addressed to it
-by address or as `localhost`, and a browser must say that it comes from the emulator's own page.
+Any web page can send requests to this machine from its visitor's browser, and with a DNS name that points
+to loopback (DNS rebinding) it can read the responses too. So a request must come from this machine, its Host
+must be a loopback address or `localhost`, and a browser must report the emulator's own origin.
 
-Where a request comes from is the peer of its socket, never what a header says. Servers may be told to
-believe such headers (uvicorn by FORWARDED_ALLOW_IPS), so a request that has one is refused.
+The client is the peer of the socket, never what a header says. Servers may be configured to believe such
+headers (uvicorn's FORWARDED_ALLOW_IPS), so a request that has one is refused.
 """
 
 import re
@@ -24,55 +24,56 @@ _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
 _MARKER: Final = (MARKER_HEADER[0].lower().encode("ascii"), MARKER_HEADER[1].encode("ascii"))
 
 
-def require_local_access(app: Any) -> App:
-    """`app`, for those who may. Every answer says that it is the emulator's."""
+def restrict_access(app: Any) -> App:
+    """Wrap `app` in the access check. Every response carries the emulator's marker header."""
 
-    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
-        async def sign(message: MutableMapping[str, Any]) -> None:
+    async def check(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_marked(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), _MARKER]
             await send(message)
 
-        fault = _find_violation(scope)
-        if fault is None:
-            await app(scope, receive, sign)
+        reason = _find_violation(scope)
+        if reason is None:
+            await app(scope, receive, send_marked)
         else:
-            refusal = JSONResponse({"code": "forbidden", "message": fault}, 403)
-            await refusal(scope, receive, sign)
+            refusal = JSONResponse({"code": "forbidden", "message": reason}, 403)
+            await refusal(scope, receive, send_marked)
 
-    return guard
+    return check
 
 
 def _find_violation(scope: Scope) -> str | None:
+    """Return why the request is refused, or None."""
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
     if any(name in headers for name in _FORWARDED):
-        return "the control plane is not reached through a proxy"
-    if not _is_local_peer(scope):
-        return "the control plane is for programs on its own machine"
+        return "the control plane cannot be used through a proxy"
+    if not _is_local_client(scope):
+        return "the control plane can only be used from the emulator's own machine"
     if len(hosts) != 1 or not _is_local_host(hosts[0]):
-        return "the control plane is reached by a loopback address or as localhost"
+        return "the control plane can only be used at a loopback address or localhost"
     if any(origin != f"{scope['scheme']}://{hosts[0]}" for origin in headers.getlist("origin")):
-        return "another page may not use the control plane"
+        return "other web pages cannot use the control plane"
     if any(site not in ("none", "same-origin") for site in headers.getlist("sec-fetch-site")):
-        return "another page may not use the control plane"
+        return "other web pages cannot use the control plane"
     return None
 
 
-def _is_local_peer(scope: Scope) -> bool:
-    """A peer without an address is a local socket, or an app in the same process."""
+def _is_local_client(scope: Scope) -> bool:
     peer: tuple[str, int] | None = scope.get("client")
     try:
+        # A peer without an address is a unix socket, or an app in the same process.
         return peer is None or _is_loopback(peer[0])
     except ValueError:
         return True
 
 
 def _is_local_host(host: str) -> bool:
-    found = _HOST.fullmatch(host)
-    if found is None:
+    match = _HOST.fullmatch(host)
+    if match is None:
         return False
-    name = found[1] or found[2]
+    name = match[1] or match[2]
     try:
         return name.lower() == "localhost" or _is_loopback(name)
     except ValueError:
@@ -80,7 +81,7 @@ def _is_local_host(host: str) -> bool:
 
 
 def _is_loopback(text: str) -> bool:
-    """`ValueError` if it is no address."""
+    """Return whether this is a loopback address. Raises `ValueError` if it is no address."""
     address = ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback

@@ -1,25 +1,25 @@
-"""`/_emulator/worlds/{name}/calls` and `/invariants`: what came, and whether the seller did right."""
+"""`/_emulator/worlds/{name}/calls` and `/invariants`: the recorded calls, and what the seller did wrong."""
 
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from faregate.emulator.assertions import Violation, find_open_transactions, find_overlapping_charges
 from faregate.emulator.calls import RecordedCall
-from faregate.emulator.control.common import ControlError, get_emulator, json_response
+from faregate.emulator.control.common import ControlError, build_validation_error, get_emulator, json_response
 from faregate.emulator.expectations import Match
 from faregate.emulator.recorder import NoSuchCall
 from faregate.errors import ConfigurationError
 from faregate.service.routes import Operation
 
-MAX_WAIT_SECONDS: Final = 60
+MAX_WAIT: Final = 60
 
 
 class CallQuery(BaseModel):
-    """The query. With `wait` seconds the answer comes as soon as `count` calls match, or is 408."""
+    """The query. `wait` is in seconds: the response comes when `count` calls match, else it is 408."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,15 +32,11 @@ class CallQuery(BaseModel):
     fault: str | None = None
     method: str | None = None
     undone: bool | None = None
-    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)] | None = None
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT, allow_inf_nan=False)] | None = None
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
 
-    def match(self) -> Match:
-        said = self.model_dump(exclude={"operation", "wait", "count"}, exclude_none=True)
-        return cast(Match, said)
-
-
-_query_adapter: TypeAdapter[CallQuery] = TypeAdapter(CallQuery)
+    def build_match(self) -> Match:
+        return cast(Match, self.model_dump(exclude={"operation", "wait", "count"}, exclude_none=True))
 
 
 def build_call_routes() -> list[Route]:
@@ -51,48 +47,45 @@ def build_call_routes() -> list[Route]:
 
 
 async def list_calls(request: Request) -> Response:
-    """Oldest first; the last 10,000 are there."""
-    world, sought = get_emulator(request), _parse_query(request)
+    """List the recorded calls, oldest first; the last 10,000 are kept."""
+    emulator, query = get_emulator(request), _parse_query(request)
     try:
-        if sought.wait is None:
-            found = world.calls(sought.operation, **sought.match())
+        if query.wait is None:
+            calls = emulator.calls(query.operation, **query.build_match())
         else:
-            found = await world.await_for(
-                sought.operation, count=sought.count, timeout=sought.wait, **sought.match()
+            calls = await emulator.await_for(
+                query.operation, count=query.count, timeout=query.wait, **query.build_match()
             )
     except NoSuchCall as error:
         raise ControlError(408, "no_such_call", str(error)) from None
     except ConfigurationError as error:
         raise ControlError(422, "invalid_request", str(error)) from None
-    return json_response({"calls": [_build_call(call) for call in found]})
+    return json_response({"calls": [_format_call(call) for call in calls]})
 
 
 async def list_invariants(request: Request) -> Response:
-    """Each with what breaks it; empty lists are good. What payers received cannot be known here."""
-    world = get_emulator(request)
-    doubtful, unsettled = world.look(
+    """List what violates the invariants; the responses that payers got are not known here."""
+    emulator = get_emulator(request)
+    double_charges, unsettled = emulator.look(
         lambda service, diary: (
             list(find_overlapping_charges(service, diary)),
             list(find_open_transactions(service)),
         )
     )
     return json_response(
-        {"no_double_charge": _build_violations(doubtful), "all_settled": _build_violations(unsettled)}
+        {"no_double_charge": _format_violations(double_charges), "all_settled": _format_violations(unsettled)}
     )
 
 
 def _parse_query(request: Request) -> CallQuery:
-    given = dict(request.query_params)
     try:
-        return _query_adapter.validate_python(given)
+        return CallQuery.model_validate(dict(request.query_params))
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, fault["loc"]))
-        raise ControlError(422, "invalid_request", f"{place}: {fault['msg']}") from None
+        raise build_validation_error(error, "query") from None
 
 
-def _build_call(call: RecordedCall) -> dict[str, Any]:
-    """No keys, no proofs: what was decoded of them is the payer's and the service's own."""
+def _format_call(call: RecordedCall) -> dict[str, Any]:
+    """Format a call without its keys and proofs."""
     return {
         "number": call.number,
         "at": call.at.isoformat(),
@@ -112,5 +105,5 @@ def _build_call(call: RecordedCall) -> dict[str, Any]:
     }
 
 
-def _build_violations(findings: list[Violation]) -> list[object]:
-    return [{"about": one.about, "transactions": list(one.transactions)} for one in findings]
+def _format_violations(violations: list[Violation]) -> list[object]:
+    return [{"about": one.about, "transactions": list(one.transactions)} for one in violations]

@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}/clock`: what time it is there; forward, stop, go."""
+"""`/_emulator/worlds/{name}/clock`: read the clock; advance, freeze or run it."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -15,7 +15,7 @@ PATH = "/_emulator/worlds/{name}/clock"
 
 
 class ClockView(BaseModel):
-    """What the clock shows. `rate` is its seconds for one real second."""
+    """The state of the clock. `rate` is its seconds per real second."""
 
     now: datetime
     mode: Mode
@@ -23,7 +23,7 @@ class ClockView(BaseModel):
 
 
 class ClockChange(BaseModel):
-    """Exactly one of the three; `freeze` is a moment to come, or null for now."""
+    """Exactly one of the three. `freeze` is a future moment, or null for now."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,15 +32,15 @@ class ClockChange(BaseModel):
     run: Annotated[float, Field(strict=True)] | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _check_exactly_one(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("give exactly one of advance, freeze and run")
         if "freeze" not in self.model_fields_set and self.advance is None and self.run is None:
             raise ValueError("only freeze may be null")
         return self
 
-    def make(self, clock: EmulatorClock) -> None:
-        """`ConfigurationError` if the clock cannot do this."""
+    def apply(self, clock: EmulatorClock) -> None:
+        """Change the clock. Raises `ConfigurationError`, such as for a moment that has passed."""
         if self.advance is not None:
             clock.advance(self.advance)
         elif self.run is not None:
@@ -57,16 +57,16 @@ def build_clock_routes() -> list[Route]:
 
 
 async def show_clock(request: Request) -> Response:
-    """The moment it is in the world, the clock's mode (frozen, real or scaled) and its rate."""
-    return json_response(_build_view(get_emulator(request).clock))
+    """Return the current time, the clock's mode (frozen, real or scaled) and its rate."""
+    return json_response(_view_clock(get_emulator(request).clock))
 
 
 async def change_clock(request: Request) -> Response:
-    """{"advance": seconds}, {"freeze": null or a moment}, or {"run": rate}; answers as GET does."""
+    """Change the clock: {"advance": seconds}, {"freeze": null or a moment}, or {"run": rate}."""
     clock = get_emulator(request).clock
-    (await parse_body(request, _change)).make(clock)
-    return json_response(_build_view(clock))
+    (await parse_body(request, _change)).apply(clock)
+    return json_response(_view_clock(clock))
 
 
-def _build_view(clock: EmulatorClock) -> ClockView:
+def _view_clock(clock: EmulatorClock) -> ClockView:
     return ClockView(now=clock(), mode=clock.mode, rate=clock.rate)

@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}/faults`: what goes wrong there, one fault or a whole mode more, and its end."""
+"""`/_emulator/worlds/{name}/faults`: list, inject and remove faults, one by one or a preset mode."""
 
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from faregate.errors import ConfigurationError
 from faregate.service.config import FrozenModel
 
 
-class ModeName(FrozenModel):
+class FaultMode(FrozenModel):
     mode: str
 
 
@@ -22,8 +22,10 @@ def _discriminate(body: Any) -> str:
     return "mode" if isinstance(body, dict) and "mode" in body else "fault"
 
 
-_body: TypeAdapter[ModeName | Fault] = TypeAdapter(
-    Annotated[Annotated[ModeName, Tag("mode")] | Annotated[Fault, Tag("fault")], Discriminator(_discriminate)]
+_body: TypeAdapter[FaultMode | Fault] = TypeAdapter(
+    Annotated[
+        Annotated[FaultMode, Tag("mode")] | Annotated[Fault, Tag("fault")], Discriminator(_discriminate)
+    ]
 )
 _PATH = "/_emulator/worlds/{name}/faults"
 
@@ -38,46 +40,46 @@ def build_fault_routes() -> list[Route]:
 
 
 async def list_faults(request: Request) -> Response:
-    """Those that can still strike, in their order, and the name of their mode if they are one."""
-    return json_response(describe_faults(get_emulator(request)))
+    """List the active faults in order, and the name of the mode they belong to."""
+    return json_response(format_faults(get_emulator(request)))
 
 
 async def add_fault(request: Request) -> Response:
-    """A fault comes after those there are; a mode replaces them all."""
+    """Add a fault after the others, or replace them all by a mode."""
     emulator = get_emulator(request)
     body = await parse_body(request, _body)
     if isinstance(body, Fault):
-        return json_response(_describe_rule(emulator.faults.add(body)), 201)
+        return json_response(_format_rule(emulator.faults.add(body)), 201)
     try:
         emulator.mode(body.mode)
     except ConfigurationError as error:
         raise ControlError(422, "invalid_request", str(error)) from None
-    return json_response(describe_faults(emulator), 201)
+    return json_response(format_faults(emulator), 201)
 
 
 async def clear_faults(request: Request) -> Response:
-    """Nothing goes wrong any more."""
+    """Remove all faults."""
     get_emulator(request).faults.clear()
     return Response(status_code=204)
 
 
 async def remove_fault(request: Request) -> Response:
-    """Takes one fault back."""
+    """Remove one fault."""
     fault: str = request.path_params["fault"]
     if not get_emulator(request).faults.remove(fault):
-        raise ControlError(404, "fault_not_found", f"there is no fault {fault!r}, or no more")
+        raise ControlError(404, "fault_not_found", f"there is no active fault {fault!r}")
     return Response(status_code=204)
 
 
-def describe_faults(emulator: Emulator) -> dict[str, object]:
-    """The faults of a world as JSON."""
+def format_faults(emulator: Emulator) -> dict[str, object]:
+    """Format the faults as JSON."""
     return {
         "mode": emulator.faults.mode,
         "modes": list(MODES),
-        "faults": [_describe_rule(rule) for rule in emulator.faults],
+        "faults": [_format_rule(rule) for rule in emulator.faults],
     }
 
 
-def _describe_rule(rule: Rule) -> dict[str, object]:
+def _format_rule(rule: Rule) -> dict[str, object]:
     shown = rule.fault.model_dump(mode="json", exclude_none=True)
     return {"id": rule.id, "struck": rule.struck, "fault": {**shown, "times": rule.fault.times}}

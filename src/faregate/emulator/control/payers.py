@@ -25,24 +25,24 @@ def build_payer_routes() -> list[Route]:
 
 
 async def list_payers(request: Request) -> Response:
-    """Those who paid, those the world names and the test payers, with their balances in atomic units."""
-    world, environment = get_emulator(request), parse_environment(request)
-    paid = world.look(lambda service, _: [one.identifier for one in service.books[environment].observed])
-    there = [payer.address for payer in list_special_payers(world.world, environment)]
-    addresses = dict.fromkeys((*paid, *there))
-    return json_response({"payers": [_build_payer(world, address, environment) for address in addresses]})
+    """List payers with their balances: those who paid, those in the world file, and the test payers."""
+    emulator, environment = get_emulator(request), parse_environment(request)
+    paid = emulator.look(lambda service, _: [one.identifier for one in service.books[environment].observed])
+    configured = [payer.address for payer in list_special_payers(emulator.world, environment)]
+    addresses = dict.fromkeys((*paid, *configured))
+    return json_response({"payers": [_format_payer(emulator, one, environment) for one in addresses]})
 
 
 async def put_balances(request: Request) -> Response:
-    """{"USDC": "100"}: what the address has from now on, in atomic units; an asset left out stays."""
-    world, environment = get_emulator(request), parse_environment(request)
+    """Set balances in atomic units, such as {"USDC": "100"}; other assets stay."""
+    emulator, environment = get_emulator(request), parse_environment(request)
     address: str = request.path_params["address"]
     for asset, balance in (await parse_body(request, _balances)).items():
-        world.fund(address, balance, asset, environment)
-    return json_response(_build_payer(world, address, environment))
+        emulator.fund(address, balance, asset, environment)
+    return json_response(_format_payer(emulator, address, environment))
 
 
-def _build_payer(world: Emulator, address: str, environment: Environment) -> dict[str, object]:
-    balances = {asset: str(world.balance(address, asset, environment)) for asset in CURRENCIES}
+def _format_payer(emulator: Emulator, address: str, environment: Environment) -> dict[str, object]:
+    balances = {asset: str(emulator.balance(address, asset, environment)) for asset in CURRENCIES}
     name = _NAMES.get(address) if environment == "test" else None
     return {"address": address, "name": name, "balances": balances}

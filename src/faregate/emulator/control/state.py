@@ -1,6 +1,6 @@
-"""`/_emulator/worlds/{name}`: `reset`, the `state` document, `snapshots` to go back to.
+"""`/_emulator/worlds/{name}`: `reset`, the `state` document, and `snapshots` to restore.
 
-A large world takes its time to be written down: that is done in a thread, and calls are answered meanwhile.
+Serializing a large state takes long, so it is done in a thread while the event loop serves other calls.
 """
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -29,7 +29,7 @@ def build_state_routes() -> list[Route]:
     return [
         Route(f"{WORLD}/reset", reset, methods=["POST"]),
         Route(f"{WORLD}/state", export_state, methods=["GET"]),
-        Route(f"{WORLD}/state", load_state, methods=["PUT"]),
+        Route(f"{WORLD}/state", replace_state, methods=["PUT"]),
         Route(f"{WORLD}/snapshots", list_snapshots, methods=["GET"]),
         Route(f"{WORLD}/snapshots", take_snapshot, methods=["POST"]),
         Route(f"{WORLD}/snapshots/{{snapshot}}/restore", restore_snapshot, methods=["POST"]),
@@ -37,41 +37,41 @@ def build_state_routes() -> list[Route]:
 
 
 async def reset(request: Request) -> Response:
-    """Back to the world as it was set up, its clock, ids and faults too; calls and snapshots go."""
+    """Restore the initial state, clock, ids and faults, and discard calls and snapshots."""
     get_emulator(request).reset()
     return Response(status_code=204)
 
 
 async def export_state(request: Request) -> Response:
-    """The state document: all that happened, payers' signatures included."""
+    """Export the state document: all that happened, including payers' signatures."""
     text = await run_in_threadpool("".join, get_emulator(request).written())
     return Response(text, media_type="application/json")
 
 
-async def load_state(request: Request) -> Response:
-    """The world is as this state document says from now on; what it leaves out is as it was set up."""
-    world = get_emulator(request)
+async def replace_state(request: Request) -> Response:
+    """Replace the state by this document; what it leaves out is as at the start."""
+    emulator = get_emulator(request)
     document = await parse_body(request, _document)
-    world.seed(document)
+    emulator.seed(document)
     return Response(status_code=204)
 
 
 async def list_snapshots(request: Request) -> Response:
-    """The names of all snapshots, the latest last."""
+    """List the names of all snapshots, the latest last."""
     return json_response({"snapshots": get_emulator(request).snapshots})
 
 
 async def take_snapshot(request: Request) -> Response:
-    """Remembers the world as it is; {"name": ...} or a name of its own. The same name is replaced."""
-    world = get_emulator(request)
+    """Take a snapshot, named {"name": ...} or by default; one of the same name is replaced."""
+    emulator = get_emulator(request)
     new = await parse_body(request, _new)
-    return json_response({"name": await run_in_threadpool(world.snapshot, new.name)}, 201)
+    return json_response({"name": await run_in_threadpool(emulator.snapshot, new.name)}, 201)
 
 
 async def restore_snapshot(request: Request) -> Response:
-    """Rewinds everything to this snapshot, but not the calls."""
-    world, name = get_emulator(request), str(request.path_params["snapshot"])
-    if name not in world.snapshots:
+    """Restore this snapshot. The recorded calls stay, marked as undone."""
+    emulator, name = get_emulator(request), str(request.path_params["snapshot"])
+    if name not in emulator.snapshots:
         raise ControlError(404, "snapshot_not_found", f"there is no snapshot {name!r}")
-    world.restore(name)
+    emulator.restore(name)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""`/_emulator/worlds`: which there are, a new one, an end to one."""
+"""`/_emulator/worlds`: list, create and delete worlds, each an account of its own on this server."""
 
 from typing import Annotated
 
@@ -9,10 +9,10 @@ from starlette.routing import Route
 
 from faregate.emulator.control.common import (
     ControlError,
+    build_validation_error,
     get_tenants,
     json_response,
     parse_body,
-    validation_error,
 )
 from faregate.emulator.tenants import MAIN, Tenants
 from faregate.service.builtin import build_tenant_keys, is_valid_name
@@ -39,41 +39,41 @@ def build_tenant_routes() -> list[Route]:
 
 
 async def list_tenants(request: Request) -> Response:
-    """The names of all worlds, and the keys that open them."""
-    worlds = get_tenants(request)
-    return json_response({"worlds": [_describe_tenant(worlds, name) for name in worlds.names]})
+    """List the worlds with their names and API keys."""
+    tenants = get_tenants(request)
+    return json_response({"worlds": [_format_tenant(tenants, name) for name in tenants.names]})
 
 
 async def create_tenant(request: Request) -> Response:
-    """Opens a world before its first call, with a seed and a world file's content if given."""
+    """Create a world before its first call, with an optional seed and the content of a world file."""
     new = await parse_body(request, _new)
-    worlds = get_tenants(request)
-    worlds.open(new.name, world=_parse_account(new), seed=new.seed)
-    return json_response(_describe_tenant(worlds, new.name), 201)
+    tenants = get_tenants(request)
+    tenants.open(new.name, world=_build_account(new), seed=new.seed)
+    return json_response(_format_tenant(tenants, new.name), 201)
 
 
 async def delete_tenant(request: Request) -> Response:
-    """Forgets a world; its keys open a new one."""
+    """Delete a world; a call with its keys creates it anew."""
     name: str = request.path_params["name"]
     if name == MAIN:
-        raise ControlError(422, "invalid_request", "the main world stays: reset it instead")
+        raise ControlError(422, "invalid_request", "the main world cannot be deleted; reset it instead")
     if not get_tenants(request).drop(name):
         raise ControlError(404, "world_not_found", f"there is no world {name!r}")
     return Response(status_code=204)
 
 
-def _parse_account(new: NewTenant) -> Account | None:
-    """Its keys are those of its name, whatever the file says."""
+def _build_account(new: NewTenant) -> Account | None:
+    """Build the world from the file's content; its keys are always those of its name."""
     if new.world is None or not is_valid_name(new.name):
         return None
     keys = [key.model_dump() for key in build_tenant_keys(new.name)]
     try:
         return Account.model_validate({**new.world, "keys": keys})
     except ValidationError as error:
-        raise validation_error(error, "world") from None
+        raise build_validation_error(error, "world") from None
 
 
-def _describe_tenant(worlds: Tenants, name: str) -> dict[str, object]:
-    """The keys are test data of this machine, made to be used."""
-    keys = worlds.main.world.keys if name == MAIN else build_tenant_keys(name)
+def _format_tenant(tenants: Tenants, name: str) -> dict[str, object]:
+    # The keys are shown, because they are test data of this machine and worth nothing elsewhere.
+    keys = tenants.main.world.keys if name == MAIN else build_tenant_keys(name)
     return {"name": name, "keys": [key.key for key in keys]}

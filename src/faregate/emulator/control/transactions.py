@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}/transactions`: all of them as the service sees them; `settle` and `fail`."""
+"""`/_emulator/worlds/{name}`: its `transactions`, and `settlements`, the rules for how payments end."""
 
 from typing import Annotated, Literal
 
@@ -9,10 +9,10 @@ from starlette.routing import Route
 
 from faregate.emulator.control.common import (
     ControlError,
+    build_validation_error,
     get_emulator,
     json_response,
     parse_body,
-    validation_error,
 )
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Environment, Moment, SettlementAsset
@@ -21,10 +21,12 @@ from faregate.service.records import Status, TransactionRecord
 from faregate.service.state import EnvironmentState
 
 PATH = "/_emulator/worlds/{name}/transactions"
+SETTLEMENTS = "/_emulator/worlds/{name}/settlements/{target}"
+_settlement: TypeAdapter[Settlement] = TypeAdapter(Settlement)
 
 
 class TransactionQuery(BaseModel):
-    """The query. `payer` is an address, `resource` an integration key; the newest `limit` are shown."""
+    """The query. `payer` is an address, `resource` an integration key; the newest `limit` are listed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -34,7 +36,7 @@ class TransactionQuery(BaseModel):
     resource: str | None = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
 
-    def fits(self, record: TransactionRecord) -> bool:
+    def matches(self, record: TransactionRecord) -> bool:
         return (
             self.status in (None, record.status)
             and (self.payer is None or self.payer.lower() == record.payer.identifier.lower())
@@ -42,8 +44,8 @@ class TransactionQuery(BaseModel):
         )
 
 
-class TransactionItem(BaseModel):
-    """`outcome` is what the seller completed it with. `plan` is how its payment will end."""
+class TransactionSummary(BaseModel):
+    """`outcome` is what the seller reported in complete. `plan` is how the payment will end."""
 
     id: str
     environment: Environment
@@ -71,66 +73,67 @@ def build_transaction_routes() -> list[Route]:
 
 
 async def list_transactions(request: Request) -> Response:
-    """The newest first; `environment`, `status`, `payer`, `resource` and `limit` say which."""
-    wanted = _parse_query(request)
-    found = get_emulator(request).look(
-        lambda service, _: _list_newest(service.books[wanted.environment], wanted)
+    """List transactions, newest first, by `environment`, `status`, `payer`, `resource` and `limit`."""
+    query = _parse_query(request)
+    newest = get_emulator(request).look(
+        lambda service, _: _find_newest(service.books[query.environment], query)
     )
-    return json_response({"transactions": found})
+    return json_response({"transactions": newest})
 
 
 async def settle(request: Request) -> Response:
-    """Takes the payment of a pending transaction now."""
-    world, identifier = _find_transaction(request)
-    world.settle(identifier)
-    return json_response(_get_item(world, identifier))
+    """Settle the payment of a pending transaction now."""
+    emulator, identifier = _find_transaction(request)
+    emulator.settle(identifier)
+    return json_response(_summarize_by_id(emulator, identifier))
 
 
 async def fail(request: Request) -> Response:
-    """The payment of a transaction that is not final will never be taken."""
-    world, identifier = _find_transaction(request)
-    world.fail(identifier)
-    return json_response(_get_item(world, identifier))
+    """Fail the payment of a transaction that is not final."""
+    emulator, identifier = _find_transaction(request)
+    emulator.fail(identifier)
+    return json_response(_summarize_by_id(emulator, identifier))
 
 
 def _parse_query(request: Request) -> TransactionQuery:
     try:
         return TransactionQuery.model_validate(dict(request.query_params))
     except ValidationError as error:
-        raise validation_error(error, "query") from None
+        raise build_validation_error(error, "query") from None
 
 
-def _list_newest(books: EnvironmentState, wanted: TransactionQuery) -> list[object]:
-    found = list[object]()
+def _find_newest(books: EnvironmentState, query: TransactionQuery) -> list[object]:
+    newest = list[object]()
     for record in reversed(books.transactions.values()):
-        if len(found) == wanted.limit:
+        if len(newest) == query.limit:
             break
-        if wanted.fits(record):
-            found.append(_build_item(books, record).model_dump(mode="json"))
-    return found
+        if query.matches(record):
+            newest.append(_summarize(books, record).model_dump(mode="json"))
+    return newest
 
 
 def _find_transaction(request: Request) -> tuple[Emulator, str]:
-    world, identifier = get_emulator(request), str(request.path_params["transaction"])
-    if not world.look(
+    """Return the emulator and the id of the transaction in the path, or raise 404."""
+    emulator, identifier = get_emulator(request), str(request.path_params["transaction"])
+    if not emulator.look(
         lambda service, _: any(identifier in one.transactions for one in service.books.values())
     ):
         raise ControlError(404, "transaction_not_found", f"there is no transaction {identifier!r}")
-    return world, identifier
+    return emulator, identifier
 
 
-def _get_item(world: Emulator, identifier: str) -> TransactionItem:
-    return world.look(
+def _summarize_by_id(emulator: Emulator, identifier: str) -> TransactionSummary:
+    return emulator.look(
         lambda service, _: next(
-            _build_item(books, books.transactions[identifier])
+            _summarize(books, books.transactions[identifier])
             for books in service.books.values()
             if identifier in books.transactions
         )
     )
 
 
-def _build_item(books: EnvironmentState, record: TransactionRecord) -> TransactionItem:
-    return TransactionItem(
+def _summarize(books: EnvironmentState, record: TransactionRecord) -> TransactionSummary:
+    return TransactionSummary(
         id=record.id,
         environment=books.environment,
         status=record.status,
@@ -147,19 +150,15 @@ def _build_item(books: EnvironmentState, record: TransactionRecord) -> Transacti
     )
 
 
-SETTLEMENTS = "/_emulator/worlds/{name}/settlements/{target}"
-_settlement: TypeAdapter[Settlement] = TypeAdapter(Settlement)
-
-
 async def put_settlement(request: Request) -> Response:
-    """The payments of a transaction's id, a payer's address, a resource's key or * end so from now on."""
-    world = get_emulator(request)
+    """Set how payments end, for a transaction id, payer address, resource key or * (all)."""
+    emulator = get_emulator(request)
     settlement = await parse_body(request, _settlement)
-    world.settle_after(request.path_params["target"], settlement)
+    emulator.settle_after(request.path_params["target"], settlement)
     return Response(status_code=204)
 
 
 async def delete_settlement(request: Request) -> Response:
-    """Takes the rule for this target back."""
+    """Remove the rule for this target."""
     get_emulator(request).settle_after(request.path_params["target"], None)
     return Response(status_code=204)
