@@ -198,6 +198,18 @@ def test_prefixes_of_the_config_are_sold_and_closed() -> None:
 # Views
 
 
+def test_a_view_that_knows_the_payment_from_its_factory_is_sold(seller: Seller) -> None:
+    """A factory imports `payment` inside itself: the view closes over the proxy."""
+    from faregate.flask import payment as found
+
+    def view() -> bytes:
+        assert found.transaction_id
+        return CONTENT
+
+    seller.sells(view)
+    assert is_sold(seller, "/paid")
+
+
 def test_the_view_finds_its_payment(seller: Seller) -> None:
     given: list[Any] = []
 

@@ -6,33 +6,33 @@ from types import FunctionType, MethodType
 from typing import Any, cast
 
 
-def walk(outermost: object) -> Iterator[Any]:
+def walk(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
     """Every callable that this one may call, each once, the outermost first.
 
     Follows `functools.wraps`, partials, bound methods, objects that are called, and what a function was
     made with: a decorator keeps what it wraps in a variable of its own. Classes are not looked into, nor
-    what a function only speaks of, defined beside it.
+    what a function only speaks of, defined beside it. With `through_self`, also follows the one function
+    that the object of a bound method keeps: such an object is a decorator whose method is the endpoint.
     """
     seen: dict[int, object] = {}
     waiting = [outermost]
     while waiting:
         found = waiting.pop(0)
-        if id(found) in seen or not callable(found) or issubclass(type(found), type):
+        kind = type(found)
+        if id(found) in seen or not callable(found) or issubclass(kind, type) or _is_proxy(kind):
             continue
         seen[id(found)] = found
         yield found
-        waiting.extend(_inside(found))
+        waiting.extend(_inside(found, through_self))
 
 
-def _inside(found: object) -> list[object]:
+def _inside(found: object, through_self: bool) -> list[object]:
     kind = type(found)
-    if _is_proxy(kind):
-        return []
     if issubclass(kind, partial):
         whole = cast("partial[Any]", found)
         return [whole.func, *_flatten(whole.args), *_flatten(whole.keywords.values())]
     if isinstance(found, MethodType):
-        return [found.__func__]
+        return [found.__func__, *(_find_kept(found.__self__) if through_self else ())]
     attributes: dict[str, object] = getattr(found, "__dict__", {})
     if isinstance(found, FunctionType):
         held = [one for name, one in closure_of(found).items() if not _is_neighbour(found, name, one)]
@@ -40,6 +40,19 @@ def _inside(found: object) -> list[object]:
         return [attributes.get("__wrapped__"), *_flatten(held), *_flatten(defaults)]
     # An object that is called, as a decorator that is a class.
     return [*attributes.values(), getattr(kind, "__call__", None)]  # noqa: B004
+
+
+def _find_kept(instance: object) -> list[object]:
+    """The one function that an object keeps: of several it is not a wrapper, but a collection of views."""
+    attributes: dict[str, object] = {} if isinstance(instance, type) else getattr(instance, "__dict__", {})
+    kept = [
+        (name, one)
+        for name, one in attributes.items()
+        if isinstance(one, FunctionType | MethodType | partial)
+    ]
+    if len(kept) != 1 or kept[0][0].strip("_") == getattr(kept[0][1], "__name__", "").strip("_"):
+        return []
+    return [kept[0][1]]
 
 
 def _is_neighbour(function: FunctionType, name: str, other: object) -> bool:
@@ -77,13 +90,13 @@ def closure_of(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def walk_chain(outermost: object) -> Iterator[Any]:
+def walk_chain(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
     """What this callable certainly wraps, outermost first: a decorator may hold other callables besides."""
     found: object = outermost
     seen: set[int] = set()
     while callable(found) and id(found) not in seen:
         seen.add(id(found))
         yield found
-        inside = {id(one): one for one in _inside(found) if callable(one)}
+        inside = {id(one): one for one in _inside(found, through_self) if callable(one)}
         attributes = {} if _is_proxy(type(found)) else getattr(found, "__dict__", {})
         found = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)

@@ -9,14 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import Signature, getattr_static, isclass, signature
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, get_type_hints
 
 from faregate.core.models import Offer
+from faregate.middleware.callables import walk, walk_chain
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
-_MOST = 200
-"""Functions and wrappers that are looked at for one handler: closures may lead anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ def inspect_handler(handler: Any, dependant: Any = None, overrides: Any = ()) ->
     `dependant` is FastAPI's tree of dependencies; those in `overrides` are replaced, as in tests.
     """
     offers, unpriced, mistake = dict[Offer, None](), None, ""
-    for one in _find_wrapped(handler):
+    for one in walk(handler, through_self=True):
         if (offer := _get_offer(one, OFFER)) is not None:
             offers[offer] = None
         unpriced = unpriced or _get_offer(one, SOLD)
@@ -56,7 +55,7 @@ def inspect_handler(handler: Any, dependant: Any = None, overrides: Any = ()) ->
 def mark(wrapper: Any, handler: Any, offer: Offer) -> None:
     """Mark `wrapper` as what sells the offer, and `handler` as what is not to be run without it."""
     setattr(wrapper, OFFER, offer)
-    for one in _find_chain(handler):
+    for one in walk_chain(handler, through_self=True):
         with suppress(AttributeError, TypeError):  # an object without a place for it
             setattr(one, SOLD, offer)
 
@@ -114,94 +113,3 @@ def _find_parameters(handler: Any) -> Iterator[Any]:
             hints = get_type_hints(handler, include_extras=True)
         for hint in hints.values():
             yield from getattr(hint, "__metadata__", ())
-
-
-# What wraps what
-
-
-def _find_wrapped(handler: Any) -> Iterator[Any]:
-    """The handler, and all that it may call in the end."""
-    seen, left = dict[int, Any](), [handler]
-    while left and len(seen) < _MOST:
-        one = left.pop()
-        if id(one) not in seen:
-            seen[id(one)] = one
-            yield one
-            left.extend(_get_wrapped(one))
-
-
-def _find_chain(handler: Any) -> Iterator[Any]:
-    """The handler, and what it certainly wraps."""
-    for _ in range(_MOST):
-        yield handler
-        inner = list(_get_wrapped(handler))
-        if not inner or (len(inner) > 1 and _read(handler, "__wrapped__") is None):
-            return
-        handler = inner[0]
-
-
-def _get_wrapped(one: Any) -> Iterator[Any]:
-    """What this calls, as far as it says: its `__wrapped__`, what it closes over, what it keeps."""
-    if not isclass(one) and _read(one, "__wrapped__") is not None:
-        yield one.__wrapped__
-    if isinstance(one, partial):
-        yield one.func
-    elif isinstance(one, FunctionType):
-        yield from _get_enclosed(one)
-    elif isinstance(one, MethodType):
-        yield one.__func__
-        yield from _get_kept(one.__self__)
-    else:
-        yield from _get_called(one)
-        yield from _get_kept(one)
-
-
-def _get_called(instance: object) -> Iterator[Any]:
-    call = vars(type(instance)).get("__call__")
-    if isinstance(call, FunctionType):
-        yield call
-
-
-def _get_enclosed(function: FunctionType) -> Iterator[Any]:
-    """The functions in its closure and among its defaults; not those it knows by their own names."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            content = cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
-        if _is_wrapper(content) or (_is_function(content) and not _is_neighbour(function, name, content)):
-            yield content
-    for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        if _is_function(default):
-            yield default
-
-
-def _is_neighbour(function: FunctionType, name: str, other: Any) -> bool:
-    """Whether both were defined in one place: then it speaks of the other, and is no wrapper of it."""
-    place, _, own_name = getattr(other, "__qualname__", "").rpartition(".")
-    same_place = bool(place) and function.__qualname__.startswith(f"{place}.")
-    return same_place and name == own_name and function.__module__ == getattr(other, "__module__", None)
-
-
-def _get_kept(instance: Any) -> Iterator[Any]:
-    """The one function that an object keeps: of several it is not a wrapper, but a collection of views."""
-    if isclass(instance):
-        return
-    try:
-        attributes = object.__getattribute__(instance, "__dict__")
-    except AttributeError:
-        return
-    kept = [(name, one) for name, one in attributes.items() if _is_function(one)]
-    if len(kept) == 1 and kept[0][0].strip("_") != getattr(kept[0][1], "__name__", "").strip("_"):
-        yield kept[0][1]
-
-
-def _is_wrapper(one: Any) -> bool:
-    """Whether an object, not a function, wraps one."""
-    if isclass(one) or _is_function(one) or not callable(one) or _read(one, "routes") is not None:
-        return False
-    return _read(one, "__wrapped__") is not None or any(_get_kept(one))
-
-
-def _is_function(one: Any) -> bool:
-    return isinstance(one, FunctionType | MethodType | partial)

@@ -1,0 +1,104 @@
+"""The state of a checkout: what may follow what, and that nothing else does."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from faregate.core.models import Request
+from faregate.errors import ConfigurationError
+from faregate.middleware.checkout import PASSING, Checkout, State
+from faregate.middleware.path_rules import PathMatch
+from faregate.middleware.request import IncomingRequest
+from faregate.paywall import Paywall, offer
+
+ALLOWED = {
+    State.NEW: {State.SOLD_INSIDE, State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED},
+    State.SOLD_INSIDE: {State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED},
+    State.UNPAID: {State.UNPAID, State.DECIDED, State.CLOSED},
+    State.AUTHORIZING: {State.AUTHORIZED, State.UNPAID, State.DECIDED, State.CLOSED},
+    State.AUTHORIZED: {State.COMPLETING, State.CLOSED},
+    State.DECIDED: {State.DECIDED, State.CLOSED},
+    State.COMPLETING: {State.COMPLETED, State.CLOSED},
+    State.COMPLETED: {State.CLOSED},
+    State.CLOSED: {State.CLOSED},
+}
+
+
+def make_checkout(match: PathMatch | None = None, bypass: str = "") -> Checkout:
+    paywall = Paywall(environ={}, base_url="emulator:", journal="memory:")
+    incoming = IncomingRequest(
+        Request("GET", "/report"), "/report", "", "http://seller.example", None, "", "0", False
+    )
+    return Checkout(paywall, incoming, match or PathMatch(), lambda _status: bypass)
+
+
+def no_snapshot() -> Any:
+    return lambda: None
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(State, State)))
+def test_a_checkout_moves_along_its_table_only(before: State, after: State) -> None:
+    checkout = make_checkout()
+    checkout.state = before
+    if after in ALLOWED[before]:
+        checkout._move(after)
+        assert checkout.state is after
+        return
+    with pytest.raises(RuntimeError, match=f"{before.name} cannot become {after.name}"):
+        checkout._move(after)
+    assert checkout.state is before
+
+
+@pytest.mark.parametrize("state", [State.NEW, State.UNPAID, State.AUTHORIZING, State.COMPLETED])
+def test_nothing_is_completed_that_was_not_authorized(state: State) -> None:
+    checkout = make_checkout()
+    checkout.state = state
+    checkout.start_buffer(200, ())
+    with pytest.raises(RuntimeError):
+        checkout.complete()
+
+
+@pytest.mark.parametrize("state", [*PASSING, State.CLOSED])
+def test_an_error_that_the_paywall_does_not_answer_goes_on(state: State) -> None:
+    checkout, error = make_checkout(), ValueError("the seller's")
+    checkout.state = state
+    assert checkout.must_raise(error)
+    with pytest.raises(ValueError, match="the seller's"):
+        checkout.fail(error)
+
+
+@pytest.mark.parametrize("state", [State.AUTHORIZED, State.COMPLETING, State.COMPLETED, State.CLOSED])
+def test_an_unpaid_response_never_leaves_once_payment_began(state: State) -> None:
+    checkout = make_checkout()
+    checkout.state = state
+    with pytest.raises(RuntimeError):
+        checkout.allow_unpaid(404)
+
+
+def test_an_unpaid_response_is_judged_anew_with_each_start() -> None:
+    checkout = make_checkout(bypass="a cache answered")
+    assert checkout.allow_unpaid(404)
+    with pytest.raises(ConfigurationError, match="a cache answered") as raised:
+        checkout.allow_unpaid(200)
+    assert checkout.state is State.DECIDED
+    assert not checkout.allow_unpaid(404)
+    assert checkout.complete().status == 502
+    assert checkout.must_raise(raised.value)
+
+
+@pytest.mark.parametrize(("sold_inside", "status"), [(False, 403), (True, None)])
+def test_what_is_refused_leaves_only_if_it_is_sold_inside(sold_inside: bool, status: int | None) -> None:
+    checkout = make_checkout(PathMatch(refused=True))
+    if sold_inside:
+        checkout.mark_sold_inside()
+    assert checkout.allow_unpaid(404) is sold_inside
+    if status is not None:
+        assert checkout.complete().status == status
+
+
+def test_a_checkout_that_is_closed_sells_nothing() -> None:
+    checkout = make_checkout()
+    checkout.close()
+    with pytest.raises(ConfigurationError, match="its request is over"):
+        checkout.authorize(offer("text_summary"), no_snapshot)
