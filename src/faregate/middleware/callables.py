@@ -44,15 +44,12 @@ def _inside(found: object, through_self: bool) -> list[object]:
 
 def _find_kept(instance: object) -> list[object]:
     """The one function that an object keeps: of several it is not a wrapper, but a collection of views."""
-    attributes: dict[str, object] = {} if isinstance(instance, type) else getattr(instance, "__dict__", {})
-    kept = [
-        (name, one)
-        for name, one in attributes.items()
-        if isinstance(one, FunctionType | MethodType | partial)
-    ]
-    if len(kept) != 1 or kept[0][0].strip("_") == getattr(kept[0][1], "__name__", "").strip("_"):
+    attributes: dict[str, Any] = {} if isinstance(instance, type) else getattr(instance, "__dict__", {})
+    kept = [name for name, one in attributes.items() if isinstance(one, FunctionType | MethodType | partial)]
+    if len(kept) != 1:
         return []
-    return [kept[0][1]]
+    only = attributes[kept[0]]
+    return [] if kept[0].strip("_") == getattr(only, "__name__", "").strip("_") else [only]
 
 
 def _is_neighbour(function: FunctionType, name: str, other: object) -> bool:
