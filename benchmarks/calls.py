@@ -26,7 +26,7 @@ import httpx
 from faregate.errors import NoAnswer, TooManyCalls
 from faregate.merchant import wire
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.requests import AccessRequest, AccessResource
+from faregate.merchant.models import AccessRequest, AccessResource
 
 KEY = "svc_test_benchmark"
 REPLY = b'{"transaction_id":null}'

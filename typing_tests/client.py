@@ -5,22 +5,20 @@ from typing import assert_type
 import httpx
 
 from faregate.core.models import Headers, Response
-from faregate.merchant.answers import (
+from faregate.merchant.api_key import ApiKey
+from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.models import (
     AccessDecision,
+    AccessRequest,
+    ContractsDocument,
     Page,
     Payer,
     Resource,
     ResourceExecutionCompleted,
-    Transaction,
-    TransactionDetail,
-)
-from faregate.merchant.api_key import ApiKey
-from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.contracts import ContractsDocument
-from faregate.merchant.requests import (
-    AccessRequest,
     ResourceExecutionCompleteRequest,
     SucceededCompleteRequest,
+    Transaction,
+    TransactionDetail,
 )
 from faregate.merchant.transports import AsyncTransport, Transport
 from faregate.merchant.wire import Call, Completed

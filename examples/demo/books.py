@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from faregate.merchant.answers import Payer as KnownPayer
-from faregate.merchant.answers import TransactionDetail
 from faregate.merchant.client import AsyncMerchantClient
+from faregate.merchant.models import Payer as KnownPayer
+from faregate.merchant.models import TransactionDetail
 
 from .payer import Payer
 from .teller import Teller, money, short

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from x402 import PaymentRequired
 
-from faregate.merchant.answers import Transaction
 from faregate.merchant.client import AsyncMerchantClient
+from faregate.merchant.models import Transaction
 
 from .payer import Answer, Payer
 from .teller import Teller, Untrue, money, short

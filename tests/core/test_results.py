@@ -26,7 +26,7 @@ from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ApiError, BadAnswer
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
-from faregate.merchant.requests import AccessRequest, AccessResource, SucceededCompleteRequest
+from faregate.merchant.models import AccessRequest, AccessResource, SucceededCompleteRequest
 from faregate.merchant.wire import Call, access, complete_transaction, get_transaction
 from tests.core.flow_script import OTHER_TXN, TXN
 from tests.merchant.samples import SETTLEMENT

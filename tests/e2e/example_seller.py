@@ -12,8 +12,8 @@ import pytest
 
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
-from faregate.merchant.answers import TransactionDetail
 from faregate.merchant.client import MerchantClient
+from faregate.merchant.models import TransactionDetail
 from tests.servers.http import serving, serving_on_trio
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fastapi" / "app.py"

@@ -6,7 +6,7 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Fault, Key, Resource, Revision, Value
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.contracts import ContractsDocument
+from faregate.merchant.models import ContractsDocument
 
 from .seller import Json, Shop, assert_error, is_id
 

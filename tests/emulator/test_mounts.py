@@ -20,7 +20,7 @@ from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, app, tran
 from faregate.emulator.server import listen, serve
 from faregate.errors import ConfigurationError
 from faregate.merchant import wire
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
     FailedCompleteRequest,

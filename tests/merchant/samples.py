@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
     FailedCompleteRequest,

@@ -26,7 +26,7 @@ from faregate.errors import (
 )
 from faregate.merchant import client as module
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
     FailedCompleteRequest,

@@ -23,7 +23,7 @@ from faregate.emulator import transport as mount
 from faregate.errors import NoAnswer, TooManyCalls
 from faregate.merchant import wire
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     ListQuery,
     ResourceExecutionCompleteRequest,
     ResourceExecutionMetadata,

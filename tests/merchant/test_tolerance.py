@@ -14,7 +14,7 @@ from faregate.errors import BadAnswer
 from faregate.merchant import wire
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import parse_transaction_state
-from faregate.merchant.requests import ListQuery, ResourceQuery, TransactionQuery
+from faregate.merchant.models import ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.wire import Call
 
 from .samples import PAYER, PYR, RECEIPT, RES, RESOURCE, TRANSACTION, TXN, changed, page

@@ -11,7 +11,7 @@ from faregate import errors
 from faregate.core.models import Response
 from faregate.errors import ApiError, BadAnswer, PaymentPending, PaymentRequired, ServiceError
 from faregate.merchant import wire
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     ListQuery,
     ResourceExecutionCompleteRequest,
     ResourceExecutionMetadata,

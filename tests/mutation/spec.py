@@ -94,10 +94,10 @@ _STATE, _GOODS, _IDENTIFIERS, _TIMELINE = (
 )
 _TYPES, _REQUESTS, _CONTRACTS = (
     "src/faregate/merchant/types.py",
-    "src/faregate/merchant/requests.py",
-    "src/faregate/merchant/contracts.py",
+    "src/faregate/merchant/models.py",
+    "src/faregate/merchant/models.py",
 )
-_ANSWERS, _WIRE = "src/faregate/merchant/answers.py", "src/faregate/merchant/wire.py"
+_ANSWERS, _WIRE = "src/faregate/merchant/models.py", "src/faregate/merchant/wire.py"
 
 BREAKS: Final = (
     # What the service does

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 from faregate.core.models import Header, Response
-from faregate.merchant.requests import AccessResource
+from faregate.merchant.models import AccessResource
 from faregate.x402.headers import build_payment_required, build_payment_response
 from faregate.x402.models import Terms
 from faregate.x402.tokens import TOKENS, Token

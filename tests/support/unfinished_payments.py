@@ -19,7 +19,7 @@ from faregate.emulator import TEST_KEY, Emulator, Settlement, Wallet
 from faregate.journals.policy import JournalContext
 from faregate.journals.sqlite import SqliteJournal
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.requests import SucceededCompleteRequest
+from faregate.merchant.models import SucceededCompleteRequest
 from faregate.paywall import Paywall
 from tests.adapters.test_prefixes import Plain, ask
 from tests.adapters.test_starlette import header

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from faregate.core.models import Headers, header_values
 from faregate.emulator.calls import MAX_CALLS, CallLog, RecordedCall
-from faregate.merchant.answers import AccessDecision
+from faregate.merchant.models import AccessDecision
 from faregate.service.app import Service
 from faregate.service.records import FINAL, TransactionRecord
 

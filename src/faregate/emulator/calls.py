@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from faregate.core.instructions import parse_json
 from faregate.core.models import Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
-from faregate.merchant.requests import AccessRequest
+from faregate.merchant.models import AccessRequest
 from faregate.merchant.types import Environment
 from faregate.service.app import Service
 from faregate.service.http import HttpError, ParsedRequest, authenticate

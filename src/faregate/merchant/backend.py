@@ -30,7 +30,7 @@ from faregate.logs import log
 from faregate.merchant import wire
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
     FailedCompleteRequest,

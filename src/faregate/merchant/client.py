@@ -13,24 +13,22 @@ from typing import Generic, Self, TypedDict, TypeVar, Unpack
 from faregate.core.models import Headers, WireRequest
 from faregate.errors import BadAnswer, ConfigurationError
 from faregate.merchant import wire
-from faregate.merchant.answers import (
+from faregate.merchant.api_key import ApiKey, RedactedHeaders, sealed
+from faregate.merchant.models import (
     AccessDecision,
+    AccessRequest,
+    ContractsDocument,
+    FailedCompleteRequest,
+    ListQuery,
     Page,
     Payer,
     Resource,
     ResourceExecutionCompleted,
-    Transaction,
-    TransactionDetail,
-)
-from faregate.merchant.api_key import ApiKey, RedactedHeaders, sealed
-from faregate.merchant.contracts import ContractsDocument
-from faregate.merchant.requests import (
-    AccessRequest,
-    FailedCompleteRequest,
-    ListQuery,
     ResourceExecutionCompleteRequest,
     ResourceQuery,
     SucceededCompleteRequest,
+    Transaction,
+    TransactionDetail,
     TransactionQuery,
 )
 from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, awaiting, blocking

@@ -35,7 +35,7 @@ from faregate.core.results import (
     TransactionState,
 )
 from faregate.errors import BadAnswer
-from faregate.merchant.answers import ErrorBody
+from faregate.merchant.models import ErrorBody
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import INSTRUCTIONS, PAYMENT_RESPONSE, parse, parse_error, parse_object
 

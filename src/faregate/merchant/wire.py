@@ -15,26 +15,24 @@ from pydantic_core import from_json
 
 from faregate.core.models import Response, WireRequest
 from faregate.errors import BadAnswer, PaymentPending, PaymentRequired, api_error
-from faregate.merchant.answers import (
+from faregate.merchant.models import (
     AccessDecision,
+    AccessRequest,
     CompletionResult,
+    ContractsDocument,
+    ContractsQuery,
     ErrorBody,
+    FailedCompleteRequest,
+    ListQuery,
     Page,
     Payer,
     Resource,
     ResourceExecutionCompleted,
-    Transaction,
-    TransactionDetail,
-)
-from faregate.merchant.contracts import ContractsDocument
-from faregate.merchant.requests import (
-    AccessRequest,
-    ContractsQuery,
-    FailedCompleteRequest,
-    ListQuery,
     ResourceExecutionCompleteRequest,
     ResourceQuery,
     SucceededCompleteRequest,
+    Transaction,
+    TransactionDetail,
     TransactionQuery,
 )
 

@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar, cast
 
 from faregate.core.models import Response
 from faregate.errors import BadAnswer
-from faregate.merchant.answers import ErrorBody
+from faregate.merchant.models import ErrorBody
 from faregate.merchant.wire import parse
 
 Verdict = Literal["pass", "fail", "skipped"]

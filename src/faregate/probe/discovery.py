@@ -9,8 +9,7 @@ from x402.schemas import PaymentRequired
 from faregate.cli.command import CommandError
 from faregate.core.models import Response
 from faregate.errors import BadAnswer
-from faregate.merchant.answers import AccessDecision
-from faregate.merchant.contracts import ContractRevision, ContractsDocument
+from faregate.merchant.models import AccessDecision, ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
 from faregate.pay.requirements import NotSigned, parse_payment_required
 from faregate.pay.wallet import PayerWallet

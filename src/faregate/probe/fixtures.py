@@ -7,8 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from faregate.core.models import Response
 from faregate.errors import BadAnswer, FaregateError
-from faregate.merchant.answers import TransactionDetail
-from faregate.merchant.contracts import ContractRevision
+from faregate.merchant.models import ContractRevision, TransactionDetail
 from faregate.merchant.wire import parse
 from faregate.probe.check import SkipCheck, describe, get_field
 from faregate.probe.discovery import build_access_body

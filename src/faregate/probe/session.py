@@ -9,8 +9,8 @@ from typing import Any
 
 from faregate.core.models import Response
 from faregate.errors import BadAnswer, ServiceError
-from faregate.merchant.answers import AccessDecision
 from faregate.merchant.api_key import ApiKey
+from faregate.merchant.models import AccessDecision
 from faregate.merchant.wire import parse
 from faregate.pay.wallet import PayerWallet
 from faregate.probe.check import SkipCheck, describe

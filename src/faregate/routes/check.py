@@ -18,7 +18,7 @@ from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
 from faregate.errors import FaregateError, Forbidden, ServiceError
 from faregate.merchant import wire
 from faregate.merchant.backend import build_resource
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     AccessRequest,
     FailedCompleteRequest,
     ResourceExecutionCompleteRequest,

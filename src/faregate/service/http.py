@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faregate.core.models import Headers, Response, header_values
-from faregate.merchant.answers import ErrorBody
+from faregate.merchant.models import ErrorBody
 from faregate.merchant.problems import FORBIDDEN, INVALID, MALFORMED, UNAUTHENTICATED, Problem
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Capability, Key

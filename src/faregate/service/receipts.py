@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from faregate.merchant.answers import (
+from faregate.merchant.models import (
     CompletionResult,
     ReceiptDocument,
     ReceiptPayment,

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
-from faregate.merchant.answers import ReceiptDocument
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     AccessRequest,
     FailedCompleteRequest,
+    ReceiptDocument,
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )

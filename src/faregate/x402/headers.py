@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from faregate.core.instructions import parse_json
-from faregate.merchant.requests import AccessResource
+from faregate.merchant.models import AccessResource
 from faregate.x402.models import SCHEME, X402_VERSION, Payment, Terms
 
 MAX_PROOF: Final = 16 * 1024

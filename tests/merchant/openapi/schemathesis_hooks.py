@@ -16,8 +16,7 @@ from schemathesis import GenerationMode, HookContext
 from faregate.emulator import Wallet
 from faregate.errors import PaymentRequired
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.contracts import ContractRevision
-from faregate.merchant.requests import AccessRequest, AccessResource
+from faregate.merchant.models import AccessRequest, AccessResource, ContractRevision
 
 FREE: Final = "free_notes"
 PAST: Final = "2025-06-01T00:00:00Z"

@@ -12,8 +12,7 @@ import pytest
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import FaregateError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.openapi import describe
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
     FailedCompleteRequest,
@@ -21,6 +20,7 @@ from faregate.merchant.requests import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
+from faregate.merchant.openapi import describe
 
 from .conformance import Broken, Description, assert_request_conforms, description
 

@@ -15,7 +15,7 @@ from faregate.emulator.calls import CallInfo, RecordedCall
 from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.settlement import ALL
-from faregate.merchant.requests import FailedCompleteRequest, SucceededCompleteRequest
+from faregate.merchant.models import FailedCompleteRequest, SucceededCompleteRequest
 from faregate.service.builtin import builtin_account
 from faregate.service.catalog import Listing
 from faregate.service.config import Settlement

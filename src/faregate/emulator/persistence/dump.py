@@ -24,7 +24,7 @@ from faregate.emulator.persistence.schema import (
     TransactionState,
     UseState,
 )
-from faregate.merchant.requests import (
+from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
     SucceededCompleteRequest,

@@ -18,8 +18,12 @@ from pydantic import (
 from faregate.emulator.clock import END_OF_TIME, ClockState
 from faregate.emulator.faults.rules import FaultsState
 from faregate.errors import ConfigurationError
-from faregate.merchant.answers import ReceiptDocument
-from faregate.merchant.requests import AccessRequest, CompleteRequest, ResourceExecutionMetadata
+from faregate.merchant.models import (
+    AccessRequest,
+    CompleteRequest,
+    ReceiptDocument,
+    ResourceExecutionMetadata,
+)
 from faregate.merchant.types import (
     Environment,
     EvmAddress,

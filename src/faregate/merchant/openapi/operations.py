@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
+from faregate.merchant.models import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.openapi.replies import narrowed, reference_problems, reply
 from faregate.merchant.openapi.schemas import Generator, Json, parameters, ref
 from faregate.merchant.problems import (
@@ -21,7 +22,6 @@ from faregate.merchant.problems import (
     TRANSACTION_NOT_FOUND,
     UNAUTHENTICATED,
 )
-from faregate.merchant.requests import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.types import ResourceExecutionId, TransactionId
 from faregate.merchant.wire import PROOF, ROOT
 

@@ -9,22 +9,22 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from faregate.merchant.answers import (
+from faregate.merchant.models import (
     AccessDecision,
+    AccessRequest,
+    CompleteRequest,
     CompletionResult,
+    ContractRevision,
+    ContractsDocument,
+    ContractValue,
     ErrorBody,
     Page,
     Payer,
     Resource,
     ResourceExecutionCompleted,
+    ResourceExecutionCompleteRequest,
     Transaction,
     TransactionDetail,
-)
-from faregate.merchant.contracts import ContractRevision, ContractsDocument, ContractValue
-from faregate.merchant.requests import (
-    AccessRequest,
-    CompleteRequest,
-    ResourceExecutionCompleteRequest,
 )
 from faregate.merchant.types import ErrorCode
 

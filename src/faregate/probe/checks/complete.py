@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from faregate.core.models import Response
 from faregate.core.results import CompletionPaid, CompletionUnpaid
 from faregate.errors import BadAnswer
-from faregate.merchant.answers import CompletionResult
 from faregate.merchant.interpret import parse_completion
+from faregate.merchant.models import CompletionResult
 from faregate.merchant.wire import parse
 from faregate.probe.check import (
     Check,

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 from faregate.core.models import Response
 from faregate.errors import BadAnswer
-from faregate.merchant.answers import Page, Transaction
-from faregate.merchant.contracts import ContractsDocument
+from faregate.merchant.models import ContractsDocument, Page, Transaction
 from faregate.merchant.wire import ROOT, parse
 from faregate.probe.check import Check, Observation, SkipCheck, describe, judge, judge_error
 from faregate.probe.fixtures import ProbeRun

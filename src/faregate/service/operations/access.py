@@ -16,9 +16,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from faregate.core.models import Response
-from faregate.merchant.answers import AccessDecision
+from faregate.merchant.models import AccessDecision, AccessRequest
 from faregate.merchant.problems import PAYMENT_REQUIRED
-from faregate.merchant.requests import AccessRequest
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_value_response
 from faregate.service.payments import PaymentRefused

@@ -8,7 +8,13 @@ answered with how things stand now; another outcome or other values are 409.
 from pydantic import TypeAdapter
 
 from faregate.core.models import Response
-from faregate.merchant.answers import ResourceExecutionCompleted
+from faregate.merchant.models import (
+    FailedCompleteRequest,
+    ResourceExecutionCompleted,
+    ResourceExecutionCompleteRequest,
+    SucceededCompleteRequest,
+    complete_request,
+)
 from faregate.merchant.problems import (
     EXECUTION_CONFLICT,
     EXECUTION_MISMATCH,
@@ -16,12 +22,6 @@ from faregate.merchant.problems import (
     OUTCOME_CONFLICT,
     TRANSACTION_MISMATCH,
     TRANSACTION_NOT_FOUND,
-)
-from faregate.merchant.requests import (
-    FailedCompleteRequest,
-    ResourceExecutionCompleteRequest,
-    SucceededCompleteRequest,
-    complete_request,
 )
 from faregate.service.config import Revision
 from faregate.service.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from pydantic import BaseModel
 
 from faregate.core.models import Response
-from faregate.merchant.answers import Page, Payer, Resource
+from faregate.merchant.models import Page, Payer, Resource
 from faregate.merchant.types import ID_TAIL
 from faregate.merchant.wire import ROOT
 from faregate.service.catalog import Listing

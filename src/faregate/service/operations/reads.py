@@ -3,7 +3,7 @@
 from typing import Any
 
 from faregate.core.models import Response
-from faregate.merchant.contracts import (
+from faregate.merchant.models import (
     Components,
     ContractRevision,
     ContractsDocument,
