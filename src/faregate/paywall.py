@@ -59,7 +59,7 @@ class Paywall:
         **arguments: Unpack[config.Arguments],
     ) -> None:
         named = journal if isinstance(journal, str) else None
-        self.settings = config.read(os.environ if environ is None else environ, named, arguments)
+        self.settings = config.read_settings(os.environ if environ is None else environ, named, arguments)
         self.journal: Journal = self._journal(journal)
         client = self._client_arguments(transport)
         self._client = MerchantClient(**client)

@@ -1,16 +1,4 @@
-"""Read and check the settings of a paywall. Arguments win over environment variables.
-
-FAREGATE_API_KEY     the seller's private key; its prefix selects test or live
-FAREGATE_BASE_URL    the service's address, or `emulator:` for one inside this process
-FAREGATE_PUBLIC_URL  the address payers use, such as https://api.example.com
-FAREGATE_JOURNAL     `memory:` (test keys only), `sqlite:///absolute/path`, `sqlite:relative/path`,
-                     `redis://...` or `postgresql://...`
-FAREGATE_JOURNAL_KEY what a stored journal is sealed with: base64 of 32 random bytes; several, separated
-                     by commas, newest first. A test key needs none
-FAREGATE_LAST_RESORT a file for the ids of open transactions that the journal could not write
-
-Every other scalar argument has its variable as well: FAREGATE_TIMEOUT, FAREGATE_MAX_RESULT_BYTES, ...
-"""
+"""Read and check the settings of a paywall. Arguments win over environment variables."""
 
 import base64
 import difflib
@@ -21,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypedDict, TypeVar, cast
+from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from faregate.core.settlement import RETRY_SECONDS
@@ -30,8 +18,6 @@ from faregate.logs import log
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.types import find_url_fault
 from faregate.server_timeouts import find_server_timeout
-
-N = TypeVar("N", int, float)
 
 EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"
@@ -115,75 +101,162 @@ def _normalize_host(host: str) -> str:
     return str(address) if address.version == 4 else f"[{address}]"
 
 
-class Arguments(TypedDict, total=False):
-    """What may be said in code instead of, or beside, the environment."""
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is said of a setting beside its name and its type.
 
-    api_key: str | None
-    base_url: str | None
-    public_url: str | None
-    journal_keys: str | Sequence[str]
-    trust_host: bool
-    max_result_bytes: int
-    max_work_seconds: float
-    max_request_seconds: float
-    timeout: float
-    redeliveries: int
-    redelivery_window: float
-    last_resort: str | None
-
-
-KINDS: Mapping[str, tuple[type, ...]] = {
-    "api_key": (str,),
-    "base_url": (str,),
-    "public_url": (str,),
-    "journal_key": (str, list, tuple),
-    "trust_host": (bool,),
-    "max_result_bytes": (int,),
-    "max_work_seconds": (int, float),
-    "max_request_seconds": (int, float),
-    "timeout": (int, float),
-    "redeliveries": (int,),
-    "redelivery_window": (int, float),
-    "last_resort": (str,),
-}
-"""What a framework's own configuration may say; `journal_key` is the argument `journal_keys`."""
-
-
-def configured(said: Mapping[str, object], spelt: Callable[[str], str]) -> Arguments:
-    """Arguments from a framework's configuration, `said` by the names of `KINDS`; None is not said.
-
-    `spelt` gives a name as the seller wrote it. Raises `ConfigurationError` for a value of another type.
+    `text` is Markdown for docs/settings.md, as is `shown`: the default, where it depends on something else.
     """
-    given: dict[str, object] = {}
-    for name, kinds in KINDS.items():
-        value = said.get(name)
+
+    text: str
+    default: Any = None
+    shown: str = ""
+
+
+class Arguments(TypedDict, total=False):
+    """Arguments of `Paywall`. This class is the one declaration of each setting.
+
+    Environment variables (`FAREGATE_` and the name in upper case), the keys of Flask's config and of
+    Django's `FAREGATE`, types, defaults and the table in docs/settings.md are made from it.
+    """
+
+    base_url: Annotated[
+        str | None,
+        Description("address of the service; `emulator:` runs one inside this process", shown="required"),
+    ]
+    api_key: Annotated[
+        str | None,
+        Description(
+            "your private key; its prefix, `svc_test_` or `svc_live_`, selects the environment",
+            shown="required; `svc_test_emulator` with `emulator:`",
+        ),
+    ]
+    public_url: Annotated[
+        str | None,
+        Description(
+            "the address clients use, such as `https://api.example.com`; required with a live key",
+            shown="the address the server listens on",
+        ),
+    ]
+    journal_key: Annotated[
+        str | Sequence[str],
+        Description(
+            "the [encryption key](journals.md#its-key) of a stored journal: base64 of 32 random bytes; "
+            "several, separated by commas, newest first",
+            shown="derived from a test key; required with a live key",
+        ),
+    ]
+    last_resort: Annotated[
+        str | None,
+        Description(
+            "a file for transaction ids that the [journal could not write]"
+            "(journals.md#when-the-journal-fails)",
+            shown="only the log",
+        ),
+    ]
+    redeliveries: Annotated[
+        int,
+        Description(
+            "how often a released result is [delivered again](journals.md#retention); 0 turns it off", 3
+        ),
+    ]
+    redelivery_window: Annotated[float, Description("for how many seconds after the first delivery", 600.0)]
+    trust_host: Annotated[
+        bool,
+        Description("without a public URL, build the resource's address from the `Host` header", False),
+    ]
+    max_result_bytes: Annotated[
+        int, Description("the largest result that is buffered and sold", 8 * 1024 * 1024, "8 MiB")
+    ]
+    max_work_seconds: Annotated[
+        float,
+        Description("how long a paid handler may take; less if the request has less time left", 54.0),
+    ]
+    max_request_seconds: Annotated[
+        float,
+        Description(
+            "how long a paid request may take; see [time-outs](timeouts.md)",
+            shown="55; less if the server ends requests sooner",
+        ),
+    ]
+    timeout: Annotated[
+        float,
+        Description(
+            "seconds for one call to the service; at most half of it [waiting](client.md#calls-under-way)",
+            10.0,
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One of `Arguments`. `types` are those that a value of a framework's configuration may have."""
+
+    name: str
+    types: tuple[type, ...]
+    description: Description
+
+    @property
+    def variable(self) -> str:
+        return f"FAREGATE_{self.name.upper()}"
+
+
+def _build_setting(name: str, hint: Any) -> Setting:
+    annotated, description = get_args(hint)
+    types = {str: (str,), bool: (bool,), int: (int,), float: (int, float), Sequence[str]: (list, tuple)}
+    alternatives = get_args(annotated) or (annotated,)
+    return Setting(name, tuple(one for kind in alternatives for one in types.get(kind, ())), description)
+
+
+SETTINGS: Final = {
+    name: _build_setting(name, hint) for name, hint in get_type_hints(Arguments, include_extras=True).items()
+}
+
+
+OBJECTS: Final = {
+    "journal": Description(
+        "where payments are stored; see [journals](journals.md#choose-a-store)", shown="`memory:`"
+    ),
+    "on_event": Description("a plain function that receives every [event](journals.md#events)", shown="none"),
+    "transport": Description(
+        "how the service is called; see [the client](client.md#transports)",
+        shown="pyreqwest if installed, else httpx",
+    ),
+}
+"""Arguments of `Paywall` that may be objects. Of them only the journal can be named in the environment."""
+
+
+def from_config(values: Mapping[str, object], spell: Callable[[str], str]) -> Arguments:
+    """Arguments from a framework's configuration: `values` by name; None is as good as none.
+
+    `spell` gives a name as the seller wrote it. Raises `ConfigurationError` for a value of another type.
+    """
+    arguments: dict[str, object] = {}
+    for name, setting in SETTINGS.items():
+        value = values.get(name)
         if value is None:
             continue
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            expected = " or ".join(kind.__name__ for kind in kinds)
-            raise ConfigurationError(f"{spelt(name)} must be {expected}, not {type(value).__name__}.")
-        given["journal_keys" if name == "journal_key" else name] = value
-    return cast(Arguments, given)
+        # True is an int to Python, and a mistake as a number.
+        is_stray_bool = isinstance(value, bool) and bool not in setting.types
+        if not isinstance(value, setting.types) or is_stray_bool:
+            expected = " or ".join(kind.__name__ for kind in setting.types)
+            raise ConfigurationError(f"{spell(name)} must be {expected}, not {type(value).__name__}.")
+        arguments[name] = value
+    return cast(Arguments, arguments)
 
 
 def from_environ(environ: Mapping[str, str]) -> Arguments:
-    """Arguments from environment variables, `FAREGATE_` and the name in upper case.
+    """Arguments from environment variables.
 
-    Raises `ConfigurationError` for a value that cannot be read, and for a variable that looks like a misspelt
-    one.
+    Raises `ConfigurationError` for a value that cannot be read, and for a variable that looks misspelt.
     """
-    variables = {variable_of(name): name for name in KINDS}
-    _check_spelling(environ, {*variables, *OTHER_VARIABLES})
-    given: dict[str, object] = {}
-    for variable, name in variables.items():
-        text = environ.get(variable, "").strip()
+    _check_spelling(environ)
+    arguments: dict[str, object] = {}
+    for name, setting in SETTINGS.items():
+        text = environ.get(setting.variable, "").strip()
         if text:
-            given["journal_keys" if name == "journal_key" else name] = _parse(variable, text, KINDS[name])
-    return cast(Arguments, given)
-
-
-def variable_of(name: str) -> str:
-    return f"FAREGATE_{name.upper()}"
+            arguments[name] = _parse(setting, text)
+    return cast(Arguments, arguments)
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
@@ -192,62 +265,69 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {found[0]}?" if found else ""
 
 
-def _check_spelling(environ: Mapping[str, str], known: set[str]) -> None:
-    """A variable of another program may begin like ours; one that is nearly ours is a mistake."""
+def _check_spelling(environ: Mapping[str, str]) -> None:
+    known = {setting.variable for setting in SETTINGS.values()} | set(OTHER_VARIABLES)
     for variable in environ:
-        if variable.startswith("FAREGATE_") and variable not in known:
-            hint = nearest_name(variable, known)
-            if hint:
-                raise ConfigurationError(f"faregate knows no variable {variable}.{hint}")
+        # Another program's variable may begin like ours; only one that is nearly ours is a mistake.
+        is_unknown = variable.startswith("FAREGATE_") and variable not in known
+        if is_unknown and (hint := nearest_name(variable, known)):
+            raise ConfigurationError(f"faregate knows no variable {variable}.{hint}")
 
 
-def _parse(variable: str, text: str, kinds: tuple[type, ...]) -> object:
-    if str in kinds:
+def _parse(setting: Setting, text: str) -> object:
+    if str in setting.types:
         return text
-    if bool in kinds:
+    if bool in setting.types:
         if text.lower() in _TRUTHS:
             return _TRUTHS[text.lower()]
-        raise ConfigurationError(f"{variable} must be true or false, not {text!r}.")
+        raise ConfigurationError(f"{setting.variable} must be true or false, not {text!r}.")
     try:
-        return float(text) if float in kinds else int(text)
+        return float(text) if float in setting.types else int(text)
     except ValueError:
-        kind = "a number" if float in kinds else "a whole number"
-        raise ConfigurationError(f"{variable} must be {kind}, not {text!r}.") from None
+        kind = "a number" if float in setting.types else "a whole number"
+        raise ConfigurationError(f"{setting.variable} must be {kind}, not {text!r}.") from None
 
 
-def read(environ: Mapping[str, str], journal: str | None, arguments: Arguments) -> Settings:
-    """Settings from arguments, else from `environ`. Raises `ConfigurationError`, saying what to do."""
-    spoken = {name: value for name, value in arguments.items() if value is not None}
-    found = cast(Arguments, {**from_environ(environ), **spoken})
+def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Arguments) -> Settings:
+    """Settings from arguments, else from `environ`, else their defaults. Raises `ConfigurationError`."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
+    values: dict[str, Any] = {**defaults, **from_environ(environ), **given}
 
-    def spelt(name: str) -> str:
-        """A setting as it was given: by its variable, or by its argument."""
-        return name if name in spoken or variable_of(name) not in environ else variable_of(name)
+    def spell(name: str) -> str:
+        """A setting by the name it was given with: its variable or its argument."""
+        variable = SETTINGS[name].variable
+        return name if name in given or variable not in environ else variable
 
-    address = _base_url(found.get("base_url") or "", spelt("base_url"))
-    key = ApiKey(found.get("api_key") or _default_key(address))
+    def check_positive(name: str) -> Any:
+        return _check_positive(spell(name), values[name])
+
+    base_url = _check_base_url(spell("base_url"), values["base_url"] or "")
+    api_key = ApiKey(values["api_key"] or _get_default_key(base_url))
     server_timeout = find_server_timeout()
     settings = Settings(
-        key,
-        address,
-        _public(spelt("public_url"), found.get("public_url") or ""),
-        journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
-        _journal_keys(found.get("journal_keys") or "", key),
-        found.get("trust_host", False),
-        _positive(spelt("max_result_bytes"), found.get("max_result_bytes", 8 * 1024 * 1024)),
-        _positive(spelt("max_work_seconds"), found.get("max_work_seconds", 54.0)),
-        _request_seconds(spelt("max_request_seconds"), found.get("max_request_seconds"), server_timeout),
-        _positive(spelt("timeout"), found.get("timeout", 10.0)),
-        _redeliveries(spelt("redeliveries"), found.get("redeliveries", 3)),
-        _positive(spelt("redelivery_window"), found.get("redelivery_window", 600.0)),
-        found.get("last_resort") or "",
+        api_key=api_key,
+        base_url=base_url,
+        public_url=_check_public_url(spell("public_url"), values["public_url"] or ""),
+        journal=journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
+        journal_keys=_decode_journal_keys(values["journal_key"] or "", api_key),
+        trust_host=values["trust_host"],
+        max_request_seconds=_choose_request_seconds(
+            spell("max_request_seconds"), values["max_request_seconds"], server_timeout
+        ),
+        redeliveries=_check_redeliveries(spell("redeliveries"), values["redeliveries"]),
+        last_resort=values["last_resort"] or "",
+        max_result_bytes=check_positive("max_result_bytes"),
+        max_work_seconds=check_positive("max_work_seconds"),
+        timeout=check_positive("timeout"),
+        redelivery_window=check_positive("redelivery_window"),
     )
     _check_live(settings)
-    _check_times(settings, server_timeout if found.get("max_request_seconds") is None else None, spelt)
+    _check_times(settings, server_timeout if values["max_request_seconds"] is None else None, spell)
     return settings
 
 
-def _base_url(address: str, spelt: str) -> str:
+def _check_base_url(name: str, address: str) -> str:
     if not address:
         raise ConfigurationError(
             "Where is the merchant service? Set FAREGATE_BASE_URL to its address, "
@@ -255,20 +335,20 @@ def _base_url(address: str, spelt: str) -> str:
         )
     if address == EMULATOR.rstrip(":"):
         raise ConfigurationError(
-            f"{spelt} is {address!r}: say {EMULATOR!r}, with a colon, to run one in this process."
+            f"{name} is {address!r}: say {EMULATOR!r}, with a colon, to run one in this process."
         )
     if address != EMULATOR and "://" not in address and not {"@", "?"} & set(address):
-        raise ConfigurationError(f"{spelt} is {address!r}, and lacks its scheme: say 'https://{address}'.")
+        raise ConfigurationError(f"{name} is {address!r}, and lacks its scheme: say 'https://{address}'.")
     return address
 
 
-def _positive(name: str, value: N) -> N:
+def _check_positive(name: str, value: float) -> float:
     if not 0 < value < math.inf:
         raise ConfigurationError(f"{name} must be a number above 0.")
     return value
 
 
-def _request_seconds(spelt: str, given: float | None, server_timeout: float | None) -> float:
+def _choose_request_seconds(name: str, given: float | None, server_timeout: float | None) -> float:
     """By default, what fits into a minute, which most proxies wait, and into the server's own time-out."""
     if given is None:
         return min(REQUEST_SECONDS, OF_SERVER_TIMEOUT * (server_timeout or math.inf))
@@ -277,14 +357,14 @@ def _request_seconds(spelt: str, given: float | None, server_timeout: float | No
             logging.WARNING,
             "%s is %g, and this server ends a request after %g s: a payer may be answered with the "
             "server's error although the payment succeeds. Raise the server's time-out.",
-            spelt,
+            name,
             given,
             server_timeout,
         )
-    return _positive(spelt, given)
+    return _check_positive(name, given)
 
 
-def _check_times(settings: Settings, server_timeout: float | None, spelt: Callable[[str], str]) -> None:
+def _check_times(settings: Settings, server_timeout: float | None, spell: Callable[[str], str]) -> None:
     """`server_timeout` is that of the server if `max_request_seconds` was made of it."""
     least = settings.completion_seconds + 1
     if settings.max_request_seconds >= least:
@@ -294,21 +374,21 @@ def _check_times(settings: Settings, server_timeout: float | None, spelt: Callab
         raise ConfigurationError(
             f"This server ends a request after {server_timeout:g} s, and {needed} s. Raise the server's "
             f"time-out to {math.ceil(least / OF_SERVER_TIMEOUT)} s or more (gunicorn: --timeout, uWSGI: "
-            f"harakiri), or make {spelt('timeout')} smaller."
+            f"harakiri), or make {spell('timeout')} smaller."
         )
     raise ConfigurationError(
-        f"{spelt('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of them: make it "
-        f"{least:g} or more, or {spelt('timeout')} smaller."
+        f"{spell('max_request_seconds')} is {settings.max_request_seconds:g}, and {needed} of them: make it "
+        f"{least:g} or more, or {spell('timeout')} smaller."
     )
 
 
-def _redeliveries(spelt: str, count: int) -> int:
+def _check_redeliveries(name: str, count: int) -> int:
     if not 0 <= count <= MAX_REDELIVERIES:
-        raise ConfigurationError(f"{spelt} must be between 0 (off) and {MAX_REDELIVERIES}.")
+        raise ConfigurationError(f"{name} must be between 0 (off) and {MAX_REDELIVERIES}.")
     return count
 
 
-def _default_key(address: str) -> str:
+def _get_default_key(address: str) -> str:
     if address == EMULATOR:
         return "svc_test_emulator"
     raise ConfigurationError(
@@ -317,11 +397,11 @@ def _default_key(address: str) -> str:
     )
 
 
-def _public(spelt: str, url: str) -> str:
+def _check_public_url(name: str, url: str) -> str:
     """What every resource URL begins with: access refuses one that is no URL."""
     if url and (fault := find_url_fault(url)) is not None:
         raise ConfigurationError(
-            f"{spelt} must be the http(s) address payers use, such as https://api.example.com. It {fault}."
+            f"{name} must be the http(s) address payers use, such as https://api.example.com. It {fault}."
         )
     return url.rstrip("/")
 
@@ -338,17 +418,17 @@ def _check_live(settings: Settings) -> None:
         )
 
 
-def _journal_keys(given: str | Sequence[str], api_key: ApiKey) -> tuple[bytes, ...]:
+def _decode_journal_keys(given: str | Sequence[str], api_key: ApiKey) -> tuple[bytes, ...]:
     """Newest first. A test key is enough of a secret for a test journal; a live one has none made of it."""
     keys = given.split(",") if isinstance(given, str) else given
     if any(keys):
-        return tuple(_journal_key(key.strip()) for key in keys)
+        return tuple(_decode_journal_key(key.strip()) for key in keys)
     if api_key.environment == "live":
         return ()
     return (hmac.digest(api_key.reveal().encode(), b"faregate test journal", "sha256"),)
 
 
-def _journal_key(text: str) -> bytes:
+def _decode_journal_key(text: str) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except ValueError:
@@ -356,11 +436,11 @@ def _journal_key(text: str) -> bytes:
     if len(key) == 32:
         return key
     raise ConfigurationError(
-        f"FAREGATE_JOURNAL_KEY must be base64 of 32 random bytes. {_how_to_make_a_key()}"
+        f"FAREGATE_JOURNAL_KEY must be base64 of 32 random bytes. {_describe_making_a_key()}"
     )
 
 
-def _how_to_make_a_key() -> str:
+def _describe_making_a_key() -> str:
     return f"Make one with {_MAKE_A_KEY} and keep it: without it the journal cannot be read."
 
 
@@ -371,7 +451,7 @@ def check_journal(settings: Settings) -> None:
     elif not settings.journal_keys:
         raise ConfigurationError(
             "With a live key the journal needs a key of its own: set FAREGATE_JOURNAL_KEY. "
-            + _how_to_make_a_key()
+            + _describe_making_a_key()
         )
 
 

@@ -18,6 +18,7 @@ from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.revisions import RevisionCache
 from faregate.paywall import Paywall, offer
+from faregate.settings import OBJECTS, SETTINGS, Description
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}
 KEY, OLD_KEY = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
@@ -79,7 +80,7 @@ def test_the_emulator_needs_nothing_else() -> None:
         ({**LIVE, "FAREGATE_JOURNAL": "sqlite:///tmp/journal.db"}, {}, "set FAREGATE_JOURNAL_KEY"),
         ({**TEST, "FAREGATE_JOURNAL_KEY": "hunter2"}, {}, "base64 of 32 random bytes"),
         ({**TEST, "FAREGATE_JOURNAL_KEY": f"{KEY},"}, {}, "base64 of 32 random bytes"),
-        (TEST, {"journal_keys": [KEY, "hunter2"]}, "secrets.token_bytes(32)"),
+        (TEST, {"journal_key": [KEY, "hunter2"]}, "secrets.token_bytes(32)"),
         (TEST, {"max_work_seconds": 0}, "max_work_seconds must be a number above 0"),
         (TEST, {"timeout": float("nan")}, "timeout must be a number above 0"),
         (LIVE, {"journal": MemoryJournal()}, "memory journal"),
@@ -145,7 +146,7 @@ def test_a_journal_in_a_file_is_named_in_the_environment(tmp_path: Path, live: b
 
 def test_a_journals_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    journal = Paywall(environ=TEST, journal="sqlite:journal.db", journal_keys=KEY).journal
+    journal = Paywall(environ=TEST, journal="sqlite:journal.db", journal_key=KEY).journal
     monkeypatch.chdir("/")
     journal.claim("proof", Claimant("GET /"))
     assert (tmp_path / "journal.db").exists()
@@ -269,3 +270,23 @@ def test_an_asset_that_differs_from_the_revisions_says_so(clock: Clock, client: 
     with pytest.raises(ConfigurationError, match="settles in USDC"):
         client.send(RevisionCache(clock).build_call(Offer("token_meter", asset="EURC")))
     assert client.send(RevisionCache(clock).build_call(Offer("euro_report", asset="EURC"))).asset == "EURC"
+
+
+# The documentation
+
+
+def build_row(variable: str, name: str, description: Description) -> str:
+    default = description.default
+    plain = f"`{default}`" if isinstance(default, bool) else f"{default:g}" if default is not None else ""
+    cells = (variable and f"`{variable}`", f"`{name}`", description.shown or plain, description.text)
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+
+
+def test_the_documented_table_is_made_from_the_declarations() -> None:
+    """Where it fails, replace the rows of docs/settings.md with the expected ones."""
+    rows = [build_row(one.variable, one.name, one.description) for one in SETTINGS.values()]
+    rows.insert(3, build_row("FAREGATE_JOURNAL", "journal", OBJECTS["journal"]))
+    rows += [build_row("", name, OBJECTS[name]) for name in ("on_event", "transport")]
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    table = page.partition("| Variable | Argument |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert table == rows

@@ -14,7 +14,7 @@ from faregate.journals.policy import JournalContext
 from faregate.middleware.path_rules import PathRules
 from faregate.observers import Listener
 from faregate.paywall import MakeJournal, Paywall
-from faregate.settings import KINDS, configured
+from faregate.settings import SETTINGS, from_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Config:
 def get_config() -> Config:
     """The paywall of `settings.FAREGATE`, else of the environment. Raises `ConfigurationError`."""
     said = read_options()
-    given = {name: said.get(name.upper()) for name in KINDS}
-    arguments = configured(given, lambda name: f"FAREGATE[{name.upper()!r}]")
+    given = {name: said.get(name.upper()) for name in SETTINGS}
+    arguments = from_config(given, lambda name: f"FAREGATE[{name.upper()!r}]")
     paywall = Paywall(
         journal=_journal(said), on_event=_listener(said), transport=said.get("TRANSPORT"), **arguments
     )

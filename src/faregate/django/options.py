@@ -7,13 +7,12 @@ from typing import Any, cast
 from django.conf import settings
 
 from faregate.errors import ConfigurationError
-from faregate.settings import KINDS
+from faregate.settings import OBJECTS, SETTINGS
 
 DATABASE = "django:"
 """The journal in Django's own database; `django:replica` names another of `DATABASES`."""
 
-_ARGUMENTS = tuple(name.upper() for name in KINDS)
-_OTHERS = ("JOURNAL", "OFFERS", "ON_EVENT", "REFUSE", "TRANSPORT")
+_NAMES = sorted(name.upper() for name in (*SETTINGS, *OBJECTS, "offers", "refuse"))
 
 
 def database_of_journal() -> str | None:
@@ -30,8 +29,8 @@ def read_options() -> Mapping[str, Any]:
     if not isinstance(said, Mapping):
         raise ConfigurationError("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
     found = cast(Mapping[str, Any], said)
-    unknown = sorted(set(found) - {*_ARGUMENTS, *_OTHERS})
-    if unknown:
-        known = ", ".join(sorted((*_ARGUMENTS, *_OTHERS)))
-        raise ConfigurationError(f"settings.FAREGATE has no setting {unknown[0]!r}. It knows {known}.")
+    if unknown := sorted(set(found).difference(_NAMES)):
+        raise ConfigurationError(
+            f"settings.FAREGATE has no setting {unknown[0]!r}. It knows {', '.join(_NAMES)}."
+        )
     return found

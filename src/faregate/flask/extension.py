@@ -18,7 +18,7 @@ from faregate.flask.decorators import (
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.stack import find_sold, list_stack_mistakes
 from faregate.paywall import Limits, Paywall, offer
-from faregate.settings import KINDS, configured
+from faregate.settings import SETTINGS, from_config
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -47,10 +47,10 @@ class Faregate:
                 "This app already has a paywall: call init_app once, or Faregate(app) alone."
             )
         config = cast(dict[str, Any], app.config)
-        for name in (*KINDS, "journal", "on_event", "offers", "refuse"):
+        for name in (*SETTINGS, "journal", "on_event", "offers", "refuse"):
             config.setdefault(_key(name), None)
-        said = {name: config[_key(name)] for name in KINDS}
-        arguments = configured(said, lambda name: f"{_key(name)} in the app's config")
+        said = {name: config[_key(name)] for name in SETTINGS}
+        arguments = from_config(said, lambda name: f"{_key(name)} in the app's config")
         journal, on_event = config["FAREGATE_JOURNAL"], config["FAREGATE_ON_EVENT"]
         ready = paywall or Paywall(journal=journal, on_event=on_event, **arguments)
         offers, refuse = config["FAREGATE_OFFERS"], config["FAREGATE_REFUSE"] or ()
