@@ -81,7 +81,7 @@ def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
     identifier = buying.buy("slow")
     buying.http.get(f"/{'long/' * 60}")
     expect(page.locator("#calls button", has_text="long")).to_be_visible()
-    buying.emulator.faults.play("reconcile-unavailable")
+    buying.emulator.faults.apply_preset("reconcile-unavailable")
     page.locator(f'[data-id="{identifier}"]').wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.evaluate(CUT_OFF) == []
@@ -102,7 +102,7 @@ def test_every_text_stands_out_in_the_light_and_in_the_dark(page: Page, buying: 
     buying.emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
     slow, *_ = (buying.buy(payer) for payer in ("slow", "good", "reconciles", "rejected"))
     buying.authorize("poor")
-    buying.emulator.faults.play("slow-answer")
+    buying.emulator.faults.apply_preset("slow-answer")
     buying.emulator.settle(buying.buy())
     expect(page.locator(".row")).to_have_count(5)
     choose(page, page.locator(f'[data-id="{slow}"]'))
@@ -121,7 +121,7 @@ def test_axe_finds_nothing(page: Page, buying: Buying, width: int) -> None:
     """The rules of axe-core, those of WCAG 2.2 among them."""
     page.set_viewport_size({"width": width, "height": 800})
     buying.buy(), buying.authorize("poor")
-    buying.emulator.faults.play("slow-answer")
+    buying.emulator.faults.apply_preset("slow-answer")
     buying.emulator.settle_after("*", Settlement(after_reads=2))
     for part in page.locator(".panel > details > summary").all():
         part.click()

@@ -267,17 +267,17 @@ def test_worlds_behind_one_server_have_clocks_of_their_own(clock: EmulatorClock,
 
 def test_the_moments_of_a_world_go_back_with_its_clock(source: Source) -> None:
     timeline = MonotonicClock(source)
-    began = timeline.stamp()
+    began = timeline.tick()
     kept = timeline.state()
     source.pass_(100)
-    assert timeline.stamp() == timeline.snapshot(None) == source.now
+    assert timeline.tick() == timeline.snapshot(None) == source.now
     source.pass_(-90)
-    assert timeline.stamp() > began + timedelta(seconds=100)
+    assert timeline.tick() > began + timedelta(seconds=100)
     timeline.restore(*kept)
-    assert timeline.stamp() == timeline.snapshot(None) == began + timedelta(seconds=10)
+    assert timeline.tick() == timeline.snapshot(None) == began + timedelta(seconds=10)
     after_a_restart = MonotonicClock(source)
     after_a_restart.restore(*timeline.state())
-    assert after_a_restart.stamp() > began + timedelta(seconds=10)
+    assert after_a_restart.tick() > began + timedelta(seconds=10)
 
 
 def test_a_payment_settles_by_the_clock_of_its_world(shop: Shop, source: Source) -> None:

@@ -114,7 +114,7 @@ def test_so_many_times(times: int | None, struck: int) -> None:
     emulator = Emulator()
     rule = emulator.faults.add(fault(times=times))
     assert statuses(emulator, 5) == [503] * struck + [200] * (5 - struck)
-    assert (rule.struck, rule.spent) == (struck, times is not None)
+    assert (rule.struck, rule.is_spent) == (struck, times is not None)
     assert len(emulator.faults) == (times is None)
     assert [call.fault for call in emulator.calls()] == ["status-1"] * struck + [None] * (5 - struck)
 

@@ -45,7 +45,7 @@ class Record:
 
     def move(self, register: TemporalIndex["Record"], status: Status, at: datetime) -> None:
         if status != self.history[-1][1]:
-            register.moved(self, self.history[-1][1], status, at)
+            register.update(self, self.history[-1][1], status, at)
             self.history.append((at, status))
 
 

@@ -86,7 +86,7 @@ class Service:
     @property
     def transactions(self) -> dict[str, TransactionRecord]:
         """The truth: every transaction there is."""
-        return self.emulator.look(lambda service, _: service.books["test"].transactions)
+        return self.emulator.look(lambda service, _: service.environments["test"].transactions)
 
 
 def operation_of(request: WireRequest) -> str:

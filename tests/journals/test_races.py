@@ -57,7 +57,9 @@ class Market:
 
     def standings(self) -> list[str]:
         """How this payer's transactions truly stand."""
-        books = self.service.emulator.look(lambda service, _: service.books["test"].transactions).values()
+        books = self.service.emulator.look(
+            lambda service, _: service.environments["test"].transactions
+        ).values()
         mine = self.wallet.address.lower()
         return [record.status for record in books if record.payment.payer.lower() == mine]
 

@@ -80,7 +80,7 @@ def find_overlapping_charges(service: Service, diary: CallLog) -> Iterator[Viola
     for record in _iter_records(service):
         if record.status != "succeeded" or record.id not in begun:
             continue
-        use = record.payer.id, record.sale.request.resource.url
+        use = record.payer.id, record.context.request.resource.url
         first = before.get(use)
         if first is not None and begun[record.id] < told.get(first.id, diary.count + 1):
             ids = first.id, record.id
@@ -111,13 +111,13 @@ def _reports_final_status(call: RecordedCall) -> bool:
 
 
 def _iter_records(service: Service) -> Iterator[TransactionRecord]:
-    for books in service.books.values():
-        yield from books.transactions.values()
+    for store in service.environments.values():
+        yield from store.transactions.values()
 
 
 def find_paid_by(service: Service, proof: str) -> TransactionRecord | None:
     """The transaction that this proof authorized."""
-    found = (books.find_by_proof(proof) for books in service.books.values())
+    found = (store.find_by_proof(proof) for store in service.environments.values())
     return next((record for record in found if record is not None), None)
 
 

@@ -58,50 +58,50 @@ def describe_call(service: Service, request: WireRequest) -> CallInfo:
     except HttpError:
         return facts
     facts = replace(facts, key=key.key, environment=key.environment)
-    return _add_records(facts, service.books[key.environment], call, payment)
+    return _add_records(facts, service.environments[key.environment], call, payment)
 
 
 def _add_records(
-    facts: CallInfo, books: EnvironmentState, call: ParsedRequest, payment: Payment | None
+    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: Payment | None
 ) -> CallInfo:
     match facts.operation:
         case "access":
-            return _describe_access(facts, books, call, payment)
+            return _describe_access(facts, store, call, payment)
         case "complete" | "transaction":
-            return _describe_transaction(facts, books, call.identifier)
+            return _describe_transaction(facts, store, call.identifier)
         case "execution":
-            execution = books.executions.get(call.identifier)
-            return facts if execution is None else _describe_revision(facts, books, execution.revision_id)
+            execution = store.executions.get(call.identifier)
+            return facts if execution is None else _describe_revision(facts, store, execution.revision_id)
         case _:
             return facts
 
 
 def _describe_access(
-    facts: CallInfo, books: EnvironmentState, call: ParsedRequest, payment: Payment | None
+    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: Payment | None
 ) -> CallInfo:
     try:
         revision_id = call.body_as(_request).revision_id
     except HttpError:
         return facts
-    listing = books.catalog.find_by_revision(revision_id)
+    listing = store.catalog.find_by_revision(revision_id)
     if listing is None:
         return facts
     token = next(one.token for one in listing.revisions if one.id == revision_id)
-    used = None if payment is None else books.find_by_token_use(token, payment)
-    return replace(facts, resource=listing.plan.key, transaction=None if used is None else used.id)
+    used = None if payment is None else store.find_by_token_use(token, payment)
+    return replace(facts, resource=listing.resource.key, transaction=None if used is None else used.id)
 
 
-def _describe_transaction(facts: CallInfo, books: EnvironmentState, identifier: str) -> CallInfo:
-    record = books.transactions.get(identifier)
+def _describe_transaction(facts: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
+    record = store.transactions.get(identifier)
     if record is None:
         return replace(facts, transaction=identifier)
-    resource = record.sale.listing.plan.key
+    resource = record.context.listing.resource.key
     return replace(facts, resource=resource, payer=record.payer.identifier, transaction=identifier)
 
 
-def _describe_revision(facts: CallInfo, books: EnvironmentState, revision_id: str) -> CallInfo:
-    listing = books.catalog.find_by_revision(revision_id)
-    return facts if listing is None else replace(facts, resource=listing.plan.key)
+def _describe_revision(facts: CallInfo, store: EnvironmentState, revision_id: str) -> CallInfo:
+    listing = store.catalog.find_by_revision(revision_id)
+    return facts if listing is None else replace(facts, resource=listing.resource.key)
 
 
 def _parse_proof(call: ParsedRequest) -> Payment | None:
@@ -230,7 +230,7 @@ class CallLog:
     def __iter__(self) -> Iterator[RecordedCall]:
         return iter(self._calls)
 
-    def received(self, request: WireRequest, at: datetime, service: Service) -> RecordedCall:
+    def add_call(self, request: WireRequest, at: datetime, service: Service) -> RecordedCall:
         self.count += 1
         call = RecordedCall(self.count, at, request, service)
         self._calls.append(call)
@@ -240,7 +240,7 @@ class CallLog:
         """To go back to."""
         return self.count, self._undone
 
-    def go_back(self, mark: LogPosition) -> None:
+    def rewind(self, mark: LogPosition) -> None:
         """The world is as it was at this mark: what came since is undone, what was undone since stands."""
         count, undone = mark
         self._undone = (*undone, range(count + 1, self.count + 1))

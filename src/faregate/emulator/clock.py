@@ -42,10 +42,10 @@ class _Segment:
     rate: float
 
     def at(self, real: datetime) -> datetime:
-        self.latest = max(self.latest, self._reached(real))
+        self.latest = max(self.latest, self._compute(real))
         return self.latest
 
-    def _reached(self, real: datetime) -> datetime:
+    def _compute(self, real: datetime) -> datetime:
         if real <= self.real:
             return self.world
         try:
@@ -112,7 +112,7 @@ class EmulatorClock:
         _check_range(later)
         self._course = _start_segment(later, real, self.rate)
 
-    def twin(self) -> "EmulatorClock":
+    def copy(self) -> "EmulatorClock":
         """Another clock that shows the same, and from now on goes its own way."""
         twin = EmulatorClock(self._source)
         twin.restore(self.state())

@@ -100,7 +100,7 @@ class Emulator:
         ids = self._ids.like(name) if isinstance(self._ids, RewindableIds) else self._ids
         return self._like(
             with_tenant_keys(world or self.world, name),
-            clock=self.clock.twin(),
+            clock=self.clock.copy(),
             ids=ids if seed is None else SeededIds(seed),
             payments=self._copy_payments(),
         )
@@ -110,7 +110,7 @@ class Emulator:
     def deliver(self, request: WireRequest) -> Delivery:
         """Answer one call, one at a time, and say how the answer travels. Never raises."""
         with self._lock:
-            call = self._recorder.log.received(request, self.clock(), self._service)
+            call = self._recorder.log.add_call(request, self.clock(), self._service)
             if self.faults.rules:
                 delivery, call.fault = deliver_with_faults(self.faults, self._service, request)
             else:
@@ -126,13 +126,13 @@ class Emulator:
     def look(self, see: Callable[[Service, CallLog], T]) -> T:
         """Return what `see` reads from the current state, after every payment that is due has settled."""
         with self._lock:
-            for books in self._service.books.values():
-                settle_due(books, books.timeline.now())
+            for store in self._service.environments.values():
+                settle_due(store, store.clock.now())
             return see(self._service, self._recorder.log)
 
     def mode(self, name: str) -> None:
         """Replace the faults by those of this mode; "clean" has none. `ConfigurationError` if unknown."""
-        self.faults.play(name)
+        self.faults.apply_preset(name)
 
     # Recorded calls
 
@@ -232,10 +232,10 @@ class Emulator:
 
     def export(self) -> dict[str, Any]:
         """Return the state document as plain JSON values. It contains payers' signatures."""
-        found: dict[str, Any] = json.loads("".join(self.written()))
+        found: dict[str, Any] = json.loads("".join(self.iter_export()))
         return found
 
-    def written(self) -> Iterator[str]:
+    def iter_export(self) -> Iterator[str]:
         """Yield the state document as text; only the copy is made under the lock."""
         return dump_document(self.look(lambda service, _: self._copy(service)))
 
@@ -248,7 +248,7 @@ class Emulator:
         found = read_document(document)
         with self._lock:
             self._load(found)
-            self._recorder.log.go_back((0, ()))
+            self._recorder.log.rewind((0, ()))
 
     def reset(self) -> None:
         """Return to the initial state: clock, ids and faults too. Calls and snapshots are forgotten."""
@@ -278,7 +278,7 @@ class Emulator:
         with self._lock:
             taken = self._snapshots.get(name)
             self._load(read_document(taken.document))
-            self._recorder.log.go_back(taken.mark)
+            self._recorder.log.rewind(taken.mark)
 
     # Settlement
 
@@ -288,20 +288,20 @@ class Emulator:
         `target` is a transaction id, a payer's address, a resource key or `*`. The most specific rule wins.
         """
         with self._lock:
-            for books in self._find_environments(target):
-                settlement.settle_after(books, target, settlement_rule)
+            for store in self._find_environments(target):
+                settlement.settle_after(store, target, settlement_rule)
 
     def settle(self, transaction_id: str) -> None:
         """Settle a pending transaction now; `ConfigurationError` if it is not pending."""
         with self._lock:
-            for books in self._find_environments(transaction_id):
-                settlement.settle(books, transaction_id)
+            for store in self._find_environments(transaction_id):
+                settlement.settle(store, transaction_id)
 
     def fail(self, transaction_id: str) -> None:
         """Let the payment fail; `ConfigurationError` if the transaction is final."""
         with self._lock:
-            for books in self._find_environments(transaction_id):
-                settlement.fail(books, transaction_id)
+            for store in self._find_environments(transaction_id):
+                settlement.fail(store, transaction_id)
 
     def balance(
         self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
@@ -333,8 +333,8 @@ class Emulator:
     def require_payment(self, key: str, required: bool = True) -> None:
         """Set whether the resource must be paid for; False makes it free."""
         with self._editing(key) as found:
-            for books in found:
-                books.catalog.edit(key, books.timeline.edit(), partial(replace, require_payment=required))
+            for store in found:
+                store.catalog.edit(key, store.clock.edit(), partial(replace, require_payment=required))
 
     def edit_resource(
         self,
@@ -351,26 +351,26 @@ class Emulator:
         fields = {"name": name, "description": description, "image_url": image_url}
         update = {field: value for field, value in fields.items() if value is not None}
         with self._editing(key) as found:
-            plans = [books.catalog.listings[key].plan.with_appearance(**update) for books in found]
-            for books, plan in zip(found, plans, strict=True):
-                books.catalog.edit(key, books.timeline.edit(), partial(replace, plan=plan))
+            resources = [store.catalog.listings[key].resource.with_appearance(**update) for store in found]
+            for store, edited in zip(found, resources, strict=True):
+                store.catalog.edit(key, store.clock.edit(), partial(replace, resource=edited))
 
     def archive(self, key: str) -> None:
         """Archive the resource: access to it is answered 422 from now on."""
         with self._editing(key) as found:
-            for books in found:
-                moment = books.timeline.edit()
-                books.catalog.edit(key, moment, partial(replace, archived_at=moment))
+            for store in found:
+                moment = store.clock.edit()
+                store.catalog.edit(key, moment, partial(replace, archived_at=moment))
 
     def publish(self, key: str, revision: Revision) -> None:
         """Publish a new active revision in both environments; the previous one can no longer be bought."""
         with self._editing(key) as found:
-            for books in found:
-                books.catalog.publish(key, revision, books.timeline.edit())
+            for store in found:
+                store.catalog.publish(key, revision, store.clock.edit())
 
     def _load(self, document: StateDocument) -> None:
         service = self._new_service()
-        load_environments(service.books, document)
+        load_environments(service.environments, document)
         load_surroundings(document, self._beginning, self.clock, self._ids, self.payments, self.faults)
         if document.challenges is not None and isinstance(self._challenges, SeededChallenges):
             self._challenges.restore(document.challenges)
@@ -378,14 +378,14 @@ class Emulator:
 
     def _copy(self, service: Service) -> EmulatorCopy:
         return copy_emulator(
-            service.books, self.clock, self._ids, self._challenges, self.payments, self.faults
+            service.environments, self.clock, self._ids, self._challenges, self.payments, self.faults
         )
 
     def _copy_payments(self) -> Facilitator | None:
         """Copy a ledger that was given, as it was at the start; another backend is shared."""
         if not isinstance(self._given_payments, SimulatedLedger):
             return self._given_payments
-        copy = self._given_payments.twin()
+        copy = self._given_payments.copy()
         load_ledger(copy, self._beginning.ledger)
         return copy
 
@@ -395,21 +395,23 @@ class Emulator:
         return self.payments
 
     def _find_listing(self, key: str, environment: Environment) -> Listing:
-        listing = self._service.books[environment].catalog.listings.get(key)
+        listing = self._service.environments[environment].catalog.listings.get(key)
         if listing is None:
             raise ConfigurationError(f"there is no resource {key!r} in {environment}")
         return listing
 
     def _find_environments(self, target: str) -> list[EnvironmentState]:
         """Find the environments that know the target; if none does, test, which then reports the error."""
-        found = [books for books in self._service.books.values() if settlement.has_target(books, target)]
-        return found or [self._service.books["test"]]
+        found = [
+            store for store in self._service.environments.values() if settlement.has_target(store, target)
+        ]
+        return found or [self._service.environments["test"]]
 
     @contextmanager
     def _editing(self, key: str) -> Generator[list[EnvironmentState]]:
         """Yield the environments with this resource, under the lock; `ConfigurationError` if none has it."""
         with self._lock:
-            found = [books for books in self._service.books.values() if key in books.catalog.listings]
+            found = [store for store in self._service.environments.values() if key in store.catalog.listings]
             if not found:
                 raise ConfigurationError(f"there is no resource {key!r}")
             yield found

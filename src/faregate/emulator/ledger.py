@@ -36,7 +36,7 @@ class SimulatedLedger:
         """From now on the address has exactly this balance."""
         self._balances[token, address.lower()] = balance
 
-    def twin(self) -> "SimulatedLedger":
+    def copy(self) -> "SimulatedLedger":
         """Another ledger with the same balances and uses, which from now on goes its own way."""
         twin = SimulatedLedger(self._default)
         twin.restore(self._balances, self._settled)

@@ -20,22 +20,22 @@ _TRANSACTION: Final = re.compile(f"txn_{ID_TAIL}", re.ASCII)
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
-def settle_after(books: EnvironmentState, target: str, settlement: Settlement | None) -> None:
+def settle_after(store: EnvironmentState, target: str, settlement: Settlement | None) -> None:
     """From now on the payments of `target` end so; None takes the rule back.
 
     `target` is a transaction's id, a payer's address, a resource's key or `*`. A transaction may still
     be open for the seller's work; if it is already settling, its measure begins anew. Others that are
     already settling keep the rule they began with. `ConfigurationError` if it is not known or already final.
     """
-    _settle_due(books)
+    _settle_due(store)
     if target == ALL:
-        books.settlement = settlement
+        store.settlement = settlement
     elif _ADDRESS.fullmatch(target):
-        _set_payer_rule(books, target.lower(), settlement)
+        _set_payer_rule(store, target.lower(), settlement)
     elif _TRANSACTION.fullmatch(target):
-        _set_transaction_rule(books, _find_open(books, target), settlement)
-    elif target in books.catalog.listings:
-        books.catalog.put(replace(books.catalog.listings[target], settlement=settlement))
+        _set_transaction_rule(store, _find_open(store, target), settlement)
+    elif target in store.catalog.listings:
+        store.catalog.put(replace(store.catalog.listings[target], settlement=settlement))
     else:
         raise ConfigurationError(
             f"{target!r} is no resource here; give its key, a transaction's id, a payer's address or '*'"
@@ -46,46 +46,46 @@ def is_address(target: str) -> bool:
     return _ADDRESS.fullmatch(target) is not None
 
 
-def has_target(books: EnvironmentState, target: str) -> bool:
+def has_target(store: EnvironmentState, target: str) -> bool:
     """Whether this environment has the target; it has everything, and every address."""
     return (
         target == ALL
         or _ADDRESS.fullmatch(target) is not None
-        or target in books.transactions
-        or target in books.catalog.listings
+        or target in store.transactions
+        or target in store.catalog.listings
     )
 
 
-def settle(books: EnvironmentState, transaction_id: str) -> None:
+def settle(store: EnvironmentState, transaction_id: str) -> None:
     """Takes the payment of a pending transaction now, whatever its rule; it fails if it cannot be taken.
 
     `ConfigurationError` if there is no such transaction, it is already final, or not completed by the seller.
     """
-    _settle_due(books)
-    record = _find_open(books, transaction_id)
+    _settle_due(store)
+    record = _find_open(store, transaction_id)
     if record.status not in PENDING:
         raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
-    settling.finish(books, record, settling.IMMEDIATE, books.timeline.stamp())
+    settling.finish(store, record, settling.IMMEDIATE, store.clock.tick())
 
 
-def fail(books: EnvironmentState, transaction_id: str) -> None:
+def fail(store: EnvironmentState, transaction_id: str) -> None:
     """The payment of a transaction will never be taken. One that is only authorized fails as well.
 
     The seller's complete is then answered 200 with `failed`. `ConfigurationError` if there is no such
     transaction or it is already final.
     """
-    _settle_due(books)
-    settling.fail_payment(books, _find_open(books, transaction_id), books.timeline.stamp())
+    _settle_due(store)
+    settling.fail_payment(store, _find_open(store, transaction_id), store.clock.tick())
 
 
-def _settle_due(books: EnvironmentState) -> None:
-    settling.settle_due(books, books.timeline.now())
+def _settle_due(store: EnvironmentState) -> None:
+    settling.settle_due(store, store.clock.now())
 
 
-def _find_open(books: EnvironmentState, transaction_id: str) -> TransactionRecord:
-    record = books.transactions.get(transaction_id)
+def _find_open(store: EnvironmentState, transaction_id: str) -> TransactionRecord:
+    record = store.transactions.get(transaction_id)
     if record is None:
         raise ConfigurationError(f"there is no transaction {transaction_id!r}")
     if record.status not in ("authorized", *PENDING):
@@ -93,17 +93,17 @@ def _find_open(books: EnvironmentState, transaction_id: str) -> TransactionRecor
     return record
 
 
-def _set_payer_rule(books: EnvironmentState, payer: str, settlement: Settlement | None) -> None:
+def _set_payer_rule(store: EnvironmentState, payer: str, settlement: Settlement | None) -> None:
     if settlement is None:
-        books.payer_settlements.pop(payer, None)
+        store.payer_settlements.pop(payer, None)
     else:
-        books.payer_settlements[payer] = settlement
+        store.payer_settlements[payer] = settlement
 
 
 def _set_transaction_rule(
-    books: EnvironmentState, record: TransactionRecord, settlement: Settlement | None
+    store: EnvironmentState, record: TransactionRecord, settlement: Settlement | None
 ) -> None:
     record.plan = settlement
     if record.status in PENDING:
-        settling.unschedule(books, record)
-        settling.schedule(books, record, settling.find_settlement_rule(books, record), books.timeline.stamp())
+        settling.unschedule(store, record)
+        settling.schedule(store, record, settling.find_settlement_rule(store, record), store.clock.tick())

@@ -45,7 +45,7 @@ class StateLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._let_go: finalize[..., StateLock] | None = None
+        self._finalizer: finalize[..., StateLock] | None = None
 
     def take(self) -> bool:
         """False if another has it; `OSError` if it cannot be known."""
@@ -56,16 +56,16 @@ class StateLock:
             except (BlockingIOError, PermissionError):
                 os.close(handle)
                 return False
-            if self._is_there(handle):
-                self._let_go = finalize(self, _remove, self._path, handle)
+            if self._is_current(handle):
+                self._finalizer = finalize(self, _remove, self._path, handle)
                 return True
             os.close(handle)
 
     def release(self) -> None:
-        if self._let_go is not None:
-            self._let_go()
+        if self._finalizer is not None:
+            self._finalizer()
 
-    def _is_there(self, handle: int) -> bool:
+    def _is_current(self, handle: int) -> bool:
         """Who had it before may have removed the file since it was opened."""
         try:
             return os.path.samestat(os.fstat(handle), self._path.stat())
@@ -111,7 +111,7 @@ def load_tenants(worlds: Tenants, text: bytes) -> None:
 def _dump_tenant(name: str, setup: TenantConfig, emulator: Emulator) -> Iterator[str]:
     world = "null" if setup.world is None else setup.world.model_dump_json()
     yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"world":{world},"state":'
-    yield from emulator.written()
+    yield from emulator.iter_export()
     yield "}"
 
 
@@ -146,12 +146,12 @@ class StateFile:
 
         `ConfigurationError` if it cannot; it is left alone then.
         """
-        self._alone()
+        self._acquire_lock()
         with ExitStack() as in_vain:
             in_vain.callback(self._lock.release)
-            self._take_up(worlds)
+            self._load(worlds)
             try:
-                self._tidy()
+                self._remove_leftovers()
                 self.save(worlds)
             except OSError as error:
                 raise ConfigurationError(f"cannot write the state: {error}") from None
@@ -204,7 +204,7 @@ class StateFile:
             _log.error("cannot write the state: %s", error)
         return time.monotonic() - began
 
-    def _alone(self) -> None:
+    def _acquire_lock(self) -> None:
         try:
             free = self._lock.take()
         except OSError as error:
@@ -214,12 +214,12 @@ class StateFile:
                 f"{self.path}: another emulator keeps its state here. Stop it, or give this one its own file"
             )
 
-    def _tidy(self) -> None:
+    def _remove_leftovers(self) -> None:
         """What a server left behind that was killed while it wrote."""
         for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_TEMPORARY}"):
             left.unlink(missing_ok=True)
 
-    def _take_up(self, worlds: Tenants) -> None:
+    def _load(self, worlds: Tenants) -> None:
         try:
             load_tenants(worlds, self.path.read_bytes())
         except FileNotFoundError:

@@ -62,12 +62,12 @@ class Tenants:
         """
         setup = TenantConfig(world, None if seed is None else str(seed))
         if name == MAIN:
-            return self._as_it_is(name, self.main, TenantConfig(), setup)
+            return self._check_config(name, self.main, TenantConfig(), setup)
         if not is_valid_name(name):
             raise ConfigurationError("the name of a world has 1 to 100 letters, digits, _ and -")
         with self._lock:
             if name in self._others:
-                return self._as_it_is(name, *self._others[name], setup)
+                return self._check_config(name, *self._others[name], setup)
             if len(self._others) >= MAX_TENANTS:
                 raise ConfigurationError(f"there are {MAX_TENANTS} worlds already: drop what is done with")
             made = self.main.like(name, world=world, seed=seed)
@@ -87,17 +87,17 @@ class Tenants:
     def deliver(self, request: WireRequest) -> Delivery:
         """One call, answered by the world of its key. Never raises."""
         try:
-            return self._of(request).deliver(request)
+            return self._route(request).deliver(request)
         except ConfigurationError as error:
             return Delivery(add_marker(HttpError(UNAUTHENTICATED, str(error)).response()))
 
     @staticmethod
-    def _as_it_is(name: str, there: Emulator, had: TenantConfig, asked: TenantConfig) -> Emulator:
+    def _check_config(name: str, there: Emulator, had: TenantConfig, asked: TenantConfig) -> Emulator:
         if asked not in (TenantConfig(), had):
             raise ConfigurationError(f"the world {name!r} is there already, set up otherwise: drop it first")
         return there
 
-    def _of(self, request: WireRequest) -> Emulator:
+    def _route(self, request: WireRequest) -> Emulator:
         values = header_values(request.headers, "authorization")
         name = parse_tenant_name(values[0].partition(" ")[2].strip(" ")) if len(values) == 1 else None
         return self.main if name is None else self.open(name)

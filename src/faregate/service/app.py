@@ -39,15 +39,15 @@ class Service:
     ) -> None:
         self.keys = {key.key: key for key in world.keys}
         self.allow_live = allow_live
-        timeline = MonotonicClock(clock)
+        monotonic = MonotonicClock(clock)
         environments: tuple[Environment, ...] = ("test", "live")
-        self.books: dict[Environment, EnvironmentState] = {
+        self.environments: dict[Environment, EnvironmentState] = {
             name: EnvironmentState(
                 environment=name,
                 seller=world.seller,
                 seller_id=derive_id("org", DEFAULT_CREATED_AT, world.seller.name),
                 catalog=build_catalog(world, name),
-                timeline=timeline,
+                clock=monotonic,
                 ids=ids,
                 challenge=challenge,
                 payments=payments,
@@ -73,6 +73,6 @@ class Service:
         route, identifier = find_route(request.method, path)
         key = authenticate(request.headers, self.keys, self.allow_live)
         require_capability(key, route.capability)
-        books = self.books[key.environment]
-        settle_due(books, books.timeline.now())
-        return route.handle(books, ParsedRequest(identifier, query, request.headers, request.body or b""))
+        store = self.environments[key.environment]
+        settle_due(store, store.clock.now())
+        return route.handle(store, ParsedRequest(identifier, query, request.headers, request.body or b""))

@@ -33,7 +33,7 @@ class Listing:
     """A resource as it stands in one environment. The last revision is the active one."""
 
     id: str
-    plan: Resource
+    resource: Resource
     revisions: tuple[PublishedRevision, ...]
     require_payment: bool
     created_at: datetime
@@ -63,9 +63,9 @@ class Catalog:
 
     def put(self, listing: Listing) -> None:
         """Adds a resource, or replaces its present state by one that no list can tell from it."""
-        self.listings[listing.plan.key] = listing
-        self._versions.setdefault(listing.plan.key, [listing])[-1] = listing
-        self._by_revision.update({revision.id: listing.plan.key for revision in listing.revisions})
+        self.listings[listing.resource.key] = listing
+        self._versions.setdefault(listing.resource.key, [listing])[-1] = listing
+        self._by_revision.update({revision.id: listing.resource.key for revision in listing.revisions})
 
     def edit(self, key: str, moment: datetime, change: Callable[[Listing], Listing]) -> None:
         """The seller changes a setting of the resource `key`; `KeyError` if it is not here."""
@@ -73,9 +73,9 @@ class Catalog:
         self._versions[key].append(changed)
         self.put(changed)
 
-    def recall(self, versions: Sequence[Listing]) -> None:
+    def restore_versions(self, versions: Sequence[Listing]) -> None:
         """Puts back a resource with every state that it was in, oldest first."""
-        self._versions[versions[-1].plan.key] = list(versions)
+        self._versions[versions[-1].resource.key] = list(versions)
         self.put(versions[-1])
 
     def versions(self, key: str) -> tuple[Listing, ...]:
@@ -96,7 +96,7 @@ class Catalog:
     def publish(self, key: str, rules: Revision, moment: datetime) -> PublishedRevision:
         """A new active revision of the resource `key`."""
         listing = self.listings[key]
-        made = _build_revision(self.environment, listing.plan, len(listing.revisions) + 1, rules)
+        made = _build_revision(self.environment, listing.resource, len(listing.revisions) + 1, rules)
         self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
         return made
 
@@ -118,30 +118,30 @@ def build_catalog(world: Account, environment: Environment) -> Catalog:
     return catalog
 
 
-def _build_listing(environment: Environment, plan: Resource, offset: timedelta) -> Listing:
+def _build_listing(environment: Environment, resource: Resource, offset: timedelta) -> Listing:
     # The offset keeps the order of resources that name no date of their own.
-    created = plan.created_at.astimezone(UTC) + offset
+    created = resource.created_at.astimezone(UTC) + offset
     return Listing(
-        id=derive_id("res", created, environment, plan.key),
-        plan=plan,
+        id=derive_id("res", created, environment, resource.key),
+        resource=resource,
         revisions=tuple(
-            _build_revision(environment, plan, n, rules) for n, rules in enumerate(plan.revisions, 1)
+            _build_revision(environment, resource, n, rules) for n, rules in enumerate(resource.revisions, 1)
         ),
-        require_payment=plan.require_payment,
+        require_payment=resource.require_payment,
         created_at=created,
         updated_at=created,
-        archived_at=created if plan.archived else None,
-        settlement=plan.settlement,
+        archived_at=created if resource.archived else None,
+        settlement=resource.settlement,
     )
 
 
 def _build_revision(
-    environment: Environment, plan: Resource, number: int, rules: Revision
+    environment: Environment, resource: Resource, number: int, rules: Revision
 ) -> PublishedRevision:
-    made, place = plan.created_at, (plan.key, str(number))
+    made, place = resource.created_at, (resource.key, str(number))
     return PublishedRevision(
         id=derive_id("acr", made, environment, *place),
-        key=derive_id("rvk", made, *place) if plan.show_key else None,
+        key=derive_id("rvk", made, *place) if resource.show_key else None,
         number=number,
         price_id=derive_id("prc", made, environment, *place),
         price_label=rules.price_label or format_price(rules.amount, rules.asset),

@@ -23,7 +23,7 @@ class MonotonicClock:
         """The present, in UTC: never before anything already stamped."""
         return max(self._clock().astimezone(UTC), self._latest)
 
-    def stamp(self) -> datetime:
+    def tick(self) -> datetime:
         """The moment of a change: after every snapshot answered so far."""
         self._latest = max(self.now(), self._fence + _TICK)
         return self._latest

@@ -57,14 +57,14 @@ class Settlement(FrozenModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _what_expires_fails(cls, given: Any) -> Any:
+    def _fail_at_expiry(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
         told = cast("dict[str, Any]", given)
         return {"to": "failed", **told} if told.get("until_expiry") else told
 
     @model_validator(mode="after")
-    def _one_measure(self) -> Self:
+    def _check_measure(self) -> Self:
         counted = (self.after_seconds is not None, self.after_reads is not None)
         if sum((*counted, self.until_expiry, self.manual)) != 1:
             raise ValueError("give exactly one of after_seconds, after_reads, until_expiry and manual")
@@ -95,7 +95,7 @@ class Revision(FrozenModel):
     price_label: Label | None = None
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _check_unique(self) -> Self:
         check_unique("value", [value.name for value in self.values])
         return self
 
@@ -210,7 +210,7 @@ class Account(FrozenModel):
     settlement: Settlement | None = None
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _check_unique(self) -> Self:
         check_unique("resource key", [resource.key for resource in self.resources])
         check_unique("API key", [key.key for key in self.keys])
         check_unique("payer", [payer.address for payer in self.payers])

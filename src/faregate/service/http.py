@@ -166,13 +166,13 @@ class ListQuery:
     filters: dict[str, str]
 
 
-def parse_list_query(call: ParsedRequest, timeline: MonotonicClock, own: Sequence[str] = ()) -> ListQuery:
+def parse_list_query(call: ParsedRequest, clock: MonotonicClock, own: Sequence[str] = ()) -> ListQuery:
     """The query of a list that also takes the parameters `own`; 422 for anything else."""
     given = parse_query(call, (*LIST_PARAMETERS, *own))
     order = parse_choice("order", given.get("order", "newest"), ("newest", "oldest"))
     page = _parse_number("page", given.get("page", "1"), None)
     size = _parse_number("page_size", given.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
-    as_of = timeline.snapshot(_parse_moment(given["as_of"]) if "as_of" in given else None)
+    as_of = clock.snapshot(_parse_moment(given["as_of"]) if "as_of" in given else None)
     if as_of is None:
         raise invalid_request("as_of is in the future")
     filters = {name: given[name] for name in own if name in given}

@@ -45,7 +45,7 @@ class _StatusTimes:
 
 
 class TemporalIndex(Generic[R]):
-    """Told of every new record (`add`) and every change of a status (`moved`), it answers for any moment.
+    """Told of every new record (`add`) and every change of a status (`update`), it answers for any moment.
 
     As long as the records fit into one smallest block they are read through: most payers pay a few times.
     """
@@ -65,7 +65,7 @@ class TemporalIndex(Generic[R]):
             for position in range(first, len(self._records)):
                 self._tell(position)
 
-    def moved(self, record: R, before: str, after: str, at: datetime) -> None:
+    def update(self, record: R, before: str, after: str, at: datetime) -> None:
         """This record of the register changed its status."""
         if self._large:
             position = bisect_left(self._records, record.number, key=lambda one: one.number)

@@ -20,12 +20,12 @@ from faregate.x402.tokens import CURRENCIES
 
 
 def build_settlement_record(
-    books: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
+    store: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
 ) -> SettlementRecord:
     """The payment ended well: its receipt and payment response, made once."""
-    response = build_payment_response(record.sale.terms, record.payer.identifier, transaction_hash)
+    response = build_payment_response(record.context.terms, record.payer.identifier, transaction_hash)
     return SettlementRecord(
-        at, transaction_hash, response, _build_receipt(books, record, transaction_hash, at)
+        at, transaction_hash, response, _build_receipt(store, record, transaction_hash, at)
     )
 
 
@@ -52,9 +52,9 @@ def build_transaction(record: TransactionRecord, moment: datetime) -> Transactio
         status=status,
         created_at=record.created_at,
         authorized_at=record.created_at,
-        authorized_atomic=record.sale.terms.amount,
+        authorized_atomic=record.context.terms.amount,
         settled_at=done.at if done else None,
-        settled_atomic=record.sale.terms.amount if done else None,
+        settled_atomic=record.context.terms.amount if done else None,
         transaction_hash=done.transaction_hash if done else None,
     )
 
@@ -67,14 +67,14 @@ def build_transaction_detail(record: TransactionRecord) -> TransactionDetail:
 
 
 def _build_receipt(
-    books: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
+    store: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
 ) -> ReceiptDocument:
-    revision, listing = record.sale.revision, record.sale.listing
+    revision, listing = record.context.revision, record.context.listing
     return ReceiptDocument(
-        id=books.ids("rct", at),
+        id=store.ids("rct", at),
         transaction_id=record.id,
-        environment=books.environment,
-        environment_key=books.environment,
+        environment=store.environment,
+        environment_key=store.environment,
         issued_at=at.replace(microsecond=at.microsecond // 1000 * 1000),
         schema_version=1,
         payment=_build_receipt_payment(record, transaction_hash),
@@ -84,13 +84,15 @@ def _build_receipt(
             currency=CURRENCIES[revision.token.symbol],
             label=revision.price_label,
         ),
-        resource=ReceiptResource(id=listing.id, name=listing.plan.name, url=record.sale.request.resource.url),
-        seller=ReceiptSeller(id=books.seller_id, name=books.seller.name),
+        resource=ReceiptResource(
+            id=listing.id, name=listing.resource.name, url=record.context.request.resource.url
+        ),
+        seller=ReceiptSeller(id=store.seller_id, name=store.seller.name),
     )
 
 
 def _build_receipt_payment(record: TransactionRecord, transaction_hash: str) -> ReceiptPayment:
-    terms = record.sale.terms
+    terms = record.context.terms
     return ReceiptPayment(
         asset=terms.token.symbol,
         asset_id=terms.token.address,

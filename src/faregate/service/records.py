@@ -77,7 +77,7 @@ class TransactionRecord:
     number: int
     payment_request_id: str
     payer: PayerRecord
-    sale: AccessContext
+    context: AccessContext
     payment: Payment
     created_at: datetime
     history: list[tuple[datetime, Status]]
@@ -86,7 +86,7 @@ class TransactionRecord:
     plan: Settlement | None = None
     reads: int = 0
     settled: SettlementRecord | None = None
-    registers: tuple["TemporalIndex[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
+    indexes: tuple["TemporalIndex[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
     """Where it is listed; `Books.adopt` puts it there."""
 
     @property
@@ -100,8 +100,8 @@ class TransactionRecord:
     def move(self, status: Status, at: datetime) -> None:
         """The only place where a status changes: lists learn of it here."""
         if status != self.status:
-            for register in self.registers:
-                register.moved(self, self.status, status, at)
+            for index in self.indexes:
+                index.update(self, self.status, status, at)
             self.history.append((at, status))
 
 

@@ -20,70 +20,70 @@ IMMEDIATE: Final = Settlement(after_reads=0)
 _LAST_SECOND: Final = 253_402_300_799
 
 
-def submit(books: EnvironmentState, record: TransactionRecord) -> None:
+def submit(store: EnvironmentState, record: TransactionRecord) -> None:
     """The seller's work is done: take the payment, or begin to. One that was made to fail stays failed."""
     if record.status != "authorized":
         return
-    at = books.timeline.stamp()
+    at = store.clock.tick()
     record.submitted_at = at
     if at.timestamp() >= record.payment.valid_before:
-        fail_payment(books, record, at)
+        fail_payment(store, record, at)
     else:
-        schedule(books, record, find_settlement_rule(books, record), at)
+        schedule(store, record, find_settlement_rule(store, record), at)
 
 
-def schedule(books: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
+def schedule(store: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
     """From `at` on the submitted payment ends as `plan` says."""
     due = _get_due_time(record, plan, at)
     if plan.after_reads == 0 or (due is not None and due <= at):
-        finish(books, record, plan, at)
+        finish(store, record, plan, at)
         return
     record.plan, record.reads = plan, 0
     record.move(plan.via, at)
     if due is not None:
-        heapq.heappush(books.due, (due, record.number, record))
+        heapq.heappush(store.due, (due, record.number, record))
 
 
-def unschedule(books: EnvironmentState, record: TransactionRecord) -> None:
+def unschedule(store: EnvironmentState, record: TransactionRecord) -> None:
     """The clock alone no longer ends it. Walks over all that wait for the clock."""
-    books.due = [entry for entry in books.due if entry[2] is not record]
-    heapq.heapify(books.due)
+    store.due = [entry for entry in store.due if entry[2] is not record]
+    heapq.heapify(store.due)
 
 
-def find_settlement_rule(books: EnvironmentState, record: TransactionRecord) -> Settlement:
+def find_settlement_rule(store: EnvironmentState, record: TransactionRecord) -> Settlement:
     """The most special rule: of the transaction, its payer, its resource, or of all."""
-    payers = books.payer_settlements.get(record.payment.payer)
-    listing = books.catalog.listings[record.sale.listing.plan.key]
-    return record.plan or payers or listing.settlement or books.settlement or IMMEDIATE
+    payers = store.payer_settlements.get(record.payment.payer)
+    listing = store.catalog.listings[record.context.listing.resource.key]
+    return record.plan or payers or listing.settlement or store.settlement or IMMEDIATE
 
 
-def fail_payment(books: EnvironmentState, record: TransactionRecord, at: datetime) -> None:
+def fail_payment(store: EnvironmentState, record: TransactionRecord, at: datetime) -> None:
     """The payment will not be taken; what it held is free again, its authorization stays used."""
     record.plan = None
     record.move("failed", at)
-    books.holds.release(record)
+    store.reservations.release(record)
 
 
-def count_read(books: EnvironmentState, record: TransactionRecord) -> None:
+def count_read(store: EnvironmentState, record: TransactionRecord) -> None:
     """The seller looks at the transaction: this alone may settle it."""
     if record.status not in PENDING:
         return
     plan = record.plan
     if plan is None:
-        finish(books, record, IMMEDIATE, books.timeline.stamp())
+        finish(store, record, IMMEDIATE, store.clock.tick())
     elif plan.after_reads is not None:
         record.reads += 1
         if record.reads >= plan.after_reads:
-            finish(books, record, plan, books.timeline.stamp())
+            finish(store, record, plan, store.clock.tick())
 
 
-def settle_due(books: EnvironmentState, now: datetime) -> None:
+def settle_due(store: EnvironmentState, now: datetime) -> None:
     """Settles what has fallen due; done before every call, so that every snapshot agrees."""
-    books.holds.expire(now)
-    while books.due and books.due[0][0] <= now:
-        due, _, record = heapq.heappop(books.due)
+    store.reservations.expire(now)
+    while store.due and store.due[0][0] <= now:
+        due, _, record = heapq.heappop(store.due)
         if record.plan is not None:
-            finish(books, record, record.plan, due)
+            finish(store, record, record.plan, due)
 
 
 def _get_due_time(record: TransactionRecord, plan: Settlement, at: datetime) -> datetime | None:
@@ -95,28 +95,28 @@ def _get_due_time(record: TransactionRecord, plan: Settlement, at: datetime) -> 
     return None
 
 
-def finish(books: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
+def finish(store: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
     """The plan is over: fail, or ask the payments. Not known yet, or no answer: asked again at each read."""
     record.plan = None
     outcome = (
-        PaymentRefused("this settlement fails") if plan.to == "failed" else _call_facilitator(books, record)
+        PaymentRefused("this settlement fails") if plan.to == "failed" else _call_facilitator(store, record)
     )
     if isinstance(outcome, PaymentPending):
         record.move(outcome.status, at)
     elif isinstance(outcome, Paid):
-        record.settled = build_settlement_record(books, record, outcome.transaction_hash, at)
+        record.settled = build_settlement_record(store, record, outcome.transaction_hash, at)
         record.move("succeeded", at)
-        books.holds.release(record)
+        store.reservations.release(record)
     else:
-        fail_payment(books, record, at)
+        fail_payment(store, record, at)
 
 
 def _call_facilitator(
-    books: EnvironmentState, record: TransactionRecord
+    store: EnvironmentState, record: TransactionRecord
 ) -> Paid | PaymentRefused | PaymentPending:
     try:
-        return books.payments.settle(
-            record.payment, record.sale.terms, now=record.submitted_at or record.created_at
+        return store.payments.settle(
+            record.payment, record.context.terms, now=record.submitted_at or record.created_at
         )
     except Exception:  # whatever it was, whether the money moved is unknown
         _log.exception("settling %s gave no answer", record.id)

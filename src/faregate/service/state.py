@@ -23,7 +23,7 @@ class Reservations:
         self._held: set[str] = set()
         self._expiring: list[tuple[int, int, TransactionRecord]] = []
 
-    def of(self, token_address: str, payer: str) -> int:
+    def get_total(self, token_address: str, payer: str) -> int:
         """Atomic units this payer (lower case) has promised."""
         return self._sums.get((token_address, payer), 0)
 
@@ -46,7 +46,7 @@ class Reservations:
                 self.release(record)
 
     def _change(self, record: TransactionRecord, value: int) -> None:
-        key = record.sale.terms.token.address, record.payment.payer
+        key = record.context.terms.token.address, record.payment.payer
         self._sums[key] = self._sums.get(key, 0) + value
 
 
@@ -63,7 +63,7 @@ class EnvironmentState:
     seller: Seller
     seller_id: str
     catalog: Catalog
-    timeline: MonotonicClock
+    clock: MonotonicClock
     ids: Ids
     challenge: Challenges
     """Gives a fresh challenge for instructions."""
@@ -72,13 +72,13 @@ class EnvironmentState:
     settlement: Settlement | None = None
     """How payments end of which no payer, resource or transaction says more."""
     payer_settlements: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
-    holds: Reservations = field(default_factory=Reservations)
+    reservations: Reservations = field(default_factory=Reservations)
     payers: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
     transactions: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
     executions: dict[str, ExecutionRecord] = field(default_factory=dict[str, ExecutionRecord])
     due: list[Due] = field(default_factory=list[Due])
     """A heap of payments that settle by the clock."""
-    register: TemporalIndex[TransactionRecord] = field(default_factory=TemporalIndex[TransactionRecord])
+    index: TemporalIndex[TransactionRecord] = field(default_factory=TemporalIndex[TransactionRecord])
     """All transactions, to be listed as of any moment; each payer has one of its own."""
     observed: list[PayerRecord] = field(default_factory=list[PayerRecord])
     """The payers in the order they were observed."""
@@ -91,31 +91,31 @@ class EnvironmentState:
     def terms(self, listing: Listing, revision: PublishedRevision) -> Terms:
         """What has to be paid for this revision of the resource."""
         return _terms(
-            revision.token, revision.rules.amount, self.seller.pay_to, listing.plan.max_timeout_seconds
+            revision.token, revision.rules.amount, self.seller.pay_to, listing.resource.max_timeout_seconds
         )
 
     def find_by_proof(self, proof: str) -> TransactionRecord | None:
         """The transaction that was authorized with this very `PAYMENT-SIGNATURE` header."""
         return self._proofs.get(proof)
 
-    def find_by_authorization(self, sale: AccessContext, payment: Payment) -> TransactionRecord | None:
+    def find_by_authorization(self, context: AccessContext, payment: Payment) -> TransactionRecord | None:
         """The transaction that already took this authorization's nonce."""
-        return self.find_by_token_use(sale.terms.token, payment)
+        return self.find_by_token_use(context.terms.token, payment)
 
     def find_by_token_use(self, token: Token, payment: Payment) -> TransactionRecord | None:
         """The same, whatever is sold."""
         return self._uses.get(_get_authorization_key(token, payment))
 
-    def authorize(self, sale: AccessContext, payment: Payment, payer: str) -> TransactionRecord:
+    def authorize(self, context: AccessContext, payment: Payment, payer: str) -> TransactionRecord:
         """A new open transaction; from here on the authorization is used."""
-        now = self.timeline.stamp()
+        now = self.clock.tick()
         known = self.payers.get(payer.lower())
         record = TransactionRecord(
             id=self.ids("txn", now),
             number=len(self.transactions) + 1,
             payment_request_id=self.ids("prq", now),
             payer=known or PayerRecord(self.ids("pyr", now), payer, now),
-            sale=sale,
+            context=context,
             payment=payment,
             created_at=now,
             history=[(now, "authorized")],
@@ -129,23 +129,23 @@ class EnvironmentState:
         New or from elsewhere, but in the order of `number`; `ValueError` otherwise. A payment that is to
         settle by the clock goes to `due` besides.
         """
-        self.register.add(record)
+        self.index.add(record)
         record.payer.transactions.add(record)
-        record.registers = (self.register, record.payer.transactions)
+        record.indexes = (self.index, record.payer.transactions)
         self.transactions[record.id] = record
-        self._uses[_get_authorization_key(record.sale.terms.token, record.payment)] = record
+        self._uses[_get_authorization_key(record.context.terms.token, record.payment)] = record
         self._proofs[record.payment.header] = record
         if record.payer.id not in self._payers_by_id:
             self._observe(record.payer)
         if record.status not in FINAL:
-            self.holds.add(record)
+            self.reservations.add(record)
 
     def payer(self, payer_id: str) -> PayerRecord | None:
         return self._payers_by_id.get(payer_id)
 
-    def begin_execution(self, sale: AccessContext) -> ExecutionRecord:
+    def begin_execution(self, context: AccessContext) -> ExecutionRecord:
         """A free execution of this revision."""
-        record = ExecutionRecord(self.ids("rex", self.timeline.stamp()), sale.revision.id)
+        record = ExecutionRecord(self.ids("rex", self.clock.tick()), context.revision.id)
         self.executions[record.id] = record
         return record
 

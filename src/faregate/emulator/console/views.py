@@ -32,7 +32,7 @@ _MAX_BODY: Final = 4096
 _MAX_PATH: Final = 2048
 _MAX_CLAIM: Final = 200
 _BUILT_IN: Final = {one.key: one for one in builtin_account().resources}
-_NAMES: Final = {payer.address.lower(): payer.name for payer in TEST_PAYERS.values()}
+_NAMES: Final = {build_payer.address.lower(): build_payer.name for build_payer in TEST_PAYERS.values()}
 
 
 def format_transaction(

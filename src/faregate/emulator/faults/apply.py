@@ -159,7 +159,9 @@ class _FaultedCall:
             return self._record() is not None
         if self.facts.operation != "access" or self.facts.environment is None or self.facts.payer is None:
             return False
-        listing = self.service.books[self.facts.environment].catalog.listings.get(self.facts.resource or "")
+        listing = self.service.environments[self.facts.environment].catalog.listings.get(
+            self.facts.resource or ""
+        )
         return listing is not None and listing.require_payment
 
     def _is_repeated(self) -> bool:
@@ -171,13 +173,13 @@ class _FaultedCall:
         if record is None or self.facts.operation == "access":
             unpaid = remove_header(self.request.headers, PROOF_HEADER)
             return self.service.respond(replace(self.request, headers=unpaid))
-        challenge = self.service.books[self.facts.environment or "test"].challenge()
+        challenge = self.service.environments[self.facts.environment or "test"].challenge()
         instructions = build_payment_required(
-            record.sale.terms, record.sale.request.resource, MESSAGE, challenge
+            record.context.terms, record.context.request.resource, MESSAGE, challenge
         )
         return HttpError(PAYMENT_REQUIRED, MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
 
     def _record(self) -> TransactionRecord | None:
         if self.facts.environment is None or self.facts.transaction is None:
             return None
-        return self.service.books[self.facts.environment].transactions.get(self.facts.transaction)
+        return self.service.environments[self.facts.environment].transactions.get(self.facts.transaction)

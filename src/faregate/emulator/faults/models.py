@@ -120,7 +120,7 @@ class Fault(FrozenModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _told_in_part(cls, given: Any) -> Any:
+    def _fill_defaults(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
         told = cast("dict[str, Any]", given)
@@ -131,7 +131,7 @@ class Fault(FrozenModel):
         return {**defaults, **told}
 
     @model_validator(mode="after")
-    def _of_its_kind(self) -> Self:
+    def _check_parameters(self) -> Self:
         given = [name for name in PARAMETERS if getattr(self, name) is not None]
         takes = TAKES.get(self.kind, ())
         for name in given:

@@ -27,11 +27,11 @@ class Rule:
     struck: int = 0
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """It has struck as often as it should, and is no longer among the faults."""
         return self.fault.times is not None and self.struck >= self.fault.times
 
-    def chance(self) -> bool:
+    def is_drawn(self) -> bool:
         """Whether the dice say so for the call that is seen now."""
         if self.fault.probability is None:
             return True
@@ -59,7 +59,7 @@ class Faults:
         self._added = 0
         self.rules: tuple[Rule, ...] = ()
         """Those that can still strike, in their order; replaced as a whole."""
-        self.play(mode)
+        self.apply_preset(mode)
 
     def __iter__(self) -> Iterator[Rule]:
         """Those that can still strike."""
@@ -85,7 +85,7 @@ class Faults:
         with self._lock:
             self.rules = ()
 
-    def play(self, mode: str) -> None:
+    def apply_preset(self, mode: str) -> None:
         """Exactly the faults of this mode from now on; `ConfigurationError` if there is no such mode."""
         faults = get_preset(mode)
         with self._lock:
@@ -104,7 +104,7 @@ class Faults:
         for rule in self.rules:
             if rule.fault.matches(facts) and fits(rule.fault):
                 rule.seen += 1
-                if rule.chance():
+                if rule.is_drawn():
                     return rule
         return None
 
@@ -112,7 +112,7 @@ class Faults:
         """It has done its work; the last time it leaves."""
         with self._lock:
             rule.struck += 1
-            if rule.spent:
+            if rule.is_spent:
                 self.rules = tuple(one for one in self.rules if one is not rule)
 
     def state(self) -> dict[str, Any]:

@@ -34,11 +34,11 @@ def build_stale_response(
     """
     if now.status != 200 or facts.environment is None:
         return now
-    books = service.books[facts.environment]
-    then = None if seconds is None else books.timeline.now() - timedelta(seconds=seconds)
+    store = service.environments[facts.environment]
+    then = None if seconds is None else store.clock.now() - timedelta(seconds=seconds)
     if facts.operation == "transaction":
-        return _build_earlier_transaction(books.transactions[facts.transaction or ""], then)
-    moment = then or _find_last_change(books.transactions.values())
+        return _build_earlier_transaction(store.transactions[facts.transaction or ""], then)
+    moment = then or _find_last_change(store.transactions.values())
     earlier = now if moment is None else service.respond(_add_as_of(request, moment))
     return earlier if earlier.status == 200 else now
 

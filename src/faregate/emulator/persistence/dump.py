@@ -83,7 +83,7 @@ class EmulatorCopy:
 
 
 def copy_emulator(
-    books: Mapping[Environment, EnvironmentState],
+    store: Mapping[Environment, EnvironmentState],
     clock: EmulatorClock,
     ids: Ids,
     challenges: Challenges,
@@ -92,15 +92,15 @@ def copy_emulator(
 ) -> EmulatorCopy:
     """Nothing in it changes any more."""
     return EmulatorCopy(
-        seller=books["test"].seller,
+        seller=store["test"].seller,
         clock=_copy_clock(clock),
-        timeline=books["test"].timeline.state(),
+        timeline=store["test"].clock.state(),
         ids=ids.state() if isinstance(ids, RewindableIds) else None,
         challenges=challenges.state() if isinstance(challenges, SeededChallenges) else None,
         faults=FaultsState.model_validate(faults.state()),
         ledger=payments.state() if isinstance(payments, SimulatedLedger) else None,
-        test=_copy_state(books["test"]),
-        live=_copy_state(books["live"]),
+        test=_copy_state(store["test"]),
+        live=_copy_state(store["live"]),
     )
 
 
@@ -110,15 +110,15 @@ def _copy_clock(clock: EmulatorClock) -> ClockState:
     return state if state.rate else state.model_copy(update={"real": state.world})
 
 
-def _copy_state(books: EnvironmentState) -> EnvironmentCopy:
+def _copy_state(store: EnvironmentState) -> EnvironmentCopy:
     return EnvironmentCopy(
-        listings=tuple(books.catalog.versions(key) for key in books.catalog.listings),
-        settlement=books.settlement,
-        payer_settlements=dict(books.payer_settlements),
-        payers=tuple(books.observed),
-        transactions=tuple(map(_copy_transaction, books.transactions.values())),
-        executions=tuple((one.id, one.revision_id, one.metadata) for one in books.executions.values()),
-        due={record.id: at for at, _, record in books.due if record.plan is not None},
+        listings=tuple(store.catalog.versions(key) for key in store.catalog.listings),
+        settlement=store.settlement,
+        payer_settlements=dict(store.payer_settlements),
+        payers=tuple(store.observed),
+        transactions=tuple(map(_copy_transaction, store.transactions.values())),
+        executions=tuple((one.id, one.revision_id, one.metadata) for one in store.executions.values()),
+        due={record.id: at for at, _, record in store.due if record.plan is not None},
     )
 
 
@@ -216,7 +216,7 @@ def _dump_state(copy: EnvironmentCopy) -> Iterator[str]:
 def _build_resource(versions: tuple[Listing, ...]) -> ResourceState:
     listing = versions[-1]
     return ResourceState(
-        key=listing.plan.key,
+        key=listing.resource.key,
         revisions=tuple(revision.rules for revision in listing.revisions),
         require_payment=listing.require_payment,
         updated_at=listing.updated_at,
@@ -228,7 +228,7 @@ def _build_resource(versions: tuple[Listing, ...]) -> ResourceState:
 
 def _build_version(listing: Listing) -> ResourceVersion:
     return ResourceVersion(
-        **dict(listing.plan.appearance), updated_at=listing.updated_at, archived_at=listing.archived_at
+        **dict(listing.resource.appearance), updated_at=listing.updated_at, archived_at=listing.archived_at
     )
 
 
@@ -239,7 +239,7 @@ def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> Tra
         id=record.id,
         payment_request_id=record.payment_request_id,
         payer=record.payer.id,
-        request=record.sale.request,
+        request=record.context.request,
         proof=record.payment.header,
         history=tuple(StatusChange.model_construct(at=at, status=status) for at, status in copy.history),
         accepted=copy.accepted,

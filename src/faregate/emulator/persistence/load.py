@@ -41,15 +41,15 @@ from faregate.x402.tokens import TOKENS
 
 
 def load_transaction(
-    books: EnvironmentState, state: TransactionState, payers: Mapping[str, PayerRecord], place: str
+    store: EnvironmentState, state: TransactionState, payers: Mapping[str, PayerRecord], place: str
 ) -> None:
     """The next transaction, which comes after all that are there. `ConfigurationError` names its place."""
     record = TransactionRecord(
         id=state.id,
-        number=len(books.transactions) + 1,
+        number=len(store.transactions) + 1,
         payment_request_id=state.payment_request_id,
         payer=_get_payer(state, payers, place),
-        sale=_resolve_purchase(books, state, place),
+        context=_resolve_purchase(store, state, place),
         payment=_parse_payment(state, place),
         created_at=state.history[0].at,
         history=[(step.at, step.status) for step in state.history],
@@ -59,20 +59,20 @@ def load_transaction(
         reads=state.reads,
         settled=_load_settled(state),
     )
-    _check_new(books, record, place)
-    books.adopt(record)
+    _check_new(store, record, place)
+    store.adopt(record)
     due = _get_due_time(state, place)
     if due is not None:
-        heapq.heappush(books.due, (due, record.number, record))
+        heapq.heappush(store.due, (due, record.number, record))
 
 
-def _check_new(books: EnvironmentState, record: TransactionRecord, place: str) -> None:
-    newest = next(reversed(books.transactions.values()), None)
+def _check_new(store: EnvironmentState, record: TransactionRecord, place: str) -> None:
+    newest = next(reversed(store.transactions.values()), None)
     if newest is not None and record.created_at < newest.created_at:
         raise document_error(f"{place}.history[0].at", "transactions are in the order they were made")
-    if record.id in books.transactions:
+    if record.id in store.transactions:
         raise document_error(f"{place}.id", "another transaction has this id")
-    if books.find_by_authorization(record.sale, record.payment) is not None:
+    if store.find_by_authorization(record.context, record.payment) is not None:
         raise document_error(f"{place}.proof", "another transaction has used this authorization")
 
 
@@ -82,17 +82,17 @@ def _get_payer(state: TransactionState, payers: Mapping[str, PayerRecord], place
     return payers[state.payer]
 
 
-def _resolve_purchase(books: EnvironmentState, state: TransactionState, place: str) -> AccessContext:
-    listing, revision = find_revision(books, state.request.revision_id, f"{place}.request.revision_id")
-    sold = books.catalog.version(listing.plan.key, state.history[0].at) or listing
-    return AccessContext(state.request, sold, revision, books.terms(listing, revision))
+def _resolve_purchase(store: EnvironmentState, state: TransactionState, place: str) -> AccessContext:
+    listing, revision = find_revision(store, state.request.revision_id, f"{place}.request.revision_id")
+    sold = store.catalog.version(listing.resource.key, state.history[0].at) or listing
+    return AccessContext(state.request, sold, revision, store.terms(listing, revision))
 
 
-def find_revision(books: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
+def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
     """The revision of this id and its resource."""
-    listing = books.catalog.find_by_revision(revision_id)
+    listing = store.catalog.find_by_revision(revision_id)
     if listing is None:
-        raise document_error(place, f"this world has no revision {revision_id} in {books.environment}")
+        raise document_error(place, f"this world has no revision {revision_id} in {store.environment}")
     return listing, next(one for one in listing.revisions if one.id == revision_id)
 
 
@@ -121,15 +121,15 @@ def _get_due_time(state: TransactionState, place: str) -> datetime | None:
     return state.due
 
 
-def load_environments(books: Mapping[Environment, EnvironmentState], document: StateDocument) -> None:
+def load_environments(store: Mapping[Environment, EnvironmentState], document: StateDocument) -> None:
     """What the document says of both environments, into books in which nothing has happened yet."""
-    seller = books["test"].seller
+    seller = store["test"].seller
     if document.seller not in (None, seller):
         raise document_error("seller", f"this world is that of {seller.name}, paid at {seller.pay_to}")
-    _load_environment(books["test"], document.test, "test")
-    _load_environment(books["live"], document.live, "live")
+    _load_environment(store["test"], document.test, "test")
+    _load_environment(store["live"], document.live, "live")
     if document.timeline is not None:
-        books["test"].timeline.restore(document.timeline.latest, document.timeline.fence)
+        store["test"].clock.restore(document.timeline.latest, document.timeline.fence)
 
 
 def load_surroundings(
@@ -173,23 +173,23 @@ def _read_uses(state: LedgerState) -> dict[Use, str]:
     }
 
 
-def _load_environment(books: EnvironmentState, state: EnvironmentSection, place: str) -> None:
+def _load_environment(store: EnvironmentState, state: EnvironmentSection, place: str) -> None:
     for number, resource in enumerate(state.resources):
-        _load_resource(books, resource, f"{place}.resources[{number}]")
+        _load_resource(store, resource, f"{place}.resources[{number}]")
     if "settlement" in state.model_fields_set:
-        books.settlement = state.settlement
+        store.settlement = state.settlement
     if state.payer_settlements is not None:
-        books.payer_settlements = {payer.lower(): plan for payer, plan in state.payer_settlements.items()}
+        store.payer_settlements = {payer.lower(): plan for payer, plan in state.payer_settlements.items()}
     payers = _load_payers(state, f"{place}.payers")
     for number, transaction in enumerate(state.transactions):
-        load_transaction(books, transaction, payers, f"{place}.transactions[{number}]")
-    if [one.id for one in books.observed] != list(payers):
+        load_transaction(store, transaction, payers, f"{place}.transactions[{number}]")
+    if [one.id for one in store.observed] != list(payers):
         raise document_error(
             f"{place}.payers", "they are in the order of their first transactions, of which each has one"
         )
     for number, one in enumerate(state.executions):
-        find_revision(books, one.revision_id, f"{place}.executions[{number}].revision_id")
-        books.executions[one.id] = ExecutionRecord(one.id, one.revision_id, one.metadata)
+        find_revision(store, one.revision_id, f"{place}.executions[{number}].revision_id")
+        store.executions[one.id] = ExecutionRecord(one.id, one.revision_id, one.metadata)
 
 
 def _load_payers(state: EnvironmentSection, place: str) -> dict[str, PayerRecord]:
@@ -203,12 +203,12 @@ def _load_payers(state: EnvironmentSection, place: str) -> dict[str, PayerRecord
     return payers
 
 
-def _load_resource(books: EnvironmentState, state: ResourceState, place: str) -> None:
+def _load_resource(store: EnvironmentState, state: ResourceState, place: str) -> None:
     """The seller's edits once more: revisions that were published, then the settings."""
-    listing = books.catalog.listings.get(state.key)
+    listing = store.catalog.listings.get(state.key)
     if listing is None:
         raise document_error(
-            f"{place}.key", f"this world has no resource {state.key!r} in {books.environment}"
+            f"{place}.key", f"this world has no resource {state.key!r} in {store.environment}"
         )
     there = len(listing.revisions)
     for number, (mine, given) in enumerate(zip(listing.revisions, state.revisions, strict=False)):
@@ -217,9 +217,9 @@ def _load_resource(books: EnvironmentState, state: ResourceState, place: str) ->
                 f"{place}.revisions[{number}]", f"revision {number + 1} is another one in this world"
             )
     for rules in state.revisions[there:]:
-        books.catalog.publish(state.key, rules, state.updated_at)
+        store.catalog.publish(state.key, rules, state.updated_at)
     present = replace(
-        books.catalog.listings[state.key],
+        store.catalog.listings[state.key],
         require_payment=state.require_payment,
         updated_at=state.updated_at,
         archived_at=state.archived_at,
@@ -227,20 +227,20 @@ def _load_resource(books: EnvironmentState, state: ResourceState, place: str) ->
     )
     if not state.versions:
         unedited = state.updated_at <= listing.updated_at
-        books.catalog.recall([present] if unedited else [listing, present])
+        store.catalog.restore_versions([present] if unedited else [listing, present])
         return
     if state.versions[0].updated_at != listing.created_at:
         raise document_error(
             f"{place}.versions[0].updated_at", "the first version is that of the world's set-up"
         )
-    books.catalog.recall([_with_version(present, version) for version in state.versions])
+    store.catalog.restore_versions([_with_version(present, version) for version in state.versions])
 
 
 def _with_version(listing: Listing, version: ResourceVersion) -> Listing:
     appearance = version.model_dump(include=set(Appearance.model_fields))
     return replace(
         listing,
-        plan=listing.plan.with_appearance(**appearance),
+        resource=listing.resource.with_appearance(**appearance),
         updated_at=version.updated_at,
         archived_at=version.archived_at,
     )

@@ -105,7 +105,7 @@ class ResourceState(FrozenModel):
     versions: tuple[ResourceVersion, ...] = ()
 
     @model_validator(mode="after")
-    def _versions_that_can_be(self) -> Self:
+    def _check_versions(self) -> Self:
         moments = [one.updated_at for one in self.versions]
         if moments != sorted(moments):
             raise ValueError("versions go from earlier to later")
@@ -159,7 +159,7 @@ class TransactionState(FrozenModel):
     settled: SettledState | None = None
 
     @model_validator(mode="after")
-    def _a_story_that_can_be(self) -> Self:
+    def _check_history(self) -> Self:
         if self.history[0].status != "authorized":
             raise ValueError("a history begins with authorized")
         if any(later.at < earlier.at for earlier, later in zip(self.history, self.history[1:], strict=False)):

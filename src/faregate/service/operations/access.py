@@ -31,27 +31,27 @@ _USED: Final = "the authorization was already used"
 _request: TypeAdapter[AccessRequest] = TypeAdapter(AccessRequest)
 
 
-def access(books: EnvironmentState, call: ParsedRequest) -> Response:
+def access(store: EnvironmentState, call: ParsedRequest) -> Response:
     proof = call.only_header(PROOF_HEADER)
     request = call.body_as(_request)
-    listing, revision = _find_named(books, request)
-    known = None if proof is None else books.find_by_proof(proof)
+    listing, revision = _find_named(store, request)
+    known = None if proof is None else store.find_by_proof(proof)
     if known is not None and _is_same_purchase(known, listing, request):
         if known.status in PENDING:
             return _build_response(AccessDecision(transaction_id=known.id), status=202)
-        if known.status == "authorized" and not _has_expired(known, books.timeline.now()):
+        if known.status == "authorized" and not _has_expired(known, store.clock.now()):
             return _build_response(AccessDecision(transaction_id=known.id))
-    sale = _resolve_purchase(books, request, listing, revision)
+    context = _resolve_purchase(store, request, listing, revision)
     if not listing.require_payment:
-        return _allow_free(books, sale)
+        return _allow_free(store, context)
     if known is not None:
-        raise _payment_required(books, sale, _explain_refusal(known, books.timeline.now()))
-    return _authorize(books, sale, _read_unused(books, sale, proof))
+        raise _payment_required(store, context, _explain_refusal(known, store.clock.now()))
+    return _authorize(store, context, _read_unused(store, context, proof))
 
 
-def _find_named(books: EnvironmentState, request: AccessRequest) -> tuple[Listing, PublishedRevision]:
+def _find_named(store: EnvironmentState, request: AccessRequest) -> tuple[Listing, PublishedRevision]:
     """The resource and its revision, active or not, that the seller names; 422 if there is no such thing."""
-    listing = books.catalog.find_by_revision(request.revision_id)
+    listing = store.catalog.find_by_revision(request.revision_id)
     if listing is None:
         raise invalid_request("revision_id is not known in this environment")
     revision = next(one for one in listing.revisions if one.id == request.revision_id)
@@ -62,7 +62,9 @@ def _find_named(books: EnvironmentState, request: AccessRequest) -> tuple[Listin
 
 def _is_same_purchase(known: TransactionRecord, listing: Listing, request: AccessRequest) -> bool:
     """Whether the seller asks for what this transaction was authorized for."""
-    return known.sale.listing.id == listing.id and known.sale.request.resource.url == request.resource.url
+    return (
+        known.context.listing.id == listing.id and known.context.request.resource.url == request.resource.url
+    )
 
 
 def _has_expired(known: TransactionRecord, now: datetime) -> bool:
@@ -79,42 +81,42 @@ def _explain_refusal(known: TransactionRecord, now: datetime) -> str:
 
 
 def _resolve_purchase(
-    books: EnvironmentState, request: AccessRequest, listing: Listing, revision: PublishedRevision
+    store: EnvironmentState, request: AccessRequest, listing: Listing, revision: PublishedRevision
 ) -> AccessContext:
     """What is sold now, or 422."""
-    if listing.archived_at and listing.archived(books.timeline.now()):
+    if listing.archived_at and listing.archived(store.clock.now()):
         raise invalid_request("the resource is archived")
     if revision is not listing.active:
         raise invalid_request("the revision is not the active one of its resource")
-    return AccessContext(request, listing, revision, books.terms(listing, revision))
+    return AccessContext(request, listing, revision, store.terms(listing, revision))
 
 
-def _allow_free(books: EnvironmentState, sale: AccessContext) -> Response:
-    execution = books.begin_execution(sale)
-    shown = execution.id if books.expose_execution_id else None
+def _allow_free(store: EnvironmentState, context: AccessContext) -> Response:
+    execution = store.begin_execution(context)
+    shown = execution.id if store.expose_execution_id else None
     return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown))
 
 
-def _read_unused(books: EnvironmentState, sale: AccessContext, proof: str | None) -> Payment:
+def _read_unused(store: EnvironmentState, context: AccessContext, proof: str | None) -> Payment:
     """The payment in this proof, if nobody has used its authorization; 402 otherwise."""
     if proof is None:
-        raise _payment_required(books, sale, "PAYMENT-SIGNATURE header is required")
+        raise _payment_required(store, context, "PAYMENT-SIGNATURE header is required")
     try:
         payment = parse_payment(proof)
     except InvalidPayload as error:
-        raise _payment_required(books, sale, str(error)) from None
-    if books.find_by_authorization(sale, payment) is not None:
-        raise _payment_required(books, sale, _USED)
+        raise _payment_required(store, context, str(error)) from None
+    if store.find_by_authorization(context, payment) is not None:
+        raise _payment_required(store, context, _USED)
     return payment
 
 
-def _authorize(books: EnvironmentState, sale: AccessContext, payment: Payment) -> Response:
-    now = books.timeline.now()
-    committed = books.holds.of(sale.terms.token.address, payment.payer)
-    verdict = books.payments.verify(payment, sale.terms, now=now, committed=committed)
+def _authorize(store: EnvironmentState, context: AccessContext, payment: Payment) -> Response:
+    now = store.clock.now()
+    committed = store.reservations.get_total(context.terms.token.address, payment.payer)
+    verdict = store.payments.verify(payment, context.terms, now=now, committed=committed)
     if isinstance(verdict, PaymentRefused):
-        raise _payment_required(books, sale, verdict.reason)
-    record = books.authorize(sale, payment, verdict.payer)
+        raise _payment_required(store, context, verdict.reason)
+    record = store.authorize(context, payment, verdict.payer)
     return _build_response(AccessDecision(transaction_id=record.id))
 
 
@@ -126,6 +128,6 @@ def _build_response(decision: AccessDecision, status: int = 200) -> Response:
     )
 
 
-def _payment_required(books: EnvironmentState, sale: AccessContext, reason: str) -> HttpError:
-    instructions = build_payment_required(sale.terms, sale.request.resource, reason, books.challenge())
+def _payment_required(store: EnvironmentState, context: AccessContext, reason: str) -> HttpError:
+    instructions = build_payment_required(context.terms, context.request.resource, reason, store.challenge())
     return HttpError(PAYMENT_REQUIRED, reason, (("PAYMENT-REQUIRED", instructions),))

@@ -36,24 +36,24 @@ from faregate.x402.models import Payment
 Request = FailedCompleteRequest | SucceededCompleteRequest
 
 
-def complete(books: EnvironmentState, call: ParsedRequest) -> Response:
+def complete(store: EnvironmentState, call: ParsedRequest) -> Response:
     payment = _read_payment(call)
     request = call.body_as(complete_request)
-    record = find_transaction(books, call.identifier)
+    record = find_transaction(store, call.identifier)
     if record.payment.header != payment.header:
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
-    if record.sale.revision.id != request.revision_id:
+    if record.context.revision.id != request.revision_id:
         raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
     if record.accepted is None:
-        _accept_outcome(books, record, request)
+        _accept_outcome(store, record, request)
     else:
-        _repeat_outcome(books, record, record.accepted, request)
+        _repeat_outcome(store, record, record.accepted, request)
     return _build_response(record)
 
 
-def find_transaction(books: EnvironmentState, identifier: str) -> TransactionRecord:
+def find_transaction(store: EnvironmentState, identifier: str) -> TransactionRecord:
     """The transaction with this id in this environment, or 404."""
-    record = books.transactions.get(identifier)
+    record = store.transactions.get(identifier)
     if record is None:
         raise HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment")
     return record
@@ -69,24 +69,24 @@ def _read_payment(call: ParsedRequest) -> Payment:
         raise invalid_request(f"PAYMENT-SIGNATURE: {error}") from None
 
 
-def _accept_outcome(books: EnvironmentState, record: TransactionRecord, request: Request) -> None:
+def _accept_outcome(store: EnvironmentState, record: TransactionRecord, request: Request) -> None:
     if isinstance(request, SucceededCompleteRequest):
-        _check_values(request, record.sale.revision.rules)
+        _check_values(request, record.context.revision.rules)
         record.accepted = request
-        submit(books, record)
+        submit(store, record)
     else:
         record.accepted = request
-        fail_payment(books, record, books.timeline.stamp())
+        fail_payment(store, record, store.clock.tick())
 
 
 def _repeat_outcome(
-    books: EnvironmentState, record: TransactionRecord, accepted: Request, request: Request
+    store: EnvironmentState, record: TransactionRecord, accepted: Request, request: Request
 ) -> None:
     if accepted.outcome != request.outcome:
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
     if _get_values(accepted) != _get_values(request):
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
-    count_read(books, record)
+    count_read(store, record)
 
 
 def _get_values(request: Request) -> dict[str, str]:
@@ -116,10 +116,10 @@ def _build_response(record: TransactionRecord) -> Response:
 _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceExecutionCompleteRequest)
 
 
-def complete_execution(books: EnvironmentState, call: ParsedRequest) -> Response:
+def complete_execution(store: EnvironmentState, call: ParsedRequest) -> Response:
     """The same metadata again is the same answer; other metadata is a conflict."""
     request = call.body_as(_request)
-    record = books.executions.get(call.identifier)
+    record = store.executions.get(call.identifier)
     if record is None:
         raise HttpError(EXECUTION_NOT_FOUND, "there is no such free execution here")
     if record.revision_id != request.revision_id:

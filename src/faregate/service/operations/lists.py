@@ -32,11 +32,11 @@ T = TypeVar("T")
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 
-def list_transactions(books: EnvironmentState, call: ParsedRequest) -> Response:
-    query = parse_list_query(call, books.timeline, ("status", "payer_id"))
+def list_transactions(store: EnvironmentState, call: ParsedRequest) -> Response:
+    query = parse_list_query(call, store.clock, ("status", "payer_id"))
     # What fell due while this call was on its way belongs into its snapshot.
-    settle_due(books, query.as_of)
-    register, status = _select_index(books, query), _parse_status(query)
+    settle_due(store, query.as_of)
+    register, status = _select_index(store, query), _parse_status(query)
     count = register.count(query.as_of, status)
     return _build_page(
         count,
@@ -47,14 +47,14 @@ def list_transactions(books: EnvironmentState, call: ParsedRequest) -> Response:
     )
 
 
-def _select_index(books: EnvironmentState, query: ListQuery) -> TemporalIndex[TransactionRecord]:
+def _select_index(store: EnvironmentState, query: ListQuery) -> TemporalIndex[TransactionRecord]:
     """All transactions, or those of one payer."""
     payer_id = query.filters.get("payer_id")
     if payer_id is None:
-        return books.register
+        return store.index
     if not _PAYER_ID.fullmatch(payer_id):
         raise invalid_request("payer_id is not a payer id")
-    payer = books.payer(payer_id)
+    payer = store.payer(payer_id)
     return TemporalIndex[TransactionRecord]() if payer is None else payer.transactions
 
 
@@ -63,12 +63,12 @@ def _parse_status(query: ListQuery) -> str | None:
     return None if status is None else parse_choice("status", status, STATUSES)
 
 
-def list_payers(books: EnvironmentState, call: ParsedRequest) -> Response:
-    query = parse_list_query(call, books.timeline)
-    count = bisect_right(books.observed, query.as_of, key=lambda payer: payer.created_at)
+def list_payers(store: EnvironmentState, call: ParsedRequest) -> Response:
+    query = parse_list_query(call, store.clock)
+    count = bisect_right(store.observed, query.as_of, key=lambda payer: payer.created_at)
     return _build_page(
         count,
-        lambda start, stop: books.observed[start:stop],
+        lambda start, stop: store.observed[start:stop],
         query,
         "/payers",
         lambda payer: Payer(
@@ -80,10 +80,10 @@ def list_payers(books: EnvironmentState, call: ParsedRequest) -> Response:
     )
 
 
-def list_resources(books: EnvironmentState, call: ParsedRequest) -> Response:
-    query = parse_list_query(call, books.timeline, ("archived",))
+def list_resources(store: EnvironmentState, call: ParsedRequest) -> Response:
+    query = parse_list_query(call, store.clock, ("archived",))
     archived = parse_flag("archived", query.filters.get("archived", "false"))
-    made = books.catalog.at(query.as_of)
+    made = store.catalog.at(query.as_of)
     found = (listing for listing in made if listing.archived(query.as_of) == archived)
     oldest_first = sorted(found, key=lambda listing: listing.created_at)
     return _build_page(
@@ -94,9 +94,9 @@ def list_resources(books: EnvironmentState, call: ParsedRequest) -> Response:
 def _build_resource(listing: Listing) -> Resource:
     return Resource(
         id=listing.id,
-        name=listing.plan.name,
-        description=listing.plan.description,
-        image_url=listing.plan.image_url,
+        name=listing.resource.name,
+        description=listing.resource.description,
+        image_url=listing.resource.image_url,
         created_at=listing.created_at,
         updated_at=listing.updated_at,
     )

@@ -21,20 +21,20 @@ from faregate.service.settlement import count_read
 from faregate.service.state import EnvironmentState
 
 
-def get_transaction(books: EnvironmentState, call: ParsedRequest) -> Response:
+def get_transaction(store: EnvironmentState, call: ParsedRequest) -> Response:
     """Counts as a read: a payment that settles after n reads may settle here."""
-    record = find_transaction(books, call.identifier)
-    count_read(books, record)
+    record = find_transaction(store, call.identifier)
+    count_read(store, record)
     return json_value_response(build_transaction_detail(record).model_dump(mode="json", exclude_none=True))
 
 
-def list_contracts(books: EnvironmentState, call: ParsedRequest) -> Response:
+def list_contracts(store: EnvironmentState, call: ParsedRequest) -> Response:
     """The active revision of every resource that is not archived."""
     given = parse_query(call, ("include_integration_key",))
     keys = parse_flag("include_integration_key", given.get("include_integration_key", "false"))
-    active = [_build_contract(listing) for listing in books.catalog.active(books.timeline.now())]
+    active = [_build_contract(listing) for listing in store.catalog.active(store.clock.now())]
     document = ContractsDocument(
-        info=DocumentInfo(title=f"{books.seller.name} contracts", version="1.0.0"),
+        info=DocumentInfo(title=f"{store.seller.name} contracts", version="1.0.0"),
         paths={},
         components=Components(
             security_schemes=SecuritySchemes(),
@@ -52,10 +52,10 @@ def list_contracts(books: EnvironmentState, call: ParsedRequest) -> Response:
 
 
 def _build_contract(listing: Listing) -> ContractRevision:
-    plan, revision = listing.plan, listing.active
+    resource, revision = listing.resource, listing.active
     values = revision.rules.values
     return ContractRevision(
-        title=f"{plan.name} completion values",
+        title=f"{resource.name} completion values",
         properties={value.name: _build_contract_value(value, place) for place, value in enumerate(values)},
         required=[value.name for value in values if value.required],
         settlement_asset=revision.token.symbol,
@@ -63,9 +63,9 @@ def _build_contract(listing: Listing) -> ContractRevision:
         revision_number=revision.number,
         revision_name=revision.rules.name or f"Revision {revision.number}",
         resource_id=listing.id,
-        resource_name=plan.name,
-        resource_description=plan.description,
-        integration_key=plan.key if plan.show_key else None,
+        resource_name=resource.name,
+        resource_description=resource.description,
+        integration_key=resource.key if resource.show_key else None,
         revision_key=revision.key,
     )
 
