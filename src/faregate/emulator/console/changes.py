@@ -39,8 +39,8 @@ NumberedFault = tuple[int, str | None]
 class TransactionHistory:
     """All transactions from the first one. `histogram` counts those that ended."""
 
-    def __init__(self, books: EnvironmentState) -> None:
-        self.books = books
+    def __init__(self, store: EnvironmentState) -> None:
+        self.store = store
         self.histogram = Histogram()
         self.shown: deque[TransactionRecord] = deque(maxlen=SHOWN_TRANSACTIONS)
         self._read_count = 0
@@ -48,20 +48,20 @@ class TransactionHistory:
         self._counts: dict[str, int] = {}
         self._versions: dict[str, tuple[object, ...]] = {}
 
-    def is_valid(self, books: EnvironmentState) -> bool:
+    def is_valid(self, store: EnvironmentState) -> bool:
         """Return False after a reset or a restore: other books, or transactions that were undone."""
-        if books is not self.books or len(books.transactions) < self._read_count:
+        if store is not self.store or len(store.transactions) < self._read_count:
             return False
-        return all(books.transactions.get(one.id) is one for one in list(self.shown)[-1:])
+        return all(store.transactions.get(one.id) is one for one in list(self.shown)[-1:])
 
     def read(self, now: datetime) -> bool:
         """Read the next piece. Return False if there is more."""
         first = self._read_count
-        records = self.books.register.between(first, first + TRANSACTIONS_PER_READ, now)
+        records = self.store.index.between(first, first + TRANSACTIONS_PER_READ, now)
         self._read_count += len(records)
         self.shown.extend(records)
         self._unfinished.update((record.id, record) for record in records)
-        self._count_finished(views.count_by_status(self.books, now), bool(records))
+        self._count_finished(views.count_by_status(self.store, now), bool(records))
         return len(records) < TRANSACTIONS_PER_READ
 
     def pop_changed(self) -> list[TransactionRecord]:
@@ -73,7 +73,7 @@ class TransactionHistory:
 
     def select_shown(self, identifiers: Iterable[str]) -> list[TransactionRecord]:
         """Return those of these transactions that are shown."""
-        return [self.books.transactions[one] for one in identifiers if one in self._versions]
+        return [self.store.transactions[one] for one in identifiers if one in self._versions]
 
     def _count_finished(self, counts: dict[str, int], has_new: bool) -> None:
         # A status cannot change without changing the counts, so equal counts need no search.
@@ -82,7 +82,7 @@ class TransactionHistory:
         self._counts = counts
         for record in [one for one in self._unfinished.values() if one.status in FINAL]:
             del self._unfinished[record.id]
-            terms, settled = record.sale.terms, record.settled is not None
+            terms, settled = record.context.terms, record.settled is not None
             self.histogram.add(record.history[-1][0], terms.token.symbol, terms.amount if settled else None)
 
 
@@ -172,8 +172,8 @@ class ChangeTracker:
 
         `whole` is among them if everything sent before is void: at first, and after a reset or a restore.
         """
-        history = self._get_history(service.books[self._environment], diary)
-        now = history.books.timeline.now()
+        history = self._get_history(service.environments[self._environment], diary)
+        now = history.store.clock.now()
         if not (history.read(now) and self._groups.read(diary)):
             return None
         whole = {} if self._sent else {"whole": True}
@@ -186,9 +186,9 @@ class ChangeTracker:
         self._sent.update(changed)
         return changed
 
-    def _get_history(self, books: EnvironmentState, diary: CallLog) -> TransactionHistory:
-        if self._history is None or not (self._history.is_valid(books) and self._groups.is_valid(diary)):
-            self._history, self._groups = TransactionHistory(books), CallGroups(self._environment)
+    def _get_history(self, store: EnvironmentState, diary: CallLog) -> TransactionHistory:
+        if self._history is None or not (self._history.is_valid(store) and self._groups.is_valid(diary)):
+            self._history, self._groups = TransactionHistory(store), CallGroups(self._environment)
             self._sent = {}
         return self._history
 
@@ -202,12 +202,12 @@ class ChangeTracker:
 
 
 def _format_parts(history: TransactionHistory, now: datetime) -> Json:
-    books = history.books
+    store = history.store
     return {
-        "counts": views.count_by_status(books, now),
+        "counts": views.count_by_status(store, now),
         "money": views.format_money(history.histogram),
-        "payers": [views.format_payer(books, one, now) for one in _find_latest_payers(history)],
-        "rules": views.format_rules(books),
+        "payers": [views.format_payer(store, one, now) for one in _find_latest_payers(history)],
+        "rules": views.format_rules(store),
     }
 
 

@@ -42,18 +42,18 @@ def format_transaction(
 
     `challenge` is the 402 before it. `calls` are numbers, each with the fault that affected it, oldest first.
     """
-    terms, resource = record.sale.terms, record.sale.request.resource
+    terms, resource = record.context.terms, record.context.request.resource
     return {
         "id": record.id,
         "number": record.number,
         "status": record.status,
         "payer": record.payer.identifier,
         "payer_name": _NAMES.get(record.payment.payer),
-        "resource": record.sale.listing.plan.key,
-        "built_in": _is_built_in(record.sale.listing),
+        "resource": record.context.listing.resource.key,
+        "built_in": _is_built_in(record.context.listing),
         "url": resource.url,
         "description": resource.description,
-        "revision_id": record.sale.revision.id,
+        "revision_id": record.context.revision.id,
         "amount": str(terms.amount),
         "asset": terms.token.symbol,
         "created_at": _format_moment(record.created_at),
@@ -96,7 +96,7 @@ def format_call(record: RecordedCall, facts: CallInfo) -> Json:
     }
 
 
-def format_payer(books: EnvironmentState, record: PayerRecord, now: datetime) -> Json:
+def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) -> Json:
     """Format a payer and its balances, which are null if another facilitator than the ledger has them."""
     address = record.identifier
     count = record.transactions.count
@@ -105,20 +105,20 @@ def format_payer(books: EnvironmentState, record: PayerRecord, now: datetime) ->
         "name": _NAMES.get(address.lower()),
         "transactions": count(now),
         "succeeded": count(now, "succeeded"),
-        "balances": _get_balances(books, address),
+        "balances": _get_balances(store, address),
         "held": {
-            symbol: str(books.holds.of(TOKENS[books.environment, symbol].address, address.lower()))
+            symbol: str(store.reservations.get_total(TOKENS[store.environment, symbol].address, address.lower()))
             for symbol in CURRENCIES
         },
     }
 
 
-def format_rules(books: EnvironmentState) -> Json:
+def format_rules(store: EnvironmentState) -> Json:
     """Format how payments end: `set` has a rule for each target whose rule differs from the initial one.
 
     `own` is the initial rule; null is no rule.
     """
-    rules = {ALL: (books.settlement, None), **_get_resource_rules(books), **_get_payer_rules(books)}
+    rules = {ALL: (store.settlement, None), **_get_resource_rules(store), **_get_payer_rules(store)}
     return {
         "set": [
             {
@@ -130,8 +130,8 @@ def format_rules(books: EnvironmentState) -> Json:
             for target, (rule, initial) in rules.items()
             if rule != initial
         ],
-        "resources": list(books.catalog.listings),
-        "payers": [[one.address, one.name] for one in _list_test_payers(books)],
+        "resources": list(store.catalog.listings),
+        "payers": [[one.address, one.name] for one in _list_test_payers(store)],
     }
 
 
@@ -147,28 +147,28 @@ def format_money(histogram: Histogram) -> Json:
     }
 
 
-def count_by_status(books: EnvironmentState, now: datetime) -> dict[str, int]:
+def count_by_status(store: EnvironmentState, now: datetime) -> dict[str, int]:
     """Count transactions by status."""
-    return {status: books.register.count(now, status) for status in STATUSES}
+    return {status: store.index.count(now, status) for status in STATUSES}
 
 
 _RulePair = tuple[Settlement | None, Settlement | None]
 """The current rule and the initial one."""
 
 
-def _get_resource_rules(books: EnvironmentState) -> dict[str, _RulePair]:
-    listings = books.catalog.listings
-    return {key: (one.settlement, one.plan.settlement) for key, one in listings.items()}
+def _get_resource_rules(store: EnvironmentState) -> dict[str, _RulePair]:
+    listings = store.catalog.listings
+    return {key: (one.settlement, one.resource.settlement) for key, one in listings.items()}
 
 
-def _get_payer_rules(books: EnvironmentState) -> dict[str, _RulePair]:
-    initial = {one.address.lower(): one.settlement for one in _list_test_payers(books)}
-    current = books.payer_settlements
+def _get_payer_rules(store: EnvironmentState) -> dict[str, _RulePair]:
+    initial = {one.address.lower(): one.settlement for one in _list_test_payers(store)}
+    current = store.payer_settlements
     return {address: (current.get(address), initial.get(address)) for address in {**initial, **current}}
 
 
-def _list_test_payers(books: EnvironmentState) -> list[TestPayer]:
-    return list(TEST_PAYERS.values()) if books.environment == "test" else []
+def _list_test_payers(store: EnvironmentState) -> list[TestPayer]:
+    return list(TEST_PAYERS.values()) if store.environment == "test" else []
 
 
 def _get_target_name(target: str) -> str | None:
@@ -182,15 +182,15 @@ def _format_rule(rule: Settlement | None) -> Json | None:
 
 def _is_built_in(listing: Listing) -> bool:
     """Return whether the emulator's built-in account sells this resource, unchanged."""
-    plan = listing.plan
+    plan = listing.resource
     return plan == _BUILT_IN.get(plan.key) and len(listing.revisions) == len(plan.revisions)
 
 
-def _get_balances(books: EnvironmentState, address: str) -> dict[str, str] | None:
-    if not isinstance(books.payments, SimulatedLedger):
+def _get_balances(store: EnvironmentState, address: str) -> dict[str, str] | None:
+    if not isinstance(store.payments, SimulatedLedger):
         return None
-    balance = books.payments.balance
-    return {symbol: str(balance(TOKENS[books.environment, symbol], address)) for symbol in CURRENCIES}
+    balance = store.payments.balance
+    return {symbol: str(balance(TOKENS[store.environment, symbol], address)) for symbol in CURRENCIES}
 
 
 def _format_completion(accepted: FailedCompleteRequest | SucceededCompleteRequest | None) -> Json | None:

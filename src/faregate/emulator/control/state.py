@@ -44,7 +44,7 @@ async def reset(request: Request) -> Response:
 
 async def export_state(request: Request) -> Response:
     """Export the state document: all that happened, including payers' signatures."""
-    text = await run_in_threadpool("".join, get_emulator(request).written())
+    text = await run_in_threadpool("".join, get_emulator(request).iter_export())
     return Response(text, media_type="application/json")
 
 

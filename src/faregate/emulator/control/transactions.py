@@ -40,7 +40,7 @@ class TransactionQuery(BaseModel):
         return (
             self.status in (None, record.status)
             and (self.payer is None or self.payer.lower() == record.payer.identifier.lower())
-            and self.resource in (None, record.sale.listing.plan.key)
+            and self.resource in (None, record.context.listing.resource.key)
         )
 
 
@@ -76,7 +76,7 @@ async def list_transactions(request: Request) -> Response:
     """List transactions, newest first, by `environment`, `status`, `payer`, `resource` and `limit`."""
     query = _parse_query(request)
     newest = get_emulator(request).look(
-        lambda service, _: _find_newest(service.books[query.environment], query)
+        lambda service, _: _find_newest(service.environments[query.environment], query)
     )
     return json_response({"transactions": newest})
 
@@ -102,13 +102,13 @@ def _parse_query(request: Request) -> TransactionQuery:
         raise build_validation_error(error, "query") from None
 
 
-def _find_newest(books: EnvironmentState, query: TransactionQuery) -> list[object]:
+def _find_newest(store: EnvironmentState, query: TransactionQuery) -> list[object]:
     newest = list[object]()
-    for record in reversed(books.transactions.values()):
+    for record in reversed(store.transactions.values()):
         if len(newest) == query.limit:
             break
         if query.matches(record):
-            newest.append(_summarize(books, record).model_dump(mode="json"))
+            newest.append(_summarize(store, record).model_dump(mode="json"))
     return newest
 
 
@@ -116,7 +116,7 @@ def _find_transaction(request: Request) -> tuple[Emulator, str]:
     """Return the emulator and the id of the transaction in the path, or raise 404."""
     emulator, identifier = get_emulator(request), str(request.path_params["transaction"])
     if not emulator.look(
-        lambda service, _: any(identifier in one.transactions for one in service.books.values())
+        lambda service, _: any(identifier in one.transactions for one in service.environments.values())
     ):
         raise ControlError(404, "transaction_not_found", f"there is no transaction {identifier!r}")
     return emulator, identifier
@@ -125,22 +125,22 @@ def _find_transaction(request: Request) -> tuple[Emulator, str]:
 def _summarize_by_id(emulator: Emulator, identifier: str) -> TransactionSummary:
     return emulator.look(
         lambda service, _: next(
-            _summarize(books, books.transactions[identifier])
-            for books in service.books.values()
-            if identifier in books.transactions
+            _summarize(store, store.transactions[identifier])
+            for store in service.environments.values()
+            if identifier in store.transactions
         )
     )
 
 
-def _summarize(books: EnvironmentState, record: TransactionRecord) -> TransactionSummary:
+def _summarize(store: EnvironmentState, record: TransactionRecord) -> TransactionSummary:
     return TransactionSummary(
         id=record.id,
-        environment=books.environment,
+        environment=store.environment,
         status=record.status,
-        resource=record.sale.listing.plan.key,
+        resource=record.context.listing.resource.key,
         payer=record.payer.identifier,
-        asset=record.sale.terms.token.symbol,
-        amount=record.sale.terms.amount,
+        asset=record.context.terms.token.symbol,
+        amount=record.context.terms.amount,
         created_at=record.created_at,
         history=list(record.history),
         outcome=None if record.accepted is None else record.accepted.outcome,
