@@ -107,7 +107,9 @@ def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) ->
         "succeeded": count(now, "succeeded"),
         "balances": _get_balances(store, address),
         "held": {
-            symbol: str(store.reservations.get_total(TOKENS[store.environment, symbol].address, address.lower()))
+            symbol: str(
+                store.reservations.get_total(TOKENS[store.environment, symbol].address, address.lower())
+            )
             for symbol in CURRENCIES
         },
     }

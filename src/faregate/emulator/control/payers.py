@@ -27,7 +27,9 @@ def build_payer_routes() -> list[Route]:
 async def list_payers(request: Request) -> Response:
     """List payers with their balances: those who paid, those in the world file, and the test payers."""
     emulator, environment = get_emulator(request), parse_environment(request)
-    paid = emulator.look(lambda service, _: [one.identifier for one in service.environments[environment].observed])
+    paid = emulator.look(
+        lambda service, _: [one.identifier for one in service.environments[environment].observed]
+    )
     configured = [payer.address for payer in list_special_payers(emulator.world, environment)]
     addresses = dict.fromkeys((*paid, *configured))
     return json_response({"payers": [_format_payer(emulator, one, environment) for one in addresses]})
