@@ -103,9 +103,9 @@ def case_of_another_world(page: Page, worlds: Tenants, url: str) -> str:
         http.headers["Authorization"] = "Bearer svc_test_world_own"
         identifier = Buying(http, worlds.open("own", world=Account.from_toml(OWN))).buy()
     page.locator("#world").select_option("own")
-    case = copied(page, identifier, "Copy as pytest case")
+    case = copied(page, identifier, "Copy as pytest test")
     worlds.drop("own")
-    assert "# The built-in world does not sell this" in case
+    assert "# The built-in account does not sell this" in case
     return case
 
 
@@ -131,7 +131,7 @@ def test_a_pytest_case_tells_the_same_story(
     stories = [buying.buy(), metered.id, broken.id, late, buying.buy("rejected"), buying.buy("reconciles")]
     stories += [expired, stopped, dead.id, left.id]
     for number, identifier in enumerate(stories):
-        case = copied(page, identifier, "Copy as pytest case")
+        case = copied(page, identifier, "Copy as pytest test")
         (tmp_path / f"test_{number}.py").write_text(case)
         assert "emulator_world" not in case
     (tmp_path / "test_other.py").write_text(case.replace("== before", "!= before"))

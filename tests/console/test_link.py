@@ -72,7 +72,7 @@ def test_a_world_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> No
         expect(alone.locator(".row")).to_have_count(1)
     with serve(Tenants(Emulator()), port=urlsplit(url).port or 0):
         expect(alone).to_have_title("main · faregate emulator")
-        expect(alone.locator("#toast")).to_have_text("There is no world shop any more.")
+        expect(alone.locator("#toast")).to_have_text("World shop was deleted.")
         expect(alone.locator("#link")).to_have_text("live")
         expect(alone.locator(".row")).to_have_count(0)
 
@@ -84,7 +84,7 @@ def test_another_page_that_resets_the_world_is_followed(
     alone.goto(f"{url}/#{world}")
     alone.get_by_role("button", name="Reset").click()
     alone.get_by_role("button", name="Really reset?").click()
-    expect(page.get_by_text("Nothing was bought here yet")).to_be_visible()
+    expect(page.get_by_text("No purchases yet")).to_be_visible()
     expect(page.locator("#detail")).to_be_hidden()
     identifier = buying.buy()
     for one in (page, alone):

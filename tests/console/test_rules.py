@@ -25,7 +25,7 @@ def fill(page: Page, form: str, given: Mapping[str, str]) -> None:
 
 def set_rule(page: Page, **given: str) -> None:
     fill(page, "#add-rule", given)
-    page.get_by_role("button", name="Set rule").click()
+    page.get_by_role("button", name="Add rule").click()
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def set_rule(page: Page, **given: str) -> None:
         ({"measure": "after_seconds", "count": "5"}, "succeeds after 5.0 s", "settling"),
         (
             {"measure": "after_reads", "count": "2", "via": "reconciling", "to": "failed"},
-            "fails at read 2, reconciling until then",
+            "fails on read 2, reconciling until then",
             "reconciling",
         ),
         ({"measure": "until_expiry"}, "fails when the authorization expires", "settling"),
-        ({"measure": "manual", "via": "reconciling"}, "waits to be told, reconciling", "reconciling"),
+        ({"measure": "manual", "via": "reconciling"}, "waits for Settle or Fail, reconciling", "reconciling"),
         ({"measure": "at_once", "to": "failed"}, "fails at once", "failed"),
     ],
 )
@@ -50,7 +50,7 @@ def test_a_rule_is_set_holds_and_is_taken_back(
     identifier = buying.buy("good")
     expect(page.locator(f'[data-id="{identifier}"]')).to_contain_text(status)
     page.locator("#rules button").click()
-    expect(page.locator("#rules")).to_contain_text("Payments end at once")
+    expect(page.locator("#rules")).to_contain_text("Payments settle at once")
     expect(page.locator(f'[data-id="{buying.buy("good")}"]')).to_contain_text("succeeded")
 
 
@@ -58,16 +58,16 @@ def test_what_a_resource_began_with_comes_back(page: Page, buying: Buying) -> No
     set_rule(page, target="slow_settlement", measure="at_once")
     expect(page.locator("#rules")).to_contain_text("slow_settlement succeeds at once")
     page.get_by_role("button", name="Remove slow_settlement").click()
-    expect(page.locator("#rules")).to_contain_text("Payments end at once")
+    expect(page.locator("#rules")).to_contain_text("Payments settle at once")
     stranger = Wallet(clock=buying.emulator.clock).pay(buying.ask("slow_settlement"))
     assert buying.complete(buying.bring(stranger, "slow_settlement")).json()["status"] == "settling"
 
 
 def test_all_payments_can_be_made_to_wait(page: Page, emulator: Emulator) -> None:
     set_rule(page, measure="manual")
-    expect(page.locator("#rules")).to_contain_text("all waits to be told")
+    expect(page.locator("#rules")).to_contain_text("all waits for Settle or Fail")
     page.get_by_role("button", name="Remove *").click()
-    expect(page.locator("#rules")).to_contain_text("Payments end at once")
+    expect(page.locator("#rules")).to_contain_text("Payments settle at once")
 
 
 @pytest.mark.parametrize("width", [1280, 360])
@@ -75,7 +75,7 @@ def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buyi
     page.set_viewport_size({"width": width, "height": 800})
     bought = buying.authorize()
     choose(page, page.locator(f'[data-id="{bought.id}"]'))
-    page.get_by_role("button", name="Change how it ends").focus()
+    page.get_by_role("button", name="Change how this payment ends").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#add-rule [name=measure]")).to_be_focused()
     expect(page.locator("#add-rule [name=measure]")).to_be_in_viewport()
@@ -88,10 +88,10 @@ def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buyi
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.locator("#toast")).to_contain_text("From now on")
+    expect(page.locator("#toast")).to_contain_text("Rule added")
     assert buying.complete(bought).json()["status"] == "reconciling"
     expect(page.locator(f'[data-id="{bought.id}"]')).to_contain_text("reconciling")
-    expect(page.locator("#rules")).to_contain_text("Payments end at once")
+    expect(page.locator("#rules")).to_contain_text("Payments settle at once")
 
 
 def test_a_rule_that_cannot_be_is_refused_with_its_reason(
@@ -101,7 +101,7 @@ def test_a_rule_that_cannot_be_is_refused_with_its_reason(
     alone.locator("#link.live").wait_for()
     set_rule(alone, measure="after_seconds", count="-1")
     expect(alone.locator("#toast")).to_contain_text("after_seconds")
-    expect(alone.locator("#rules")).to_contain_text("Payments end at once")
+    expect(alone.locator("#rules")).to_contain_text("Payments settle at once")
 
 
 def test_a_form_belongs_to_its_world(page: Page, emulator: Emulator) -> None:
@@ -121,7 +121,7 @@ def test_an_answer_is_changed_for_one_payer_only(page: Page, buying: Buying) -> 
     expect(page.locator("#faults")).to_contain_text('fields {"status":"tomorrow"}')
     assert buying.complete(buying.authorize("reads")).json()["status"] == "settling"
     assert buying.complete(buying.authorize("good")).json()["status"] == "tomorrow"
-    expect(page.locator("#faults")).to_contain_text("Nothing goes wrong")
+    expect(page.locator("#faults")).to_contain_text("No faults set")
 
 
 @pytest.mark.parametrize("fields", ["status", "[1]", "{"])

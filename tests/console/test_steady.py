@@ -136,7 +136,7 @@ def test_a_first_payment_moves_nothing_but_the_lists(
     page: Page, buying: Buying, worlds: Tenants, width: int, steady: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    expect(page.get_by_text("Nothing was bought here yet")).to_be_visible()
+    expect(page.get_by_text("No purchases yet")).to_be_visible()
     before = places(page, steady)
     buying.buy("good", "euro_report"), buying.buy("slow")
     worlds.open("another-world-with-a-long-name")

@@ -55,7 +55,7 @@ function linked(state) {
 	$("link").textContent = state;
 	$("link").className = `link ${state}`;
 	if (state === "gone" && known.world !== "main") {
-		toast(`There is no world ${known.world} any more.`);
+		toast(`World ${known.world} was deleted.`);
 		go("main", "test");
 	}
 }
@@ -145,7 +145,7 @@ detail.setUp(close, arrange);
 faults.setUp();
 rules.setUp();
 controls.setUp(go);
-$("copy-env").addEventListener("click", () => copy(environment(), "the two lines"));
+$("copy-env").addEventListener("click", () => copy(environment(), "the environment variables"));
 addEventListener("resize", () => known.money && plot.draw());
 setInterval(controls.tick, 100);
 setInterval(() => known.clock?.rate && [list.tick(), again()], 1000);

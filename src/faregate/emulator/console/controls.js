@@ -17,7 +17,7 @@ export function setUp(go) {
 	}
 	$("snapshot").addEventListener("click", async () => {
 		const taken = await attempt("POST", "snapshots", {});
-		if (taken) toast(`Took ${taken.name}.`);
+		if (taken) toast(`Snapshot ${taken.name} taken.`);
 	});
 	$("restore").addEventListener("change", restore);
 	$("reset").addEventListener("click", reset);
@@ -41,13 +41,13 @@ async function reset() {
 		return;
 	}
 	$("reset").textContent = "Reset";
-	await attempt("POST", "reset", undefined, "This world begins anew.");
+	await attempt("POST", "reset", undefined, "World reset.");
 }
 
 async function restore() {
 	const name = $("restore").value;
 	$("restore").value = "";
-	if (name) await attempt("POST", `snapshots/${encodeURIComponent(name)}/restore`, undefined, `It is again as at ${name}.`);
+	if (name) await attempt("POST", `snapshots/${encodeURIComponent(name)}/restore`, undefined, `Snapshot ${name} restored.`);
 }
 
 export function draw(parts) {

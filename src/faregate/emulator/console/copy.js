@@ -29,6 +29,6 @@ export async function copy(text, what) {
 		await navigator.clipboard.writeText(text);
 		toast(`Copied ${what}.`);
 	} catch (error) {
-		toast(`The browser did not let it be copied: ${error.message}`);
+		toast(`Could not copy: ${error.message}`);
 	}
 }

@@ -42,7 +42,7 @@ export function drawCall(number) {
 	if (!call) return false;
 	const state = call.status === 402 && !call.proof ? "asked" : call.status < 400 ? "succeeded" : "failed";
 	patch($("detail"), [
-		bar(state, call.status ?? "no answer", ` · ${call.operation ?? call.path}`),
+		bar(state, call.status ?? "no response", ` · ${call.operation ?? call.path}`),
 		el(
 			"div",
 			{class: "in", "data-key": number},
@@ -71,7 +71,7 @@ function actions(one) {
 		PENDING.includes(one.status) ? button("settle", "Settle", "primary", () => act(one.id, "settle")) : null,
 		isFinal(one) ? null : button("fail", "Fail", "danger", () => act(one.id, "fail")),
 		button("curl", "Copy as curl", null, () => copyOf.c(one)),
-		button("pytest", "Copy as pytest case", null, () => copyOf.p(one))
+		button("pytest", "Copy as pytest test", null, () => copyOf.p(one))
 	);
 }
 
@@ -79,7 +79,7 @@ export const act = (id, what) => attempt("POST", `transactions/${id}/${what}`);
 
 export const copyOf = {
 	c: one => copy(curlOf(one), "a curl command"),
-	p: one => copy(pytestOf(one), "a pytest case")
+	p: one => copy(pytestOf(one), "a pytest test")
 };
 
 function steps(one) {
@@ -107,7 +107,7 @@ function facts(one) {
 		authorized: `${day(one.created_at)} ${time(one.created_at).slice(0, 8)} UTC, ${ago} ago`,
 		url: one.url,
 		description: one.description || null,
-		settlement: isFinal(one) ? null : [one.rule ? rule(one.rule) : "by the rules", " ", change(one.id)],
+		settlement: isFinal(one) ? null : [one.rule ? rule(one.rule) : "by rule", " ", change(one.id)],
 		reads: one.reads || null,
 		reported:
 			one.completed?.values &&
@@ -122,7 +122,7 @@ function facts(one) {
 /** The whole of an identifier, with a button that copies it. */
 const copied = (text, before = "") => [`${before}${text} `, link("copy", `Copy ${text}`, () => copy(text, text))];
 
-const change = id => link("change", "Change how it ends", () => arrange(id));
+const change = id => link("change", "Change how this payment ends", () => arrange(id));
 
 const link = (text, label, onclick) => el("button", {class: "link-like", "aria-label": label, text, onclick});
 
@@ -175,7 +175,7 @@ function calls(one) {
 	const found = numbers.map(number => known.calls.get(number)).filter(Boolean);
 	const missing = numbers.length - found.length;
 	return [
-		el("h3", {text: missing ? `Calls, without ${missing} that are no longer remembered here` : "Calls"}),
+		el("h3", {text: missing ? `Calls (${missing} older ones are no longer kept)` : "Calls"}),
 		...found.map(call => callPart(call))
 	];
 }
@@ -190,7 +190,7 @@ function callPart(call, open = unfolded.has(`call ${call.number}`)) {
 			{},
 			span("faint", `${time(call.at)} `),
 			el("b", {text: call.operation ?? call.path}),
-			` ${call.status ?? "no answer"} `,
+			` ${call.status ?? "no response"} `,
 			...tags(call)
 		),
 		call.refusal ? el("p", {text: `${call.refusal.code}: ${call.refusal.message}`}) : null,
@@ -205,7 +205,7 @@ function callPart(call, open = unfolded.has(`call ${call.number}`)) {
 
 /** The fault that struck, and what became of the answer. */
 export function tags(call) {
-	const ending = {silence: "never answered", reset: "reset", cut: "cut off"}[call.ending];
+	const ending = {silence: "no response", reset: "connection reset", cut: "cut off"}[call.ending];
 	return [call.fault, ending, call.delay ? `+${duration(call.delay * 1000)}` : null]
 		.filter(Boolean)
 		.map(text => span("tag broken", text));

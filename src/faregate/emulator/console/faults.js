@@ -1,4 +1,4 @@
-// What goes wrong on purpose: the faults there are, named modes, and a form for one more.
+// Faults: the active ones, named modes, and a form to add one.
 
 import {$, el, toast} from "./dom.js";
 import {attempt, known} from "./feed.js";
@@ -28,13 +28,13 @@ const NUMBERS = ["seconds", "status", "retry_after", "times"];
 const form = $("add-fault");
 
 export function setUp() {
-	$("clear-faults").onclick = () => attempt("DELETE", "faults", undefined, "No faults any more.");
+	$("clear-faults").onclick = () => attempt("DELETE", "faults", undefined, "All faults removed.");
 	form.replaceChildren(
-		choice("mode", "Play a mode", [["", "choose"]]),
-		choice("kind", "or add a fault", Object.keys(KINDS)),
-		choice("operation", "to", [["", "any operation"], ...OPERATIONS]),
-		choice("target", "about", []),
-		field("times", "times (empty: always)", 1, true),
+		choice("mode", "Apply a mode", [["", "none"]]),
+		choice("kind", "Or add a fault", Object.keys(KINDS)),
+		choice("operation", "Operation", [["", "any operation"], ...OPERATIONS]),
+		choice("target", "Only calls about", []),
+		field("times", "Times (empty: always)", 1, true),
 		el("span", {id: "parameters"}),
 		el("button", {class: "wide", type: "submit", text: "Add fault"})
 	);
@@ -53,11 +53,13 @@ function ask() {
 	$("parameters").replaceChildren(
 		...asked.map(([name, given]) =>
 			Array.isArray(given)
-				? choice(name, `${name} it acts`, given)
-				: field(name, name === "fields" ? "fields, as JSON" : name.replace("_", " "), given, NUMBERS.includes(name))
+				? choice(name, "Before or after the call takes effect", given)
+				: field(name, name === "fields" ? "Fields, as JSON" : label(name), given, NUMBERS.includes(name))
 		)
 	);
 }
+
+const label = name => (name[0].toUpperCase() + name.slice(1)).replace("_", " ");
 
 function add(data) {
 	const fault = {times: null};
@@ -86,21 +88,21 @@ function object(text) {
 
 const kindOf = target => (target.startsWith("txn_") ? "transaction" : target.startsWith("0x") ? "payer" : "resource");
 
-const play = mode => mode && attempt("POST", "faults", {mode}, `Plays ${mode}.`);
+const play = mode => mode && attempt("POST", "faults", {mode}, `Mode ${mode} applied.`);
 
 export function draw() {
 	const {faults, mode, modes} = known.faults;
-	patch(form.elements.mode, options([["", "choose"], ...modes]));
+	patch(form.elements.mode, options([["", "none"], ...modes]));
 	form.elements.mode.value = mode && mode !== "clean" ? mode : "";
 	$("clear-faults").disabled = !faults.length;
 	const rows = faults.map(({id, struck, fault}) => ({
 		key: id,
 		title: fault.kind,
 		about: about(fault),
-		faint: `struck ${struck}${fault.times === null ? "" : ` of ${fault.times}`}`,
+		faint: `applied ${struck}${fault.times === null ? "" : ` of ${fault.times}`} times`,
 		remove: () => attempt("DELETE", `faults/${id}`, undefined, `Removed ${id}.`)
 	}));
-	listed("faults", rows, "Nothing goes wrong on purpose.");
+	listed("faults", rows, "No faults set.");
 }
 
 function about({kind, times, operation, seed, ...rest}) {

@@ -18,7 +18,7 @@ export function sums() {
 	const {authorized = 0, settling = 0, reconciling = 0, succeeded = 0, failed = 0} = known.counts ?? {};
 	const revenue = known.money?.revenue ?? {};
 	patch($("sums"), [
-		...["USDC", "EURC"].map(asset => sum(amount(revenue[asset] ?? "0"), `${asset} taken`)),
+		...["USDC", "EURC"].map(asset => sum(amount(revenue[asset] ?? "0"), `${asset} revenue`)),
 		sum(succeeded, "succeeded", "succeeded"),
 		sum(failed, "failed", "failed"),
 		sum(settling + reconciling, "pending", "settling"),
@@ -44,7 +44,7 @@ export function payers(whole) {
 			el(
 				"td",
 				{},
-				one.name ?? "a wallet",
+				one.name ?? "unnamed",
 				el("button", {
 					class: "link-like",
 					title: one.address,
@@ -58,7 +58,7 @@ export function payers(whole) {
 		)
 	);
 	before = new Map(known.payers.map(one => [one.address, one.balances]));
-	if (!rows.length) rows.push(el("tr", {}, el("td", {colspan: 4, class: "none", text: "Nobody has paid yet."})));
+	if (!rows.length) rows.push(el("tr", {}, el("td", {colspan: 4, class: "none", text: "No payers yet."})));
 	payersDrawn(() => patch($("payers").tBodies[0], rows));
 }
 
@@ -68,7 +68,7 @@ function balance(one, asset) {
 		name = `${one.address} ${asset}`;
 	if (was !== undefined && was !== one.balances[asset]) moved.set(name, BigInt(one.balances[asset]) - BigInt(was));
 	const by = moved.get(name),
-		held = one.held[asset] === "0" ? null : `${amount(one.held[asset])} held`;
+		held = one.held[asset] === "0" ? null : `${amount(one.held[asset])} reserved`;
 	return el(
 		"td",
 		{class: "n"},
@@ -83,12 +83,12 @@ export const calls = choose => callsDrawn(() => drawCalls(choose));
 
 function drawCalls(choose) {
 	const newest = [...known.calls.values()].slice(-CALLS).reverse();
-	$("calls-count").textContent = newest.length ? `newest of ${newest[0].number.toLocaleString("en")}` : "";
+	$("calls-count").textContent = newest.length ? `latest of ${newest[0].number.toLocaleString("en")}` : "";
 	patch(
 		$("calls"),
 		newest.length
 			? newest.map(one => el("li", {"data-key": one.number}, call(one, choose)))
-			: [el("li", {class: "none", text: "No call yet."})]
+			: [el("li", {class: "none", text: "No calls yet."})]
 	);
 }
 

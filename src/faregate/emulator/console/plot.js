@@ -20,7 +20,7 @@ export function draw() {
 	$("told").textContent = told(revenue, intervals, seconds);
 	if (!intervals.length) {
 		chart.replaceChildren(
-			svg("text", {x: width / 2, y: height / 2, "text-anchor": "middle", text: "No payment has ended yet"})
+			svg("text", {x: width / 2, y: height / 2, "text-anchor": "middle", text: "No finished payments yet"})
 		);
 		return;
 	}
@@ -113,12 +113,12 @@ function ceiling(value) {
 }
 
 function told(revenue, intervals, seconds) {
-	if (!intervals.length) return "No payment has ended yet.";
+	if (!intervals.length) return "No finished payments yet.";
 	const good = intervals.reduce((sum, one) => sum + one[1], 0),
 		ill = intervals.reduce((sum, one) => sum + one[2], 0);
 	const taken =
 		Object.entries(revenue)
 			.map(([asset, atomic]) => `${amount(atomic)} ${asset}`)
 			.join(" and ") || "nothing";
-	return `From ${time(intervals[0][0] * 1000).slice(0, 8)} to ${time((intervals.at(-1)[0] + seconds) * 1000).slice(0, 8)}: ${good} succeeded, ${ill} failed, ${taken} taken.`;
+	return `From ${time(intervals[0][0] * 1000).slice(0, 8)} to ${time((intervals.at(-1)[0] + seconds) * 1000).slice(0, 8)}: ${good} succeeded, ${ill} failed, ${taken} revenue.`;
 }

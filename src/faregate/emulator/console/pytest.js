@@ -5,9 +5,9 @@ import {PENDING} from "./story.js";
 const given = values =>
 	Object.entries(values ?? {}).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
 
-const OTHER_WORLD = `
-# The built-in world does not sell this as it was sold: override the fixture emulator_world with your own,
-# such as World.from_toml(Path("world.toml").read_text()).`;
+const OTHER_ACCOUNT = `
+# The built-in account does not sell this at this price: override the fixture emulator_world with your own
+# account, such as Account.from_toml(Path("world.toml").read_text()).`;
 
 /** A whole file. Its app stands for the seller's own. */
 export function pytestOf(one) {
@@ -33,7 +33,7 @@ ${work(one)}
 app = Starlette(routes=[Route("/sold", sell)])  # or your own
 app.add_middleware(PaywallMiddleware)
 
-${one.built_in ? "" : OTHER_WORLD}
+${one.built_in ? "" : OTHER_ACCOUNT}
 def test_${name}(emulator: Emulator, payer: Payer) -> None:
     client = TestClient(app)
 ${[...ending(one, statuses), ...story(one, statuses)].map(line => `    ${line}`).join("\n")}

@@ -10,24 +10,24 @@ const MEASURES = [
 	["after_seconds", "after seconds"],
 	["after_reads", "after reads"],
 	["until_expiry", "when the authorization expires"],
-	["manual", "when it is told"]
+	["manual", "on Settle or Fail"]
 ];
 const form = $("add-rule");
 
 export function setUp() {
 	form.replaceChildren(
 		choice("target", "Payments of", []),
-		choice("measure", "end", MEASURES),
-		field("count", "how many", 5, true),
-		choice("via", "until then", ["settling", "reconciling"]),
-		choice("to", "as", ["succeeded", "failed"]),
-		el("button", {class: "wide", type: "submit", text: "Set rule"})
+		choice("measure", "End", MEASURES),
+		field("count", "Seconds or reads", 5, true),
+		choice("via", "Status until then", ["settling", "reconciling"]),
+		choice("to", "Final status", ["succeeded", "failed"]),
+		el("button", {class: "wide", type: "submit", text: "Add rule"})
 	);
 	form.elements.measure.onchange = shape;
 	form.onreset = () => setTimeout(shape);
 	form.onsubmit = event => {
 		event.preventDefault();
-		put(form.elements.target.value || "*", settlement(), "From now on it ends so.");
+		put(form.elements.target.value || "*", settlement(), "Rule added.");
 	};
 	shape();
 }
@@ -52,8 +52,8 @@ const put = (target, body, said) => attempt("PUT", `settlements/${encodeURICompo
 
 const remove = (target, own) =>
 	own
-		? put(target, own, "It ends as at first.")
-		: attempt("DELETE", `settlements/${encodeURIComponent(target)}`, undefined, "The rule is gone.");
+		? put(target, own, "Initial rule restored.")
+		: attempt("DELETE", `settlements/${encodeURIComponent(target)}`, undefined, "Rule removed.");
 
 /**
  * For the open transaction, with the keyboard there. Nothing in the form may change between its unfolding and
@@ -75,5 +75,5 @@ export function draw(open) {
 		about: rule(one.rule),
 		remove: () => remove(one.target, one.own)
 	}));
-	listed("rules", rows, "Payments end at once, or as their payer or resource has it.");
+	listed("rules", rows, "Payments settle at once, unless their payer or resource has a rule of its own.");
 }

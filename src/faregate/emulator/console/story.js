@@ -27,7 +27,7 @@ export function moments(one) {
 	}
 	for (const step of found) {
 		step.text = WORDS[step.state];
-		if (step.state === "complete") step.text += `, the work ${one.completed?.outcome ?? "succeeded"}`;
+		if (step.state === "complete") step.text += `, work ${one.completed?.outcome ?? "succeeded"}`;
 	}
 	return found;
 }
