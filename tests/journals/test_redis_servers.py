@@ -144,7 +144,7 @@ def test_a_cluster_is_refused_and_says_what_to_do() -> None:
                 ask(server, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             with (
                 opened(server) as journal,
-                pytest.raises(ConfigurationError, match=r"is part of a cluster.* Name a"),
+                pytest.raises(ConfigurationError, match=r"is part of a cluster.* Use a"),
             ):
                 journal.claim("proof", HERE)
         assert ask(server, "KEYS", "*") == []
@@ -164,7 +164,7 @@ def test_a_sentinel_is_no_server_to_write_to() -> None:
         server.open()
         with (
             opened(server) as journal,
-            pytest.raises(ConfigurationError, match="name the primary that it watches"),
+            pytest.raises(ConfigurationError, match="use the address of its primary"),
         ):
             journal.claim("proof", HERE)
     finally:

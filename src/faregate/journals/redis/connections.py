@@ -134,9 +134,9 @@ def parse_url(url: str) -> dict[str, Any]:
         return cast(dict[str, Any], cast(Any, redis_connection).parse_url(url))
     except ValueError:  # not chained: it may repeat a part of the password
         raise ConfigurationError(
-            "The journal's Redis URL is not one: redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS "
-            f"(behind a ? it may say {', '.join(sorted(_TLS_OPTIONS))}), or "
-            "unix://USER:PASSWORD@/PATH?db=NUMBER, with what is special in a password written as %XX."
+            "The journal's Redis URL is invalid. Use redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for "
+            f"TLS (query parameters: {', '.join(sorted(_TLS_OPTIONS))}), or "
+            "unix://USER:PASSWORD@/PATH?db=NUMBER, with special characters in the password percent-encoded."
         ) from None
 
 
