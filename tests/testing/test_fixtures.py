@@ -282,19 +282,7 @@ client = TestClient(app)
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "scope"),
-    [
-        ("emulator", "function"),
-        ("emulator", "session"),
-        ("emulator_world", "session"),
-        ("paywall", "function"),
-    ],
-)
-def test_a_fixture_of_ones_own_breaks_no_other(name: str, scope: str, tmp_path: Path) -> None:
-    (tmp_path / "test_own.py").write_text(
-        SHOP
-        + f"""
+OWN = """
 @pytest.fixture(scope={scope!r})
 def {name}():
     return "an Android phone"
@@ -311,28 +299,7 @@ def test_the_others(async_payer, faregate_emulator_url, faregate_emulator_key, {
     assert faregate_emulator_url.startswith("http://127.0.0.1:")
     assert faregate_emulator_key.startswith("svc_test_")
 """
-    )
-    told = run(tmp_path, "-W", "ignore")
-    assert " 3 passed" in told, told
-
-
-def test_the_short_names_are_the_same_fixtures(tmp_path: Path) -> None:
-    names = ("emulator", "emulator_key", "emulator_url", "paywall", "payer", "async_payer")
-    checks = [
-        f"def test_{name}({name}, faregate_{name}):\n    assert {name} is faregate_{name}" for name in names
-    ]
-    (tmp_path / "test_same.py").write_text("\n\n".join(checks))
-    told = run(tmp_path)
-    assert f" {len(names)} passed" in told, told
-
-
-@pytest.mark.parametrize(
-    ("name", "scope"),
-    [("emulator_world", "function"), ("emulator_world", "session"), ("faregate_emulator_world", "function")],
-)
-def test_either_name_says_what_is_sold(name: str, scope: str, tmp_path: Path) -> None:
-    (tmp_path / "test_world.py").write_text(
-        f"""
+WORLD = """
 import pytest
 from faregate.emulator import builtin_account
 
@@ -343,6 +310,40 @@ def {name}():
 def test_it_is_sold(emulator, payer):
     assert emulator.world.default_balance == emulator.balance(payer.address) == 7
 """
-    )
-    told = run(tmp_path)
-    assert " 1 passed" in told, told
+SAME = "def test_{name}({name}, faregate_{name}):\n    assert {name} is faregate_{name}\n\n"
+NAMES = ("emulator", "emulator_key", "emulator_url", "paywall", "payer", "async_payer")
+FILES = {
+    **{
+        f"own_{name}_{scope}": (SHOP + OWN.format(name=name, scope=scope), 3)
+        for name, scope in (
+            ("emulator", "function"),
+            ("emulator", "session"),
+            ("emulator_world", "session"),
+            ("paywall", "function"),
+        )
+    },
+    **{
+        f"sold_{name}_{scope}": (WORLD.format(name=name, scope=scope), 1)
+        for name, scope in (
+            ("emulator_world", "function"),
+            ("emulator_world", "session"),
+            ("faregate_emulator_world", "function"),
+        )
+    },
+    "same": ("".join(SAME.format(name=name) for name in NAMES), len(NAMES)),
+}
+"""Files of a user's project, and how many tests are in each. Fixtures that override ours break no other, either
+name says what is sold, and the short names are the same fixtures."""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("project")
+    for name, (text, _) in FILES.items():
+        (folder / f"test_{name}.py").write_text(text)
+    return run(folder, "-W", "ignore")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_short_and_long_names(name: str, printed: str) -> None:
+    assert len(re.findall(rf"^PASSED test_{name}\.py::", printed, re.MULTILINE)) == FILES[name][1], printed
