@@ -4,14 +4,11 @@
 snippet without an app is run as it stands; the addresses it names are those of real servers.
 """
 
-import re
 import sys
 from collections.abc import Generator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx
@@ -20,50 +17,12 @@ import pytest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
 from tests.servers.http import serving, serving_wsgi
+from tests.support.snippets import APPS, PAGES, SNIPPETS, Snippet, run
 
-ROOT = Path(__file__).parent.parent
-PAGES = (
-    "README.md",
-    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "journals", "holds", "payers"]),
-    *(f"docs/adapters/{page.name}" for page in sorted((ROOT / "docs/adapters").glob("*.md"))),
-)
 SELLER = "http://127.0.0.1:8000"
 SERVICE = "http://127.0.0.1:8402"
 
-_SNIPPET = re.compile(
-    r"^(?:<!-- pays: (?P<pays>.+?) -->\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
-)
 
-
-@dataclass(frozen=True)
-class Snippet:
-    place: str
-    code: str
-    pays: tuple[str, ...]
-
-    @property
-    def takes_fixtures(self) -> bool:
-        """Whether it is a test for pytest to run; see `test_readme_install.py`."""
-        return re.search(r"^def test_\w+\(\w", self.code, re.MULTILINE) is not None
-
-    @property
-    def makes_an_app(self) -> bool:
-        return re.search(r"^app = ", self.code, re.MULTILINE) is not None
-
-
-def snippets() -> list[Snippet]:
-    found: list[Snippet] = []
-    for page in PAGES:
-        text = (ROOT / page).read_text()
-        for match in _SNIPPET.finditer(text):
-            line = text.count("\n", 0, match.start()) + 1
-            pays = tuple(match["pays"].split(", ")) if match["pays"] else ()
-            found.append(Snippet(f"{page}:{line}", match["code"], pays))
-    return found
-
-
-SNIPPETS = snippets()
-APPS = [one for one in SNIPPETS if one.makes_an_app]
 OTHERS = [one for one in SNIPPETS if not one.makes_an_app and not one.takes_fixtures]
 
 
@@ -121,14 +80,6 @@ def test_each_page_is_read() -> None:
 def serving_any(app: Any) -> AbstractContextManager[str]:
     """An ASGI app's call is a coroutine, a WSGI app's is not."""
     return serving(app) if iscoroutinefunction(type(app).__call__) else serving_wsgi(app)
-
-
-def run(code: str, name: str = "snippet") -> Any:
-    """The snippet as a module of its own."""
-    module = ModuleType(name)
-    sys.modules[name] = module
-    exec(compile(code, name, "exec"), vars(module))
-    return module
 
 
 def _buy(method: str, url: str) -> None:

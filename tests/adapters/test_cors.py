@@ -14,7 +14,7 @@ import faregate.fastapi
 from faregate.core.responses import EXPOSED
 from faregate.emulator import Emulator, Wallet
 from faregate.starlette import PaywallMiddleware
-from tests.adapters.test_starlette import CONTENT, a_paywall, calling, report
+from tests.adapters.asgi import CONTENT, a_paywall, calling, report
 
 ORIGIN = {"Origin": "https://shop.example"}
 PREFLIGHT = {

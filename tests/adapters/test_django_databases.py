@@ -19,8 +19,8 @@ from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 from faregate.django.journal.models import JournalRow  # noqa: E402
-from tests.adapters.test_django import PAYWALL, project  # noqa: E402
-from tests.adapters.test_django_placement import Site, fresh, told  # noqa: E402
+from tests.adapters.django_placement import Site, fresh, told  # noqa: E402
+from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 from tests.django_site import databases  # noqa: E402
 from tests.django_site.urls import urlpatterns  # noqa: E402
 

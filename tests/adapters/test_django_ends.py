@@ -23,7 +23,7 @@ from faregate.django import paid  # noqa: E402
 from faregate.django.conf import get_config  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
 from faregate.middleware.shielding import wait_shielded  # noqa: E402
-from tests.adapters.test_django import project  # noqa: E402
+from tests.adapters.django_views import project  # noqa: E402
 
 
 class Panic(BaseException):

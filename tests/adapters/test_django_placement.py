@@ -1,6 +1,5 @@
 """Every place at which a price can be put in Django: the view is sold, or refused with a sentence."""
 
-import asyncio
 import functools
 import io
 import itertools
@@ -26,11 +25,9 @@ from django.contrib.auth.mixins import LoginRequiredMixin  # noqa: E402
 from django.contrib.auth.models import AnonymousUser, User  # noqa: E402
 from django.core import checks  # noqa: E402
 from django.core.cache import cache  # noqa: E402
-from django.core.management import CommandError, call_command  # noqa: E402
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from django.db import connections, transaction  # noqa: E402
 from django.http import FileResponse, HttpRequest, HttpResponse  # noqa: E402
-from django.test import AsyncClient, Client  # noqa: E402
 from django.urls import include, path  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
 from django.views import View  # noqa: E402
@@ -48,13 +45,11 @@ from rest_framework.views import APIView  # noqa: E402
 from rest_framework.viewsets import ViewSet  # noqa: E402
 
 from faregate.django import paid, paid_include  # noqa: E402
-from faregate.django.conf import get_config  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
-from faregate.emulator import Wallet  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
-from tests.adapters.test_django import PAYWALL, project  # noqa: E402
+from tests.adapters.django_placement import CONTENT, RUNS, Site, fresh, told, view  # noqa: E402
+from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 
-CONTENT = b"paid-content-4711"
 HERE = __name__
 USERS = f"{HERE}.Users"
 SOLD = paid("daily_report")
@@ -63,7 +58,6 @@ UPDATE = "django.middleware.cache.UpdateCacheMiddleware"
 CONDITIONAL = "django.middleware.http.ConditionalGetMiddleware"
 
 Decorator = Callable[[Any], Any]
-RUNS: list[str] = []
 
 
 @pytest.fixture(autouse=True)
@@ -94,32 +88,6 @@ class Users:
         return markcoroutinefunction(known) if iscoroutinefunction(get_response) else known
 
 
-class Site:
-    """A project in this process, and whoever asks it."""
-
-    def __init__(self, awaiting: bool) -> None:
-        self.client: Any = (AsyncClient if awaiting else Client)(raise_request_exception=False)
-        self.awaiting = awaiting
-
-    def ask(self, place: str = "/sold", method: str = "GET", **headers: str) -> Any:
-        self.client.cookies.clear()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = self.client.generic(method, place, headers=named)
-        return asyncio.run(answer) if self.awaiting else answer
-
-    def buy(self, place: str = "/sold", method: str = "GET", **headers: str) -> Any:
-        unpaid = self.ask(place, method, **headers)
-        assert CONTENT not in unpaid.content
-        if "PAYMENT-REQUIRED" not in unpaid.headers:
-            return unpaid
-        proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
-        return self.ask(place, method, PAYMENT_SIGNATURE=proof, **headers)
-
-    @property
-    def statuses(self) -> list[str]:
-        return [str(one.status) for one in get_config().paywall._client.iter_transactions()]
-
-
 @contextmanager
 def site(*routes: Any, awaiting: bool = False, **more: Any) -> Generator[Site]:
     more.setdefault("MIDDLEWARE", [USERS, PAYWALL])
@@ -140,18 +108,6 @@ def is_sold(site: Site, place: str = "/sold", method: str = "GET") -> bool:
     return True
 
 
-def told(command: str, *arguments: str) -> tuple[bool, str]:
-    """Whether a command ends well, and what it says."""
-    out = io.StringIO()
-    try:
-        call_command(command, *arguments, stdout=out)
-    except SystemExit:
-        return False, out.getvalue()
-    except CommandError as error:
-        return False, str(error)
-    return True, out.getvalue()
-
-
 def is_refused(site: Site, sentence: str, log: str, place: str = "/sold", method: str = "GET") -> bool:
     """An error on the first request, and told by the check and by both commands."""
     answer = site.buy(place, method, X_User="member")
@@ -167,28 +123,8 @@ def is_refused(site: Site, sentence: str, log: str, place: str = "/sold", method
     return True
 
 
-def view(request: HttpRequest, **_: Any) -> HttpResponse:
-    RUNS.append("ran")
-    return HttpResponse(CONTENT)
-
-
 async def aview(request: HttpRequest, **_: Any) -> HttpResponse:
     return view(request)
-
-
-def fresh(awaiting: bool = False) -> Any:
-    """A view of its own for each place: a function that is sold is not given away elsewhere."""
-    if awaiting:
-
-        async def afunction(request: HttpRequest, **_: Any) -> HttpResponse:
-            return view(request)
-
-        return afunction
-
-    def function(request: HttpRequest, **_: Any) -> HttpResponse:
-        return view(request)
-
-    return function
 
 
 # Functions

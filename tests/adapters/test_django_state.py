@@ -27,7 +27,7 @@ from django.utils import timezone, translation  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
-from tests.adapters.test_django import PAYWALL, Site, served  # noqa: E402
+from tests.adapters.django_views import PAYWALL, Site, served  # noqa: E402
 
 CONTENT = "paid-content-4711"
 OUTSIDE = [

@@ -26,7 +26,7 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.fastapi import Payment, PaywallMiddleware, paid
 from faregate.merchant.client import MerchantClient
-from tests.adapters.test_starlette import (
+from tests.adapters.asgi import (
     CONTENT,
     a_paywall,
     buy,

@@ -19,7 +19,7 @@ from whitenoise import WhiteNoise
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, list_routes
-from tests.adapters.test_flask import Seller, paywall, run
+from tests.adapters.flask_app import Seller, paywall, run
 
 CONTENT = b"paid-content-4711"
 MEMBER = {"X-User": "member"}

@@ -25,7 +25,7 @@ from werkzeug.test import TestResponse
 
 from faregate.emulator import Wallet
 from faregate.flask import Faregate
-from tests.adapters.test_flask import Seller, paywall
+from tests.adapters.flask_app import Seller, paywall
 
 CONTENT = "paid-content-4711"
 UNPAID = {"rejected": 402, "slow": 202, "expires": 202}

@@ -19,8 +19,8 @@ from faregate.emulator import Emulator, Wallet
 from faregate.journals.memory import MemoryJournal
 from faregate.middleware.shielding import wait_shielded
 from faregate.starlette import PaywallMiddleware, paid
-from tests.adapters.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
-from tests.audit.test_what_held import outcomes
+from tests.adapters.asgi import CONTENT, a_paywall, collect, header, http_scope, never
+from tests.audit.purchases import outcomes
 
 End = Callable[[], Awaitable[None]]
 

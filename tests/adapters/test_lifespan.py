@@ -25,9 +25,9 @@ from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.middleware.shielding import run_shielded, wait_shielded
 from faregate.paywall import Paywall
+from tests.adapters.asgi import CONTENT, a_paywall, header
+from tests.adapters.asgi_app import Plain, ask
 from tests.adapters.stoppable_seller import Process, heard, serving_shop
-from tests.adapters.test_prefixes import Plain, ask
-from tests.adapters.test_starlette import CONTENT, a_paywall, header
 from tests.servers.http import serving, serving_on_trio
 from tests.support.unfinished_payments import Checkout, Seller, selling
 from tests.support.waiting import eventually

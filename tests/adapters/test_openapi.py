@@ -22,8 +22,8 @@ from faregate.emulator.transports import EmbeddedTransport
 from faregate.fastapi import PaywallMiddleware, add_openapi, paid
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware as StarletteMiddleware
-from tests.adapters.test_starlette import a_paywall, calling
-from tests.test_readme import run
+from tests.adapters.asgi import a_paywall, calling
+from tests.support.snippets import run
 
 SOLD = paid("daily_report")
 INFO = {"protocols": [{"x402": {}}], "sells": "daily_report"}

@@ -12,26 +12,8 @@ from faregate.asgi import PaywallMiddleware, require_payment
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.paywall import offer
-from tests.adapters.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
-
-
-class Plain:
-    """An ASGI app without a framework: gives the content away wherever it is asked."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self.runs += 1
-        head = [(b"content-length", str(len(CONTENT)).encode()), (b"access-control-allow-origin", b"*")]
-        await send({"type": "http.response.start", "status": 200, "headers": head})
-        await send({"type": "http.response.body", "body": CONTENT.encode()})
-
-
-def ask(app: Any, path: str, proof: str | None = None, **scope: Any) -> list[Any]:
-    sent: list[Any] = []
-    asyncio.run(app(http_scope(path, proof, **scope), never, collect(sent)))
-    return sent
+from tests.adapters.asgi import CONTENT, a_paywall, collect, header, http_scope
+from tests.adapters.asgi_app import Plain, ask
 
 
 def seller(app: Any = None, **settings: Any) -> Any:

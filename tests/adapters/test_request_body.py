@@ -16,7 +16,7 @@ from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.request import MAX_COMPARED, comparable_length, read_body
 from faregate.paywall import Paywall, offer
 from faregate.wsgi import PaywallMiddleware, require_payment
-from tests.adapters.test_django import PAYWALL, Site, served
+from tests.adapters.django_views import PAYWALL, Site, served
 
 from django.http import HttpRequest, HttpResponse  # isort: skip
 from django.urls import path  # isort: skip

@@ -5,8 +5,6 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -25,57 +23,25 @@ from starlette.routing import Mount, Route, WebSocketRoute
 import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Emulator, Wallet
-from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
-from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, forbid_storing, paid
+from tests.adapters.asgi import (
+    CONTENT,
+    a_paywall,
+    buy,
+    calling,
+    collect,
+    connecting,
+    header,
+    http_scope,
+    never,
+    report,
+    shop_of,
+)
 from tests.adapters.conftest import Seller
 from tests.adapters.sellers import answering, sleeping, streaming, with_background
 from tests.servers.http import serving, serving_on_trio
 from tests.support.waiting import eventually
-
-CONTENT = "paid content"
-
-
-class SlowToComplete(EmbeddedTransport):
-    async def asend(self, method: str, url: str, *rest: Any) -> Any:
-        if url.endswith("/complete"):
-            await anyio.sleep(1.2)
-        return await super().asend(method, url, *rest)
-
-
-def a_paywall(emulator: Emulator | None = None, *, slow: bool = False, **settings: Any) -> Paywall:
-    transport: Any = (SlowToComplete if slow else EmbeddedTransport)(emulator or Emulator())
-    return Paywall(
-        base_url="http://service.example",
-        api_key="svc_test_emulator",
-        environ={},
-        transport=transport,
-        **settings,
-    )
-
-
-@contextmanager
-def calling(app: Any, **options: Any) -> Generator[httpx.Client]:
-    with serving(app, lifespan="off") as url, httpx.Client(base_url=url, trust_env=False, **options) as http:
-        yield http
-
-
-def buy(http: httpx.Client, path: str, method: str = "GET") -> httpx.Response:
-    unpaid = http.request(method, path)
-    assert unpaid.status_code == 402, (unpaid.status_code, unpaid.text)
-    proof = Wallet().pay(unpaid.headers["payment-required"])
-    return http.request(method, path, headers={"PAYMENT-SIGNATURE": proof})
-
-
-def shop_of(*routes: Any, **settings: Any) -> Starlette:
-    return Starlette(routes=routes, middleware=[Middleware(PaywallMiddleware, paywall=a_paywall(**settings))])
-
-
-@paid("daily_report")
-async def report(request: Request) -> Response:
-    return PlainTextResponse(CONTENT)
-
 
 # Nothing leaves early
 
@@ -355,27 +321,6 @@ def test_a_server_that_cancels_the_request_does_not_cancel_the_sale() -> None:
     assert [call.status for call in emulator.calls() if call.path.endswith("/complete")] == [200]
 
 
-def http_scope(path: str, proof: str | None = None, **changes: Any) -> dict[str, Any]:
-    headers = [(b"host", b"x")] + ([] if proof is None else [(b"payment-signature", proof.encode())])
-    scope = {"type": "http", "asgi": {"version": "3.0"}, "method": "GET", "path": path, "headers": headers}
-    return {**scope, "scheme": "http", "query_string": b"", "server": ("127.0.0.1", 80), **changes}
-
-
-async def never() -> Any:
-    await anyio.sleep_forever()
-
-
-def collect(sent: list[Any]) -> Any:
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    return send
-
-
-def header(sent: list[Any], name: bytes) -> str:
-    return str(next(value.decode() for key, value in sent[0]["headers"] if key == name))
-
-
 # The offer sits on the handler
 
 
@@ -542,10 +487,6 @@ def test_a_websocket_on_a_paid_handler_is_refused() -> None:
         scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b"", "scheme": "ws"}
         asyncio.run(app(scope, connecting, collect(sent)))
         assert [message["type"] for message in sent] == ["websocket.close"]
-
-
-async def connecting() -> Any:
-    return {"type": "websocket.connect"}
 
 
 # What stands around

@@ -12,9 +12,9 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
-from tests.adapters.test_prefixes import Plain, ask
-from tests.adapters.test_starlette import CONTENT, header
-from tests.journals.test_contract import Clock
+from tests.adapters.asgi import CONTENT, header
+from tests.adapters.asgi_app import Plain, ask
+from tests.journals.kinds import Clock
 
 SWEEPS: dict[str, Callable[[Paywall], SweepReport]] = {
     "blocking": lambda paywall: paywall.sweep(),

@@ -10,7 +10,7 @@ from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall, offer
 from faregate.wsgi import PaywallMiddleware, on_release, require_payment
-from tests.adapters.test_wsgi import CONTENT, PLAIN, SOLD, Seller, Start, anything, selling
+from tests.adapters.wsgi_app import CONTENT, PLAIN, SOLD, Seller, Start, anything, selling
 
 UNPAID = {"rejected": 402, "slow": 202, "expires": 202}
 

@@ -14,7 +14,7 @@ from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.emulator import Wallet
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests import django_site
-from tests.adapters.test_django import COMMON, PAYWALL, project
+from tests.adapters.django_views import COMMON, PAYWALL, project
 from tests.attacks.site import make_paywall, on_uvicorn
 from tests.servers.http import serving_wsgi
 

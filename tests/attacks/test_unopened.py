@@ -20,7 +20,7 @@ from faregate.flask import Faregate
 from faregate.paywall import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests import django_site
-from tests.adapters.test_django import project
+from tests.adapters.django_views import project
 from tests.attacks.content import Content
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall

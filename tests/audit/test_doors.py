@@ -17,9 +17,9 @@ from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
 from faregate.paywall import Paywall, offer
 from faregate.wsgi import PaywallMiddleware, require_payment
-from tests.adapters.test_starlette import a_paywall
-from tests.adapters.test_wsgi import CONTENT, PLAIN, SOLD, Body, Seller, Start, answering, selling
-from tests.audit.test_what_held import BACKENDS, bought, outcomes
+from tests.adapters.asgi import a_paywall
+from tests.adapters.wsgi_app import CONTENT, PLAIN, SOLD, Body, Seller, Start, answering, selling
+from tests.audit.purchases import BACKENDS, bought, outcomes
 
 # What servers refuse to send, they refuse after the payment was taken: so it is refused before.
 

@@ -16,41 +16,19 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 import faregate.fastapi
-from faregate.emulator import TEST_KEY, Emulator, Wallet
-from faregate.emulator.transports import EmbeddedTransport
+from faregate.emulator import Emulator, Wallet
 from faregate.errors import BadAnswer
-from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import parse_completion
 from faregate.starlette import PaywallMiddleware, paid
-from tests.adapters.test_starlette import CONTENT, a_paywall, collect, header, http_scope, never
-from tests.core.test_results import COMPLETED, SOLD
-
-BACKENDS = ["asyncio", "trio"]
-
-
-async def asked(app: Any, path: str, proof: str | None = None) -> list[Any]:
-    sent: list[Any] = []
-    await app(http_scope(path, proof), never, collect(sent))
-    return sent
-
-
-async def bought(app: Any, path: str = "/") -> tuple[int, bytes]:
-    """Pay and ask: what leaves, and all of it."""
-    proof = Wallet().pay(header(await asked(app, path), b"payment-required"))
-    sent = await asked(app, path, proof)
-    return sent[0]["status"], b"".join(message["body"] for message in sent[1:])
+from tests.adapters.asgi import CONTENT, a_paywall, header
+from tests.audit.purchases import BACKENDS, asked, bought, outcomes
+from tests.core.replies import COMPLETED, SOLD
 
 
 def shop_of(endpoint: Any, emulator: Emulator) -> Any:
     paywall = a_paywall(emulator, public_url="https://seller.example")
     middleware = [Middleware(PaywallMiddleware, paywall=paywall)]
     return Starlette(routes=[Route("/", endpoint)], middleware=middleware)
-
-
-def outcomes(emulator: Emulator) -> list[str]:
-    """How every transaction of the service stands."""
-    client = MerchantClient(TEST_KEY, "http://service.example", transport=EmbeddedTransport(emulator))
-    return [transaction.status or "" for transaction in client.iter_transactions()]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

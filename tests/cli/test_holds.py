@@ -16,7 +16,7 @@ from faregate.cli import main
 from faregate.core.claims import Claimant
 from faregate.errors import JournalError
 from faregate.journals.sqlite import SqliteJournal
-from tests.adapters.test_starlette import CONTENT
+from tests.adapters.asgi import CONTENT
 from tests.merchant.samples import SETTLEMENT
 from tests.support.faulty_service import answers, with_body
 from tests.support.unfinished_payments import DAY, UNKNOWN, Sale, Seller, selling

@@ -40,6 +40,7 @@ from faregate.events import (
     Worked,
 )
 from faregate.observers import EventDispatcher
+from tests.core.flow_parts import BACK, COMPLETE_HELD, FRESH_402, HELD, PENDING, STANDING
 from tests.core.flow_script import (
     BEGINNING,
     COMPLETE,
@@ -55,7 +56,6 @@ from tests.core.flow_script import (
     sale,
     told,
 )
-from tests.core.test_flow import BACK, COMPLETE_HELD, FRESH_402, HELD, PENDING, STANDING
 
 BEGUN = [Authorized(TXN), Worked(TXN, 200, 5)]
 

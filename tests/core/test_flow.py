@@ -1,6 +1,5 @@
 """Every row of DESIGN section 4, told to the flow alone."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from faregate.core.claims import (
     Claimant,
     InProgress,
     Lease,
-    PendingPayment,
     Replayable,
     ReplayPolicy,
     RequestMismatch,
@@ -53,8 +51,6 @@ from faregate.core.steps import (
     ResolveOffer,
     RunHandler,
     ScheduleRetry,
-    Sleep,
-    WriteFallback,
 )
 from faregate.errors import (
     BadAnswer,
@@ -69,6 +65,22 @@ from faregate.errors import (
     WorkTimedOut,
 )
 from faregate.events import Stuck
+from tests.core.flow_parts import (
+    BACK,
+    COMPLETE_HELD,
+    FRESH_402,
+    HELD,
+    NEEDED,
+    PAUSES,
+    PENDING,
+    SALVAGED,
+    STANDING,
+    WAITING,
+    assert_nothing_left,
+    assert_unconfirmed,
+    body,
+    names,
+)
 from tests.core.flow_script import (
     ACR,
     ALL_KEYS,
@@ -97,39 +109,6 @@ from tests.core.flow_script import (
     told,
 )
 
-NEEDED = Response(
-    402,
-    (
-        ("content-type", "application/json"),
-        ("payment-required", "aW5zdHI="),
-        ("retry-after", "7"),
-        ("x-secret", "no"),
-    ),
-    b'{"code":"payment_required","message":"pay"}',
-)
-PENDING = Response(
-    202,
-    (("content-type", "application/json"),),
-    json.dumps({"transaction_id": TXN, "status": "settling"}).encode(),
-)
-FRESH_402 = (found(), (CallAccess(sale(), RULES, None), AccessUnpaid(NEEDED)))
-PAUSES = (Sleep(0.2), None), (Sleep(0.8), None)
-SALVAGED = (WriteFallback(TXN, ACR), None)
-
-
-def names(response: Response) -> set[str]:
-    return {name.lower() for name, _ in response.headers}
-
-
-def body(response: Response) -> Any:
-    return json.loads(response.body)
-
-
-def assert_nothing_left(response: Response) -> None:
-    """Not a byte of the result, and no proof of payment."""
-    assert RESULT.body not in response.body
-    assert "payment-response" not in names(response)
-
 
 def assert_402(response: Response) -> None:
     assert response.status == 402
@@ -146,16 +125,6 @@ def assert_402_anew(response: Response, transaction_id: str | None = TXN) -> Non
     assert body(response)["code"] == "payment_required"
     assert "nothing was charged" in body(response)["message"]
     assert body(response).get("transaction_id") == transaction_id
-    assert_nothing_left(response)
-
-
-def assert_unconfirmed(response: Response) -> None:
-    """Row 10: never a fresh 402 while the outcome is unknown."""
-    assert response.status == 503
-    assert body(response)["code"] == "payment_unconfirmed"
-    assert body(response)["transaction_id"] == TXN
-    assert response.first("retry-after")
-    assert "payment-required" not in names(response)
     assert_nothing_left(response)
 
 
@@ -635,11 +604,7 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
 
 # Row 13
 
-HELD = replace(ENTRY, outcome=GOOD)
-BACK = (claimed(Resumable(HELD)),)
-COMPLETE_HELD = CallComplete(HELD, GOOD)
 OPEN_AS_YET = (GetTransaction(TXN), TransactionState.AUTHORIZED)
-STANDING = GetTransaction(TXN)
 
 
 @pytest.mark.parametrize(
@@ -1036,9 +1001,6 @@ def test_what_is_asked_of_the_world_does_not_show_the_proof() -> None:
 def test_the_sweep_sends_nothing_for_a_row_it_lost() -> None:
     lost = (RecordOutcome(LEASE_HELD, Failed("interrupted")), False)
     assert play(sweep(), (LeaseNext(), ENTRY), lost, (LeaseNext(), None)).looked_at == 1
-
-
-WAITING = PendingPayment(LEASE_HELD, PROOF, TXN, ACR, None, waiting=True)
 
 
 def test_a_waiting_payment_that_is_final_is_closed() -> None:

@@ -35,6 +35,7 @@ from faregate.core.steps import (
     ScheduleRetry,
 )
 from faregate.errors import BadAnswer, ConfigurationError, JournalError, NoAnswer, ResultTooLarge
+from tests.core.flow_parts import BACK, HELD, PAUSES, PENDING, SALVAGED, STANDING, WAITING
 from tests.core.flow_script import (
     ACR,
     BEGINNING,
@@ -54,7 +55,6 @@ from tests.core.flow_script import (
     noted,
     sale,
 )
-from tests.core.test_flow import BACK, HELD, PAUSES, PENDING, SALVAGED, STANDING, WAITING
 
 DISK = Raise(JournalError("disk full"))
 FULL = Raise(JournalError("no space"))

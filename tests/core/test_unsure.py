@@ -37,6 +37,16 @@ from faregate.core.steps import (
 )
 from faregate.errors import JournalError, NoAnswer, ResultTooLarge, TooManyCalls
 from faregate.events import Held
+from tests.core.flow_parts import (
+    BACK,
+    COMPLETE_HELD,
+    HELD,
+    PENDING,
+    STANDING,
+    assert_nothing_left,
+    assert_unconfirmed,
+    body,
+)
 from tests.core.flow_script import (
     ACR,
     ALL_KEYS,
@@ -62,16 +72,6 @@ from tests.core.flow_script import (
     play,
     sale,
     told,
-)
-from tests.core.test_flow import (
-    BACK,
-    COMPLETE_HELD,
-    HELD,
-    PENDING,
-    STANDING,
-    assert_nothing_left,
-    assert_unconfirmed,
-    body,
 )
 
 DISK = Raise(JournalError("disk"))

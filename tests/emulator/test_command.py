@@ -1,13 +1,10 @@
 """`faregate emulator`, run as a process."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -15,21 +12,9 @@ import pytest
 
 from faregate.cli import main
 from faregate.emulator import LIVE_KEY, TEST_KEY
+from tests.emulator.process import running
 
 from .seller import bearer
-
-
-@contextmanager
-def running(*arguments: str) -> Generator[tuple[str, "subprocess.Popen[str]"]]:
-    """The command while it runs, and the first line it prints; killed if it outlives the block."""
-    command = [sys.executable, "-W", "error", "-m", "faregate", "emulator", *arguments]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline(), process
-        finally:
-            process.kill()
 
 
 def test_json_is_one_line_with_url_and_test_key() -> None:

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from faregate.emulator import Emulator, Settlement
-from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled, PaymentVerified
-from faregate.x402.models import Payment, Terms
+from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled
+from tests.emulator.facilitator import Facilitator
 
 from .seller import Shop, assert_error
 
@@ -176,28 +176,6 @@ def test_a_settling_payment_keeps_its_hold_after_valid_before(shop: Shop) -> Non
 def test_the_default_balance_pays_for_a_wallet_never_seen(shop: Shop) -> None:
     assert shop.emulator.balance(shop.wallet.address) == shop.emulator.world.default_balance
     assert shop.complete(shop.buy()).json()["status"] == "succeeded"
-
-
-class Facilitator:
-    """Another implementation of the seam: answers what it is told to."""
-
-    def __init__(self) -> None:
-        self.answers: list[PaymentSettled | PaymentRefused | PaymentPending | Exception] = []
-        self.verified: list[int] = []
-
-    def verify(
-        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
-    ) -> PaymentVerified | PaymentRefused:
-        self.verified.append(committed)
-        return PaymentVerified(payment.payer) if terms.amount == payment.value else PaymentRefused("no")
-
-    def settle(
-        self, payment: Payment, terms: Terms, *, now: datetime
-    ) -> PaymentSettled | PaymentRefused | PaymentPending:
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 def test_another_facilitator_can_sit_behind_the_seam(shop: Shop) -> None:

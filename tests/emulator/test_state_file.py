@@ -18,13 +18,13 @@ from faregate.emulator.persistence.dump import EmulatorCopy, dump_document
 from faregate.emulator.server import serve
 from faregate.emulator.state_file import StateFile
 from faregate.errors import ConfigurationError
+from tests.emulator.process import running
 from tests.support.waiting import eventually
 
 from .controls import Controls
 from .load import Seller as Hands
 from .load import access_body
 from .seller import bearer
-from .test_command import running
 
 
 def frozen() -> Tenants:

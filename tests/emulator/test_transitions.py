@@ -13,9 +13,9 @@ from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentPending, PaymentSettled
 from faregate.x402.tokens import TOKENS
+from tests.emulator.facilitator import Facilitator
 
 from .seller import Purchase, Shop, assert_error, decoded, encoded
-from .test_settlement import Facilitator
 
 MANUAL = Settlement(manual=True)
 MEASURES = {"after_seconds": 1, "after_reads": 1, "until_expiry": True, "manual": True}

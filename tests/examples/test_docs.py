@@ -12,7 +12,7 @@ import pytest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
 from tests.servers.http import serving
-from tests.test_readme import APPS, ROOT, run
+from tests.support.snippets import APPS, ROOT, run
 
 PAYMENT_HEADERS = {"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After"}
 

@@ -11,7 +11,7 @@ import pytest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
-from tests.test_readme import ROOT, run
+from tests.support.snippets import ROOT, run
 
 PAGE = ROOT / "docs" / "adapters" / "your-own.md"
 

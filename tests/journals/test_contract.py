@@ -1,11 +1,6 @@
 """What every journal must do (DESIGN section 5). New journals join by one line in `kinds.py`."""
 
 import threading
-from collections.abc import Generator
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from faregate.core.claims import (
     AlreadyFailed,
@@ -14,63 +9,25 @@ from faregate.core.claims import (
     Claimant,
     Claimed,
     InProgress,
-    Lease,
-    PendingPayment,
     Replayable,
     RequestMismatch,
-    Resumable,
 )
-from faregate.core.models import Failed, Response, Succeeded
-from faregate.journals.policy import JournalPolicy
+from faregate.core.models import Failed
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KINDS, AnyJournal, done_with
+from tests.journals.kinds import AnyJournal, done_with
 from tests.journals.kinds import Clock as Clock
-
-TERMS = JournalPolicy()
-WORK_SECONDS = 54.0
-LEASE = WORK_SECONDS + TERMS.completion_lease
-GOOD = Succeeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
-HERE = Claimant("GET /summary?q=1")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=KINDS)
-def journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[AnyJournal]:
-    made = KINDS[request.param](tmp_path, clock)
-    yield made
-    done_with(made)
-
-
-def fresh(claim: Claim) -> Lease:
-    assert isinstance(claim, Claimed)
-    return claim.lease
-
-
-def owed(claim: Claim) -> PendingPayment:
-    assert isinstance(claim, Resumable)
-    return claim.entry
-
-
-def started(journal: AnyJournal, proof: str = "proof", transaction_id: str = TXN) -> Lease:
-    lease = fresh(journal.claim(proof, HERE))
-    assert journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS)
-    return lease
-
-
-def decided(journal: AnyJournal, outcome: Any = GOOD) -> Lease:
-    lease = started(journal)
-    assert journal.record_outcome(lease, outcome)
-    return lease
-
-
-def released(journal: AnyJournal) -> Lease:
-    lease = decided(journal)
-    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
-    return lease
+from tests.journals.rows import (
+    GOOD,
+    HERE,
+    LEASE,
+    TERMS,
+    WORK_SECONDS,
+    decided,
+    fresh,
+    owed,
+    released,
+    started,
+)
 
 
 def test_a_claim_is_won_once(journal: AnyJournal) -> None:

@@ -26,7 +26,7 @@ from faregate.django.journal.models import JournalRow  # noqa: E402
 from faregate.django.journal.store import DjangoStore, secret_keys  # noqa: E402
 from faregate.journals.policy import JournalContext, JournalPolicy  # noqa: E402
 from tests.core.flow_script import ACR, OTHER_TXN, TXN  # noqa: E402
-from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402
+from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -25,8 +25,8 @@ from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases
 from tests.journals.kinds import KEY, STEADY, Clock
 from tests.journals.postgres_schema import asked
-from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started
-from tests.journals.test_impossible import CLAIMED
+from tests.journals.records import CLAIMED
+from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started
 from tests.servers.shared import shared
 
 django_site.ready()

@@ -22,7 +22,7 @@ from faregate.journals.policy import JournalPolicy
 from faregate.journals.store import ENCRYPTED
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
-from tests.journals.test_contract import (
+from tests.journals.rows import (
     GOOD,
     HERE,
     LEASE,

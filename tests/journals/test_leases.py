@@ -19,7 +19,7 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock
-from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
+from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
 
 TERMS = JournalPolicy(renew_every=float("inf"))
 """No thread: the tests renew when they want it."""

@@ -21,8 +21,8 @@ from faregate.journals.threaded import as_async
 from tests.core.flow_script import ACR, TXN
 from tests.journals.kinds import KEY
 from tests.journals.postgres_schema import asked, asked_inside, own_schema, postgres, shelf_of, with_setting
-from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
-from tests.journals.test_processes import RACE, all_said, run, said, start_together
+from tests.journals.processes import RACE, all_said, run, said, start_together
+from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 
 TABLES = ["faregate_journal", "faregate_journal_owner", "faregate_journal_version"]
 _FOUND = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"

@@ -13,8 +13,8 @@ from faregate.journals.postgres import PostgresJournal
 from faregate.journals.store import Record
 from tests.journals.kinds import due_at
 from tests.journals.postgres_schema import asked, asked_inside, own_schema, postgres, shelf_of
-from tests.journals.test_contract import GOOD, HERE, started
-from tests.journals.test_impossible import BEGUN, CLAIMED
+from tests.journals.records import BEGUN, CLAIMED
+from tests.journals.rows import GOOD, HERE, started
 from tests.servers.network import Network, lossy_network
 
 MY_PID = "SELECT pg_backend_pid()"

@@ -20,7 +20,7 @@ from tests.journals.postgres_schema import (
     stamp_of,
     with_setting,
 )
-from tests.journals.test_contract import GOOD, HERE, LEASE, started
+from tests.journals.rows import GOOD, HERE, LEASE, started
 
 
 @pytest.fixture

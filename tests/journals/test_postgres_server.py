@@ -15,7 +15,7 @@ from tests.journals.postgres_schema import (
     shelf_of,
     stamp_of,
 )
-from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, decided, fresh, started
+from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 from tests.servers import POSTGRES_MISSING, PostgresServer
 from tests.servers.shared import need
 

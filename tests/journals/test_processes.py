@@ -1,13 +1,8 @@
 """What several processes share, and what is left when one of them is killed."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,41 +10,8 @@ from faregate.core.claims import InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
-from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
-
-ROOT = Path(__file__).resolve().parents[2]
-OPENED = """
-import json, os, signal, sys, threading, time
-from pathlib import Path
-from faregate.core.claims import Claimed, InProgress
-from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.kinds import STORED, Clock, done_with
-from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS
-place = Path(sys.argv[2])
-journal = STORED[sys.argv[1]](place, Clock(float(sys.argv[3])))
-def wait_for(name):
-    end = time.monotonic() + 30
-    while not (place / name).exists():
-        assert time.monotonic() < end, name
-        time.sleep(0.002)
-"""
-
-
-def run(kind: str, place: Path, code: str, now: float = 1000.0) -> subprocess.Popen[str]:
-    """A process that has `journal` open (so to say: it opens at its first use) and runs `code`."""
-    command = [sys.executable, "-c", OPENED + code, kind, str(place), str(now)]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-
-
-def said(process: subprocess.Popen[str], status: int = 0) -> Any:
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == status
-    return json.loads(output) if output else None
-
-
-def all_said(processes: list[subprocess.Popen[str]]) -> list[Any]:
-    return sorted(answer for process in processes for answer in said(process))
+from tests.journals.processes import RACE, all_said, run, said, start_together
+from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
 
 
 @pytest.fixture(params=STORED)
@@ -109,36 +71,10 @@ journal._store._database.write(forget_all_and_die)
     done_with(journal)
 
 
-RACE = """
-fresh, barrier = [], threading.Barrier(4)
-def claim_all():
-    barrier.wait()
-    for number in range(10):
-        claim = journal.claim(f"proof {number}", HERE)
-        assert isinstance(claim, Claimed | InProgress)
-        if isinstance(claim, Claimed):
-            fresh.append(number)
-    done_with(journal)
-(place / str(os.getpid())).touch()
-wait_for("go")
-threads = [threading.Thread(target=claim_all) for _ in range(4)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print(json.dumps(fresh))
-"""
-
-
 def test_of_four_processes_with_four_threads_one_wins_each_proof(kind: str, tmp_path: Path) -> None:
     racers = [run(kind, tmp_path, RACE) for _ in range(4)]
     start_together(racers, tmp_path)
     assert all_said(racers) == list(range(10))
-
-
-def start_together(racers: list[subprocess.Popen[str]], place: Path) -> None:
-    while not all((place / str(racer.pid)).exists() for racer in racers):
-        assert all(racer.poll() is None for racer in racers)
-        time.sleep(0.01)
-    (place / "go").touch()
 
 
 SWEEP = """

@@ -9,9 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,38 +17,16 @@ from faregate.core.claims import Claimant, Claimed, InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
-from faregate.journals.redis.connections import Connections
 from faregate.journals.redis.store import RedisStore
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KEY, Clock
-from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
-from tests.servers import REDIS_MISSING, RedisServer
-from tests.servers.shared import need
+from tests.journals.kinds import KEY
+from tests.journals.redis_journal import ask, opened, running
+from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh, released, started
+from tests.servers import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "pass:word@/canary"
 QUOTED = "pass%3Aword%40%2Fcanary"
-
-
-@contextmanager
-def running(**settings: str) -> Generator[RedisServer]:
-    need("redis", REDIS_MISSING)
-    server = RedisServer({name.replace("_", "-"): value for name, value in settings.items()})
-    try:
-        server.open()
-        yield server
-    finally:
-        server.leave()
-
-
-@contextmanager
-def opened(server: RedisServer, url: str = "", **options: Any) -> Generator[RedisJournal]:
-    options = {"keys": [KEY], "namespace": "test", "clock": Clock(), **options}
-    journal = RedisJournal(url or server.url, **options)
-    try:
-        yield journal
-    finally:
-        journal.disconnect()
 
 
 @pytest.fixture
@@ -63,14 +39,6 @@ def server() -> Generator[RedisServer]:
 def journal(server: RedisServer) -> Generator[RedisJournal]:
     with opened(server) as made:
         yield made
-
-
-def ask(server: RedisServer, *words: str | int) -> Any:
-    connections = Connections(server.url, 5)
-    try:
-        return connections.call(*words)
-    finally:
-        connections.close()
 
 
 def said_of(server: RedisServer, command: str) -> str:

@@ -21,10 +21,8 @@ from faregate.core.claims import (
 )
 from faregate.journals.persistent import PersistentJournal
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.kinds import KINDS, AnyJournal
-from tests.journals.test_contract import GOOD, LEASE, WORK_SECONDS, Clock, fresh
-from tests.journals.test_contract import clock as clock
-from tests.journals.test_contract import journal as journal
+from tests.journals.kinds import KINDS, AnyJournal, Clock
+from tests.journals.rows import GOOD, LEASE, WORK_SECONDS, fresh
 
 URL = "GET /summary?q=1"
 PLAIN = Claimant(URL)

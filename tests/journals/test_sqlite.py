@@ -23,7 +23,8 @@ from faregate.journals.sqlite.store import SqliteStore
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.failing_disk import without_locks
 from tests.journals.kinds import KEY, Clock, sqlite
-from tests.journals.test_contract import GOOD, HERE, WORK_SECONDS, fresh, released, started
+from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh, released, started
+from tests.journals.sqlite_file import asked, written
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = Succeeded(Response(200, (), b"x" * 1_000_000))
@@ -39,17 +40,6 @@ def journal(tmp_path: Path) -> Generator[SqliteJournal]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "journal.db"
-
-
-def asked(journal: SqliteJournal, question: str) -> object:
-    assert isinstance(journal._store, SqliteStore)
-    [answer] = journal._store._database.read(lambda connection: connection.execute(question).fetchone())
-    return answer
-
-
-def written(journal: SqliteJournal, statement: str) -> None:
-    assert isinstance(journal._store, SqliteStore)
-    journal._store._database.write(lambda connection: connection.execute(statement).fetchall())
 
 
 def test_nothing_is_opened_before_it_is_needed(journal: SqliteJournal, tmp_path: Path) -> None:

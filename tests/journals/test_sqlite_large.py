@@ -12,8 +12,8 @@ from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.store import APART
 from tests.core.flow_script import OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import Clock, sqlite
-from tests.journals.test_contract import HERE, fresh, started
-from tests.journals.test_sqlite import asked, written
+from tests.journals.rows import HERE, fresh, started
+from tests.journals.sqlite_file import asked, written
 
 BODY = bytes(range(256)) * (APART // 128)
 LARGE = Succeeded(Response(200, (("a", "1"),), BODY), (("tokens", "3"),), 7)

@@ -18,7 +18,7 @@ from faregate.journals.states import State
 from faregate.journals.store import Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, sqlite, tamper
-from tests.journals.test_contract import (
+from tests.journals.rows import (
     GOOD,
     HERE,
     LEASE,

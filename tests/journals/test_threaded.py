@@ -21,11 +21,11 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import MAX_THREADS, as_async, run_in_thread
 from faregate.paywall import Paywall
-from tests.adapters.test_prefixes import Plain, ask
-from tests.adapters.test_starlette import CONTENT, header
+from tests.adapters.asgi import CONTENT, header
+from tests.adapters.asgi_app import Plain, ask
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.kinds import STORED, Clock, done_with
-from tests.journals.test_contract import GOOD, HERE, LEASE, WORK_SECONDS, fresh
+from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh
 
 LOOPS = ("asyncio", "trio")
 

@@ -34,7 +34,7 @@ from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check
 from faregate.routes.inspect import inspect_app
 from faregate.starlette import PaywallMiddleware, paid
-from tests.adapters.test_starlette import a_paywall, collect, http_scope, never
+from tests.adapters.asgi import a_paywall, collect, http_scope, never
 
 REPORT = Offer("daily_report")
 

@@ -21,8 +21,8 @@ from faregate.journals.sqlite import SqliteJournal
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import SucceededCompleteRequest
 from faregate.paywall import Paywall
-from tests.adapters.test_prefixes import Plain, ask
-from tests.adapters.test_starlette import header
+from tests.adapters.asgi import header
+from tests.adapters.asgi_app import Plain, ask
 from tests.servers.http import serving
 from tests.support.faulty_service import Service, answers, changes
 

@@ -332,7 +332,7 @@ FILES = {
     },
     "same": ("".join(SAME.format(name=name) for name in NAMES), len(NAMES)),
 }
-"""Files of a user's project, and how many tests are in each. Fixtures that override ours break no other, either
+"""Files of a user's project, and how many tests each has. Fixtures that override ours break no other, either
 name says what is sold, and the short names are the same fixtures."""
 
 

@@ -27,7 +27,7 @@ from faregate.django import paid  # noqa: E402
 from faregate.flask import Faregate  # noqa: E402
 from faregate.paywall import Paywall, offer  # noqa: E402
 from faregate.wsgi import Environ, PaywallMiddleware, require_payment  # noqa: E402
-from tests.adapters.test_django import PAYWALL, project  # noqa: E402
+from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 from tests.attacks.content import Content  # noqa: E402
 from tests.attacks.site import Site  # noqa: E402
 from tests.servers.http import serving, serving_wsgi  # noqa: E402

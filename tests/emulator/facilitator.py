@@ -1,0 +1,28 @@
+"""A facilitator that decides how payments end."""
+
+from datetime import datetime
+
+from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled, PaymentVerified
+from faregate.x402.models import Payment, Terms
+
+
+class Facilitator:
+    """Another implementation of the seam: answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.answers: list[PaymentSettled | PaymentRefused | PaymentPending | Exception] = []
+        self.verified: list[int] = []
+
+    def verify(
+        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified | PaymentRefused:
+        self.verified.append(committed)
+        return PaymentVerified(payment.payer) if terms.amount == payment.value else PaymentRefused("no")
+
+    def settle(
+        self, payment: Payment, terms: Terms, *, now: datetime
+    ) -> PaymentSettled | PaymentRefused | PaymentPending:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

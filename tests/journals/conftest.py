@@ -1,0 +1,21 @@
+"""Each journal in turn, on a clock that the test moves. Some modules have fixtures of their own instead."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.journals.kinds import KINDS, AnyJournal, done_with
+from tests.journals.kinds import Clock as Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=KINDS)
+def journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[AnyJournal]:
+    made = KINDS[request.param](tmp_path, clock)
+    yield made
+    done_with(made)

@@ -1,0 +1,54 @@
+"""Bring a journal's row into each of its states."""
+
+from typing import Any
+
+from faregate.core.claims import (
+    Claim,
+    Claimant,
+    Claimed,
+    Lease,
+    PendingPayment,
+    Resumable,
+)
+from faregate.core.models import Response, Succeeded
+from faregate.journals.policy import JournalPolicy
+from tests.core.flow_script import ACR, RECEIPT, TXN
+from tests.journals.kinds import AnyJournal
+
+TERMS = JournalPolicy()
+
+
+WORK_SECONDS = 54.0
+LEASE = WORK_SECONDS + TERMS.completion_lease
+GOOD = Succeeded(Response(200, (("a", "1"), ("a", "2")), b"result"), (("tokens", "3"),), 7)
+
+
+HERE = Claimant("GET /summary?q=1")
+
+
+def fresh(claim: Claim) -> Lease:
+    assert isinstance(claim, Claimed)
+    return claim.lease
+
+
+def owed(claim: Claim) -> PendingPayment:
+    assert isinstance(claim, Resumable)
+    return claim.entry
+
+
+def started(journal: AnyJournal, proof: str = "proof", transaction_id: str = TXN) -> Lease:
+    lease = fresh(journal.claim(proof, HERE))
+    assert journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS)
+    return lease
+
+
+def decided(journal: AnyJournal, outcome: Any = GOOD) -> Lease:
+    lease = started(journal)
+    assert journal.record_outcome(lease, outcome)
+    return lease
+
+
+def released(journal: AnyJournal) -> Lease:
+    lease = decided(journal)
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
+    return lease

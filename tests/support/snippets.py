@@ -1,0 +1,63 @@
+"""Run the snippets of a page."""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+PAGES = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ["quickstart", "flow", "settings", "journals", "holds", "payers"]),
+    *(f"docs/adapters/{page.name}" for page in sorted((ROOT / "docs/adapters").glob("*.md"))),
+)
+
+
+_SNIPPET = re.compile(
+    r"^(?:<!-- pays: (?P<pays>.+?) -->\n)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    place: str
+    code: str
+    pays: tuple[str, ...]
+
+    @property
+    def takes_fixtures(self) -> bool:
+        """Whether it is a test for pytest to run; see `test_readme_install.py`."""
+        return re.search(r"^def test_\w+\(\w", self.code, re.MULTILINE) is not None
+
+    @property
+    def makes_an_app(self) -> bool:
+        return re.search(r"^app = ", self.code, re.MULTILINE) is not None
+
+
+def snippets() -> list[Snippet]:
+    found: list[Snippet] = []
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        for match in _SNIPPET.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            pays = tuple(match["pays"].split(", ")) if match["pays"] else ()
+            found.append(Snippet(f"{page}:{line}", match["code"], pays))
+    return found
+
+
+SNIPPETS = snippets()
+
+
+APPS = [one for one in SNIPPETS if one.makes_an_app]
+
+
+def run(code: str, name: str = "snippet") -> Any:
+    """The snippet as a module of its own."""
+    module = ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(code, name, "exec"), vars(module))
+    return module
