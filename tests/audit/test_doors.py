@@ -180,7 +180,7 @@ def test_a_gate_whose_request_is_over_opens_for_nobody() -> None:
 
     seller = Seller(app)
     seller.buy()
-    with pytest.raises(ConfigurationError, match="over"):
+    with pytest.raises(ConfigurationError, match="after its request has ended"):
         require_payment(kept[-1], SOLD)
 
 
