@@ -61,10 +61,10 @@ def django(
     from tests import django_site
 
     django_site.ready()
-    from faregate.django.journal.store import DjangoStore, run_in_request_thread, secret_keys
+    from faregate.django.journal.store import DjangoStore, derive_keys, run_in_request_thread
 
     namespace = f"{namespace} {place}"
-    options = {"keys": secret_keys(), "run": run_in_request_thread, "policy": STEADY, **options}
+    options = {"keys": derive_keys(), "run": run_in_request_thread, "policy": STEADY, **options}
     using = databases.add(server) if server else "default"
     return PersistentJournal(DjangoStore(namespace, using), clock=clock, **options)
 

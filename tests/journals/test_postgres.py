@@ -217,7 +217,7 @@ def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
 def test_what_is_open_is_closed_when_the_journal_goes(url: str) -> None:
     journal = postgres(f"{url}&application_name=gone")
     journal.lease_next()
-    [connection] = shelf_of(journal)._pool._home()._idle
+    [connection] = shelf_of(journal)._pool._get_pool()._idle
     assert not connection.closed
     del journal
     assert connection.closed

@@ -44,7 +44,7 @@ def _no_claim(patch: pytest.MonkeyPatch) -> None:
         row: Row, _print: Any, _replay: Any, now: float, policy: JournalPolicy, holder: Holder, _until: float
     ) -> Claim:
         row.state, row.expires_at = State.CLAIMED, now + policy.claim_lease
-        return Claimed(row.take(holder, now + policy.claim_lease, now))
+        return Claimed(row.lease_to(holder, now + policy.claim_lease, now))
 
     patch.setattr(Row, "claim_again", claimed)
 
@@ -69,8 +69,8 @@ def _decided_by_anybody(patch: pytest.MonkeyPatch) -> None:
         row.fence, row.state, row.outcome = lease.fence, State.RUNNING, None
         return plain(row, lease, outcome, now, policy)
 
-    plain = Row.decide
-    patch.setattr(Row, "decide", decide)
+    plain = Row.record_outcome
+    patch.setattr(Row, "record_outcome", decide)
 
 
 def _started_by_anybody(patch: pytest.MonkeyPatch) -> None:
@@ -103,9 +103,9 @@ def _id_of_the_slow_one_is_lost(patch: pytest.MonkeyPatch) -> None:
         except JournalError:
             return
 
-    plain = MemoryJournal._learned
-    patch.setattr(Row, "learn", lambda *_: False)
-    patch.setattr(MemoryJournal, "_learned", learned)
+    plain = MemoryJournal._learn_transaction
+    patch.setattr(Row, "learn_transaction", lambda *_: False)
+    patch.setattr(MemoryJournal, "_learn_transaction", learned)
 
 
 def _never_due(patch: pytest.MonkeyPatch) -> None:
@@ -113,11 +113,11 @@ def _never_due(patch: pytest.MonkeyPatch) -> None:
 
 
 def _delivered_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Row, "_delivered_again", lambda row, *_: AlreadyUsed(row.transaction_id))
+    patch.setattr(Row, "_replay", lambda row, *_: AlreadyUsed(row.transaction_id))
 
 
 def _never_released(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Row, "release", lambda *_: False)
+    patch.setattr(Row, "record_settlement", lambda *_: False)
 
 
 PLANTED = (

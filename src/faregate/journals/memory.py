@@ -1,6 +1,6 @@
-"""The journal of one process. For tests and test keys: it forgets when the process ends.
+"""The journal of one process, in memory. For tests and test keys: it is lost when the process ends.
 
-It refuses new claims when full rather than forget a row that may still be owed something.
+When it is full it refuses new claims, rather than forget a payment that may still be open.
 """
 
 import heapq
@@ -25,7 +25,7 @@ class MemoryJournal:
     """Rows in a dict behind one lock; safe to share between threads and event loops.
 
     `namespace` keeps the proofs of one environment and service apart from another's. `max_rows` and
-    `max_bytes` (of stored results) bound its memory. `clock` gives seconds that never run backwards.
+    `max_bytes` (of stored results) limit its memory. `clock` returns seconds, and never runs backwards.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MemoryJournal:
         return len(self._rows)
 
     def clear(self) -> None:
-        """Forgets everything, also what is owed: for tests."""
+        """Forget everything, open payments too: for tests."""
         with self._lock:
             for kept in (self._rows, self._owed, self._transactions, self._expiring):
                 kept.clear()
@@ -82,16 +82,16 @@ class MemoryJournal:
             return Claimed(Lease(key, row.fence))
 
     def _fingerprint(self, claimant: Claimant) -> Fingerprint:
-        """Credentials are hashed, so that none is kept."""
+        """Hash credentials, so that none is kept."""
 
-        def hashed(text: str) -> str:
+        def digest(text: str) -> str:
             return hmac.digest(self._pepper, text.encode(), "sha256").hex()
 
-        client = (hash_credential(one, hashed) for one in claimant.credentials)
+        client = (hash_credential(one, digest) for one in claimant.credentials)
         return Fingerprint(claimant.request, frozenset(client), claimant.body_digest)
 
     def _holder(self) -> Holder:
-        """The one process there is. It lives as long as its rows, so that no lease ends before its time."""
+        """There is one process, which lives as long as its rows: no lease ends before its time."""
         return Holder("", "", next(self._fences))
 
     def has_unknown_keys(self) -> bool:
@@ -102,10 +102,10 @@ class MemoryJournal:
             now, row = self._clock(), self._rows.get(lease.key)
             if not self._is_free(transaction_id, lease.key):
                 return False
-            started = row is not None and row.start(
+            started = row is not None and row.record_transaction(
                 lease, transaction_id, revision_id, seconds, now, self._policy
             )
-            self._learned(row, transaction_id, revision_id, waits=False)
+            self._learn_transaction(row, transaction_id, revision_id, waits=False)
             return started
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
@@ -115,12 +115,14 @@ class MemoryJournal:
                 self._drop(lease, row)
                 return
             if row is not None:
-                row.wait(lease, transaction_id, revision_id, now, self._policy)
-            self._learned(row, transaction_id, revision_id, waits=True)
+                row.record_pending(lease, transaction_id, revision_id, now, self._policy)
+            self._learn_transaction(row, transaction_id, revision_id, waits=True)
 
-    def _learned(self, row: Row | None, transaction_id: str, revision_id: str, *, waits: bool) -> None:
+    def _learn_transaction(
+        self, row: Row | None, transaction_id: str, revision_id: str, *, waits: bool
+    ) -> None:
         if row is not None:
-            row.learn(transaction_id, revision_id, waits)
+            row.learn_transaction(transaction_id, revision_id, waits)
         if row is None or row.transaction_id != transaction_id:
             raise JournalError("the row of this payment is gone, or has another transaction")
         self._transactions[transaction_id] = row.key
@@ -130,7 +132,7 @@ class MemoryJournal:
     def record_outcome(self, lease: Lease, outcome: Outcome) -> bool:
         with self._lock:
             row = self._rows.get(lease.key)
-            if row is None or not row.decide(lease, outcome, self._clock(), self._policy):
+            if row is None or not row.record_outcome(lease, outcome, self._clock(), self._policy):
                 return False
             self._bytes += size_of(outcome)
             return True
@@ -140,14 +142,14 @@ class MemoryJournal:
             row = self._rows.get(lease.key)
             if row is None:
                 return True
-            row.hold(lease, self._clock(), self._policy)
+            row.schedule_retry(lease, self._clock(), self._policy)
             return row.state is not State.STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:
         with self._lock:
             row = self._rows.get(lease.key)
             if row is not None:
-                row.stick(lease, reason, self._clock())
+                row.mark_stuck(lease, reason, self._clock())
 
     def postpone(self, lease: Lease) -> None:
         with self._lock:
@@ -160,7 +162,7 @@ class MemoryJournal:
             now, row = self._clock(), self._rows.get(lease.key)
             if row is None:
                 return True
-            if row.release(lease, payment_response, receipt, delivered, now, self._policy):
+            if row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy):
                 self._note_expiry(row)
                 return True
             return not row.is_delivered_by_another(lease)
@@ -171,7 +173,7 @@ class MemoryJournal:
             if row is None:
                 return
             size = size_of(row.outcome)
-            if row.close(lease, paid, self._clock(), self._policy):
+            if row.record_final(lease, paid, self._clock(), self._policy):
                 self._bytes -= size
                 self._note_expiry(row)
 
@@ -185,39 +187,39 @@ class MemoryJournal:
         if row.may_be_forgotten(lease):
             self._forget(row)
             return True
-        return row.drop(lease, self._clock(), self._policy) and row.state is State.CLAIMED
+        return row.abandon_claim(lease, self._clock(), self._policy) and row.state is State.CLAIMED
 
-    # What is owed
+    # Open payments
 
     def lease_next(self) -> PendingPayment | None:
         with self._lock:
             now = self._clock()
             self._forget_expired(now)
             row = next((row for row in self._owed.values() if row.is_due(now)), None)
-            return None if row is None else self._taken(row, now)
+            return None if row is None else self._lease(row, now)
 
     def list_holds(self, limit: int) -> list[HoldInfo]:
-        """Rows that owe something, from the oldest on."""
+        """List open payments, oldest first."""
         with self._lock:
             owed = sorted(self._owed.values(), key=lambda row: row.since)
-            return [row.holding() for row in owed[:limit]]
+            return [row.to_hold_info() for row in owed[:limit]]
 
     def get_hold(self, transaction_id: str) -> HoldInfo | None:
         with self._lock:
             row = self._owed.get(self._transactions.get(transaction_id, b""))
-            return None if row is None else row.holding()
+            return None if row is None else row.to_hold_info()
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None:
-        """The row of this transaction, due or not, stuck or not; None while somebody else has it."""
+        """Take the row of this transaction, due or not, even stuck; None while another has the lease."""
         with self._lock:
             now, row = self._clock(), self._owed.get(self._transactions.get(transaction_id, b""))
-            return None if row is None or row.lease_until > now else self._taken(row, now)
+            return None if row is None or row.lease_until > now else self._lease(row, now)
 
-    def _taken(self, row: Row, now: float) -> PendingPayment:
-        """To the end of the line, so that a sweep finds the next due row at the front."""
+    def _lease(self, row: Row, now: float) -> PendingPayment:
+        """Move the row to the end of the queue, so that a sweep finds the next due row at the front."""
         self._owed[row.key] = self._owed.pop(row.key)
-        row.take(self._holder(), now + self._policy.completion_lease, now)
-        return row.entry("")
+        row.lease_to(self._holder(), now + self._policy.completion_lease, now)
+        return row.to_pending_payment("")
 
     def _is_free(self, transaction_id: str, key: bytes) -> bool:
         return self._transactions.get(transaction_id, key) == key

@@ -146,7 +146,7 @@ class PersistentJournal:
         """
         while (record := self._take_due()) is not None:
             try:
-                return self._codec.unpack(record).entry(self._seller)
+                return self._codec.unpack(record).to_pending_payment(self._seller)
             except JournalUnreadable as error:
                 transaction = record["transaction_id"] or "a claim without a transaction"
                 self._unreadable = f"{transaction}: {error}"
@@ -200,11 +200,11 @@ class PersistentJournal:
         row = self._codec.unpack(record)
         if row.is_leased(now, self._policy, self._owner_until(record, now)):
             return None
-        row.take(self._holder(), now + self._policy.completion_lease, now)
+        row.lease_to(self._holder(), now + self._policy.completion_lease, now)
         if not self._replace(record, row):
             return None
         self._heartbeat.add(row.key, self._policy.completion_lease)
-        return row.entry(self._seller)
+        return row.to_pending_payment(self._seller)
 
     def _holding(self, record: Record) -> HoldInfo:
         """Use the plain columns only: operators may list a journal without its keys."""
@@ -240,8 +240,8 @@ class PersistentJournal:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            started = row.start(lease, transaction_id, revision_id, seconds, now, policy)
-            return started or row.learn(transaction_id, revision_id, waits=False)
+            started = row.record_transaction(lease, transaction_id, revision_id, seconds, now, policy)
+            return started or row.learn_transaction(transaction_id, revision_id, waits=False)
 
         try:
             row, changed = self._change(lease, change, durable=True)
@@ -257,8 +257,8 @@ class PersistentJournal:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            waits = row.wait(lease, transaction_id, revision_id, now, policy)
-            return waits or row.learn(transaction_id, revision_id, waits=True)
+            waits = row.record_pending(lease, transaction_id, revision_id, now, policy)
+            return waits or row.learn_transaction(transaction_id, revision_id, waits=True)
 
         self._heartbeat.remove(lease.key)
         try:
@@ -270,7 +270,9 @@ class PersistentJournal:
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> bool:
         now, policy = self._clock(), self._policy
-        _, decided = self._change(lease, lambda row: row.decide(lease, outcome, now, policy), durable=True)
+        _, decided = self._change(
+            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True
+        )
         if decided:
             self._quota.add(0, size_of(outcome))
             self._heartbeat.add(lease.key, policy.completion_lease)
@@ -278,12 +280,12 @@ class PersistentJournal:
 
     def schedule_retry(self, lease: Lease) -> bool:
         now, policy = self._clock(), self._policy
-        row, _ = self._end(lease, lambda row: row.hold(lease, now, policy))
+        row, _ = self._end(lease, lambda row: row.schedule_retry(lease, now, policy))
         return row is None or row.state is not State.STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:
         now = self._clock()
-        self._end(lease, lambda row: row.stick(lease, reason, now))
+        self._end(lease, lambda row: row.mark_stuck(lease, reason, now))
 
     def postpone(self, lease: Lease) -> None:
         now, policy = self._clock(), self._policy
@@ -293,14 +295,14 @@ class PersistentJournal:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            return row.release(lease, payment_response, receipt, delivered, now, policy)
+            return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
 
         row, changed = self._end(lease, change)
         return changed or row is None or not row.is_delivered_by_another(lease)
 
     def record_final(self, lease: Lease, paid: bool) -> None:
         now, policy = self._clock(), self._policy
-        self._end(lease, lambda row: row.close(lease, paid, now, policy))
+        self._end(lease, lambda row: row.record_final(lease, paid, now, policy))
 
     def abandon_claim(self, lease: Lease) -> bool:
         self._heartbeat.remove(lease.key)
@@ -313,7 +315,7 @@ class PersistentJournal:
             if row.may_be_forgotten(lease):
                 done = self._store.delete(record["key"], record["stamp"])
                 self._quota.free(int(done))
-            elif row.drop(lease, now, self._policy):
+            elif row.abandon_claim(lease, now, self._policy):
                 done = self._replace(record, row)
             else:
                 return False

@@ -1,16 +1,20 @@
-"""One row and its transitions. Every journal obeys these rules; each stores rows its own way.
+"""The domain rules of one row. Every journal follows them; each stores rows its own way.
 
-Rules
-1. A row moves from CLAIMED over OPEN, WAITING or RUNNING to OK or FAILED, and ends as SETTLED, CLOSED or
-   PAID; or rests as STUCK, from which a payer or a person gets it to its end. It never goes back.
-2. Who writes needs the newest fence. Two things are true whoever says them: a transaction id that was
-   learned, and a payment that was proven.
-3. A row whose lease is over belongs to whoever takes it next, under a new fence. A lease is over at its
-   time, or as soon as its owner, a process, has not been heard of for long enough.
-4. Only rows that owe nothing expire: SETTLED, CLOSED, PAID, and a CLAIMED one that never learned of a
-   transaction. What is owed is never forgotten.
+1. A row moves from CLAIMED over OPEN, WAITING or RUNNING to SUCCEEDED or FAILED, and ends as SETTLED, UNPAID
+or
+   PAID_NO_RESULT. A STUCK row ends when its payer comes back, or an operator acts. A row never goes back
+   (`faregate.journals.states`).
+2. A write needs the newest fencing token (`fence`). Two facts are accepted from anybody, because they are
+true
+   whoever holds the lease: a transaction id that the service gave, and a payment that it confirmed.
+3. When a lease is over, the next to come takes the row, with a new fencing token. A lease is over at its
+time,
+   or as soon as its owner, a process, has not written for `owner_lease` seconds and is not known to live.
+4. Only rows that owe nothing expire: SETTLED, UNPAID, PAID_NO_RESULT, and a CLAIMED row that never learned of
+a
+   transaction. An open payment is never forgotten.
 
-A journal asks its row, and stores what the row became if the row says that it changed.
+A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +45,7 @@ TOO_OLD = "not settled in time"
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A request as rows know it, in keyed hashes: method and URL, its credentials, its body (or empty)."""
+    """Keyed hashes of a request: of method and URL, of each credential, and of its body (or "")."""
 
     request: str
     client: frozenset[str] = frozenset()
@@ -50,7 +54,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who takes a row: `owner` is the process, `seller` its API key, `fence` a number never used before."""
+    """Who takes a lease: the process, its seller (a hash of the API key), and a fencing token never used."""
 
     owner: str
     seller: str
@@ -59,10 +63,10 @@ class Holder:
 
 @dataclass(slots=True)
 class Row:
-    """What is remembered of one proof. Times are the journal's clock, in seconds.
+    """What is remembered of one proof. Times are in seconds of the journal's clock.
 
-    `expires_at` is None exactly while something is owed. `generation` counts who took the row. `owner` is
-    empty while nobody has the lease; `touched_at` is when its owner wrote last. `client` holds hashes of the
+    `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
+    while nobody has the lease; `touched_at` is when the owner wrote last. `client` has the hashes of the
     credentials that the result is bound to, separated by spaces.
     """
 
@@ -106,10 +110,10 @@ class Row:
         row = cls(
             key, key_id, fingerprint.request, proof, holder.fence, now, 0.0, now + 2 * policy.claim_lease
         )
-        row._bind_to(fingerprint, holder, now + policy.claim_lease, now)
+        row._bind_client(fingerprint, holder, now + policy.claim_lease, now)
         return row
 
-    # A claim on a row that is there
+    # A further claim with the same proof
 
     def claim_again(
         self,
@@ -120,9 +124,10 @@ class Row:
         holder: Holder,
         owner_until: float,
     ) -> Claim:
-        """The same proof comes back. `Claimed`, `Resumable` and `Replayable` changed the row.
+        """Answer a request that carries this proof again. Only some results changed the row:
+        `Claimed`, `Resumable` and `Replayable`.
 
-        `owner_until` is how long the owner of the lease is known to live, besides what the row says.
+        `owner_until` is until when the lease's owner is known to live, besides what the row says.
         """
         if fingerprint.request != self.request or (
             fingerprint.body and self.body and fingerprint.body != self.body
@@ -138,33 +143,35 @@ class Row:
             case _ if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
                 return ClientUnverified(self.transaction_id)
             case State.SETTLED:
-                return self._delivered_again(replay, now, policy)
+                return self._replay(replay, now, policy)
             case _ if self.is_leased(now, policy, owner_until):
                 return InProgress()
             case State.CLAIMED | State.OPEN:
-                return self._taken_up(fingerprint, now, policy, holder)
+                return self._claim_unstarted(fingerprint, now, policy, holder)
             case _:
-                self.take(holder, now + policy.completion_lease, now)
-                return Resumable(self.entry(holder.seller))
+                self.lease_to(holder, now + policy.completion_lease, now)
+                return Resumable(self.to_pending_payment(holder.seller))
 
-    def _taken_up(self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder) -> Claim:
-        """Nothing was done for it yet, so it is bound to whoever comes now."""
+    def _claim_unstarted(
+        self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder
+    ) -> Claim:
+        """Bind a row whose work was not started to the client that comes now: there is no result yet."""
         if self.state is State.CLAIMED:
             self.expires_at = now + 2 * policy.claim_lease
-        lease = self.take(holder, now + policy.claim_lease, now)
-        self._bind_to(fingerprint, holder, self.lease_until, now)
+        lease = self.lease_to(holder, now + policy.claim_lease, now)
+        self._bind_client(fingerprint, holder, self.lease_until, now)
         return Claimed(lease, self.transaction_id, self.revision_id)
 
-    def _bind_to(self, fingerprint: Fingerprint, holder: Holder, until: float, now: float) -> None:
+    def _bind_client(self, fingerprint: Fingerprint, holder: Holder, until: float, now: float) -> None:
         self.client = " ".join(sorted(fingerprint.client))
         self.body = fingerprint.body
         self.owner, self.seller = holder.owner, holder.seller
         self.lease_until, self.touched_at = until, now
 
     def _is_bound_to(self, fingerprint: Fingerprint, form: str) -> bool:
-        """Whether a request may have the result, if there is one: it carries the first one's credentials.
+        """Whether a request may have the result: it carries all credentials of the first one, or more.
 
-        Whatever it carries besides. `form` is that in which signed cookies are compared.
+        True as well if there is no result. `form` is the form in which signed cookies are compared.
         """
         if not isinstance(self.outcome, Succeeded):
             return True
@@ -175,7 +182,7 @@ class Row:
     def _has_secret_credentials(self) -> bool:
         return any(one[0] != GUESSABLE for one in self.client.split())
 
-    def _delivered_again(self, replay: ReplayPolicy, now: float, policy: JournalPolicy) -> Claim:
+    def _replay(self, replay: ReplayPolicy, now: float, policy: JournalPolicy) -> Claim:
         if not isinstance(self.outcome, Succeeded):
             return AlreadyUsed(self.transaction_id)
         if not self.delivered:
@@ -196,16 +203,16 @@ class Row:
         owed = self.expires_at is None and self.state is not State.STUCK
         return owed and max(self.lease_until, self.due_at) <= now
 
-    def take(self, holder: Holder, until: float, now: float) -> Lease:
-        """A new fence: whoever held the row before can write no more."""
+    def lease_to(self, holder: Holder, until: float, now: float) -> Lease:
+        """Grant a lease with a new fencing token: the previous holder's writes are refused from now on."""
         self.fence = holder.fence
         self.owner = holder.owner
         self.generation += 1
         self.lease_until, self.touched_at = until, now
         return Lease(self.key, self.fence)
 
-    def entry(self, seller: str) -> PendingPayment:
-        """For somebody who sells as `seller`."""
+    def to_pending_payment(self, seller: str) -> PendingPayment:
+        """Describe the row for recovery by a process that sells as `seller`."""
         waiting = self.state is State.WAITING or (self.state is State.STUCK and self.outcome is None)
         return PendingPayment(
             Lease(self.key, self.fence),
@@ -217,7 +224,7 @@ class Row:
             foreign=self.seller != seller,
         )
 
-    def holding(self) -> HoldInfo:
+    def to_hold_info(self) -> HoldInfo:
         return HoldInfo(
             self.transaction_id,
             self.revision_id,
@@ -229,13 +236,13 @@ class Row:
             size_of(self.outcome),
         )
 
-    # Writes under a ticket; each says whether the row changed
+    # Writes under a lease; each returns whether the row changed
 
     def may_start(self, lease: Lease, transaction_id: str) -> bool:
         fits = self.transaction_id in ("", transaction_id)
         return fits and self._is_held(lease, State.CLAIMED, State.OPEN)
 
-    def start(
+    def record_transaction(
         self,
         lease: Lease,
         transaction_id: str,
@@ -246,28 +253,28 @@ class Row:
     ) -> bool:
         if not self.may_start(lease, transaction_id):
             return False
-        self._bind(State.RUNNING, transaction_id, revision_id)
+        self._bind_transaction(State.RUNNING, transaction_id, revision_id)
         self.lease_until, self.touched_at = now + seconds + policy.completion_lease, now
         return True
 
-    def wait(
+    def record_pending(
         self, lease: Lease, transaction_id: str, revision_id: str, now: float, policy: JournalPolicy
     ) -> bool:
         is_known = self.transaction_id == transaction_id and self._is_held(lease, State.WAITING)
         if not (is_known or self.may_start(lease, transaction_id)):
             return False
-        self._bind(State.WAITING, transaction_id, revision_id)
-        self._give_back(now, policy)
+        self._bind_transaction(State.WAITING, transaction_id, revision_id)
+        self._end_lease_and_back_off(now, policy)
         return True
 
-    def learn(self, transaction_id: str, revision_id: str, waits: bool) -> bool:
-        """What the service told somebody who has no say here any more; `waits`: it settles without us."""
+    def learn_transaction(self, transaction_id: str, revision_id: str, waits: bool) -> bool:
+        """Accept a transaction id without the lease. `waits`: it settles without work of ours."""
         if self.state is not State.CLAIMED:
             return False
-        self._bind(State.WAITING if waits else State.OPEN, transaction_id, revision_id)
+        self._bind_transaction(State.WAITING if waits else State.OPEN, transaction_id, revision_id)
         return True
 
-    def decide(self, lease: Lease, outcome: Outcome, now: float, policy: JournalPolicy) -> bool:
+    def record_outcome(self, lease: Lease, outcome: Outcome, now: float, policy: JournalPolicy) -> bool:
         failed = isinstance(outcome, Failed)
         if not self._is_held(lease, State.RUNNING, *((State.OPEN,) if failed else ())):
             return False
@@ -276,15 +283,15 @@ class Row:
         self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
 
-    def hold(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
+    def schedule_retry(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *UNSETTLED):
             return False
         if self.state is not State.STUCK and now >= self.since + policy.max_age:
-            return self.stick(lease, TOO_OLD, now)
-        self._give_back(now, policy)
+            return self.mark_stuck(lease, TOO_OLD, now)
+        self._end_lease_and_back_off(now, policy)
         return True
 
-    def stick(self, lease: Lease, reason: str, now: float) -> bool:
+    def mark_stuck(self, lease: Lease, reason: str, now: float) -> bool:
         if not self._is_held(lease, *UNSETTLED):
             return False
         self.state = State.STUCK
@@ -299,7 +306,7 @@ class Row:
         self.due_at = now + policy.adoption_delay
         return True
 
-    def release(
+    def record_settlement(
         self,
         lease: Lease,
         payment_response: str,
@@ -308,7 +315,10 @@ class Row:
         now: float,
         policy: JournalPolicy,
     ) -> bool:
-        """Write a proof of payment, whoever has it. Who delivers has the row, whatever its fence was."""
+        """Record a confirmed payment, whoever holds the lease: it stays true.
+
+        The first process that delivers gets the fencing token, so that only one of two does.
+        """
         if self.state is State.SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
             self.delivered, self.expires_at = True, now + policy.redelivery_window
@@ -326,7 +336,7 @@ class Row:
     def is_delivered_by_another(self, lease: Lease) -> bool:
         return self.state is State.SETTLED and self.delivered and self.fence != lease.fence
 
-    def close(self, lease: Lease, paid: bool, now: float, policy: JournalPolicy) -> bool:
+    def record_final(self, lease: Lease, paid: bool, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *UNSETTLED):
             return False
         self._end(State.PAID_NO_RESULT if paid else State.UNPAID)
@@ -335,11 +345,11 @@ class Row:
         return True
 
     def may_be_forgotten(self, lease: Lease) -> bool:
-        """Nobody else ever had this claim, so nobody else can have learned of a transaction."""
+        """Whether nobody else ever had this claim, so that nobody else can have learned of a transaction."""
         return self._is_held(lease, State.CLAIMED) and self.generation == 1
 
-    def drop(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
-        """Give up a claim that may not be forgotten: its payer may come at once, the sweep later."""
+    def abandon_claim(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
+        """End the lease of a claim that may not be forgotten: its payer may come at once, the sweep later."""
         undecided = (State.STUCK,) if self.outcome is None else ()
         if not self._is_held(lease, State.CLAIMED, State.OPEN, State.WAITING, *undecided):
             return False
@@ -347,14 +357,14 @@ class Row:
         if self.state not in (State.CLAIMED, State.OPEN):
             self.state = State.OPEN
             self.reason = ""
-            # Not again for a row that is open: a payer who keeps asking must not keep the sweep away.
+            # Only once: a payer who keeps asking must not put off the sweep each time.
             self.due_at = now + policy.claim_lease
         return True
 
     def _is_held(self, lease: Lease, *states: State) -> bool:
         return self.fence == lease.fence and self.state in states
 
-    def _bind(self, state: State, transaction_id: str, revision_id: str) -> None:
+    def _bind_transaction(self, state: State, transaction_id: str, revision_id: str) -> None:
         self.state = state
         self.transaction_id = transaction_id
         self.revision_id = revision_id
@@ -370,20 +380,23 @@ class Row:
         self.lease_until = now
         self.owner = ""
 
-    def _give_back(self, now: float, policy: JournalPolicy) -> None:
-        """The payer may come at once; the sweep waits longer each time."""
-        pause = min(policy.initial_backoff * 2 ** min(self.holds_so_far, 16), policy.max_backoff)
+    def _end_lease_and_back_off(self, now: float, policy: JournalPolicy) -> None:
+        """The payer may come at once; the sweep waits twice as long each time."""
+        backoff = min(policy.initial_backoff * 2 ** min(self.holds_so_far, 16), policy.max_backoff)
         self._end_lease(now)
-        self.due_at = now + pause * self._spread()
+        self.due_at = now + backoff * self._get_jitter()
         self.holds_so_far += 1
 
-    def _spread(self) -> float:
-        """0.75 to 1.25, as good as random: rows that were held together come back one by one."""
+    def _get_jitter(self) -> float:
+        """A factor from 0.75 to 1.25, so that payments that failed together do not all come back at once.
+
+        Taken from the key, a hash, so that rows need no random numbers.
+        """
         return 0.75 + self.key[self.holds_so_far % len(self.key)] / 510
 
 
 def size_of(outcome: Outcome | None) -> int:
-    """The bytes of a result that count towards a journal's bound."""
+    """The bytes of a result that count towards the quota of a journal."""
     if not isinstance(outcome, Succeeded):
         return 0
     return len(outcome.result.body) + sum(len(name) + len(value) for name, value in outcome.result.headers)

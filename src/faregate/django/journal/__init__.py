@@ -1,4 +1,4 @@
-"""The journal in Django's database: for all processes and machines that share it. An app, to be opted into.
+"""The journal in Django's database: for all processes and machines that share it. An app to opt into.
 
 INSTALLED_APPS = [..., "faregate.django.journal"], then `python manage.py migrate faregate_journal`.
 """
@@ -19,22 +19,22 @@ __all__ = ["make_journal"]
 def make_journal(context: JournalContext, *, using: str = "default") -> PersistentJournal:
     """Make the journal in the database `using`. Opens nothing. Raises `ConfigurationError`.
 
-    It is sealed with keys made of `SECRET_KEY`; what was sealed with older ones is read with
-    `SECRET_KEY_FALLBACKS`.
+    It is encrypted with keys derived from `SECRET_KEY`. Rows that were written under older ones are read with
+    those in `SECRET_KEY_FALLBACKS`.
     """
     if not project.is_installed("faregate.django.journal"):
         raise ConfigurationError(
             'The journal is a Django app of its own: add "faregate.django.journal" into INSTALLED_APPS, '
             f"then run {migrate_command(using)}."
         )
-    from faregate.django.journal.store import DjangoStore, run_in_request_thread, secret_keys
+    from faregate.django.journal.store import DjangoStore, derive_keys, run_in_request_thread
 
     store = DjangoStore(context.namespace, using)
     return PersistentJournal(
         store,
-        keys=secret_keys(),
+        keys=derive_keys(),
         seller=context.seller,
         policy=context.policy,
-        clock=ServerClock(store.server_time) if store.has_server_time else time.time,
+        clock=ServerClock(store.get_server_time) if store.has_server_time else time.time,
         run=run_in_request_thread,
     )

@@ -1,4 +1,4 @@
-"""The journal, to look at. What is in it is written by the paywall alone, and what is sealed is not shown."""
+"""The journal in Django's admin: read-only, without the encrypted columns."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ else:
     ModelAdmin = admin.ModelAdmin
 
 _SHOWN = ("transaction_id", "state", "reason", "size", "claimed", "leased_until", "due", "expires")
-_SEALED = ("proof", "payment_response", "receipt", "result")
+_ENCRYPTED = ("proof", "payment_response", "receipt", "result")
 
 
 @admin.register(JournalRow)
@@ -29,8 +29,8 @@ class JournalRowAdmin(ModelAdmin):
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalRow]:
-        """In the database that the journal is in; if it is in none, where Django looks for the table."""
-        rows = super().get_queryset(request).defer(*_SEALED)
+        """Query the journal's database; if the journal is elsewhere, the one that Django's router names."""
+        rows = super().get_queryset(request).defer(*_ENCRYPTED)
         using = database_of_journal()
         return rows if using is None else rows.using(using)
 
@@ -45,21 +45,21 @@ class JournalRowAdmin(ModelAdmin):
 
     @admin.display(description="claimed at")
     def claimed(self, row: JournalRow) -> datetime:
-        return _moment(row.since)
+        return _to_datetime(row.since)
 
     @admin.display(description="leased until")
     def leased_until(self, row: JournalRow) -> datetime:
-        return _moment(row.lease_until)
+        return _to_datetime(row.lease_until)
 
     @admin.display(description="due for the sweep")
     def due(self, row: JournalRow) -> datetime | None:
         never = row.expires_at is not None or row.state == "stuck"
-        return None if never else _moment(max(row.lease_until, row.due_at))
+        return None if never else _to_datetime(max(row.lease_until, row.due_at))
 
     @admin.display(description="forgotten after")
     def expires(self, row: JournalRow) -> datetime | None:
-        return None if row.expires_at is None else _moment(row.expires_at)
+        return None if row.expires_at is None else _to_datetime(row.expires_at)
 
 
-def _moment(seconds: float) -> datetime:
+def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)

@@ -1,4 +1,4 @@
-"""The journal's rows. What must not happen to a row is refused by the database itself."""
+"""The journal's rows. Constraints refuse what must not happen to a row."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Flag = models.BooleanField[bool, bool]
     Seconds = models.FloatField[float, float]
     MaybeSeconds = models.FloatField[float | None, float | None]
-    Sealed = models.BinaryField[bytes | None, bytes | None]
+    Encrypted = models.BinaryField[bytes | None, bytes | None]
 
 
 def _check(rule: ColumnRule) -> CheckConstraint:
@@ -35,10 +35,10 @@ def _exactly(condition: Q, states: tuple[str, ...]) -> Q:
 
 
 class JournalRow(models.Model):
-    """One proof (`faregate.journals.store.Record`): what is bytes is sealed."""
+    """One proof (`faregate.journals.store.Record`). The binary columns are encrypted."""
 
     id: "Big" = models.BigAutoField(primary_key=True)
-    # Hexadecimal: not every database can look up bytes.
+    # Hexadecimal: MySQL cannot index a BinaryField (a BLOB) without a prefix length.
     key: "Text" = models.CharField(max_length=64)
     namespace: "Text" = models.CharField(max_length=255)
     stamp: "Big" = models.BigIntegerField()
@@ -63,10 +63,10 @@ class JournalRow(models.Model):
     holds_so_far: "Count" = models.PositiveIntegerField()
     size: "Bytes" = models.PositiveBigIntegerField()
     reason: "LongText" = models.TextField(blank=True)
-    proof: "Sealed" = models.BinaryField(null=True)
-    payment_response: "Sealed" = models.BinaryField(null=True)
-    receipt: "Sealed" = models.BinaryField(null=True)
-    result: "Sealed" = models.BinaryField(null=True)
+    proof: "Encrypted" = models.BinaryField(null=True)
+    payment_response: "Encrypted" = models.BinaryField(null=True)
+    receipt: "Encrypted" = models.BinaryField(null=True)
+    result: "Encrypted" = models.BinaryField(null=True)
 
     class Meta:
         verbose_name = "journal row"
@@ -96,7 +96,7 @@ class JournalRow(models.Model):
 
 
 class LeaseOwner(models.Model):
-    """A process that holds leases for longer than their rows say, and how long it is known to live."""
+    """A process whose leases last longer than its rows say, and until when it is known to live."""
 
     id: "Text" = models.CharField(max_length=32, primary_key=True)
     until: "Seconds" = models.FloatField()

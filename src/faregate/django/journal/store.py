@@ -1,4 +1,4 @@
-"""The rows of one namespace in Django's database (`faregate.journals.store.Shelf`)."""
+"""The rows of one namespace in Django's database (`faregate.journals.store.RowStore`)."""
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
@@ -11,26 +11,31 @@ from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
 from faregate.django.journal.models import JournalRow, LeaseOwner
 from faregate.django.journal.transactions import (
-    Broken,
+    ConnectionLost,
+    atomic_transaction,
+    force_sync,
     impossible,
     insert_row,
-    is_on_disk,
-    one_transaction,
-    reading,
+    read_connection,
     refresh,
-    repeated,
-    repeated_if_undone,
-    writing,
+    retry_if_rolled_back,
+    retry_on_disconnect,
+    write_transaction,
 )
 from faregate.errors import ConfigurationError
 from faregate.journals.states import TRANSITIONS, State
-from faregate.journals.store import COLUMNS, ENCRYPTED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import (
+    COLUMNS,
+    ENCRYPTED,
+    OWNER_RETENTION,
+    PURGE_WITH_INSERT,
+    Due,
+    KeyUsage,
+    Record,
+    TransactionTaken,
+)
 
 T = TypeVar("T")
-OWNER_RETENTION = 3600.0
-"""An owner that died is forgotten after so many seconds."""
-PURGE = 8
-"""Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 
 _TIMES = {
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
@@ -38,7 +43,7 @@ _TIMES = {
 }
 
 _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
-_NOTHING_SEALED = dict.fromkeys(ENCRYPTED)
+_NOTHING_ENCRYPTED = dict.fromkeys(ENCRYPTED)
 _FROM = {
     state.value: tuple(before.value for before, following in TRANSITIONS.items() if state in following)
     for state in State
@@ -46,15 +51,15 @@ _FROM = {
 """The states that may precede each one: a condition of the UPDATE, as a constraint sees no old values."""
 
 
-def secret_keys() -> list[bytes]:
-    """The journal's keys, made of `SECRET_KEY` and `SECRET_KEY_FALLBACKS`, newest first."""
+def derive_keys() -> list[bytes]:
+    """Derive the journal's keys from `SECRET_KEY` and `SECRET_KEY_FALLBACKS`, newest first."""
     secrets: list[str | bytes] = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     encoded = [secret.encode() if isinstance(secret, str) else secret for secret in secrets]
     return [hmac.digest(secret, b"faregate.django.journal", "sha256") for secret in encoded]
 
 
 async def run_in_request_thread(call: Callable[[], T]) -> T:
-    """Where Django has its connections for this request."""
+    """Run it in the thread where Django has its connections for this request."""
     return await sync_to_async(call, thread_sensitive=True)()
 
 
@@ -74,27 +79,31 @@ class DjangoStore:
     def _rows(self) -> QuerySet[JournalRow]:
         return JournalRow.objects.using(self._using).filter(namespace=self._namespace)
 
-    @repeated
+    @retry_on_disconnect
     def find(self, keys: Sequence[bytes]) -> Record | None:
         names = [key.hex() for key in keys]
-        with reading(self._using):
+        with read_connection(self._using):
             found = {row["key"]: row for row in self._rows().filter(key__in=names).values(*COLUMNS)}
         return next((_record(found[name]) for name in names if name in found), None)
 
-    @repeated
+    @retry_on_disconnect
     def find_transaction(self, transaction_id: str) -> Record | None:
-        with reading(self._using):
+        with read_connection(self._using):
             row = self._rows().filter(transaction_id=transaction_id).values(*COLUMNS).first()
         return None if row is None else _record(row)
 
-    @repeated
+    @retry_on_disconnect
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
-        """Two processes whose newest keys differ can both insert; then one transaction id decides."""
-        if (rival := self.find(candidate_keys)) is not None:
-            return rival["stamp"] == record["stamp"]
-        self._forget_expired(now, PURGE)
+        """Add a row, unless a candidate is there.
+
+        Two processes whose newest keys differ may both insert one proof: the check and the INSERT are not one
+        statement here. The service gives both the same transaction id, whose unique constraint stops one.
+        """
+        if (existing := self.find(candidate_keys)) is not None:
+            return existing["stamp"] == record["stamp"]
+        self._delete_expired(now, PURGE_WITH_INSERT)
         try:
-            with writing(self._using):
+            with write_transaction(self._using):
                 row = {**record, "key": record["key"].hex(), "namespace": self._namespace}
                 insert_row(self._using, JournalRow, row)
         except IntegrityError as error:
@@ -103,42 +112,42 @@ class DjangoStore:
             return False
         return True
 
-    @repeated
+    @retry_on_disconnect
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
         row = self._rows().filter(key=key.hex())
         try:
-            with writing(self._using):
-                forced = is_on_disk(self._using) if durable else Q()
-                if row.filter(_may_become(changes), forced, stamp=stamp).update(**changes) == 1:
+            with write_transaction(self._using):
+                synced = force_sync(self._using) if durable else Q()
+                if row.filter(_may_become(changes), synced, stamp=stamp).update(**changes) == 1:
                     return True
         except IntegrityError as error:
             if self._is_taken(changes.get("transaction_id")):
                 raise TransactionTaken from None
             raise impossible(error) from error
-        with reading(self._using):
-            stands = row.values_list("stamp", flat=True).first()
-        if stands == stamp:
+        with read_connection(self._using):
+            found = row.values_list("stamp", flat=True).first()
+        if found == stamp:
             raise impossible("a row never goes back, and an outcome is decided once")
-        return bool(stands == changes["stamp"])
+        return bool(found == changes["stamp"])
 
     def _is_taken(self, transaction_id: str | None) -> bool:
         return transaction_id is not None and self.find_transaction(transaction_id) is not None
 
-    @repeated
+    @retry_on_disconnect
     def delete(self, key: bytes, stamp: int) -> bool:
-        with writing(self._using):
-            return self._forget([key.hex()], "stamp =", stamp) == 1
+        with write_transaction(self._using):
+            return self._delete_where([key.hex()], "stamp =", stamp) == 1
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
         refresh(self._using)
         try:
             return self._take_due(due, changes)
-        except Broken:
-            return self._taken(changes["stamp"]) or self._take_due(due, changes)
+        except ConnectionLost:
+            return self._find_taken(changes["stamp"]) or self._take_due(due, changes)
 
-    @repeated_if_undone
+    @retry_if_rolled_back
     def _take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        with writing(self._using):
+        with write_transaction(self._using):
             while (found := self._first_due(due)) is not None:
                 key, stamp = found
                 rows = self._rows().filter(key=key, stamp=stamp)
@@ -147,14 +156,14 @@ class DjangoStore:
                     return _record({**row, **changes})
         return None
 
-    def _taken(self, stamp: int) -> Record | None:
-        """What an update took whose answer was lost."""
-        with reading(self._using):
+    def _find_taken(self, stamp: int) -> Record | None:
+        """Find the row that an UPDATE took whose response was lost."""
+        with read_connection(self._using):
             row = self._owed().filter(stamp=stamp).values(*COLUMNS).first()
         return None if row is None else _record(row)
 
     def _first_due(self, due: Due) -> tuple[str, int] | None:
-        """Key and stamp of a row that nobody keeps locked, where the database can tell.
+        """Find a row that nobody has locked (SKIP LOCKED, where the database has it); return key and stamp.
 
         Its own lock ends with the statement: a sweep that is stopped in the middle locks nobody out.
         """
@@ -176,104 +185,104 @@ class DjangoStore:
         return rows.filter(is_over).filter(Q(seller=due.seller) | foreign)
 
     def renew(self, owner: str, until: float, now: float) -> None:
-        """In the thread of the leases, which has a connection of its own: none is left open in it."""
+        """Runs in the heartbeat's thread. Django keeps a connection per thread, so it is closed again."""
         try:
             self._renew(owner, until, now)
         finally:
             connections[self._using].close()
 
-    @repeated
+    @retry_on_disconnect
     def _renew(self, owner: str, until: float, now: float) -> None:
         owners = LeaseOwner.objects.using(self._using)
-        with writing(self._using):
+        with write_transaction(self._using):
             if not owners.filter(id=owner).update(until=until):
                 insert_row(self._using, LeaseOwner, {"id": owner, "until": until})
             dead = list(owners.filter(until__lte=now - OWNER_RETENTION).values_list("id", flat=True))
             if dead:
                 owners.filter(id__in=dead, until__lte=now - OWNER_RETENTION).delete()
 
-    @repeated
+    @retry_on_disconnect
     def owner_until(self, owner: str) -> float:
-        with reading(self._using):
+        with read_connection(self._using):
             found = LeaseOwner.objects.using(self._using).filter(id=owner).values_list("until", flat=True)
             return next(iter(found), 0.0)
 
     @property
     def has_server_time(self) -> bool:
-        """SQLite has no server, and one machine. Opens nothing."""
+        """Whether there is a server: SQLite has none, and one machine. Opens no connection."""
         return connections[self._using].vendor in _TIMES
 
-    @repeated
-    def server_time(self) -> float:
-        """Seconds since 1970, as the database's server counts them."""
-        with reading(self._using), connections[self._using].cursor() as cursor:
+    @retry_on_disconnect
+    def get_server_time(self) -> float:
+        """The server's clock: seconds since 1970."""
+        with read_connection(self._using), connections[self._using].cursor() as cursor:
             cursor.execute(_TIMES[connections[self._using].vendor])
             return float(cursor.fetchone()[0])
 
     # For operators
 
-    @repeated
+    @retry_on_disconnect
     def key_ids(self) -> set[str]:
-        """One step over the index for each key, and not one for each row."""
+        """Step over the index once per key, not once per row, as DISTINCT would."""
         found: list[str] = [""]
-        with reading(self._using):
+        with read_connection(self._using):
             ids = self._rows().order_by("key_id").values_list("key_id", flat=True)
             while (following := ids.filter(key_id__gt=found[-1]).first()) is not None:
                 found.append(following)
         return set(found[1:])
 
-    @repeated
+    @retry_on_disconnect
     def usage_of_keys(self) -> list[KeyUsage]:
         owed = Count("id", filter=Q(expires_at__isnull=True))
-        with reading(self._using):
+        with read_connection(self._using):
             rows = self._rows().values("key_id")
             found = rows.annotate(rows=Count("id"), owed=owed, last_expiry=Max("expires_at"))
             return [KeyUsage(**row) for row in found]
 
-    @repeated
+    @retry_on_disconnect
     def namespaces(self) -> dict[str, int]:
         owed = JournalRow.objects.using(self._using).filter(expires_at__isnull=True)
-        with reading(self._using):
+        with read_connection(self._using):
             return dict(owed.values_list("namespace").annotate(Count("id")))
 
-    @repeated
+    @retry_on_disconnect
     def move(self, namespace: str) -> int:
         rows = JournalRow.objects.using(self._using)
-        with one_transaction(self._using):
+        with atomic_transaction(self._using):
             here = rows.filter(namespace=self._namespace)
             keys, transactions = list(here.values_list("key", flat=True)), here.exclude(transaction_id=None)
             there = rows.filter(namespace=namespace).exclude(key__in=keys)
             there = there.exclude(
                 transaction_id__in=list(transactions.values_list("transaction_id", flat=True))
             )
-            return there.filter(is_on_disk(self._using)).update(namespace=self._namespace)
+            return there.filter(force_sync(self._using)).update(namespace=self._namespace)
 
     def _owed(self) -> QuerySet[JournalRow]:
         return self._rows().filter(expires_at__isnull=True)
 
-    @repeated
+    @retry_on_disconnect
     def owed(self, limit: int) -> list[Record]:
-        with reading(self._using):
+        with read_connection(self._using):
             return [
-                _record({**_NOTHING_SEALED, **row})
+                _record({**_NOTHING_ENCRYPTED, **row})
                 for row in self._owed().order_by("since").values(*_PLAIN)[:limit]
             ]
 
-    @repeated
+    @retry_on_disconnect
     def purge(self, now: float, limit: int) -> int:
-        return self._forget_expired(now, limit)
+        return self._delete_expired(now, limit)
 
-    def _forget_expired(self, now: float, limit: int) -> int:
-        """On the condition again: a claim may have been taken up anew meanwhile."""
-        with writing(self._using):
+    def _delete_expired(self, now: float, limit: int) -> int:
+        """Repeat the condition in the DELETE: a row may have been claimed again since it was selected."""
+        with write_transaction(self._using):
             expired = self._expired(now, limit)
-            return self._forget(expired, "expires_at <=", now) if expired else 0
+            return self._delete_where(expired, "expires_at <=", now) if expired else 0
 
     def _expired(self, now: float, limit: int) -> list[str]:
         return list(self._rows().filter(expires_at__lte=now).values_list("key", flat=True)[:limit])
 
-    def _forget(self, keys: Sequence[str], condition: str, value: float) -> int:
-        """As one conditional DELETE: Django's own may look first and delete without the condition."""
+    def _delete_where(self, keys: Sequence[str], condition: str, value: float) -> int:
+        """Execute one conditional DELETE. Django's may SELECT first, and delete without the condition."""
         connection = connections[self._using]
         names = JournalRow._meta.db_table, "namespace", "key"  # noqa: SLF001
         table, namespace, name = map(connection.ops.quote_name, names)
@@ -283,9 +292,9 @@ class DjangoStore:
             cursor.execute(f"DELETE FROM {table} WHERE {mine} AND {condition} %s", values)  # noqa: S608
             return int(cursor.rowcount)
 
-    @repeated
+    @retry_on_disconnect
     def measure(self) -> tuple[int, int]:
-        with reading(self._using):
+        with read_connection(self._using):
             found = self._rows().aggregate(rows=Count("key"), bytes=Sum("size"))
         return found["rows"], found["bytes"] or 0
 
@@ -294,15 +303,15 @@ class DjangoStore:
 
 
 def _may_become(changes: Mapping[str, Any]) -> Q:
-    """What a row must be for these changes."""
-    may = Q(result__isnull=True) if changes.get("result") is not None else Q()
+    """The condition that a row must meet for these changes."""
+    allowed = Q(result__isnull=True) if changes.get("result") is not None else Q()
     state = changes.get("state")
-    return may if state is None else may & Q(state__in=(state, *_FROM.get(state, ())))
+    return allowed if state is None else allowed & Q(state__in=(state, *_FROM.get(state, ())))
 
 
 def _record(row: Mapping[str, Any]) -> Record:
     record: dict[str, Any] = {**row, "key": bytes.fromhex(row["key"])}
-    for sealed in ENCRYPTED:
-        # Some databases give a view of their own memory.
-        record[sealed] = None if record[sealed] is None else bytes(record[sealed])
+    for name in ENCRYPTED:
+        # Some drivers return a memoryview of their own buffer.
+        record[name] = None if record[name] is None else bytes(record[name])
     return cast(Record, record)

@@ -1,7 +1,7 @@
-"""Django's database as a journal needs it: nobody else's transaction around, and errors said plainly.
+"""Django's database as a journal needs it: outside of any transaction, with retries and clear errors.
 
-A write must be there when the call returns. Inside somebody's open `atomic` block it could be rolled back
-after the service was told, so it is refused there; the block of a `TestCase` is exempt, as it is for
+A write must be committed when the call returns. Inside an open `atomic` block it could be rolled back after
+complete was called, so it is refused there. The block of a `TestCase` is exempt, as it is for
 `atomic(durable=True)`.
 """
 
@@ -29,61 +29,70 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 ATTEMPTS = 10
-"""How often the database may undo one call."""
-UNDONE = ("40001", "40P01", 1213, 1020)
+"""How often a call is repeated when the database rolls it back."""
+ROLLED_BACK = ("40001", "40P01", 1213, 1020)
 """A serialization failure and a deadlock, in PostgreSQL and in MySQL or MariaDB."""
-LOST = (1053, 1927, 2006, 2013, 2055, 4031)
-"""What MySQL and MariaDB say of a session that has ended."""
+CONNECTION_LOST = (1053, 1927, 2006, 2013, 2055, 4031)
+"""Error numbers of MySQL and MariaDB for a session that has ended."""
 
 
 @contextmanager
-def reading(using: str) -> Generator[None]:
-    """Outside of any transaction, where what others wrote is seen; each statement is one of its own."""
+def read_connection(using: str) -> Generator[None]:
+    """Check that no transaction is open, so that each statement sees what others committed; map errors."""
     try:
         if _is_open(connections[using]):
-            raise _inside()
+            raise _in_transaction_error()
         yield
     except IntegrityError:
         raise
     except Error as error:
-        kind = Undone if _is_undone(error) else Broken if _is_broken(using, error) else JournalError
-        raise kind(_told(error, using)) from error
+        kind = (
+            RolledBack
+            if _is_rolled_back(error)
+            else ConnectionLost
+            if _close_if_lost(using, error)
+            else JournalError
+        )
+        raise kind(_describe(error, using)) from error
 
 
-def repeated_if_undone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Again when the database rolled it back."""
+def retry_if_rolled_back(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Decorate a method to run again when the database rolled it back: nothing was done then."""
 
     @wraps(method)
-    def tried(store: S, /, *args: P.args, **named: P.kwargs) -> T:
+    def retrying(store: S, /, *args: P.args, **named: P.kwargs) -> T:
         for _ in range(ATTEMPTS - 1):
-            with suppress(Undone):
+            with suppress(RolledBack):
                 return method(store, *args, **named)
         return method(store, *args, **named)
 
-    return tried
+    return retrying
 
 
-def repeated(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Once more in a new session if the session broke, too: for what can tell that it was done already."""
-    again = repeated_if_undone(method)
+def retry_on_disconnect(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Decorate a method to run once more in a new session, too, when the session was lost.
+
+    Only for methods that find out whether they were done already.
+    """
+    attempt = retry_if_rolled_back(method)
 
     @wraps(method)
-    def tried(store: S, /, *args: P.args, **named: P.kwargs) -> T:
+    def retrying(store: S, /, *args: P.args, **named: P.kwargs) -> T:
         try:
-            return again(store, *args, **named)
-        except Broken:
-            return again(store, *args, **named)
+            return attempt(store, *args, **named)
+        except ConnectionLost:
+            return attempt(store, *args, **named)
 
-    return tried
+    return retrying
 
 
 @contextmanager
-def writing(using: str) -> Generator[None]:
-    """For statements that stand alone: a process that is stopped between two of them keeps no lock.
+def write_transaction(using: str) -> Generator[None]:
+    """For a statement that commits by itself: a process that is stopped after it keeps no lock.
 
-    In the block of a `TestCase` each has a savepoint, so that one that is refused breaks nothing.
+    In the block of a `TestCase` it has a savepoint, so that a refused write does not break the transaction.
     """
-    with reading(using):
+    with read_connection(using):
         if not connections[using].in_atomic_block:
             yield
             return
@@ -92,28 +101,29 @@ def writing(using: str) -> Generator[None]:
 
 
 @contextmanager
-def one_transaction(using: str) -> Generator[None]:
-    """For several statements that are done together or not at all."""
-    with reading(using), transaction.atomic(using=using, durable=True):
+def atomic_transaction(using: str) -> Generator[None]:
+    """For several statements that are committed together or not at all."""
+    with read_connection(using), transaction.atomic(using=using, durable=True):
         yield
 
 
 def insert_row(using: str, model: type[Model], values: Mapping[str, Any]) -> None:
-    """One INSERT and nothing else: Django's own would open a transaction, or look first."""
+    """Execute one INSERT. Django's `save` would open a transaction, or try an UPDATE first."""
     connection, meta = connections[using], model._meta  # noqa: SLF001
     fields: list[Any] = [meta.get_field(name) for name in values]
     columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
-    marks = ", ".join("%s" for _ in fields)
+    placeholders = ", ".join("%s" for _ in fields)
     prepared: list[Any] = [field.get_db_prep_save(values[field.name], connection) for field in fields]
     with connection.cursor() as cursor:
         table = connection.ops.quote_name(meta.db_table)
-        cursor.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", prepared)  # noqa: S608
+        cursor.execute(f"INSERT INTO {table} ({columns}) VALUES ({placeholders})", prepared)  # noqa: S608
 
 
-def is_on_disk(using: str) -> Q:
-    """A condition of a write that must be on the disk when it is answered, whatever the project has chosen.
+def force_sync(using: str) -> Q:
+    """Make a condition for a write that must be on the disk when it returns, whatever the project's settings.
 
-    Where the database does not let us choose, it is no condition.
+    It is always true; evaluating it sets synchronous_commit for this transaction. Other databases have no
+    such setting per transaction: an empty condition.
     """
     if connections[using].vendor != "postgresql":
         return Q()
@@ -122,39 +132,39 @@ def is_on_disk(using: str) -> Q:
 
 
 def refresh(using: str) -> None:
-    """Django does this between requests; a sweep may run where there are none."""
+    """Drop a dead connection. Django does so between requests, but a sweep may run where there are none."""
     if not connections[using].in_atomic_block:
         connections[using].close_if_unusable_or_obsolete()
 
 
-class Undone(JournalError):
-    """The database rolled it back, because others wrote at the same moment. Nothing was done."""
+class RolledBack(JournalError):
+    """The database rolled it back, because of concurrent writes. Nothing was done."""
 
 
-class Broken(JournalError):
-    """The session ended. What was asked may have been done or not."""
+class ConnectionLost(JournalError):
+    """The session ended. The statement may have been executed or not."""
 
 
-def _is_undone(error: Error) -> bool:
-    return _code_of(error) in UNDONE
+def _is_rolled_back(error: Error) -> bool:
+    return _get_code(error) in ROLLED_BACK
 
 
-def _code_of(error: Error) -> object:
+def _get_code(error: Error) -> object:
     """PostgreSQL's SQLSTATE, or MySQL's number."""
     cause = error.__cause__
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     return state or next(iter(getattr(cause, "args", ())), None)
 
 
-def _is_broken(using: str, error: Error) -> bool:
-    """Then it is closed, and the next call opens another one; Django would do so at the next request.
+def _close_if_lost(using: str, error: Error) -> bool:
+    """Whether the connection was lost. It is closed then, so that the next call opens another one.
 
-    Some drivers connect anew when they are asked whether a connection is usable: what they said goes first.
+    The error is looked at before `is_usable`: some drivers reconnect when they are asked that.
     """
     connection = connections[using]
     if connection.in_atomic_block:
         return False
-    was_lost = isinstance(error, InterfaceError) or _code_of(error) in LOST
+    was_lost = isinstance(error, InterfaceError) or _get_code(error) in CONNECTION_LOST
     if not was_lost and connection.connection is not None and connection.is_usable():
         return False
     connection.close()
@@ -166,14 +176,14 @@ def impossible(why: str | DatabaseError) -> JournalError:
 
 
 def _is_open(connection: BaseDatabaseWrapper) -> bool:
-    """Whether somebody has a transaction open, as `atomic(durable=True)` would say."""
+    """Whether a transaction is open, by the rule of `atomic(durable=True)`."""
     blocks: list[Any] = connection.atomic_blocks
     if blocks:
         return not getattr(blocks[-1], "_from_testcase", False)
     return not connection.get_autocommit()
 
 
-def _inside() -> JournalError:
+def _in_transaction_error() -> JournalError:
     return JournalError(
         "the journal cannot write inside an open transaction, which could still be rolled back: sell "
         "outside of atomic() and ATOMIC_REQUESTS (non_atomic_requests exempts a view)"
@@ -181,17 +191,17 @@ def _inside() -> JournalError:
 
 
 def migrate_command(using: str) -> str:
-    """What makes the journal's table in this database."""
+    """The command that creates the journal's tables in this database."""
     return "python manage.py migrate" + ("" if using == DEFAULT_DB_ALIAS else f" --database {using}")
 
 
-def _told(error: Error, using: str) -> str:
+def _describe(error: Error, using: str) -> str:
     return (
         f"the journal's database could not be read or written: {_first_line(error)} "
         f"(if it says that a table is missing: {migrate_command(using)})"
     )
 
 
-def _first_line(said: str | Error) -> str:
-    """What follows it may hold values."""
-    return str(said).partition("\n")[0]
+def _first_line(message: str | Error) -> str:
+    """The lines after the first may contain values of the row."""
+    return str(message).partition("\n")[0]

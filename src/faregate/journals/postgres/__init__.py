@@ -1,4 +1,4 @@
-"""The journal in a PostgreSQL database: for all processes of all machines that can reach it."""
+"""The journal in a PostgreSQL database: for the processes of all machines that can reach it."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,12 +19,12 @@ __all__ = ["PostgresJournal"]
 
 
 class PostgresJournal(PersistentJournal):
-    """A `PersistentJournal` in the database at `url` (`postgresql://user@host/database`), as libpq reads it.
+    """Keep the journal in the database at `url` (`postgresql://user@host/database`, as libpq reads it).
 
-    Its tables are made when they are first needed, in the first schema of the user's search path. It keeps
-    up to `connections` open per process; `timeout` is how many seconds a call waits for one of them, for
-    an answer, or for other writers. It goes by the server's clock, which all who share it agree on, unless
-    it is given a `clock`. Opens nothing until it is used. Raises `ConfigurationError`.
+    The tables are created on first use, in the first schema of the user's search path. Up to `connections`
+    stay open per process. A call waits up to `timeout` seconds for one of them, for a response, or for other
+    writers. `clock` is the server's time by default, on which all processes agree. Nothing is opened before
+    the first call. Raises `ConfigurationError`.
     """
 
     def __init__(
@@ -49,5 +49,5 @@ class PostgresJournal(PersistentJournal):
             policy=policy,
             max_rows=max_rows,
             max_bytes=max_bytes,
-            clock=clock or ServerClock(store.server_time),
+            clock=clock or ServerClock(store.get_server_time),
         )

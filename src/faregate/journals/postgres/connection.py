@@ -1,4 +1,4 @@
-"""A connection that waits for no answer for ever, and what it must find at the other end."""
+"""A connection that does not wait for ever, and checks of the server at its other end."""
 
 import logging
 import math
@@ -26,34 +26,39 @@ _WEAK = {
 
 
 class Connection(psycopg.Connection[TupleRow]):
-    """Gives up on an answer of which nothing came for `timeout` seconds."""
+    """Raise `ResponseTimeout` when no byte of a response came for `response_timeout` seconds.
+
+    A server whose machine was cut off sends nothing, not even an error; libpq would wait for ever.
+    """
 
     response_timeout = math.inf
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        return super().wait(_within(self.response_timeout, gen), *args, **options)
+        return super().wait(_with_deadline(self.response_timeout, gen), *args, **options)
 
     def __del__(self, *_: Any) -> None:
-        """The pool closes what it opened. What came along over a fork is nobody's to close, or to warn of."""
+        """Override psycopg's, which closes, or warns of, the parent's connections in a forked child."""
 
 
-def _within(timeout: float, answering: PQGen[T]) -> PQGen[T]:
-    """psycopg asks ten times a second, even if nothing came."""
+def _with_deadline(timeout: float, generator: PQGen[T]) -> PQGen[T]:
+    # psycopg resumes its generators ten times a second, even when nothing came.
     end = time.monotonic() + timeout
     try:
-        wanted = next(answering)
+        wanted = next(generator)
         while True:
             ready = yield wanted
             if not ready and time.monotonic() > end:
-                raise errors.Late(f"no answer in {timeout:g} seconds")
-            wanted = answering.send(ready)
+                raise errors.ResponseTimeout(f"no answer in {timeout:g} seconds")
+            wanted = generator.send(ready)
     except StopIteration as finished:
         return cast(T, finished.value)
 
 
-def connected(parameters: Mapping[str, ConnParam], timeout: float) -> Connection:
-    """To whatever is there. Every statement is a transaction of its own, and none is prepared: behind a
-    pooler, what another process prepared under the same name would be done instead.
+def connect(parameters: Mapping[str, ConnParam], timeout: float) -> Connection:
+    """Connect with autocommit, and never prepare statements.
+
+    A pooler in transaction mode (PgBouncer) gives each transaction another session: a prepared statement may
+    be missing there, or be another process's under the same name.
     """
     limits: dict[str, ConnParam] = {
         "connect_timeout": math.ceil(timeout),
@@ -62,20 +67,23 @@ def connected(parameters: Mapping[str, ConnParam], timeout: float) -> Connection
         "keepalives_count": 3,
         "fallback_application_name": "faregate",
     }
-    given = {**limits, **parameters, "client_encoding": "UTF8"}
-    made: Any = Connection.connect
-    connection: Connection = made(autocommit=True, prepare_threshold=None, **given)
+    arguments = {**limits, **parameters, "client_encoding": "UTF8"}
+    open_connection: Any = Connection.connect
+    connection: Connection = open_connection(autocommit=True, prepare_threshold=None, **arguments)
     connection.response_timeout = timeout
     return connection
 
 
-def read_committed(connection: Connection) -> None:
-    """Who waited for another writer must look anew at what that one wrote."""
+def set_read_committed(connection: Connection) -> None:
+    """A statement that waited for another writer must see what that one wrote.
+
+    With a stricter default, from the server's or role's settings, it would fail instead.
+    """
     if connection.execute(_ISOLATION).fetchone() != ("read committed",):
         connection.execute(_READ_COMMITTED)
 
 
-def warn_of(connection: Connection, place: str) -> None:
-    """Of a server that may lose what it was told."""
+def warn_if_not_durable(connection: Connection, location: str) -> None:
+    """Warn of settings with which a power cut loses committed writes."""
     for [name] in connection.execute(_IS_OFF, [list(_WEAK)]):
-        log(logging.WARNING, "%s has %s = off: when its machine loses power, %s", place, name, _WEAK[name])
+        log(logging.WARNING, "%s has %s = off: when its machine loses power, %s", location, name, _WEAK[name])

@@ -1,7 +1,8 @@
-"""The connections of one process to one server: a few, opened when they are needed, used in turn.
+"""The connections of one process to one server: a few, opened on demand.
 
-They must not be carried over a fork: two processes would talk at once on one line. So each process has a
-home of its own for them, and leaves alone what came along from its parent.
+They must not be carried over a fork: two processes would write to one socket, and even to close a connection
+sends a message on it. So connections are kept per process id, and a child leaves its parent's alone.
+`psycopg_pool` would start threads, which do not survive a fork, and would hold connections from the start.
 """
 
 import os
@@ -17,14 +18,15 @@ from psycopg.pq import TransactionStatus
 
 from faregate.errors import ConfigurationError
 from faregate.journals.postgres import errors, schema
-from faregate.journals.postgres.connection import Connection, connected, read_committed, warn_of
+from faregate.journals.postgres.connection import Connection, connect, set_read_committed, warn_if_not_durable
 
 T = TypeVar("T")
-Ask = Callable[[Connection, bool], T]
+Query = Callable[[Connection, bool], T]
+"""Takes a connection, and whether it is a retry."""
 
 
 class Pool:
-    """Opens nothing until it is used. `timeout` is how many seconds it waits for anything.
+    """Open nothing until it is used. A call waits up to `timeout` seconds for anything.
 
     Raises `ConfigurationError`.
     """
@@ -33,90 +35,93 @@ class Pool:
         try:
             self._parameters = conninfo_to_dict(url)
         except psycopg.Error:
-            raise errors.not_a_url() from None
-        self.place = errors.place_of(self._parameters)
+            raise errors.invalid_url() from None
+        self.location = errors.describe_server(self._parameters)
         if connections < 1:
             raise ConfigurationError("A PostgreSQL journal needs at least one connection.")
         self._timeout = timeout
-        # The server gives up on a lock first, and says so.
+        # Shorter than our own timeout: the server gives up first, and its error names the lock.
         self.lock_timeout = f"{750 * timeout:.0f}ms"
         self._connections = connections
-        self._seen = False
-        self._homes: dict[int, _Home] = {}
-        weakref.finalize(self, _close_ours, self._homes)
+        self._is_checked = False
+        self._pools: dict[int, _ProcessPool] = {}
+        weakref.finalize(self, _close_own, self._pools)
 
-    def run(self, ask: Ask[T]) -> T:
-        """What `ask` gives. If its connection breaks it is asked once more, on a new one, and told so: what
-        it asked may have been done already. What PostgreSQL raises is a `JournalError`, but for a refused
-        write.
+    def run(self, query: Query[T]) -> T:
+        """Run `query`; when its connection is lost, once more on a new one.
+
+        It may have been executed already, so it is told that this is a retry. Raises `JournalError` for any
+        error of PostgreSQL but `IntegrityError`, which is raised as it is: a constraint refused the write.
         """
-        with self._place() as home:
+        with self._acquire_slot() as pool:
             try:
-                return self._asked(home, home.take() or self._opened(), ask, False)
-            except errors.Broken:
-                home.close()  # the others are as old
-                return self._asked(home, self._opened(), ask, True)
+                return self._run(pool, pool.take() or self._open(), query, False)
+            except errors.ConnectionLost:
+                pool.close()  # the idle ones led to the same server
+                return self._run(pool, self._open(), query, True)
 
     def disconnect(self) -> None:
-        self._home().close()
+        self._get_pool().close()
 
-    def _home(self) -> "_Home":
-        return self._homes.get(os.getpid()) or self._homes.setdefault(os.getpid(), _Home(self._connections))
+    def _get_pool(self) -> "_ProcessPool":
+        return self._pools.get(os.getpid()) or self._pools.setdefault(
+            os.getpid(), _ProcessPool(self._connections)
+        )
 
     @contextmanager
-    def _place(self) -> Generator["_Home"]:
-        home = self._home()
-        if not home.places.acquire(timeout=self._timeout):
-            raise errors.busy(self.place)
+    def _acquire_slot(self) -> Generator["_ProcessPool"]:
+        pool = self._get_pool()
+        if not pool.slots.acquire(timeout=self._timeout):
+            raise errors.busy(self.location)
         try:
-            yield home
+            yield pool
         finally:
-            home.places.release()
+            pool.slots.release()
 
-    def _asked(self, home: "_Home", connection: Connection, ask: Ask[T], again: bool) -> T:
+    def _run(self, pool: "_ProcessPool", connection: Connection, query: Query[T], is_retry: bool) -> T:
         try:
-            return ask(connection, again)
+            return query(connection, is_retry)
         except psycopg.IntegrityError:
             raise
         except psycopg.Error as error:
             if errors.is_lost(error, connection):
-                raise errors.broken(error, self.place) from error
-            raise errors.to_journal_error(error, self.place) from error
+                raise errors.connection_lost(error, self.location) from error
+            raise errors.to_journal_error(error, self.location) from error
         finally:
-            home.give_back(connection)
+            pool.give_back(connection)
 
-    def _opened(self) -> Connection:
+    def _open(self) -> Connection:
         try:
-            connection = connected(self._parameters, self._timeout)
+            connection = connect(self._parameters, self._timeout)
         except psycopg.Error as error:
-            raise errors.unreachable(error, self.place) from error
+            raise errors.unreachable(error, self.location) from error
         try:
             self._check(connection)
         except psycopg.Error as error:
             connection.close()
-            raise errors.to_journal_error(error, self.place) from error
+            raise errors.to_journal_error(error, self.location) from error
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _check(self, connection: Connection) -> None:
-        """Tables that were taken away are not made anew behind the back of those who are owed something."""
-        read_committed(connection)
-        if not self._seen:
-            warn_of(connection, self.place)
-        if not schema.is_made(connection, self.place):
-            if self._seen:
-                raise errors.taken_away(self.place)
-            schema.make(connection, self.place, self.lock_timeout)
-        self._seen = True
+        """Create the tables on first use, but not again: with removed tables open payments were lost."""
+        set_read_committed(connection)
+        if not self._is_checked:
+            warn_if_not_durable(connection, self.location)
+        if not schema.exists(connection, self.location):
+            if self._is_checked:
+                raise errors.table_removed(self.location)
+            schema.create(connection, self.location, self.lock_timeout)
+        self._is_checked = True
 
 
-class _Home:
-    """What one process has: places to be taken, and the connections that nobody uses at the moment."""
+class _ProcessPool:
+    """The slots of one process, one for each connection it may have, and its idle connections."""
 
-    def __init__(self, places: int) -> None:
-        self.places = threading.BoundedSemaphore(places)
+    def __init__(self, slots: int) -> None:
+        self.slots = threading.BoundedSemaphore(slots)
         self._idle: list[Connection] = []
 
     def take(self) -> Connection | None:
@@ -126,7 +131,7 @@ class _Home:
             return None
 
     def give_back(self, connection: Connection) -> None:
-        """Unless it is in the middle of something."""
+        """Keep the connection, unless it is in a transaction: its next user would go on with that one."""
         if connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._idle.append(connection)
         else:
@@ -137,6 +142,6 @@ class _Home:
             connection.close()
 
 
-def _close_ours(homes: dict[int, _Home]) -> None:
-    if (home := homes.get(os.getpid())) is not None:
-        home.close()
+def _close_own(pools: dict[int, _ProcessPool]) -> None:
+    if (pool := pools.get(os.getpid())) is not None:
+        pool.close()

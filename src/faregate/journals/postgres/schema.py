@@ -1,6 +1,6 @@
-"""What the tables may hold. What must not happen to a row is refused by the database itself.
+"""The schema of the tables. Constraints and triggers refuse what must not happen to a row.
 
-A change of the schema gets a new `VERSION`, and a step from each older one.
+A change of the schema gets a new `VERSION`, and, once there are releases, a migration from each older one.
 """
 
 from contextlib import suppress
@@ -14,7 +14,10 @@ from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION
 
 VERSION = 2
 LOCK = 0x666172656761746A
-"""Whoever makes the tables holds this one. Any number, but always the same."""
+"""The advisory lock held while the tables are created: an arbitrary number, never to be changed.
+
+`CREATE TABLE IF NOT EXISTS` would not do: two sessions at once can both pass the check, and one then fails.
+"""
 
 TABLES = (
     f"""
@@ -52,7 +55,7 @@ TABLES = (
         {CONSTRAINTS}
     )
     """,
-    # What is sealed cannot be compressed, so nobody need try.
+    # Encrypted data cannot be compressed: EXTERNAL saves PostgreSQL the try.
     """
     ALTER TABLE faregate_journal ALTER proof SET STORAGE EXTERNAL, ALTER result SET STORAGE EXTERNAL
     """,
@@ -81,36 +84,36 @@ TABLES = (
     """,
     "CREATE TABLE faregate_journal_version (version integer NOT NULL)",
 )
-_STANDING = (
+_TABLES_EXIST = (
     b"SELECT to_regclass('faregate_journal') IS NOT NULL, to_regclass('faregate_journal_version') IS NOT NULL"
 )
 _VERSION = b"SELECT version FROM faregate_journal_version"
-_LIMITED = b"SELECT set_config('lock_timeout', %s, true), set_config('synchronous_commit', 'on', true)"
+_SET_LOCAL = b"SELECT set_config('lock_timeout', %s, true), set_config('synchronous_commit', 'on', true)"
 
 
-def is_made(connection: psycopg.Connection[TupleRow], place: str) -> bool:
-    """Whether the journal is there; False if nothing of it is. Raises `JournalUnreadable` for all else."""
-    standing = connection.execute(_STANDING).fetchone()
-    if standing == (False, False):
+def exists(connection: psycopg.Connection[TupleRow], location: str) -> bool:
+    """Whether this schema is there; False if none of its tables is. Raises `JournalUnreadable` otherwise."""
+    found = connection.execute(_TABLES_EXIST).fetchone()
+    if found == (False, False):
         return False
-    if standing != (True, True):
-        raise errors.another_programs(place)
+    if found != (True, True):
+        raise errors.foreign_table(location)
     try:
         [[version]] = connection.execute(_VERSION).fetchall()
     except (psycopg_errors.UndefinedColumn, ValueError):
-        raise errors.another_programs(place) from None
+        raise errors.foreign_table(location) from None
     if version != VERSION:
-        raise errors.other_version(place, version, VERSION)
+        raise errors.other_version(location, version, VERSION)
     return True
 
 
-def make(connection: psycopg.Connection[TupleRow], place: str, timeout: str) -> None:
-    """All of it or nothing. Another process may be quicker; then what it made must be ours as well."""
+def create(connection: psycopg.Connection[TupleRow], location: str, timeout: str) -> None:
+    """Create all tables or none. Another process may be quicker; then its tables must have our version."""
     with suppress(psycopg_errors.DuplicateTable, psycopg_errors.UniqueViolation), connection.transaction():
-        connection.execute(_LIMITED, [timeout])
+        connection.execute(_SET_LOCAL, [timeout])
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
         for statement in TABLES:
             connection.execute(statement.encode())
         connection.execute("INSERT INTO faregate_journal_version VALUES (%s)", [VERSION])
-    if not is_made(connection, place):
-        raise errors.another_programs(place)
+    if not exists(connection, location):
+        raise errors.foreign_table(location)

@@ -1,7 +1,7 @@
-"""The rows of one namespace in PostgreSQL (`faregate.journals.store.Shelf`).
+"""The rows of one namespace in PostgreSQL (`faregate.journals.store.RowStore`).
 
-Each write is one statement and one round trip. It says itself whether it must be on the disk before it is
-answered, and how long it waits for another writer, so nothing depends on what a session was told before.
+Each write is one statement and one round trip. It sets synchronous_commit and lock_timeout for itself
+(`_HOW`): behind a pooler, settings of a session may be another process's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,18 @@ from psycopg.rows import TupleRow
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.store import COLUMNS, ENCRYPTED, Due, KeyUsage, Record, TransactionTaken
+from faregate.journals.store import (
+    COLUMNS,
+    ENCRYPTED,
+    OWNER_RETENTION,
+    PURGE_WITH_INSERT,
+    Due,
+    KeyUsage,
+    Record,
+    TransactionTaken,
+)
 
 T = TypeVar("T")
-PURGE = 8
-"""Expired rows forgotten with each new one: more than come in, and few enough not to be noticed."""
 ONE_ROW_PER_TRANSACTION = "faregate_journal_one_row_per_transaction"
 
 _ALL = ", ".join(COLUMNS)
@@ -35,7 +42,7 @@ _TAKEN = f"SELECT {_ALL} {_MINE} AND expires_at IS NULL AND stamp = %s"
 _TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
 _MEASURE = f"SELECT count(*), coalesce(sum(size), 0)::bigint {_MINE}"
 _KEY = f"SELECT {_MINE} AND key = %s"
-_BEARS = f"{_KEY} AND stamp = %s"
+_HAS_STAMP = f"{_KEY} AND stamp = %s"
 _EXPIRED = f"SELECT key {_MINE} AND expires_at <= %s LIMIT %s FOR UPDATE SKIP LOCKED"
 _PURGE = f"DELETE {_MINE} AND key = ANY(ARRAY({_EXPIRED}))"
 _INSERT = (
@@ -73,12 +80,10 @@ _RENEW = (
     f"INSERT INTO faregate_journal_owner SELECT %s::text, %s::float8 WHERE {_HOW} "
     "ON CONFLICT (id) DO UPDATE SET until = excluded.until"
 )
-OWNER_RETENTION = 3600.0
-"""An owner that died is forgotten after so many seconds."""
 
 
 class PostgresStore:
-    """A write that need not outlive a power cut is on the disk within a second."""
+    """A write that is not `durable` is on the disk within a second: PostgreSQL flushes its WAL that often."""
 
     def __init__(self, pool: Pool, namespace: str) -> None:
         self._pool = pool
@@ -87,10 +92,10 @@ class PostgresStore:
     # Reading
 
     def find(self, keys: Sequence[bytes]) -> Record | None:
-        return self._found(_FIND, list(keys), list(keys))
+        return self._find_one(_FIND, list(keys), list(keys))
 
     def find_transaction(self, transaction_id: str) -> Record | None:
-        return self._found(_FIND_TRANSACTION, transaction_id)
+        return self._find_one(_FIND_TRANSACTION, transaction_id)
 
     def owed(self, limit: int) -> list[Record]:
         return [_record(row) for row in self._read(_OWED, limit)]
@@ -99,56 +104,58 @@ class PostgresStore:
         [measured] = self._read(_MEASURE)
         return cast(tuple[int, int], measured)
 
-    def server_time(self) -> float:
-        """Seconds since 1970, as the server counts them."""
-        [[seconds]] = self._run(lambda connection, _: _asked(connection, _TIME).fetchall())
+    def get_server_time(self) -> float:
+        """The server's clock: seconds since 1970."""
+        [[seconds]] = self._run(lambda connection, _: _execute(connection, _TIME).fetchall())
         return float(seconds)
 
-    def _found(self, query: str, *values: Any) -> Record | None:
+    def _find_one(self, query: str, *values: Any) -> Record | None:
         rows = self._read(query, *values)
         return _record(rows[0]) if rows else None
 
     def _read(self, query: str, *values: Any) -> list[TupleRow]:
-        return self._run(lambda connection, _: _asked(connection, query, self._namespace, *values).fetchall())
+        return self._run(
+            lambda connection, _: _execute(connection, query, self._namespace, *values).fetchall()
+        )
 
     # Writing
 
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         mine = self._namespace
-        values = (mine, mine, now, PURGE, mine, *record.values(), mine, list(candidate_keys))
-        return self._write(_INSERT, values) == 1 or self._bears(record["key"], record["stamp"])
+        values = (mine, mine, now, PURGE_WITH_INSERT, mine, *record.values(), mine, list(candidate_keys))
+        return self._write(_INSERT, values) == 1 or self._has_stamp(record["key"], record["stamp"])
 
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
         change = f"{_update(changes)} AND key = %s AND stamp = %s AND {_HOW}"
         values = (*changes.values(), self._namespace, key, stamp)
-        return self._write(change, values, durable) == 1 or self._bears(key, changes["stamp"])
+        return self._write(change, values, durable) == 1 or self._has_stamp(key, changes["stamp"])
 
-    def _bears(self, key: bytes, stamp: int) -> bool:
-        """Whether this very write was done before, and its answer lost."""
-        return len(self._read(_BEARS, key, stamp)) == 1
+    def _has_stamp(self, key: bytes, stamp: int) -> bool:
+        """Whether this very write was done before, and its response lost."""
+        return len(self._read(_HAS_STAMP, key, stamp)) == 1
 
     def delete(self, key: bytes, stamp: int) -> bool:
-        def forget(connection: Connection, again: bool) -> bool:
+        def delete_row(connection: Connection, is_retry: bool) -> bool:
             values = (self._namespace, key, stamp, *self._how(False))
-            if _asked(connection, _DELETE, *values).rowcount == 1:
+            if _execute(connection, _DELETE, *values).rowcount == 1:
                 return True
-            return again and _asked(connection, _KEY, self._namespace, key).rowcount == 0
+            return is_retry and _execute(connection, _KEY, self._namespace, key).rowcount == 0
 
-        return self._run(forget)
+        return self._run(delete_row)
 
     def take_due(self, due: Due, changes: Mapping[str, Any]) -> Record | None:
-        """Rows that others are taking at this moment are passed over."""
+        """SKIP LOCKED passes over rows that others are taking at this moment."""
         mine = self._namespace
         take = f"{_update(changes)} AND key = ({_DUE}) AND {_HOW} RETURNING {_ALL}"
         now, silent_since, seller, foreign_since = due
         which = (mine, now, now, silent_since, now, seller, foreign_since)
         values = (*changes.values(), mine, *which, *self._how(False))
 
-        def taken(connection: Connection, again: bool) -> TupleRow | None:
-            before = again and _asked(connection, _TAKEN, mine, changes["stamp"]).fetchone()
-            return before or _asked(connection, take, *values).fetchone()
+        def take_row(connection: Connection, is_retry: bool) -> TupleRow | None:
+            before = is_retry and _execute(connection, _TAKEN, mine, changes["stamp"]).fetchone()
+            return before or _execute(connection, take, *values).fetchone()
 
-        row = self._run(taken)
+        row = self._run(take_row)
         return None if row is None else _record(row)
 
     def purge(self, now: float, limit: int) -> int:
@@ -160,21 +167,21 @@ class PostgresStore:
 
     def owner_until(self, owner: str) -> float:
         query = "SELECT until FROM faregate_journal_owner WHERE id = %s"
-        rows = self._run(lambda connection, _: _asked(connection, query, owner).fetchall())
+        rows = self._run(lambda connection, _: _execute(connection, query, owner).fetchall())
         return float(rows[0][0]) if rows else 0.0
 
     # For operators
 
     def key_ids(self) -> set[str]:
         mine = self._namespace
-        rows = self._run(lambda connection, _: _asked(connection, _KEYS, mine, mine).fetchall())
+        rows = self._run(lambda connection, _: _execute(connection, _KEYS, mine, mine).fetchall())
         return {key for [key] in rows}
 
     def usage_of_keys(self) -> list[KeyUsage]:
         return [KeyUsage(*row) for row in self._read(_USAGE)]
 
     def namespaces(self) -> dict[str, int]:
-        rows = self._run(lambda connection, _: _asked(connection, _NAMESPACES).fetchall())
+        rows = self._run(lambda connection, _: _execute(connection, _NAMESPACES).fetchall())
         return {str(namespace): int(number) for namespace, number in rows}
 
     def move(self, namespace: str) -> int:
@@ -185,21 +192,21 @@ class PostgresStore:
 
     def _write(self, statement: str, values: Sequence[Any], durable: bool = False) -> int:
         how = self._how(durable)
-        return self._run(lambda connection, _: _asked(connection, statement, *values, *how).rowcount)
+        return self._run(lambda connection, _: _execute(connection, statement, *values, *how).rowcount)
 
     def _how(self, durable: bool) -> tuple[str, str]:
         return "on" if durable else "off", self._pool.lock_timeout
 
-    def _run(self, ask: Callable[[Connection, bool], T]) -> T:
+    def _run(self, query: Callable[[Connection, bool], T]) -> T:
         try:
-            return self._pool.run(ask)
+            return self._pool.run(query)
         except psycopg.IntegrityError as error:
             if error.diag.constraint_name == ONE_ROW_PER_TRANSACTION:
                 raise TransactionTaken from None
             raise errors.impossible(error) from error
 
 
-def _asked(connection: Connection, statement: str, *values: Any) -> psycopg.Cursor[TupleRow]:
+def _execute(connection: Connection, statement: str, *values: Any) -> psycopg.Cursor[TupleRow]:
     return connection.execute(statement.encode(), values, binary=True)
 
 
