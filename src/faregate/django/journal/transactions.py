@@ -46,13 +46,11 @@ def read_connection(using: str) -> Generator[None]:
     except IntegrityError:
         raise
     except Error as error:
-        kind = (
-            RolledBack
-            if _is_rolled_back(error)
-            else ConnectionLost
-            if _close_if_lost(using, error)
-            else JournalError
-        )
+        kind = JournalError
+        if _is_rolled_back(error):
+            kind = RolledBack
+        elif _close_if_lost(using, error):
+            kind = ConnectionLost
         raise kind(_describe(error, using)) from error
 
 
