@@ -13,7 +13,8 @@ from faregate.flask.routes import get_middleware, list_routes
 
 
 def _build_command(command: Command, target: str | None) -> click.Command:
-    text, line = command.description or command.summary, command.summary
+    line = f"{command.summary[0].upper()}{command.summary[1:]}."
+    text = command.description or line
     if command.actions:
         actions = [_build_command(action, target) for action in command.actions]
         return click.Group(command.name, commands=actions, help=text, short_help=line)

@@ -1,7 +1,7 @@
-"""What an application would run for a request: its own routers are asked, before it runs or afterwards.
+"""Find the handler that an application runs for a request, by asking its own routers.
 
-Starlette's and FastAPI's routers are understood by what they offer, without importing either. Of an
-application that has no routes nothing is known.
+Routers of Starlette and FastAPI are recognized by their attributes, without importing either. Of an
+application that has no such routers, nothing is found.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,33 +9,32 @@ from typing import Any
 
 from faregate.core.models import Offer
 from faregate.middleware.handlers import Handler, inspect_handler, pick_method
-from faregate.routes.wrappers import get_paywall_layer, list_inner_paywalls, unwrap
+from faregate.routes.wrappers import list_inner_paywalls, list_paywalls, unwrap
 
-_FULL = 2
-"""The value of Starlette's `Match.FULL`."""
-_MOST = 4096
-"""Inspected handlers that are remembered."""
+_FULL = 2  # Starlette's `Match.FULL`
+_CACHE_SIZE = 4096
 
 
 class HandlerResolver:
-    """Finds the handlers of one application."""
+    """Finds the handlers of one application. What it learns of a handler is cached."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._known: dict[tuple[int, int, str], tuple[Any, Any, Handler]] = {}
+        self._cache: dict[tuple[int, int, str], tuple[Any, Any, Handler]] = {}
 
     def resolve(self, asked: Mapping[str, Any]) -> Handler | None:
-        """What would answer the request of this scope; None if nothing is known to."""
+        """The handler that would answer the request of this ASGI scope, before it runs; None if unknown."""
         return self._resolve(self._app, dict(asked))
 
     def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any]) -> Handler | None:
-        """What answered the request `asked`, by what its router noted in `scope` since."""
+        """The handler that answered `asked`, by what its router has written to `scope` since."""
         endpoint, route, fastapi = scope.get("endpoint"), scope.get("route"), scope.get("fastapi")
         if fastapi:  # an included router, whose routes are known by the way they were included
             route = fastapi.get("effective_route_context")
-        unseen = endpoint is None or route is None or endpoint is asked.get("endpoint")
-        if unseen or _is_mount(route):
-            return self.resolve(asked)  # who answered stands before a router, or copied the scope
+        is_unrouted = endpoint is None or route is None or endpoint is asked.get("endpoint")
+        if is_unrouted or _is_mount(route):
+            # What answered did so before a router was reached, or gave its router a copy of the scope.
+            return self.resolve(asked)
         return self._inspect(endpoint, route, scope["method"])
 
     def _resolve(self, app: Any, scope: dict[str, Any]) -> Handler | None:
@@ -65,29 +64,26 @@ class HandlerResolver:
         if overrides:
             return inspect_handler(handler, dependant, overrides)
         key = (id(endpoint), id(route), method)
-        if key not in self._known:
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            # Kept with what it is known of: an id is never another's.
-            self._known[key] = (endpoint, route, inspect_handler(handler, dependant))
-        return self._known[key][2]
+        if key not in self._cache:
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            # Endpoint and route are kept too, so that their ids are not given to other objects.
+            self._cache[key] = (endpoint, route, inspect_handler(handler, dependant))
+        return self._cache[key][2]
 
 
 def _is_mount(route: Any) -> bool:
-    """Whether it leads to another application: a mount or a host. FastAPI's groups of files do not."""
+    """Whether a route leads to another application: a mount or a host. FastAPI's static files do not."""
     target = getattr(route, "starlette_route", None) or route
     return hasattr(target, "routes") and not hasattr(target, "dependant")
 
 
 def _get_prefix_offers(app: Any, scope: Mapping[str, Any]) -> tuple[Offer, ...]:
-    """What paywalls between this place and the handler sell as prefixes."""
-    wrapped = unwrap(app)
-    fronts = [
-        *(front for layer in wrapped if (front := get_paywall_layer(layer))),
-        *list_inner_paywalls(wrapped[-1]),
-    ]
-    places = (front.path_rules.match(scope["path"], scope.get("root_path", "")) for front in fronts)
-    return tuple(place.offer for place in places if place.offer is not None)
+    """The offers that paywalls around this application make for the path."""
+    layers = unwrap(app)
+    paywalls = [*list_paywalls(layers), *list_inner_paywalls(layers[-1])]
+    matches = (one.path_rules.match(scope["path"], scope.get("root_path", "")) for one in paywalls)
+    return tuple(match.offer for match in matches if match.offer is not None)
 
 
 def _find_routes(core: Any) -> Iterator[Any]:
@@ -95,6 +91,6 @@ def _find_routes(core: Any) -> Iterator[Any]:
         contexts = getattr(route, "effective_route_contexts", None)  # FastAPI's included routers
         if contexts is not None:
             yield from contexts()
-        elif hasattr(route, "matches"):  # Litestar's routes are asked by a router that has no such name
+        elif hasattr(route, "matches"):  # Litestar's routes cannot be asked one by one
             yield route
     yield from getattr(getattr(core, "router", core), "_iter_low_priority_routes", tuple)()

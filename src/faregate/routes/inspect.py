@@ -9,7 +9,7 @@ from faregate.routes import RouteTable
 from faregate.routes.wrappers import (
     apply_paywalls,
     build_unlisted_app,
-    get_paywall_layer,
+    list_paywalls,
     unwrap,
 )
 
@@ -25,7 +25,7 @@ def inspect_app(app: Any) -> RouteTable:
     ):
         adapter = "faregate.fastapi" if "fastapi" in sys.modules else "faregate.starlette"
         return _list_routes(adapter, app)  # it looks through the layers itself
-    paywalls = [layer for one in around if (layer := get_paywall_layer(one)) is not None]
+    paywalls = list_paywalls(around)
     if _is_instance(core, "flask", "Flask"):
         table = _list_flask(core, has_paywall_around=bool(paywalls))
     elif _is_instance(core, "django.core.handlers.base", "BaseHandler"):

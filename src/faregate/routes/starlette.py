@@ -1,4 +1,4 @@
-"""Starlette's routes as an inventory: mounts, hosts and routers at any depth, with the paywalls between."""
+"""List Starlette's routes: mounts, hosts and routers at any depth, with the paywalls between them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -16,28 +16,27 @@ from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
 from faregate.routes.wrappers import (
     ANYTHING,
     Around,
-    PaywallLayer,
     apply_paywalls,
     build_unlisted_app,
     find_answering_middleware,
     find_redundant_paywalls,
     find_unprotected,
-    get_paywall_layer,
     list_declared_middleware,
     list_inner_paywalls,
     list_outer_middleware,
+    list_paywalls,
     unwrap,
 )
 
 Expand = Callable[[Any], Iterable[tuple[type[BaseRoute], Any]]]
-"""The routes of a router: what kind each is, and an object that says what it says."""
+"""Lists the routes of a router: the class of each, and an object with its attributes."""
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
 class MountPoint:
-    """Where in the whole application one is, and behind which middleware."""
+    """A place in the whole application, and the middleware around it, outermost first."""
 
     root: str = ""
     host: str = ""
@@ -51,50 +50,42 @@ class MountPoint:
         return replace(self, around=[*self.around, *chain(*around)])
 
 
-def plain(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
-    """Starlette's own routers keep what they were given."""
+def expand_router(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
+    """The routes of one of Starlette's own routers, which keeps them as they were added."""
     for route in router.routes:
         yield type(route), route
 
 
-def list_routes(app: Any, expand: Expand = plain) -> RouteTable:
-    """What a Starlette application or router sells, and what would give it away.
+def list_routes(app: Any, expand: Expand = expand_router) -> RouteTable:
+    """List what a Starlette application or router sells, and what would give it away.
 
     Raises `ConfigurationError`.
     """
-    inventory = _stock(app, MountPoint(), expand)
-    faults = (*inventory.faults, *find_unprotected(inventory))
-    return replace(inventory, faults=faults, mistakes=tuple(dict.fromkeys(inventory.mistakes)))
+    table = _list_app(app, MountPoint(), expand)
+    faults = (*table.faults, *find_unprotected(table))
+    return replace(table, faults=faults, mistakes=tuple(dict.fromkeys(table.mistakes)))
 
 
-def _stock(app: Any, spot: MountPoint, expand: Expand) -> RouteTable:
-    """An application with everything that is wrapped around it."""
-    wrapped = unwrap(app)
-    core = wrapped[-1]
-    spot = spot.behind(list_outer_middleware(app), list_declared_middleware(core))
-    fronts = [*_fronts(wrapped), *list_inner_paywalls(core)]
+def _list_app(app: Any, mount: MountPoint, expand: Expand) -> RouteTable:
+    layers = unwrap(app)
+    core = layers[-1]
+    mount = mount.behind(list_outer_middleware(app), list_declared_middleware(core))
+    paywalls = [*list_paywalls(layers), *list_inner_paywalls(core)]
     if isinstance(core, Starlette | Router):
-        found = _together(_shelved(kind, route, spot, expand) for kind, route in expand(_router(core)))
+        router = getattr(core, "router", core)
+        table = _merge(_list_route(kind, route, mount, expand) for kind, route in expand(router))
     else:
-        found = _leaf(core, spot)
+        table = _list_leaf(core, mount)
     mistakes = (
-        *found.mistakes,
-        *find_answering_middleware(spot.around),
+        *table.mistakes,
+        *find_answering_middleware(mount.around),
         *find_redundant_paywalls(list_declared_middleware(core)),
     )
-    return apply_paywalls(fronts, replace(found, mistakes=mistakes), spot.root)
+    return apply_paywalls(paywalls, replace(table, mistakes=mistakes), mount.root)
 
 
-def _fronts(wrapped: Iterable[Any]) -> list[PaywallLayer]:
-    return [front for layer in wrapped if (front := get_paywall_layer(layer)) is not None]
-
-
-def _router(core: Any) -> Any:
-    return getattr(core, "router", core)
-
-
-def _together(inventories: Iterable[RouteTable]) -> RouteTable:
-    parts = list(inventories)
+def _merge(tables: Iterable[RouteTable]) -> RouteTable:
+    parts = list(tables)
     return RouteTable(
         tuple(route for part in parts for route in part.routes),
         tuple(name for part in parts for name in part.unmatched),
@@ -103,36 +94,36 @@ def _together(inventories: Iterable[RouteTable]) -> RouteTable:
     )
 
 
-def _shelved(kind: type[BaseRoute], route: Any, spot: MountPoint, expand: Expand) -> RouteTable:
+def _list_route(kind: type[BaseRoute], route: Any, mount: MountPoint, expand: Expand) -> RouteTable:
     if issubclass(kind, Mount | Host):
-        return _stock(route.app, spot.below(route), expand)
+        return _list_app(route.app, mount.below(route), expand)
     if not issubclass(kind, Route | WebSocketRoute):
-        return build_unlisted_app(route, spot.root + getattr(route, "path", ANYTHING), spot.host)
-    path, faults, mistakes = spot.root + route.path, list[str](), dict[str, None]()
+        return build_unlisted_app(route, mount.root + getattr(route, "path", ANYTHING), mount.host)
+    path, faults, mistakes = mount.root + route.path, list[str](), dict[str, None]()
     rows = list[RouteInfo]()
-    for methods, handler in _sold_by(kind, route):
-        rows.append(_row(path, methods, handler, route, spot, faults))
+    for methods, handler in _group_methods(kind, route):
+        rows.append(_build_row(path, methods, handler, route, mount, faults))
         if handler.mistake:
             mistakes[handler.mistake] = None
     app = getattr(route, "app", None)
-    mistakes.update(dict.fromkeys(find_answering_middleware(spot.behind(list_outer_middleware(app)).around)))
-    fronts = _fronts(unwrap(app))
-    return apply_paywalls(fronts, RouteTable(tuple(rows), (), tuple(faults), tuple(mistakes)), spot.root)
+    mistakes.update(dict.fromkeys(find_answering_middleware(mount.behind(list_outer_middleware(app)).around)))
+    table = RouteTable(tuple(rows), (), tuple(faults), tuple(mistakes))
+    return apply_paywalls(list_paywalls(unwrap(app)), table, mount.root)
 
 
-def _row(
-    path: str, methods: tuple[str, ...], handler: Handler, route: Any, spot: MountPoint, faults: list[str]
+def _build_row(
+    path: str, methods: tuple[str, ...], handler: Handler, route: Any, mount: MountPoint, faults: list[str]
 ) -> RouteInfo:
     offers = handler.offers
     offer = offers[0] if offers else None
-    closed = bool(offers) and (methods == WEBSOCKET or len(offers) > 1)
+    is_refused = bool(offers) and (methods == WEBSOCKET or len(offers) > 1)
     row = RouteInfo(
         path,
         methods,
         name_handler(route.endpoint),
         offer,
-        "refused" if closed else "paid" if offers else "free",
-        spot.host,
+        "refused" if is_refused else "paid" if offers else "free",
+        mount.host,
     )
     if len(offers) > 1:
         named = " and ".join(repr(one.sells) for one in offers)
@@ -140,34 +131,36 @@ def _row(
     return row
 
 
-def _sold_by(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
-    """Methods and their handler: one pair for a function, one for each offer of an endpoint class."""
+def _group_methods(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
+    """Methods with their handler: one pair for a function, one for each offer of an endpoint class."""
     dependant = getattr(route, "dependant", None)
     if issubclass(kind, WebSocketRoute):
         yield WEBSOCKET, inspect_handler(route.endpoint, dependant)
     elif isclass(route.endpoint) and issubclass(route.endpoint, HTTPEndpoint):
-        yield from _by_method(route.endpoint, route)
+        yield from _group_endpoint_methods(route.endpoint, route)
     else:
-        yield _methods(route.methods or ()), inspect_handler(route.endpoint, dependant)
+        yield _sort_methods(route.methods or ()), inspect_handler(route.endpoint, dependant)
 
 
-def _by_method(endpoint: type[HTTPEndpoint], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:
+def _group_endpoint_methods(
+    endpoint: type[HTTPEndpoint], route: Any
+) -> Iterator[tuple[tuple[str, ...], Handler]]:
     groups: dict[Handler, list[str]] = {}
     for method in _METHODS:
         handler = pick_method(endpoint, method)
         if handler is not endpoint and method in (route.methods or _METHODS):
             groups.setdefault(inspect_handler(handler, getattr(route, "dependant", None)), []).append(method)
     for handler, methods in groups.items():
-        yield _methods(methods), handler
+        yield _sort_methods(methods), handler
 
 
-def _methods(names: Iterable[str]) -> tuple[str, ...]:
-    """Without HEAD where it is sold as GET is."""
+def _sort_methods(names: Iterable[str]) -> tuple[str, ...]:
+    """The methods without HEAD, where GET includes it."""
     return tuple(sorted(set(names) - ({"HEAD"} if "GET" in names else set())))
 
 
-def _leaf(app: Any, spot: MountPoint) -> RouteTable:
+def _list_leaf(app: Any, mount: MountPoint) -> RouteTable:
     """A mounted application without routes of its own, such as `StaticFiles`."""
-    [row] = build_unlisted_app(app, spot.root + ANYTHING, spot.host).routes
+    [row] = build_unlisted_app(app, mount.root + ANYTHING, mount.host).routes
     methods = ("GET",) if isinstance(app, StaticFiles) else ()
     return RouteTable((replace(row, methods=methods),))

@@ -1,10 +1,11 @@
-"""The paywalls that stand in front of an application, seen from outside: what wraps what.
+"""Find the paywalls and other middleware around an application.
 
-Neutral: a layer is whatever keeps the application it wraps as `app`, as middleware of both protocols does.
+Independent of frameworks: a layer is whatever keeps the application it wraps as `app` or `application`, as
+middleware of ASGI and WSGI does.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -16,13 +17,13 @@ from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules
 
 ANYTHING = "/*"
-_MOST_LAYERS = 100
-"""An object that makes up its attributes has layers without end."""
+# An object with a `__getattr__` of its own, such as a mock, may have an `app` without end.
+_MAX_LAYERS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class PaywallLayer:
-    """One paywall middleware. `paywall` makes or gives its paywall: listing routes needs no settings."""
+    """One paywall middleware. Its paywall is made when asked for: listing routes needs no settings."""
 
     path_rules: PathRules
     paywall: Callable[[], Paywall]
@@ -41,25 +42,33 @@ class PaywallLayer:
 
 
 def unwrap(app: Any) -> list[Any]:
-    """From the outside in: each layer, and at last the application itself, which has routes or no `app`."""
-    found = [app]
-    while not hasattr(found[-1], "routes") and len(found) < _MOST_LAYERS:
-        inner = getattr(found[-1], "app", None) or getattr(found[-1], "application", None)
-        if not callable(inner) or any(inner is one for one in found):
+    """The layers around an application from the outside in, and at last the application itself.
+
+    That is what has routes, or wraps nothing.
+    """
+    layers = [app]
+    while not hasattr(layers[-1], "routes") and len(layers) < _MAX_LAYERS:
+        inner = getattr(layers[-1], "app", None) or getattr(layers[-1], "application", None)
+        # Compared by identity: the layer's own `==` may answer anything.
+        if not callable(inner) or any(inner is layer for layer in layers):
             break
-        found.append(inner)
-    return found
+        layers.append(inner)
+    return layers
 
 
-def get_paywall_layer(layer: Any) -> PaywallLayer | None:
-    """The paywall that a layer is, if it is one. Raises the `ConfigurationError` it was made with."""
+def list_paywalls(layers: Iterable[Any]) -> list[PaywallLayer]:
+    """Those of the layers that are paywalls. Raises the `ConfigurationError` that one was made with."""
+    return [paywall for layer in layers if (paywall := _get_paywall_layer(layer)) is not None]
+
+
+def _get_paywall_layer(layer: Any) -> PaywallLayer | None:
     mistake = getattr(layer, "mistake", None)
     if isinstance(mistake, Exception):
         raise mistake
     path_rules, paywall = getattr(layer, "path_rules", None), getattr(layer, "paywall", None)
     if not isinstance(path_rules, PathRules) or not isinstance(paywall, Paywall):
         return None
-    return PaywallLayer(path_rules, partial(_given, paywall))
+    return PaywallLayer(path_rules, lambda: paywall)
 
 
 def list_inner_paywalls(core: Any) -> list[PaywallLayer]:
@@ -67,10 +76,11 @@ def list_inner_paywalls(core: Any) -> list[PaywallLayer]:
 
     Raises `ConfigurationError`.
     """
+    # An application builds its stack with the first request; until then its middleware is only declared.
     entries = getattr(core, "user_middleware", ())
-    made = [build_paywall_layer(entry.args, entry.kwargs) for entry in entries if is_paywall(entry.cls)]
+    declared = [_build_paywall_layer(entry.args, entry.kwargs) for entry in entries if is_paywall(entry.cls)]
     stack = getattr(getattr(core, "router", core), "middleware_stack", None)
-    return [*made, *(front for layer in unwrap(stack) if (front := get_paywall_layer(layer)) is not None)]
+    return [*declared, *list_paywalls(unwrap(stack))]
 
 
 def is_paywall(kind: Any) -> bool:
@@ -78,15 +88,15 @@ def is_paywall(kind: Any) -> bool:
     return getattr(kind, "faregate_middleware", False) is True
 
 
-def build_paywall_layer(arguments: Sequence[Any], options: Mapping[str, Any]) -> PaywallLayer:
-    """The paywall that a middleware of these arguments will be. Raises `ConfigurationError`."""
-    rest = dict(options)
-    path_rules = PathRules(rest.pop("offers", None), rest.pop("refuse", ()))
+def _build_paywall_layer(arguments: Sequence[Any], options: Mapping[str, Any]) -> PaywallLayer:
+    """What a middleware declared with these arguments will be. Raises `ConfigurationError`."""
+    settings = dict(options)
+    path_rules = PathRules(settings.pop("offers", None), settings.pop("refuse", ()))
     for name in ("sweep_every", "drain_seconds", "allow_outside"):
-        rest.pop(name, None)
-    paywall = arguments[0] if arguments else rest.pop("paywall", None)
+        settings.pop(name, None)
+    paywall = arguments[0] if arguments else settings.pop("paywall", None)
     return PaywallLayer(
-        path_rules, cache(partial(Paywall, **rest)) if paywall is None else partial(_given, paywall)
+        path_rules, cache(partial(Paywall, **settings)) if paywall is None else lambda: paywall
     )
 
 
@@ -97,16 +107,16 @@ def apply_paywalls(paywalls: Sequence[PaywallLayer], table: RouteTable, root: st
     return table
 
 
+# Names of middleware that answers from a cache or from files, and of middleware that only sets headers.
 _ANSWERS = re.compile("cache|static|(white|black)noise", re.IGNORECASE)
-_ONLY_SAYS = re.compile("no_?cach|cache_?(control|headers?)", re.IGNORECASE)
-
+_SETS_HEADERS = re.compile("no_?cach|cache_?(control|headers?)", re.IGNORECASE)
 
 Around = Sequence[tuple[Any, Mapping[str, Any]]]
 """Middleware classes and their options, outermost first."""
 
 
 def find_answering_middleware(around: Around) -> Iterator[str]:
-    """Middleware outside a paywall that answers by itself, as far as its name says: sentences."""
+    """Sentences about middleware outside a paywall that answers by itself, as far as its name tells."""
     paywalls = [at for at, (kind, _) in enumerate(around) if is_paywall(kind)]
     allowed = [one for at in paywalls for one in around[at][1].get("allow_outside") or ()]
     for kind, options in around[: max(paywalls, default=0)]:
@@ -121,21 +131,21 @@ def find_answering_middleware(around: Around) -> Iterator[str]:
 
 
 def find_redundant_paywalls(around: Around) -> Iterator[str]:
-    """A paywall around another one of the same application that no handler and no path can reach."""
+    """A sentence about a paywall around another one of the same application that sells nothing itself."""
     paywalls = [options for kind, options in around if is_paywall(kind)]
     if any(not options.get("offers") and not options.get("refuse") for options in paywalls[:-1]):
         yield "PaywallMiddleware is there twice, and the outer one sells nothing. Add it once."
 
 
 def list_declared_middleware(core: Any) -> Around:
-    """The middleware that an application or a router puts around its own routes."""
+    """The middleware that an application or a router puts around its own routes, declared or built."""
     entries = [(entry.cls, entry.kwargs) for entry in getattr(core, "user_middleware", ())]
     stack = getattr(getattr(core, "router", core), "middleware_stack", None)
     return [*entries, *list_outer_middleware(stack)]
 
 
 def list_outer_middleware(app: Any) -> Around:
-    """The middleware that is wrapped around an application."""
+    """The middleware that is wrapped around an application from outside."""
     return [(layer.__class__, _get_options(layer)) for layer in unwrap(app)[:-1]]
 
 
@@ -149,20 +159,16 @@ def _get_options(layer: Any) -> Mapping[str, Any]:
 
 
 def _seems_to_answer(name: str) -> bool:
-    return _ANSWERS.search(name) is not None and _ONLY_SAYS.search(name) is None
+    return _ANSWERS.search(name) is not None and _SETS_HEADERS.search(name) is None
 
 
-def find_unprotected(inventory: RouteTable) -> Iterator[str]:
-    """What is for sale without a paywall in front: such a handler is an error, never free."""
-    for route in inventory.routes:
+def find_unprotected(table: RouteTable) -> Iterator[str]:
+    """Sentences about offers without a paywall in front: their handlers fail, and are never free."""
+    for route in table.routes:
         if route.offer is not None and route.paywall is None:
             yield f"{route.verbs} {route.place} sells {route.sells!r}, and no PaywallMiddleware is in front."
 
 
 def build_unlisted_app(app: Any, path: str = ANYTHING, host: str = "") -> RouteTable:
-    """An application whose routes nobody can list."""
+    """The table of an application whose routes cannot be listed."""
     return RouteTable((RouteInfo(path, (), name_handler(app), host=host),))
-
-
-def _given(paywall: Paywall) -> Paywall:
-    return paywall
