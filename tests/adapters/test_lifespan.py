@@ -480,7 +480,7 @@ def test_what_hangs_for_too_long_is_left_to_a_sweep(seller: Seller, tmp_path: Pa
     seller.service.fails("complete", gate)
     with shop(seller, tmp_path, drain=0.2) as (server, url):
         proof = ended_while_completing(server, url, gate)
-        heard(server, "what runs is left to the sweep")
+        heard(server, "requests that still run are left to the sweep")
         assert server.wait(20) == -signal.SIGTERM  # uvicorn ends well, and then by the signal it got
     gate.goes_on.set()
     assert [one.state for one in seller.holdings()] == ["ok"]

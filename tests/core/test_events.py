@@ -163,7 +163,7 @@ def test_an_unproven_payment_that_is_asked_after() -> None:
 def test_events_carry_neither_proofs_nor_content() -> None:
     events = told(serve(sale()), *WORKED, (COMPLETE, PAID), release(True))
     shown = repr(events)
-    assert sale().request.headers[0][1] not in shown
+    assert sale().http.headers[0][1] not in shown
     assert RESULT.body.decode() not in shown
     assert PAID.payment_response not in shown
 

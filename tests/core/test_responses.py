@@ -18,20 +18,26 @@ OWN: Header = ("x-own", "1")
 @pytest.mark.parametrize(
     ("answer", "status", "code", "transaction_id", "retry_after"),
     [
-        (lambda: responses.settling(TXN), 202, "payment_settling", TXN, "2"),
-        (lambda: responses.settling(None), 202, "payment_settling", None, "2"),
-        (lambda: responses.unconfirmed(TXN), 503, "payment_unconfirmed", TXN, "2"),
-        (lambda: responses.denied(403, TXN, None), 403, "completion_refused", TXN, "2"),
-        (lambda: responses.denied(429, TXN, "9"), 429, "completion_refused", TXN, "9"),
-        (lambda: responses.in_progress(), 409, "payment_in_progress", None, "1"),
-        (lambda: responses.already_used(), 409, "proof_already_used", None, None),
-        (lambda: responses.already_used(TXN), 409, "proof_already_used", TXN, None),
-        (lambda: responses.trouble(502), 502, "payment_service_unavailable", None, None),
-        (lambda: responses.trouble(502, "9"), 502, "payment_service_unavailable", None, None),
-        (lambda: responses.trouble(503), 503, "payment_service_unavailable", None, "2"),
-        (lambda: responses.trouble(503, "9"), 503, "payment_service_unavailable", None, "9"),
-        (lambda: responses.work_failed(500, "result_too_large"), 500, "result_too_large", None, None),
-        (lambda: responses.refused(431, "proof_too_large", "Too large."), 431, "proof_too_large", None, None),
+        (lambda: responses.build_settling(TXN), 202, "payment_settling", TXN, "2"),
+        (lambda: responses.build_settling(None), 202, "payment_settling", None, "2"),
+        (lambda: responses.build_unconfirmed(TXN), 503, "payment_unconfirmed", TXN, "2"),
+        (lambda: responses.build_completion_refused(403, TXN, None), 403, "completion_refused", TXN, "2"),
+        (lambda: responses.build_completion_refused(429, TXN, "9"), 429, "completion_refused", TXN, "9"),
+        (lambda: responses.build_in_progress(), 409, "payment_in_progress", None, "1"),
+        (lambda: responses.build_already_used(), 409, "proof_already_used", None, None),
+        (lambda: responses.build_already_used(TXN), 409, "proof_already_used", TXN, None),
+        (lambda: responses.build_unavailable(502), 502, "payment_service_unavailable", None, None),
+        (lambda: responses.build_unavailable(502, "9"), 502, "payment_service_unavailable", None, None),
+        (lambda: responses.build_unavailable(503), 503, "payment_service_unavailable", None, "2"),
+        (lambda: responses.build_unavailable(503, "9"), 503, "payment_service_unavailable", None, "9"),
+        (lambda: responses.build_work_failed(500, "result_too_large"), 500, "result_too_large", None, None),
+        (
+            lambda: responses.build_refused(431, "proof_too_large", "Too large."),
+            431,
+            "proof_too_large",
+            None,
+            None,
+        ),
     ],
 )
 def test_an_answer_of_the_paywalls_own(
@@ -61,24 +67,24 @@ SAID = (
 
 
 def test_a_402_is_relayed_with_its_instructions_and_no_other_header() -> None:
-    told = responses.unpaid(Response(402, (*SAID, ("retry-after", "7")), b"pay"))
+    told = responses.build_payment_required(Response(402, (*SAID, ("retry-after", "7")), b"pay"))
     relayed = (SAID[0], SAID[1], ("retry-after", "7"))
     assert told == Response(402, (*relayed, STORED_NOWHERE, READABLE), b"pay")
 
 
 def test_a_202_is_relayed_without_instructions_or_a_proof() -> None:
-    told = responses.pending(Response(202, (*SAID, ("retry-after", "7")), b"wait"), TXN)
+    told = responses.relay_settling(Response(202, (*SAID, ("retry-after", "7")), b"wait"), TXN)
     assert told == Response(202, (SAID[0], ("retry-after", "7"), STORED_NOWHERE, READABLE), b"wait")
 
 
 def test_a_202_that_does_not_say_when_to_come_back_is_told_when() -> None:
-    told = responses.pending(Response(202, SAID, b"wait"), TXN)
+    told = responses.relay_settling(Response(202, SAID, b"wait"), TXN)
     assert told == Response(202, (SAID[0], STORED_NOWHERE, READABLE, ("Retry-After", "2")), b"wait")
 
 
 @pytest.mark.parametrize("reply", [Response(202), Response(200, (), b'{"status":"succeeded"}')])
 def test_what_cannot_be_relayed_as_a_202_is_told_in_our_words(reply: Response) -> None:
-    assert responses.pending(reply, TXN) == responses.settling(TXN)
+    assert responses.relay_settling(reply, TXN) == responses.build_settling(TXN)
 
 
 # The handler's own headers
@@ -143,10 +149,10 @@ PASSING = (
 @pytest.mark.parametrize("name", [*PAYMENT, *OF_THE_CONNECTION])
 def test_what_a_handler_says_of_payment_or_of_the_connection_stays_here(name: str) -> None:
     given = Response(200, ((name, "forged"), OWN), b"result")
-    assert responses.free(given) == Response(200, (OWN,), b"result")
-    assert responses.unsold(given) == Response(200, (OWN, STORED_NOWHERE), b"result")
+    assert responses.build_free(given) == Response(200, (OWN,), b"result")
+    assert responses.build_unsold(given) == Response(200, (OWN, STORED_NOWHERE), b"result")
     proof = ("PAYMENT-RESPONSE", "cGFpZA==")
-    assert responses.release(given, proof[1]) == Response(
+    assert responses.build_paid(given, proof[1]) == Response(
         200, (OWN, STORED_NOWHERE, proof, READABLE), b"result"
     )
 
@@ -155,16 +161,16 @@ def test_what_a_handler_says_of_payment_or_of_the_connection_stays_here(name: st
 def test_what_was_paid_for_is_not_kept_by_a_shared_cache(own: Header) -> None:
     given = Response(200, (own, OWN), b"result")
     proof = ("PAYMENT-RESPONSE", "cGFpZA==")
-    assert responses.unsold(given).headers == (OWN, STORED_NOWHERE)
-    assert responses.release(given, proof[1]).headers == (OWN, STORED_NOWHERE, proof, READABLE)
-    assert responses.free(given) == given
+    assert responses.build_unsold(given).headers == (OWN, STORED_NOWHERE)
+    assert responses.build_paid(given, proof[1]).headers == (OWN, STORED_NOWHERE, proof, READABLE)
+    assert responses.build_free(given) == given
 
 
 @pytest.mark.parametrize("own", PASSING, ids=lambda own: ": ".join(own))
 def test_a_header_that_lets_no_cache_store_passes(own: Header) -> None:
-    assert responses.unsold(Response(200, (own,), b"result")).headers == (own, STORED_NOWHERE)
+    assert responses.build_unsold(Response(200, (own,), b"result")).headers == (own, STORED_NOWHERE)
     strict = (own, STORED_NOWHERE)
-    assert responses.unsold(Response(200, strict, b"result")).headers == strict
+    assert responses.build_unsold(Response(200, strict, b"result")).headers == strict
 
 
 @pytest.mark.parametrize(
@@ -176,7 +182,7 @@ def test_a_header_that_lets_no_cache_store_passes(own: Header) -> None:
     ],
 )
 def test_a_handler_that_is_as_strict_keeps_its_own_words(own: tuple[Header, ...]) -> None:
-    assert responses.unsold(Response(200, own, b"")).headers == own
+    assert responses.build_unsold(Response(200, own, b"")).headers == own
 
 
 @pytest.mark.parametrize(
@@ -190,4 +196,4 @@ def test_a_handler_that_is_as_strict_keeps_its_own_words(own: tuple[Header, ...]
     ],
 )
 def test_a_handler_that_is_less_strict_is_not_heard(own: tuple[Header, ...]) -> None:
-    assert responses.unsold(Response(200, own, b"")).headers == (STORED_NOWHERE,)
+    assert responses.build_unsold(Response(200, own, b"")).headers == (STORED_NOWHERE,)

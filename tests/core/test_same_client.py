@@ -96,7 +96,7 @@ def fresh_value() -> str:
 
 
 def with_headers(one: PaidRequest, *headers: tuple[str, str]) -> PaidRequest:
-    return replace(one, request=replace(one.request, headers=(*one.request.headers, *headers)))
+    return replace(one, http=replace(one.http, headers=(*one.http.headers, *headers)))
 
 
 def code(response: Response) -> Any:
@@ -191,7 +191,7 @@ def test_another_client_is_told_why_and_nothing_else() -> None:
 
 def test_what_a_request_shows_of_itself_is_claimed_with_its_proof() -> None:
     one = with_headers(sale(), ("Authorization", "Bearer x"), ("cookie", "sid=1; lang=de"))
-    one = replace(one, request=replace(one.request, body_digest="d1"))
+    one = replace(one, http=replace(one.http, body_digest="d1"))
     shown = ("authorization Bearer x", "?cookie lang=de", "?cookie sid=1")
     claim = ClaimProof(PROOF, Claimant("GET /summary?q=1", shown, "d1", ReplayPolicy.SAME_CLIENT))
     assert play(serve(one), (claim, AlreadyUsed(TXN))).status == 409

@@ -71,7 +71,7 @@ def code(response: Response) -> Any:
 
 
 def answer(settlement: Settlement) -> Response:
-    return responses.build_settled(settlement, TXN)
+    return responses.build_settlement(settlement, TXN)
 
 
 # The lease was lost, and somebody else delivered

@@ -85,7 +85,7 @@ def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
 def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:
     def released(entry: PendingPayment, outcome: Any, **_: Any) -> Generator[Any, Any, Response]:
         yield from ()
-        return responses.release(outcome.result, "bm8=")
+        return responses.build_paid(outcome.result, "bm8=")
 
     patch.setattr(recovery, "settle", released)
 

@@ -106,12 +106,12 @@ PAY = "src/faregate/pay/"
 
 MUTANTS = (
     # RecordSettlement only on proof
-    Mutant("release-while-settling", SETTLE, "return responses.pending(reply, entry.transaction_id)",
-           'return responses.release(outcome.result, "")'),
-    Mutant("release-unproven", SETTLE, "return responses.unconfirmed(entry.transaction_id)\n\n\ndef tell_failed",
-           'return responses.release(outcome.result, "")\n\n\ndef tell_failed'),
+    Mutant("release-while-settling", SETTLE, "return responses.relay_settling(reply, entry.transaction_id)",
+           'return responses.build_paid(outcome.result, "")'),
+    Mutant("release-unproven", SETTLE, "return responses.build_unconfirmed(entry.transaction_id)\n\n\ndef tell_failed",
+           'return responses.build_paid(outcome.result, "")\n\n\ndef tell_failed'),
     Mutant("release-on-get", REDEEM, "case (\n            TransactionState.SUCCEEDED\n            | TransactionState.AUTHORIZED\n",
-           'case TransactionState.SUCCEEDED:\n            return responses.release(outcome.result, "")\n'
+           'case TransactionState.SUCCEEDED:\n            return responses.build_paid(outcome.result, "")\n'
            "        case (\n            TransactionState.AUTHORIZED\n"),
     Mutant("no-header-needed", VERDICT, 'return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")',
            'payment_response = ""'),
@@ -125,7 +125,7 @@ MUTANTS = (
            "if self.state not in (State.SUCCEEDED, State.STUCK, State.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
-           "            return (yield from _refuse(responses.trouble(502), TROUBLE))", "return (yield from _give_free(sale, rules, AccessFree()))"),
+           "            return (yield from _refuse(responses.build_unavailable(502), TROUBLE))", "return (yield from _give_free(sale, rules, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if not (yield from _start(entry, sale)):",
            "if False:"),
     Mutant("free-when-nothing-is-said", VERDICT, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant("owed-rows-expire", ROW, "        self.expires_at = None\n", ""),
     # RecordOutcome once, then tell
     Mutant("complete-before-decide", SETTLE, "    if not (yield from decided(entry, _storable(outcome))):\n"
-           "        return responses.unconfirmed(entry.transaction_id)\n    yield from EmitEvent(Worked(",
+           "        return responses.build_unconfirmed(entry.transaction_id)\n    yield from EmitEvent(Worked(",
            "    yield from EmitEvent(Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, State.RUNNING, *", "self._is_held(lease, State.RUNNING, State.SUCCEEDED, *"),
     Mutant("charge-for-errors", FLOW, "if status not in sale.offer.billable or", "if"),
@@ -150,8 +150,8 @@ MUTANTS = (
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from fail(entry, "handler_error")\n        raise', "        raise"),
     Mutant("no-retry", SETTLE, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
-    Mutant("forget-the-held", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n            return responses.denied",
-           "            yield from close(entry, code)\n            return responses.denied"),
+    Mutant("forget-the-held", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n            return responses.build_completion_refused",
+           "            yield from close(entry, code)\n            return responses.build_completion_refused"),
     Mutant("forget-the-failed", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n        case _:",
            "            yield from close(entry, code)\n        case _:"),
     Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
@@ -180,9 +180,9 @@ MUTANTS = (
     Mutant("settles-without-us-and-is-failed", ROW, "State.WAITING if waits else State.OPEN", "State.OPEN"),
     Mutant("told-once-more-and-kept", ROW, "if not (is_known or self.may_start(lease, transaction_id)):",
            "if not self.may_start(lease, transaction_id):"),
-    Mutant("failed-into-a-settlement", REDEEM, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n            yield from hold(entry, \"settling\")\n            return responses.unconfirmed",
-           "        case None:\n            yield from hold(entry, \"settling\")\n            return responses.unconfirmed"),
-    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\"a payment settled although its work was reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return responses.already_used(entry.transaction_id)",
+    Mutant("failed-into-a-settlement", REDEEM, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n            yield from hold(entry, \"settling\")\n            return responses.build_unconfirmed",
+           "        case None:\n            yield from hold(entry, \"settling\")\n            return responses.build_unconfirmed"),
+    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\"a payment settled although its work was reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return responses.build_already_used(entry.transaction_id)",
            "            return (yield from tell_failed(entry, outcome, repeated=repeated))"),
     Mutant("a-key-that-may-not-look-never-completes", REDEEM, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
     Mutant("reported-without-a-look", REDEEM, "return (yield from _report(entry, outcome, repeated=False))",
@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant("first-refusal-is-the-last", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not refusal.is_about_the_transaction:"),
     Mutant("asked-for-ever", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if True:"),
     Mutant("refused-for-now-is-left-to-people", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not repeated:"),
-    Mutant("not-charged-although-unsure", FLOW, "return unsure or responses.work_failed(500, code)", "return responses.work_failed(500, code)"),
-    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from decided(entry, Failed(code))):\n        return responses.unconfirmed(entry.transaction_id)",
+    Mutant("not-charged-although-unsure", FLOW, "return unsure or responses.build_work_failed(500, code)", "return responses.build_work_failed(500, code)"),
+    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from decided(entry, Failed(code))):\n        return responses.build_unconfirmed(entry.transaction_id)",
            "if not (yield from decided(entry, Failed(code))):\n        return None"),
     Mutant("receipt-before-it-is-paid", VERDICT, ' or found.get("receipt") is not None\n', "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and policy.redeliveries:"),
@@ -261,8 +261,8 @@ MUTANTS = (
     # Rows of others, and rows that no key opens
     Mutant("begun-by-another-seller-and-completed", REDEEM, "if entry.foreign and not (yield from _is_known_to_service(entry)):", "if False:"),
     Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
-    Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.unconfirmed(None)", "    if False:\n        return (yield from _refuse(responses.unconfirmed(None)"),
-    Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.unconfirmed(entry", "    if False:\n        return (yield from _refuse(responses.unconfirmed(entry"),
+    Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(None)", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(None)"),
+    Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(entry", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(entry"),
     Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
     Mutant("a-slash-is-another-service", SETTINGS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
@@ -280,7 +280,7 @@ MUTANTS = (
            "            return again or (yield from _fresh_instructions(sale, entry.transaction_id))",
            "            return (yield from _fresh_instructions(sale, entry.transaction_id))"),
     Mutant("402-after-paid-without-result", REDEEM,
-           "            return responses.already_used(entry.transaction_id)\n        case TransactionState.AUTHORIZED:",
+           "            return responses.build_already_used(entry.transaction_id)\n        case TransactionState.AUTHORIZED:",
            "            return None\n        case TransactionState.AUTHORIZED:"),
     Mutant("failed-with-receipt-believed", VERDICT, "    if _looks_paid(result) or", "    if"),
     Mutant("conflict-is-not-final", "src/faregate/core/results.py", "(400, 404, 409, 410, 422)", "(400, 404, 410, 422)"),
@@ -290,7 +290,7 @@ MUTANTS = (
            "            return (yield from _not_granted(access))"),
     # What travels
     Mutant("held-and-not-told-when", RELAY, "retry_after or RETRY_SECONDS)\n\n\ndef in_progress", "retry_after)\n\n\ndef in_progress"),
-    Mutant("not-taken-and-not-told-so", FLOW, "anew = responses.unpaid_anew(access.response, transaction_id)", "anew = responses.unpaid(access.response)"),
+    Mutant("not-taken-and-not-told-so", FLOW, "anew = responses.build_new_payment_required(access.response, transaction_id)", "anew = responses.build_payment_required(access.response)"),
     Mutant("handler-forges-payment-response", RELAY, '_PAYMENT = frozenset(("payment-required", "payment-response", ',
            '_PAYMENT = frozenset(("payment-required", '),
     Mutant("shared-caches", RELAY, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
@@ -371,7 +371,7 @@ MUTANTS = (
            ("tests/adapters/test_drain.py", "tests/adapters/test_lifespan.py")),
     Mutant("dot-dot-is-admitted", GROUNDS, "        if _is_ambiguous(path) or not _is_path(path, root):\n            return Place(ambiguous=True)\n", "", DOORS),
     Mutant("background-of-the-unsold", CURTAIN, "if not answer.released:", "if False:", DOORS),
-    Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = responses.trouble(502), mistake",
+    Mutant("mistake-is-forgiven", GATE, "self.verdict, self.mistake = responses.build_unavailable(502), mistake",
            "self.mistake = mistake", DOORS),
     Mutant("view-instead-of-bytes", HELD, "self._chunks.append(bytes(chunk))", "self._chunks.append(chunk)", DOORS),
     Mutant("unsendable-header-is-sold", HELD, "tuple(map(_sound, headers))", "headers", AUDIT_TESTS),

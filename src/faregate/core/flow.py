@@ -1,14 +1,18 @@
 """The flow of one paid request, as a generator of steps (`faregate.core.steps`). Pure.
 
 Rules
-1. The work runs only after access gave a transaction for this proof and the journal wrote its id;
-   at most once per proof, and at most once per transaction.
-2. The outcome is decided once and written before the service is told. Telling may be repeated.
+1. The handler runs only after access returned a transaction for this proof and the journal has its id: at
+   most once per proof, and at most once per transaction.
+2. The outcome is decided once and written before it is reported to the service. Reporting may be repeated.
 3. A result leaves only when a completion *proved* the payment. A GET informs; it never releases.
-4. While the fate of a proof is open, its payer is never given a fresh 402: payers sign a new
+4. While it is open whether a proof was paid, its payer never gets a fresh 402: x402 clients sign a new
    payment on every 402, and would pay twice.
-5. Whoever is told that it lost its lease sends nothing and releases nothing.
-6. What is not understood stays closed.
+5. A worker that lost its lease sends nothing and releases nothing.
+6. What cannot be understood counts as not paid, and as not failed either.
+
+Writing a flow: only `yield from` (a bare `yield` would give the step's answer no type), no `yield` in
+`finally` (a closed generator may not yield), and `except Exception`, never `BaseException`: on a
+`GeneratorExit` or a cancellation the process is going away, and the sweep takes over.
 """
 
 from urllib.parse import unquote, urlsplit
@@ -92,104 +96,110 @@ from faregate.events import Authorized, Redelivered, Refused
 
 MAX_RESOURCE_URL = 2048
 _REDIRECTS = (301, 302, 303, 307, 308)
-TROUBLE = "payment_service_unavailable"
+UNAVAILABLE = "payment_service_unavailable"
 CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between looks at what another request is asking the service."""
+"""Seconds to wait, again and again, for what another request is asking the service."""
 
 
-def serve(sale: PaidRequest) -> Flow[Response]:
-    """One request on a paid handler, from the first look at its headers to what the payer gets."""
+def serve(request: PaidRequest) -> Flow[Response]:
+    """Serve one request on a paid handler; return what the payer gets."""
     try:
-        proof = find_proof(sale.request)
+        proof = find_proof(request.http)
     except BadProof as bad:
-        return (yield from _refuse(responses.refused(bad.status, bad.code, bad.message), bad.code))
-    if len(sale.resource_url) > MAX_RESOURCE_URL:
-        too_long = responses.refused(414, "uri_too_long", "A paid resource's URL may have 2048 characters.")
+        return (yield from _refuse(responses.build_refused(bad.status, bad.code, bad.message), bad.code))
+    if len(request.resource_url) > MAX_RESOURCE_URL:
+        too_long = responses.build_refused(
+            414, "uri_too_long", "A paid resource's URL may have 2048 characters."
+        )
         return (yield from _refuse(too_long, "uri_too_long"))
     if proof is None:
-        return (yield from _without_proof(sale))
-    return (yield from _with_proof(sale, proof))
+        return (yield from _serve_without_proof(request))
+    return (yield from _serve_with_proof(request, proof))
 
 
-def _without_proof(sale: PaidRequest) -> Flow[Response]:
-    rules = yield from _find_rules(sale)
-    if isinstance(rules, AccessFailed):
-        return (yield from _not_granted(rules))
-    rules, access = yield from _authorize(sale, rules, None)
+def _serve_without_proof(request: PaidRequest) -> Flow[Response]:
+    revision = yield from _find_revision(request)
+    if isinstance(revision, AccessFailed):
+        return (yield from _refuse_access(revision))
+    revision, access = yield from _call_access(request, revision, None)
     match access:
         case AccessFree():
-            return (yield from _give_free(sale, rules, access))
+            return (yield from _serve_free(request, revision, access))
         case AccessGranted(transaction_id):
             yield from LogWarning("access granted a transaction without a proof", transaction_id)
-            return (yield from _refuse(responses.trouble(502), TROUBLE))
+            return (yield from _refuse(responses.build_unavailable(502), UNAVAILABLE))
         case _:
-            return (yield from _not_granted(access))
+            return (yield from _refuse_access(access))
 
 
-def _with_proof(sale: PaidRequest, proof: str) -> Flow[Response]:
+def _serve_with_proof(request: PaidRequest, proof: str) -> Flow[Response]:
     try:
-        claim = yield from _claim(sale, proof, ReplayPolicy.SAME_CLIENT)
+        claim = yield from _build_claim(request, proof, ReplayPolicy.SAME_CLIENT)
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}")
-        return (yield from _refuse(responses.trouble(503), TROUBLE))
+        return (yield from _refuse(responses.build_unavailable(503), UNAVAILABLE))
     if isinstance(claim, ClientUnverified):
-        return (yield from _claim_as_secret(sale, proof, claim.transaction_id))
-    return (yield from _proceed(sale, proof, claim))
+        return (yield from _claim_without_credentials(request, proof, claim.transaction_id))
+    return (yield from _handle_claim(request, proof, claim))
 
 
-def _proceed(sale: PaidRequest, proof: str, claim: Claim) -> Flow[Response]:
+def _handle_claim(request: PaidRequest, proof: str, claim: Claim) -> Flow[Response]:
     match claim:
         case Claimed():
-            return (yield from _first_use(sale, proof, claim))
-        case Resumable(entry):
-            return (yield from _settled(sale, entry, (yield from recover(entry, awaited=True))))
+            return (yield from _serve_first_use(request, proof, claim))
+        case Resumable(payment):
+            settlement = yield from recover(payment, awaited=True)
+            return (yield from _answer_settlement(request, payment, settlement))
         case Replayable(result, payment_response, transaction_id):
             yield from EmitEvent(Redelivered(transaction_id))
-            return responses.release(result, payment_response)
+            return responses.build_paid(result, payment_response)
         case InProgress():
-            return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
+            return (yield from _refuse(responses.build_in_progress(), "payment_in_progress"))
         case RequestMismatch():
-            return (yield from _refuse(responses.already_used(), "proof_already_used"))
+            return (yield from _refuse(responses.build_already_used(), "proof_already_used"))
         case ClientMismatch():
-            return (yield from _refuse(responses.other_client(), "proof_already_used"))
+            return (yield from _refuse(responses.build_other_client(), "proof_already_used"))
         case AlreadyUsed(transaction_id) | ClientUnverified(transaction_id):
-            return (yield from _refuse(responses.already_used(transaction_id), "proof_already_used"))
+            return (yield from _refuse(responses.build_already_used(transaction_id), "proof_already_used"))
         case AlreadyFailed():
-            return (yield from _fresh_instructions(sale, None))
+            return (yield from _ask_for_new_payment(request, None))
 
 
-def _settled(sale: PaidRequest, payment: PendingPayment, settlement: Settlement) -> Flow[Response]:
+def _answer_settlement(
+    request: PaidRequest, payment: PendingPayment, settlement: Settlement
+) -> Flow[Response]:
     if isinstance(settlement, PaymentFailed):
-        return (yield from _fresh_instructions(sale, payment.transaction_id))
-    return responses.build_settled(settlement, payment.transaction_id)
+        return (yield from _ask_for_new_payment(request, payment.transaction_id))
+    return responses.build_settlement(settlement, payment.transaction_id)
 
 
-def _claim(sale: PaidRequest, proof: str, replay: ReplayPolicy) -> ClaimProof:
-    """Claim the proof for this request, and for the client that its credentials show."""
-    request = sale.request
-    credentials = find_credentials(request.headers)
-    called = f"{request.method} {request.url}"
-    allowed = replay if sale.offer.replay else ReplayPolicy.NEVER
-    return ClaimProof(proof, Claimant(called, credentials, request.body_digest, allowed))
+def _build_claim(request: PaidRequest, proof: str, replay: ReplayPolicy) -> ClaimProof:
+    """Claim the proof for this request and its credentials."""
+    http = request.http
+    allowed = replay if request.offer.replay else ReplayPolicy.NEVER
+    claimant = Claimant(
+        f"{http.method} {http.url}", find_credentials(http.headers), http.body_digest, allowed
+    )
+    return ClaimProof(proof, claimant)
 
 
-def _claim_as_secret(sale: PaidRequest, proof: str, transaction_id: str) -> Flow[Response]:
-    """Who asks is not known by credentials: go on only where nobody but the payer can know the proof."""
-    unguessable = yield from _find_guessability(sale)
+def _claim_without_credentials(request: PaidRequest, proof: str, transaction_id: str) -> Flow[Response]:
+    """Go on without credentials, but only where nobody but the payer can know the proof."""
+    unguessable = yield from _find_guessability(request)
     if unguessable is None:
-        return (yield from _refuse(responses.unconfirmed(transaction_id), "payment_unconfirmed"))
+        return (yield from _refuse(responses.build_unconfirmed(transaction_id), "payment_unconfirmed"))
     if not unguessable:
-        return (yield from _refuse(responses.not_recognized(transaction_id), "proof_already_used"))
+        return (yield from _refuse(responses.build_not_recognized(transaction_id), "proof_already_used"))
     try:
-        claim = yield from _claim(sale, proof, ReplayPolicy.SAME_PROOF)
+        claim = yield from _build_claim(request, proof, ReplayPolicy.SAME_PROOF)
     except Exception as error:
         yield from LogWarning(f"the journal could not claim the proof: {error}", transaction_id)
-        return (yield from _refuse(responses.unconfirmed(transaction_id), "payment_unconfirmed"))
-    return (yield from _proceed(sale, proof, claim))
+        return (yield from _refuse(responses.build_unconfirmed(transaction_id), "payment_unconfirmed"))
+    return (yield from _handle_claim(request, proof, claim))
 
 
 def _recall_guessability() -> Flow[Guessability]:
-    """What is known. One request finds it out; a crowd waits for what it finds."""
+    """What is known of the instructions. One request finds out; others wait for what it finds."""
     known = yield from RecallGuessability()
     for pause in CROWD_PAUSES:
         if known is not Guessability.BEING_CHECKED:
@@ -199,19 +209,19 @@ def _recall_guessability() -> Flow[Guessability]:
     return known
 
 
-def _find_guessability(sale: PaidRequest) -> Flow[bool | None]:
-    """Whether two instructions differ by what nobody can guess; None if that cannot be found out now."""
+def _find_guessability(request: PaidRequest) -> Flow[bool | None]:
+    """Whether every 402 carries a value that nobody can guess; None if that cannot be found out now."""
     known = yield from _recall_guessability()
     if known is Guessability.BEING_CHECKED:
         return None
     if known is not Guessability.UNKNOWN:
         return known is Guessability.UNGUESSABLE
-    rules = yield from _find_rules(sale)
-    if isinstance(rules, AccessFailed):
+    revision = yield from _find_revision(request)
+    if isinstance(revision, AccessFailed):
         return None
     found: list[str] = []
     for _ in range(2):
-        rules, access = yield from _authorize(sale, rules, None)
+        revision, access = yield from _call_access(request, revision, None)
         if not isinstance(access, AccessUnpaid):
             return None
         found += header_values(access.response.headers, "payment-required")
@@ -224,54 +234,55 @@ def _find_guessability(sale: PaidRequest) -> Flow[bool | None]:
     return unguessable
 
 
-def _first_use(sale: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
+def _serve_first_use(request: PaidRequest, proof: str, claim: Claimed) -> Flow[Response]:
     lease = claim.lease
-    rules = yield from _find_rules(sale)
-    if isinstance(rules, AccessFailed):
+    revision = yield from _find_revision(request)
+    if isinstance(revision, AccessFailed):
         yield from write(AbandonClaim(lease))
-        return (yield from _not_granted(rules))
-    rules, access = yield from _authorize(sale, rules, proof)
+        return (yield from _refuse_access(revision))
+    revision, access = yield from _call_access(request, revision, proof)
     match access:
         case AccessGranted(transaction_id):
-            return (
-                yield from _sell(sale, rules, PendingPayment(lease, proof, transaction_id, rules.revision_id))
-            )
+            payment = PendingPayment(lease, proof, transaction_id, revision.revision_id)
+            return (yield from _run_and_settle(request, revision, payment))
         case AccessPending(_, transaction_id) if transaction_id is not None:
-            yield from _wait(PendingPayment(lease, proof, transaction_id, rules.revision_id))
-            return (yield from _not_granted(access))
+            payment = PendingPayment(lease, proof, transaction_id, revision.revision_id)
+            yield from _record_pending(payment)
+            return (yield from _refuse_access(access))
         case AccessFree():
             yield from write(AbandonClaim(lease))
-            return (yield from _give_free(sale, rules, access))
+            return (yield from _serve_free(request, revision, access))
         case AccessUnpaid() if claim.transaction_id:
-            # What was authorized before is not any more: whoever began it has not ended it.
-            entry = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id)
-            return (yield from _settled(sale, entry, (yield from recover(entry, awaited=True))))
+            # An earlier attempt was authorized and never ended; its authorization is over by now.
+            payment = PendingPayment(lease, proof, claim.transaction_id, claim.revision_id)
+            settlement = yield from recover(payment, awaited=True)
+            return (yield from _answer_settlement(request, payment, settlement))
         case AccessUnpaid():
-            return (yield from _not_accepted(lease, access))
+            return (yield from _handle_refused_proof(lease, access))
         case _:
             yield from write(AbandonClaim(lease))
-            return (yield from _not_granted(access))
+            return (yield from _refuse_access(access))
 
 
-def _not_accepted(lease: Lease, access: AccessUnpaid) -> Flow[Response]:
-    """The service may refuse a proof because it was used, by whoever took this claim over meanwhile."""
+def _handle_refused_proof(lease: Lease, access: AccessUnpaid) -> Flow[Response]:
+    """Answer a 402 to a proof. Another worker may have used it, who took this claim over meanwhile."""
     may_be_missed = yield from _may_miss_rows()
     try:
         ours = yield from AbandonClaim(lease)
     except Exception as error:
         yield from LogWarning(f"the journal could not record AbandonClaim: {error}")
-        return (yield from _refuse(responses.trouble(503), TROUBLE))
+        return (yield from _refuse(responses.build_unavailable(503), UNAVAILABLE))
     if not ours:
-        return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
+        return (yield from _refuse(responses.build_in_progress(), "payment_in_progress"))
     if may_be_missed:
-        return (yield from _refuse(responses.unconfirmed(None), "payment_unconfirmed"))
-    return (yield from _not_granted(access))
+        return (yield from _refuse(responses.build_unconfirmed(None), "payment_unconfirmed"))
+    return (yield from _refuse_access(access))
 
 
 def _may_miss_rows() -> Flow[bool]:
-    """Whether the payment may stand in a row that only others can find: then nobody is told to pay anew.
+    """Whether the payment may be in a row that only other workers can find: nobody is asked to pay then.
 
-    So it is while a new journal key is brought to one worker after the other in a single step.
+    This is so while workers are restarted, one after the other, with a new journal key.
     """
     try:
         if not (yield from HasUnknownKeys()):
@@ -287,46 +298,46 @@ def _may_miss_rows() -> Flow[bool]:
 # Access
 
 
-def _find_rules(sale: PaidRequest) -> Flow[OfferRevision | AccessFailed]:
+def _find_revision(request: PaidRequest) -> Flow[OfferRevision | AccessFailed]:
     try:
-        return (yield from ResolveOffer(sale.offer))
+        return (yield from ResolveOffer(request.offer))
     except ServiceError as error:
         failure = error
     except FaregateError as error:
         return AccessFailed(502, f"nothing can be sold: {error}")
-    known = yield from _known_rules(sale)
+    known = yield from _get_known_revision(request)
     if known is None:
         return AccessFailed(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
     yield from LogWarning(f"the contracts could not be read again, so the known ones are used: {failure}")
     return known
 
 
-def _known_rules(sale: PaidRequest) -> Flow[OfferRevision | None]:
+def _get_known_revision(request: PaidRequest) -> Flow[OfferRevision | None]:
     try:
-        return (yield from GetKnownRevision(sale.offer))
+        return (yield from GetKnownRevision(request.offer))
     except FaregateError:
         return None
 
 
-def _authorize(
-    sale: PaidRequest, rules: OfferRevision, proof: str | None
+def _call_access(
+    request: PaidRequest, revision: OfferRevision, proof: str | None
 ) -> Flow[tuple[OfferRevision, Access]]:
-    """Ask access. If the revision was refused, read the rules anew and ask once more, with what sells now."""
-    access = yield from _ask_access(sale, rules, proof)
+    """Call access. If it refuses the revision, read the contracts again and call once more."""
+    access = yield from _call_access_once(request, revision, proof)
     if not isinstance(access, RevisionRejected):
-        return rules, access
-    newer = yield from _refresh_rules(sale, rules)
-    if newer is None or newer.revision_id == rules.revision_id:
-        return rules, access.trouble
-    access = yield from _ask_access(sale, newer, proof)
-    return newer, access.trouble if isinstance(access, RevisionRejected) else access
+        return revision, access
+    newer = yield from _refresh_revision(request, revision)
+    if newer is None or newer.revision_id == revision.revision_id:
+        return revision, access.failure
+    access = yield from _call_access_once(request, newer, proof)
+    return newer, access.failure if isinstance(access, RevisionRejected) else access
 
 
-def _refresh_rules(sale: PaidRequest, rejected: OfferRevision) -> Flow[OfferRevision | None]:
-    """The rules that sell now. One request reads them; a crowd waits for what it finds."""
+def _refresh_revision(request: PaidRequest, rejected: OfferRevision) -> Flow[OfferRevision | None]:
+    """The revision that is active now. One request reads the contracts; others wait for what it finds."""
     try:
         for pause in (*CROWD_PAUSES, 0.0):
-            newer = yield from RefreshRevision(sale.offer, rejected)
+            newer = yield from RefreshRevision(request.offer, rejected)
             if newer is not None:
                 return newer
             yield from Sleep(pause)
@@ -335,36 +346,36 @@ def _refresh_rules(sale: PaidRequest, rejected: OfferRevision) -> Flow[OfferRevi
     return None
 
 
-def _ask_access(sale: PaidRequest, rules: OfferRevision, proof: str | None) -> Flow[Access]:
-    """Access may be asked again: the same proof gets the same transaction."""
+def _call_access_once(request: PaidRequest, revision: OfferRevision, proof: str | None) -> Flow[Access]:
+    """Call access, and retry an unanswered call once. It is idempotent: a proof keeps its transaction."""
     began = yield from GetTime()
     try:
         try:
-            return (yield from CallAccess(sale, rules, proof))
+            return (yield from CallAccess(request, revision, proof))
         except TooManyCalls:
-            raise  # the same call again would only make the crowd larger
+            raise  # a retry would only add to the load
         except NoAnswer:
             if (yield from GetTime()) - began > RETRY_SECONDS:
                 raise
-            return (yield from CallAccess(sale, rules, proof))
+            return (yield from CallAccess(request, revision, proof))
     except NoAnswer as error:
         return AccessFailed(503, f"access was not answered: {error}")
     except FaregateError as error:
         return AccessFailed(502, f"access could not be asked, or was answered with nonsense: {error}")
 
 
-def _not_granted(access: Access) -> Flow[Response]:
+def _refuse_access(access: Access) -> Flow[Response]:
     match access:
         case AccessUnpaid(reply):
-            return (yield from _refuse(responses.unpaid(reply), "payment_required"))
+            return (yield from _refuse(responses.build_payment_required(reply), "payment_required"))
         case AccessPending(reply, transaction_id):
-            return (yield from _refuse(responses.pending(reply, transaction_id), "payment_settling"))
+            return (yield from _refuse(responses.relay_settling(reply, transaction_id), "payment_settling"))
         case AccessFailed(status, reason, retry_after):
             yield from LogWarning(reason)
-            return (yield from _refuse(responses.trouble(status, retry_after), TROUBLE))
+            return (yield from _refuse(responses.build_unavailable(status, retry_after), UNAVAILABLE))
         case _:
             yield from LogWarning(f"access gave {type(access).__name__}, which cannot be used here")
-            return (yield from _refuse(responses.trouble(503), TROUBLE))
+            return (yield from _refuse(responses.build_unavailable(503), UNAVAILABLE))
 
 
 def _refuse(response: Response, code: str) -> Flow[Response]:
@@ -372,115 +383,119 @@ def _refuse(response: Response, code: str) -> Flow[Response]:
     return response
 
 
-def _wait(entry: PendingPayment) -> Flow[None]:
-    """Remember a payment that settles without us."""
+def _record_pending(payment: PendingPayment) -> Flow[None]:
+    """Keep a payment that settles without work of ours."""
     try:
-        yield from RecordPending(entry.lease, entry.transaction_id, entry.revision_id)
+        yield from RecordPending(payment.lease, payment.transaction_id, payment.revision_id)
     except Exception as error:
-        yield from LogWarning(f"the journal could not record RecordPending: {error}", entry.transaction_id)
-        yield from WriteFallback(entry.transaction_id, entry.revision_id)
+        yield from LogWarning(f"the journal could not record RecordPending: {error}", payment.transaction_id)
+        yield from WriteFallback(payment.transaction_id, payment.revision_id)
 
 
-def _fresh_instructions(sale: PaidRequest, transaction_id: str | None) -> Flow[Response]:
-    """For a payment that failed for certain: what to pay, asked for without the dead proof."""
-    rules = yield from _find_rules(sale)
-    if isinstance(rules, AccessFailed):
-        return (yield from _not_granted(rules))
-    _, access = yield from _authorize(sale, rules, None)
+def _ask_for_new_payment(request: PaidRequest, transaction_id: str | None) -> Flow[Response]:
+    """Answer a payment that failed for certain with fresh instructions, got without the dead proof."""
+    revision = yield from _find_revision(request)
+    if isinstance(revision, AccessFailed):
+        return (yield from _refuse_access(revision))
+    _, access = yield from _call_access(request, revision, None)
     if isinstance(access, AccessUnpaid):
-        anew = responses.unpaid_anew(access.response, transaction_id)
+        anew = responses.build_new_payment_required(access.response, transaction_id)
         return (yield from _refuse(anew, "payment_required"))
-    return (yield from _not_granted(access))
+    return (yield from _refuse_access(access))
 
 
 # Free
 
 
-def _give_free(sale: PaidRequest, rules: OfferRevision, access: AccessFree) -> Flow[Response]:
+def _serve_free(request: PaidRequest, revision: OfferRevision, access: AccessFree) -> Flow[Response]:
     try:
-        work = yield from RunHandler(sale, None)
+        result = yield from RunHandler(request, None)
     except HandlerError as error:
-        yield from LogWarning(f"{_place(sale)} failed on a free request: {error}")
-        yield from _close_execution(access.execution_id, rules, None)
-        return responses.work_failed(500, error.code)
+        yield from LogWarning(f"{_describe_handler(request)} failed on a free request: {error}")
+        yield from _close_execution(access.execution_id, revision, None)
+        return responses.build_work_failed(500, error.code)
     except Exception:
-        yield from _close_execution(access.execution_id, rules, None)
+        yield from _close_execution(access.execution_id, revision, None)
         raise
-    yield from _close_execution(access.execution_id, rules, work)
-    return responses.free(work.response)
+    yield from _close_execution(access.execution_id, revision, result)
+    return responses.build_free(result.response)
 
 
 def _close_execution(
-    execution_id: str | None, rules: OfferRevision, work: HandlerResult | None
+    execution_id: str | None, revision: OfferRevision, result: HandlerResult | None
 ) -> Flow[None]:
-    """Whatever the handler did: an execution that is known is not left open."""
+    """Close a free execution, whatever the handler did."""
     if execution_id is None:
         return
     try:
-        yield from CloseExecution(execution_id, rules, work)
+        yield from CloseExecution(execution_id, revision, result)
     except ServiceError as error:
         yield from LogWarning(f"a free execution could not be closed: {error}")
 
 
-# Paid: start, work, decide
+# Paid
 
 
-def _sell(sale: PaidRequest, rules: OfferRevision, entry: PendingPayment) -> Flow[Response]:
+def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: PendingPayment) -> Flow[Response]:
     try:
-        if not (yield from _start(entry, sale)):
-            return (yield from _not_started(entry))
+        start = RecordTransaction(
+            payment.lease, payment.transaction_id, payment.revision_id, request.work_seconds
+        )
+        if not (yield from start):
+            return (yield from _handle_lost_start(payment))
     except Exception as error:
         yield from LogWarning(
-            f"the journal could not record the start of the work: {error}", entry.transaction_id
+            f"the journal could not record the start of the work: {error}", payment.transaction_id
         )
-        yield from WriteFallback(entry.transaction_id, entry.revision_id)
-        return (yield from _refuse(responses.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
-    yield from EmitEvent(Authorized(entry.transaction_id))
+        yield from WriteFallback(payment.transaction_id, payment.revision_id)
+        return (
+            yield from _refuse(responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed")
+        )
+    yield from EmitEvent(Authorized(payment.transaction_id))
     try:
-        work = yield from RunHandler(sale, entry.transaction_id)
-        outcome = _judge(work, sale, rules)
+        result = yield from RunHandler(request, payment.transaction_id)
+        outcome = _decide_outcome(result, request, revision)
     except (HandlerError, InvalidUsage) as error:
         yield from LogWarning(
-            f"{_place(sale)} returned nothing that can be sold: {error}", entry.transaction_id
+            f"{_describe_handler(request)} returned nothing that can be sold: {error}", payment.transaction_id
         )
         code = error.code if isinstance(error, HandlerError) else "invalid_usage"
-        settlement = yield from record_failure(entry, code)
+        settlement = yield from record_failure(payment, code)
         if isinstance(settlement, PaymentFailed):
-            return responses.work_failed(500, code)
-        return responses.unconfirmed(entry.transaction_id)
+            return responses.build_work_failed(500, code)
+        return responses.build_unconfirmed(payment.transaction_id)
     except Exception:
-        yield from record_failure(entry, "handler_error")
+        yield from record_failure(payment, "handler_error")
         raise
     if isinstance(outcome, Failed):
-        yield from record_failure(entry, outcome.code)
-        return responses.unsold(work.response)
-    return (yield from _settled(sale, entry, (yield from record_success(entry, outcome))))
+        yield from record_failure(payment, outcome.code)
+        return responses.build_unsold(result.response)
+    settlement = yield from record_success(payment, outcome)
+    return (yield from _answer_settlement(request, payment, settlement))
 
 
-def _not_started(entry: PendingPayment) -> Flow[Response]:
-    """Another proof has this transaction; or whoever took this claim over meanwhile serves it."""
+def _handle_lost_start(payment: PendingPayment) -> Flow[Response]:
+    """Answer a lost start: another proof has this transaction, or another worker took the claim over."""
     may_be_missed = yield from _may_miss_rows()
-    if not (yield from AbandonClaim(entry.lease)):
-        return (yield from _refuse(responses.in_progress(), "payment_in_progress"))
+    if not (yield from AbandonClaim(payment.lease)):
+        return (yield from _refuse(responses.build_in_progress(), "payment_in_progress"))
     if may_be_missed:
-        return (yield from _refuse(responses.unconfirmed(entry.transaction_id), "payment_unconfirmed"))
-    return (yield from _refuse(responses.already_used(entry.transaction_id), "proof_already_used"))
+        return (
+            yield from _refuse(responses.build_unconfirmed(payment.transaction_id), "payment_unconfirmed")
+        )
+    return (yield from _refuse(responses.build_already_used(payment.transaction_id), "proof_already_used"))
 
 
-def _place(sale: PaidRequest) -> str:
-    """For the seller's log: which handler it was, without what the payer asked of it."""
-    return f"{sale.request.method} {sale.request.url.partition('?')[0]}"
+def _describe_handler(request: PaidRequest) -> str:
+    """Name the handler for the seller's log, without the query, which may be private."""
+    return f"{request.http.method} {request.http.url.partition('?')[0]}"
 
 
-def _start(entry: PendingPayment, sale: PaidRequest) -> RecordTransaction:
-    return RecordTransaction(entry.lease, entry.transaction_id, entry.revision_id, sale.work_seconds)
-
-
-def _leads_to_the_slash(response: Response, sale: PaidRequest) -> bool:
-    """A router's redirect to the path with, or without, a slash at its end: what is sold is there."""
+def _is_slash_redirect(response: Response, request: PaidRequest) -> bool:
+    """Whether a router redirects to the same path with or without a final slash: the work is done there."""
     if response.status not in _REDIRECTS:
         return False
-    here = _read_path(sale.request.url)
+    here = _read_path(request.http.url)
     targets = (_read_path(location) for location in header_values(response.headers, "location"))
     return any(target != here and target.rstrip("/") == here.rstrip("/") for target in targets)
 
@@ -492,10 +507,10 @@ def _read_path(url: str) -> str:
         return url
 
 
-def _judge(work: HandlerResult, sale: PaidRequest, rules: OfferRevision) -> Outcome:
-    if work.duration_ms > sale.work_seconds * 1000:
+def _decide_outcome(result: HandlerResult, request: PaidRequest, revision: OfferRevision) -> Outcome:
+    if result.duration_ms > request.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
-    status = work.response.status
-    if status not in sale.offer.billable or _leads_to_the_slash(work.response, sale):
+    status = result.response.status
+    if status not in request.offer.billable or _is_slash_redirect(result.response, request):
         return Failed(f"status_{status}")
-    return Succeeded(work.response, check(work.values, rules), work.duration_ms)
+    return Succeeded(result.response, check(result.values, revision), result.duration_ms)

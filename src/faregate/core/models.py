@@ -24,7 +24,7 @@ class Request:
     """A payer's request as the flow sees it.
 
     `url` is the path with its query, as the payer sent it. `headers` need only hold those about payment
-    (`core.proof.speaks_of_payment`) and credentials (`core.credentials.is_credential_header`).
+    (`core.proof.is_payment_header`) and credentials (`core.credentials.is_credential_header`).
     `body_digest` is the SHA-256 of the body in hexadecimal; empty where the body is not at hand before the
     handler reads it.
     """
@@ -107,7 +107,7 @@ class PaidRequest:
     """
 
     offer: Offer
-    request: Request
+    http: Request
     resource_url: str
     work_seconds: float
     result_bytes: int

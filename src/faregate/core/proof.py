@@ -26,7 +26,7 @@ class BadProof(Exception):
         self.message = message
 
 
-def speaks_of_payment(name: bytes) -> bool:
+def is_payment_header(name: bytes) -> bool:
     """Whether a header (any case, `-` or `_`) is one the flow must see."""
     return len(name) in (9, 17) and name.lower().replace(b"_", b"-") in (b"payment-signature", b"x-payment")
 

@@ -60,130 +60,130 @@ _HOP_BY_HOP = frozenset(
 )
 
 
-def build_settled(settlement: Settlement, transaction_id: str) -> Response:
+def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
     """What the payer gets, unless the payment failed: then they get fresh instructions."""
     match settlement:
         case PaymentProven(result, payment_response):
-            return release(result, payment_response)
+            return build_paid(result, payment_response)
         case DeliveredElsewhere():
-            return in_progress()  # the payer may come back for a replay
+            return build_in_progress()  # the payer may come back for a replay
         case PaidWithoutResult():
-            return already_used(transaction_id)
+            return build_already_used(transaction_id)
         case StillSettling(reply) if reply is not None:
-            return pending(reply, transaction_id)
+            return relay_settling(reply, transaction_id)
         case StillSettling() | NothingBegun():
-            return settling(transaction_id)
+            return build_settling(transaction_id)
         case CompletionRefused(rejection):
-            return denied(rejection.status, transaction_id, rejection.retry_after)
+            return build_completion_refused(rejection.status, transaction_id, rejection.retry_after)
         case StuckPayment(payment):
-            return build_settled(payment, transaction_id)
+            return build_settlement(payment, transaction_id)
         case Unconfirmed() | LeaseLost() | OtherSellersPayment():
-            return unconfirmed(transaction_id)
+            return build_unconfirmed(transaction_id)
         case PaymentFailed():
             raise ValueError("a failed payment is answered with fresh instructions")
 
 
-def release(result: Response, payment_response: str) -> Response:
+def build_paid(result: Response, payment_response: str) -> Response:
     """The result of paid work, with its proof of payment."""
-    proven = (*_kept(result.headers), ("PAYMENT-RESPONSE", payment_response), EXPOSED)
+    proven = (*_filter_headers(result.headers), ("PAYMENT-RESPONSE", payment_response), EXPOSED)
     return Response(result.status, proven, result.body, released=True)
 
 
-def unsold(response: Response) -> Response:
+def build_unsold(response: Response) -> Response:
     """The handler's own answer when nothing was charged for it: it sets no cookies."""
-    kept = tuple(pair for pair in _kept(response.headers) if pair[0].lower() != "set-cookie")
+    kept = tuple(pair for pair in _filter_headers(response.headers) if pair[0].lower() != "set-cookie")
     return Response(response.status, kept, response.body)
 
 
-def free(response: Response) -> Response:
+def build_free(response: Response) -> Response:
     """A result that costs nothing: its caching is the handler's own business."""
     kept = tuple(pair for pair in response.headers if pair[0].lower() not in _PAYMENT | _HOP_BY_HOP)
     return Response(response.status, kept, response.body, released=True)
 
 
-def unpaid(reply: Response) -> Response:
+def build_payment_required(reply: Response) -> Response:
     """The service's 402: its body bytes, its instructions, its `Retry-After`."""
-    return Response(402, _relayed(reply, "content-type", "payment-required", "retry-after"), reply.body)
+    return Response(402, _relay_headers(reply, "content-type", "payment-required", "retry-after"), reply.body)
 
 
-def unpaid_anew(reply: Response, transaction_id: str | None) -> Response:
+def build_new_payment_required(reply: Response, transaction_id: str | None) -> Response:
     """The service's instructions, for whoever paid already and was not charged: the body says so."""
     message = "The payment that was sent was not taken, and nothing was charged. Sign a new one."
-    told = _told(402, "payment_required", message, transaction_id)
-    return told.plus(*_found(reply, "payment-required", "retry-after"))
+    told = _build(402, "payment_required", message, transaction_id)
+    return told.plus(*_find_headers(reply, "payment-required", "retry-after"))
 
 
-def pending(reply: Response, transaction_id: str | None) -> Response:
+def relay_settling(reply: Response, transaction_id: str | None) -> Response:
     """The service's 202 to access, or to a completion."""
     if reply.status != 202 or not reply.body:
-        return settling(transaction_id)
-    headers = _relayed(reply, "content-type", "retry-after")
+        return build_settling(transaction_id)
+    headers = _relay_headers(reply, "content-type", "retry-after")
     if not header_values(headers, "retry-after"):
         headers = (*headers, ("Retry-After", RETRY_SECONDS))
     return Response(202, headers, reply.body)
 
 
-def settling(transaction_id: str | None) -> Response:
+def build_settling(transaction_id: str | None) -> Response:
     message = "The payment is still settling. Come back with the same payment; do not pay again."
-    return _told(202, "payment_settling", message, transaction_id, RETRY_SECONDS)
+    return _build(202, "payment_settling", message, transaction_id, RETRY_SECONDS)
 
 
-def unconfirmed(transaction_id: str | None) -> Response:
+def build_unconfirmed(transaction_id: str | None) -> Response:
     message = "The payment could not be confirmed yet. Come back with the same payment; do not pay again."
-    return _told(503, "payment_unconfirmed", message, transaction_id, RETRY_SECONDS)
+    return _build(503, "payment_unconfirmed", message, transaction_id, RETRY_SECONDS)
 
 
-def denied(status: int, transaction_id: str, retry_after: str | None) -> Response:
+def build_completion_refused(status: int, transaction_id: str, retry_after: str | None) -> Response:
     message = "The payment could not be completed yet. Come back with the same payment; do not pay again."
-    return _told(status, "completion_refused", message, transaction_id, retry_after or RETRY_SECONDS)
+    return _build(status, "completion_refused", message, transaction_id, retry_after or RETRY_SECONDS)
 
 
-def in_progress() -> Response:
+def build_in_progress() -> Response:
     message = "A request with this payment is still being served."
-    return _told(409, "payment_in_progress", message, retry_after="1")
+    return _build(409, "payment_in_progress", message, retry_after="1")
 
 
-def already_used(transaction_id: str | None = None) -> Response:
+def build_already_used(transaction_id: str | None = None) -> Response:
     message = "This payment was already used."
-    return _told(409, "proof_already_used", message, transaction_id)
+    return _build(409, "proof_already_used", message, transaction_id)
 
 
-def other_client() -> Response:
+def build_other_client() -> Response:
     """There is a result, for a request with other credentials. Says nothing of it to whoever asks."""
     message = (
         "This payment belongs to a request with other credentials. Send the Authorization, Cookie and "
         "Idempotency-Key headers of that request."
     )
-    return _told(409, "proof_already_used", message)
+    return _build(409, "proof_already_used", message)
 
 
-def not_recognized(transaction_id: str) -> Response:
+def build_not_recognized(transaction_id: str) -> Response:
     """Nothing tells its payer from somebody who copied the payment from the chain."""
     message = (
         "The result of this payment is not delivered to a request that could be somebody else's. "
         "A request with an Authorization or Idempotency-Key header can fetch its result again."
     )
-    return _told(409, "proof_already_used", message, transaction_id)
+    return _build(409, "proof_already_used", message, transaction_id)
 
 
-def trouble(status: int, retry_after: str | None = None) -> Response:
+def build_unavailable(status: int, retry_after: str | None = None) -> Response:
     """502 when the service said something wrong, 503 when it may be better soon."""
     message = "Payment cannot be checked at the moment."
     wait = (retry_after or RETRY_SECONDS) if status == 503 else None
-    return _told(status, "payment_service_unavailable", message, retry_after=wait)
+    return _build(status, "payment_service_unavailable", message, retry_after=wait)
 
 
-def work_failed(status: int, code: str) -> Response:
+def build_work_failed(status: int, code: str) -> Response:
     """The work gave nothing to sell, and the payer was not charged."""
-    return _told(status, code, "The resource could not be produced. The payment was not taken.")
+    return _build(status, code, "The resource could not be produced. The payment was not taken.")
 
 
-def refused(status: int, code: str, message: str) -> Response:
+def build_refused(status: int, code: str, message: str) -> Response:
     """A request that cannot be served as it is."""
-    return _told(status, code, message)
+    return _build(status, code, message)
 
 
-def _told(
+def _build(
     status: int, code: str, message: str, transaction_id: str | None = None, retry_after: str | None = None
 ) -> Response:
     body = {"code": code, "message": message}
@@ -195,15 +195,15 @@ def _told(
     return Response(status, headers, json.dumps(body).encode())
 
 
-def _relayed(reply: Response, *names: str) -> Headers:
-    return (*_found(reply, *names), NO_STORE, EXPOSED)
+def _relay_headers(reply: Response, *names: str) -> Headers:
+    return (*_find_headers(reply, *names), NO_STORE, EXPOSED)
 
 
-def _found(reply: Response, *names: str) -> Headers:
+def _find_headers(reply: Response, *names: str) -> Headers:
     return tuple((name, value) for name in names if (value := reply.first(name)) is not None)
 
 
-def _kept(headers: Headers) -> Headers:
+def _filter_headers(headers: Headers) -> Headers:
     """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
     dropped = _PAYMENT | _HOP_BY_HOP
     kept = tuple(pair for pair in headers if pair[0].lower() not in dropped)

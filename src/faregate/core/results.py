@@ -51,9 +51,9 @@ class AccessFailed:
 
 @dataclass(frozen=True, slots=True)
 class RevisionRejected:
-    """422: perhaps a newer revision was published meanwhile. `trouble` is what it is otherwise."""
+    """422: perhaps a newer revision was published meanwhile. `failure` is what it is otherwise."""
 
-    trouble: AccessFailed
+    failure: AccessFailed
 
 
 Access = AccessGranted | AccessFree | AccessUnpaid | AccessPending | RevisionRejected | AccessFailed

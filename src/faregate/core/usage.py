@@ -7,7 +7,7 @@ from decimal import Decimal
 from faregate.core.models import OfferRevision
 from faregate.errors import InvalidUsage
 
-FAR = 60
+MAX_EXPONENT = 60
 """Digits before or after the point: more than any value may have, few enough to write out."""
 
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
@@ -45,7 +45,7 @@ def _plain(value: Decimal) -> str:
 
     What is far out of bounds stays short: a payer may have had a say in it.
     """
-    if not value.is_finite() or abs(value.adjusted()) > FAR:
+    if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
         return f"{value:.3E}"
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -5,7 +5,7 @@ from typing import Any
 
 from faregate.core.credentials import is_credential_header
 from faregate.core.models import Headers, Request, Response
-from faregate.core.proof import speaks_of_payment
+from faregate.core.proof import is_payment_header
 from faregate.middleware.buffer import finalize
 from faregate.middleware.request import IncomingRequest
 from faregate.middleware.snapshot import Snapshot
@@ -41,7 +41,7 @@ def parse_scope(scope: Mapping[str, Any]) -> IncomingRequest:
     single: dict[bytes, bytes] = {}
     framing: list[tuple[bytes, bytes]] = []
     for name, value in scope["headers"]:
-        if speaks_of_payment(name):
+        if is_payment_header(name):
             has_payment = True
             kept.append((name, value))
         elif is_credential_header(name):

@@ -226,7 +226,7 @@ class Checkout:
 
     def refuse(self, status: int, code: str, message: str) -> None:
         """Serve nothing of this request."""
-        self._decide(responses.refused(status, code, message))
+        self._decide(responses.build_refused(status, code, message))
 
     def refuse_unsold(self) -> None:
         """Refuse what has no offer below a refused prefix: it is not for sale, and not free."""
@@ -283,7 +283,7 @@ class Checkout:
             yield
         except ConfigurationError as mistake:
             # Decided here, because a framework between may catch the error and go on as if it were paid.
-            self._decide(responses.trouble(502))
+            self._decide(responses.build_unavailable(502))
             self._mistake = mistake
             raise
 
@@ -347,7 +347,7 @@ class Checkout:
         """Wait for a completion that goes on although the application was cut off in it."""
         if self._completion is not None:
             await self._completion.wait()
-        return self._answer or responses.unconfirmed(self.transaction_id)
+        return self._answer or responses.build_unconfirmed(self.transaction_id)
 
     def close(self) -> None:
         """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
