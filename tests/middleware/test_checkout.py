@@ -100,5 +100,5 @@ def test_what_is_refused_leaves_only_if_it_is_sold_inside(sold_inside: bool, sta
 def test_a_checkout_that_is_closed_sells_nothing() -> None:
     checkout = make_checkout()
     checkout.close()
-    with pytest.raises(ConfigurationError, match="its request is over"):
+    with pytest.raises(ConfigurationError, match="after its request has ended"):
         checkout.authorize(offer("text_summary"), no_snapshot)

@@ -29,6 +29,7 @@ _RECORD_MARKS = (
     "__attrs_attrs__",
 )
 _UNSET = object()
+_get_type: Callable[[object], type[Any]] = type  # typed: of a value that can be anything
 
 
 class Snapshot:
@@ -44,7 +45,7 @@ class Snapshot:
         `is_own` says that `value` is made for this request, so it may be of any size: whoever sends a
         thousand headers makes it large.
         """
-        kind = _get_kind(value)
+        kind = _get_type(value)
         if kind in _ATOMS or id(value) in self._seen or callable(value):
             return  # what can be called is an application or a class, whatever else it is
         self._seen[id(value)] = value
@@ -54,7 +55,7 @@ class Snapshot:
                 if kind not in _CONTAINERS:
                     self._take_attributes(value, deep)
         elif deep and issubclass(kind, tuple | frozenset):
-            self._take_all(value, deep)
+            self.take_all(value, deep=deep)
         elif (_is_mapping(kind) or (deep and _is_record(kind))) and not self._take_attributes(value, deep):
             self._take_items(value, deep)
 
@@ -64,15 +65,15 @@ class Snapshot:
             restore()
 
     def _take_contents(self, value: Any, deep: bool) -> None:
-        kind = _get_kind(value)
+        kind = _get_type(value)
         copy, refill = next((copy, refill) for base, copy, refill in _METHODS if issubclass(kind, base))
         held = copy(value)
         self._restorers.append(partial(refill, value, held))
-        self._take_all(held.values() if issubclass(kind, dict) else held, deep)
+        self.take_all(held.values() if issubclass(kind, dict) else held, deep=deep)
 
     def _take_attributes(self, value: Any, deep: bool) -> bool:
         """Whether it has any."""
-        kind = _get_kind(value)
+        kind = _get_type(value)
         namespace = _find_namespace(value)
         if namespace is not None:
             self._take_contents(namespace, deep)
@@ -84,19 +85,17 @@ class Snapshot:
         return namespace is not None or bool(slots)
 
     def _take_items(self, value: Any, deep: bool) -> None:
-        kind = _get_kind(value)
+        kind = _get_type(value)
         if issubclass(kind, MutableMapping):
             held: dict[Any, Any] = dict(value)
             self._restorers.append(partial(_refill_mapping, value, held))
-            self._take_all(held.values(), deep)
+            self.take_all(held.values(), deep=deep)
 
-    def _take_all(self, values: Iterable[Any], deep: bool) -> None:
+    def take_all(self, values: Iterable[Any], *, deep: bool = False) -> None:
+        """`take` for each of the values; most of them are plain ones, which cannot change."""
         for one in values:
-            self.take(one, deep=deep)
-
-
-def _get_kind(value: object) -> type[Any]:
-    return type(value)
+            if type(one) not in _ATOMS:
+                self.take(one, deep=deep)
 
 
 # Containers: by the methods of the builtin class, for those of a subclass may count as changes
