@@ -59,7 +59,7 @@ def test_nothing_is_completed_that_was_not_authorized(state: State) -> None:
         checkout.complete()
 
 
-@pytest.mark.parametrize("state", [*PASSING, State.CLOSED])
+@pytest.mark.parametrize("state", [*(state for state in State if state in PASSING), State.CLOSED])
 def test_an_error_that_the_paywall_does_not_answer_goes_on(state: State) -> None:
     checkout, error = make_checkout(), ValueError("the seller's")
     checkout.state = state
