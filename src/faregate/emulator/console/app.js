@@ -1,4 +1,4 @@
-// The console: puts the parts together, and the keyboard.
+// The entry point: connects the parts, and handles the keyboard.
 
 import * as controls from "./controls.js";
 import {copy, environment} from "./copy.js";
@@ -12,16 +12,16 @@ import * as plot from "./plot.js";
 import * as rules from "./rules.js";
 
 const narrow = matchMedia("(max-width: 1000px)");
-/** What the panel shows: a transaction's id or a call's number. */
+/** What the detail panel shows: a transaction's id or a call's number. */
 let open = null;
 
-/** To the world in the address: `#name`, `#name/live`, or the main one. */
-function arrive() {
+/** Open the world in the URL: `#name`, `#name/live`, or the main one. */
+function openFromHash() {
 	const [world, data] = location.hash.slice(1).split("/");
-	go(world || "main", data === "live" ? "live" : "test");
+	switchWorld(world || "main", data === "live" ? "live" : "test");
 }
 
-function go(world, data) {
+function switchWorld(world, data) {
 	if (world === known.world && data === known.environment) return;
 	close();
 	for (const form of document.forms) {
@@ -30,37 +30,37 @@ function go(world, data) {
 	}
 	location.hash = data === "test" ? world : `${world}/${data}`;
 	document.title = `${world} · faregate emulator`;
-	linked("connecting");
-	follow(world, data, told, linked);
+	showConnection("connecting");
+	follow(world, data, update, showConnection);
 }
 
-function told(whole, parts) {
+function update(whole, parts) {
 	if (whole && !known.transactions.has(open)) {
 		close();
-		detail.forget();
+		detail.collapseAll();
 	}
 	controls.draw(parts);
-	if (parts.counts || parts.money) panels.sums();
+	if (parts.counts || parts.money) panels.drawTotals();
 	if (parts.money) plot.draw();
-	if (parts.payers) panels.payers(whole);
+	if (parts.payers) panels.drawPayers(whole);
 	if (parts.faults) faults.draw();
 	if (parts.rules || parts.payers) rules.draw(open);
 	if (parts.calls || whole) panels.calls(chooseCall);
 	if (parts.about) $("env").textContent = environment();
 	if (parts.transactions || parts.counts || whole) list.draw(whole, parts.transactions);
-	if (parts.transactions || parts.calls) again();
+	if (parts.transactions || parts.calls) refreshDetail();
 }
 
-function linked(state) {
+function showConnection(state) {
 	$("link").textContent = state;
 	$("link").className = `link ${state}`;
 	if (state === "gone" && known.world !== "main") {
 		toast(`World ${known.world} was deleted.`);
-		go("main", "test");
+		switchWorld("main", "test");
 	}
 }
 
-function choose(id) {
+function toggle(id) {
 	if (open === id && !narrow.matches) return close();
 	return show(id);
 }
@@ -76,20 +76,20 @@ function show(id) {
 	document.body.classList.add("opened");
 	$("detail").scrollTop = 0;
 	plot.draw();
-	list.mark(id);
+	list.markOpen(id);
 	rules.draw(id);
 	if (narrow.matches) $("detail").querySelector('[data-key="close"]').focus();
 }
 
-/** What is open stays open, though the page may no longer have it. */
-function again() {
+/** Redraw the detail panel. It stays open even if the page no longer has what it shows. */
+function refreshDetail() {
 	if (typeof open === "number") detail.drawCall(open);
 	else if (open) detail.draw(open);
 }
 
-/** How the payment of the open transaction ends. It is closed last: then the focus is where it is to stay. */
-function arrange(id) {
-	rules.ask(id);
+/** Open the rule form for a transaction. Close the panel last, because closing it moves the focus. */
+function changeRule(id) {
+	rules.focusForm(id);
 	if (narrow.matches) close();
 }
 
@@ -100,14 +100,14 @@ function close() {
 	open = null;
 	$("detail").hidden = true;
 	document.body.classList.remove("opened");
-	list.mark(null);
+	list.markOpen(null);
 	rules.draw(null);
 	if (known.money) plot.draw();
 	if (inside && typeof was === "string") list.focusRow(was);
 }
 
-const shown = () => known.transactions.get(open);
-const act = what => shown() && detail.act(open, what);
+const getOpen = () => known.transactions.get(open);
+const act = what => getOpen() && detail.act(open, what);
 const move = by => {
 	const id = list.step(by);
 	if (open !== null && id && !narrow.matches) show(id);
@@ -121,8 +121,8 @@ const KEYS = {
 	Escape: close,
 	s: () => act("settle"),
 	f: () => act("fail"),
-	c: () => shown() && detail.copyOf.c(shown()),
-	p: () => shown() && detail.copyOf.p(shown()),
+	c: () => getOpen() && detail.copyOf.c(getOpen()),
+	p: () => getOpen() && detail.copyOf.p(getOpen()),
 	a: () => controls.advance(1),
 	" ": controls.freezeOrRun,
 	"?": () => $("keys").showModal()
@@ -140,14 +140,14 @@ document.addEventListener("keydown", event => {
 	KEYS[key]();
 });
 
-list.setUp(choose);
-detail.setUp(close, arrange);
+list.setUp(toggle);
+detail.setUp(close, changeRule);
 faults.setUp();
 rules.setUp();
-controls.setUp(go);
+controls.setUp(switchWorld);
 $("copy-env").addEventListener("click", () => copy(environment(), "the environment variables"));
 addEventListener("resize", () => known.money && plot.draw());
 setInterval(controls.tick, 100);
-setInterval(() => known.clock?.rate && [list.tick(), again()], 1000);
-addEventListener("hashchange", arrive);
-arrive();
+setInterval(() => known.clock?.rate && [list.tick(), refreshDetail()], 1000);
+addEventListener("hashchange", openFromHash);
+openFromHash();

@@ -1,22 +1,22 @@
-// The header: which world, its clock, its state.
+// The header: the world, its clock and its state.
 
 import {$, toast} from "./dom.js";
-import {attempt, known, present} from "./feed.js";
+import {send, known, currentTime} from "./feed.js";
 import {day, time} from "./format.js";
 import {options} from "./forms.js";
 import {patch} from "./patch.js";
 
-/** `go(world, environment)` shows another. */
-export function setUp(go) {
-	$("world").addEventListener("change", () => go($("world").value, known.environment));
-	$("environment").addEventListener("change", () => go(known.world, $("environment").value));
+/** `switchWorld(world, environment)` shows another world. */
+export function setUp(switchWorld) {
+	$("world").addEventListener("change", () => switchWorld($("world").value, known.environment));
+	$("environment").addEventListener("change", () => switchWorld(known.world, $("environment").value));
 	$("freeze").addEventListener("click", freezeOrRun);
-	$("rate").addEventListener("change", () => attempt("POST", "clock", {run: Number($("rate").value)}));
+	$("rate").addEventListener("change", () => send("POST", "clock", {run: Number($("rate").value)}));
 	for (const one of document.querySelectorAll("[data-advance]")) {
 		one.addEventListener("click", () => advance(Number(one.dataset.advance)));
 	}
 	$("snapshot").addEventListener("click", async () => {
-		const taken = await attempt("POST", "snapshots", {});
+		const taken = await send("POST", "snapshots", {});
 		if (taken) toast(`Snapshot ${taken.name} taken.`);
 	});
 	$("restore").addEventListener("change", restore);
@@ -24,30 +24,30 @@ export function setUp(go) {
 	$("help").addEventListener("click", () => $("keys").showModal());
 }
 
-export const advance = seconds => attempt("POST", "clock", {advance: seconds});
+export const advance = seconds => send("POST", "clock", {advance: seconds});
 
 export function freezeOrRun() {
 	const frozen = known.clock?.mode === "frozen";
-	return attempt("POST", "clock", frozen ? {run: Number($("rate").value)} : {freeze: null});
+	return send("POST", "clock", frozen ? {run: Number($("rate").value)} : {freeze: null});
 }
 
-let sure;
-/** All of a world goes, snapshots too: so it is asked for twice within some seconds. */
+let confirmation;
+/** Reset on the second press within 4 seconds, because everything is lost, snapshots too. */
 async function reset() {
-	clearTimeout(sure);
+	clearTimeout(confirmation);
 	if ($("reset").textContent === "Reset") {
 		$("reset").textContent = "Really reset?";
-		sure = setTimeout(() => ($("reset").textContent = "Reset"), 4000);
+		confirmation = setTimeout(() => ($("reset").textContent = "Reset"), 4000);
 		return;
 	}
 	$("reset").textContent = "Reset";
-	await attempt("POST", "reset", undefined, "World reset.");
+	await send("POST", "reset", undefined, "World reset.");
 }
 
 async function restore() {
 	const name = $("restore").value;
 	$("restore").value = "";
-	if (name) await attempt("POST", `snapshots/${encodeURIComponent(name)}/restore`, undefined, `Snapshot ${name} restored.`);
+	if (name) await send("POST", `snapshots/${encodeURIComponent(name)}/restore`, undefined, `Snapshot ${name} restored.`);
 }
 
 export function draw(parts) {
@@ -72,7 +72,7 @@ export function draw(parts) {
 }
 
 export function tick() {
-	const now = present(),
+	const now = currentTime(),
 		text = `${day(now)} ${time(now).slice(0, 10)}`;
 	if ($("now").textContent !== text) $("now").textContent = text;
 }

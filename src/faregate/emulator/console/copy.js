@@ -1,23 +1,23 @@
-// What can be copied: a transaction or a call as curl, the environment of an app.
+// What can be copied: a transaction or a call as a curl command, and the environment variables for an app.
 
 import {toast} from "./dom.js";
 import {base, known} from "./feed.js";
 
-/** In single quotes, for any POSIX shell. */
-const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
+/** Quote for any POSIX shell. */
+const quote = text => `'${text.replaceAll("'", "'\\''")}'`;
 
-const bearer = () =>
-	known.about?.key ? quoted(`Authorization: Bearer ${known.about.key}`) : '"Authorization: Bearer $FAREGATE_API_KEY"';
+const buildAuthorization = () =>
+	known.about?.key ? quote(`Authorization: Bearer ${known.about.key}`) : '"Authorization: Bearer $FAREGATE_API_KEY"';
 
-/** Reads the transaction. */
-export const curlOf = one => `curl -sS ${quoted(`${base}/merchant/v1/transactions/${one.id}`)} -H ${bearer()}`;
+/** A command that reads the transaction. */
+export const curlOf = one => `curl -sS ${quote(`${base}/merchant/v1/transactions/${one.id}`)} -H ${buildAuthorization()}`;
 
-/** The call again; a proof is not repeated, it is the payer's. */
+/** A command that repeats the call, without its proof, which belongs to the payer. */
 export function curlOfCall(call) {
-	const parts = ["curl -sS -i", quoted(base + call.path), "-H", bearer()];
+	const parts = ["curl -sS -i", quote(base + call.path), "-H", buildAuthorization()];
 	if (call.method !== "GET") parts.splice(1, 0, "-X", call.method);
 	if (call.proof) parts.push("-H", '"PAYMENT-SIGNATURE: ${PROOF:?a new proof, from a payer}"');
-	if (call.body) parts.push("-H", quoted("Content-Type: application/json"), "--data-raw", quoted(call.body));
+	if (call.body) parts.push("-H", quote("Content-Type: application/json"), "--data-raw", quote(call.body));
 	return parts.join(" ");
 }
 

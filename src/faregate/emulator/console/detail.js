@@ -1,30 +1,30 @@
-// One transaction: its story, its decoded headers, its calls, and what can be done with it.
+// The details of one transaction: its timeline, decoded headers, calls and actions.
 
 import {copy, curlOf, curlOfCall} from "./copy.js";
 import {$, el, glyph, span} from "./dom.js";
-import {attempt, known, present} from "./feed.js";
+import {send, known, currentTime} from "./feed.js";
 import {amount, between, day, duration, rule, time} from "./format.js";
 import {patch} from "./patch.js";
 import {pytestOf} from "./pytest.js";
-import {isFinal, moments, PENDING} from "./story.js";
+import {isFinal, moments, PENDING} from "./timeline.js";
 
-const unfolded = new Set();
-let shut, arrange;
+const expanded = new Set();
+let close, changeRule;
 
-/** `closed()` closes it; `arranged(id)` is asked how a payment is to end. */
-export function setUp(closed, arranged) {
-	[shut, arrange] = [closed, arranged];
+/** `whenClosed()` closes the panel; `whenRuleChanged(id)` opens the rule form for a transaction. */
+export function setUp(whenClosed, whenRuleChanged) {
+	[close, changeRule] = [whenClosed, whenRuleChanged];
 	$("detail").addEventListener(
 		"toggle",
 		event => {
-			if (event.target.dataset.part) unfolded[event.target.open ? "add" : "delete"](event.target.dataset.part);
+			if (event.target.dataset.part) expanded[event.target.open ? "add" : "delete"](event.target.dataset.part);
 		},
 		true
 	);
 }
 
-/** What was unfolded was of other calls. */
-export const forget = () => unfolded.clear();
+/** Collapse all sections: after a reset, call numbers mean other calls. */
+export const collapseAll = () => expanded.clear();
 
 export function draw(id) {
 	const one = known.transactions.get(id);
@@ -36,7 +36,7 @@ export function draw(id) {
 	return true;
 }
 
-/** A call that led to no transaction. */
+/** Draw a call that belongs to no transaction. */
 export function drawCall(number) {
 	const call = known.calls.get(number);
 	if (!call) return false;
@@ -47,8 +47,8 @@ export function drawCall(number) {
 			"div",
 			{class: "in", "data-key": number},
 			callPart(call, true),
-			part("PAYMENT-REQUIRED", call.asked),
-			part("PAYMENT-SIGNATURE", call.proof)
+			section("PAYMENT-REQUIRED", call.asked),
+			section("PAYMENT-SIGNATURE", call.proof)
 		)
 	]);
 	return true;
@@ -59,7 +59,7 @@ function bar(state, word, text) {
 		"div",
 		{class: "bar"},
 		el("h2", {id: "detail-title"}, span(`is-${state}`, glyph(state), ` ${word}`), text),
-		el("button", {"data-key": "close", "aria-keyshortcuts": "Escape", text: "Close", onclick: () => shut()})
+		el("button", {"data-key": "close", "aria-keyshortcuts": "Escape", text: "Close", onclick: () => close()})
 	);
 }
 
@@ -75,7 +75,7 @@ function actions(one) {
 	);
 }
 
-export const act = (id, what) => attempt("POST", `transactions/${id}/${what}`);
+export const act = (id, what) => send("POST", `transactions/${id}/${what}`);
 
 export const copyOf = {
 	c: one => copy(curlOf(one), "a curl command"),
@@ -100,14 +100,14 @@ function steps(one) {
 }
 
 function facts(one) {
-	const ago = duration(present() - Date.parse(one.created_at));
+	const ago = duration(currentTime() - Date.parse(one.created_at));
 	return pairs({
-		transaction: copied(one.id),
-		payer: copied(one.payer, one.payer_name ? `${one.payer_name}, ` : ""),
+		transaction: copyable(one.id),
+		payer: copyable(one.payer, one.payer_name ? `${one.payer_name}, ` : ""),
 		authorized: `${day(one.created_at)} ${time(one.created_at).slice(0, 8)} UTC, ${ago} ago`,
 		url: one.url,
 		description: one.description || null,
-		settlement: isFinal(one) ? null : [one.rule ? rule(one.rule) : "by rule", " ", change(one.id)],
+		settlement: isFinal(one) ? null : [one.rule ? rule(one.rule) : "by rule", " ", changeLink(one.id)],
 		reads: one.reads || null,
 		reported:
 			one.completed?.values &&
@@ -115,14 +115,14 @@ function facts(one) {
 				.map(([name, value]) => `${name} = ${value}`)
 				.join(", "),
 		"failure code": one.completed?.failure_code,
-		"transaction hash": one.transaction_hash && copied(one.transaction_hash)
+		"transaction hash": one.transaction_hash && copyable(one.transaction_hash)
 	});
 }
 
-/** The whole of an identifier, with a button that copies it. */
-const copied = (text, before = "") => [`${before}${text} `, link("copy", `Copy ${text}`, () => copy(text, text))];
+/** An identifier in full, with a button that copies it. */
+const copyable = (text, before = "") => [`${before}${text} `, link("copy", `Copy ${text}`, () => copy(text, text))];
 
-const change = id => link("change", "Change how this payment ends", () => arrange(id));
+const changeLink = id => link("change", "Change how this payment ends", () => changeRule(id));
 
 const link = (text, label, onclick) => el("button", {class: "link-like", "aria-label": label, text, onclick});
 
@@ -132,24 +132,24 @@ function headers(one) {
 	const answered = calls.map(call => call.answered).find(Boolean);
 	return [
 		el("h3", {text: "Decoded headers"}),
-		part("PAYMENT-REQUIRED", asked),
-		part("PAYMENT-SIGNATURE", one.proof),
-		part("PAYMENT-RESPONSE", answered),
-		part("Receipt", one.receipt)
+		section("PAYMENT-REQUIRED", asked),
+		section("PAYMENT-SIGNATURE", one.proof),
+		section("PAYMENT-RESPONSE", answered),
+		section("Receipt", one.receipt)
 	];
 }
 
-function part(name, value) {
+function section(name, value) {
 	if (!value) return null;
 	return el(
 		"details",
-		{"data-part": name, "data-key": name, open: unfolded.has(name)},
+		{"data-part": name, "data-key": name, open: expanded.has(name)},
 		el("summary", {}, el("b", {text: name})),
 		pairs(flat(value))
 	);
 }
 
-/** `{ a: { b: 1 } }` as `{ "a.b": 1 }`; moments of x402 are told in words as well. */
+/** Flatten `{ a: { b: 1 } }` to `{ "a.b": 1 }`, and add readable dates to x402 timestamps. */
 function flat(value, before = "") {
 	return Object.entries(value).reduce((found, [name, inner]) => {
 		if (inner !== null && typeof inner === "object") return {...found, ...flat(inner, `${before}${name}.`)};
@@ -162,11 +162,11 @@ function flat(value, before = "") {
 }
 
 function pairs(given) {
-	const told = Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== "");
+	const entries = Object.entries(given).filter(([, value]) => value !== null && value !== undefined && value !== "");
 	return el(
 		"dl",
 		{class: "pairs"},
-		told.flatMap(([name, value]) => [el("dt", {text: name}), el("dd", {}, Array.isArray(value) ? value : String(value))])
+		entries.flatMap(([name, value]) => [el("dt", {text: name}), el("dd", {}, Array.isArray(value) ? value : String(value))])
 	);
 }
 
@@ -180,8 +180,8 @@ function calls(one) {
 	];
 }
 
-/** A call with its answer, unfolded on demand. */
-function callPart(call, open = unfolded.has(`call ${call.number}`)) {
+/** A call with its response, expandable. */
+function callPart(call, open = expanded.has(`call ${call.number}`)) {
 	return el(
 		"details",
 		{"data-part": `call ${call.number}`, "data-key": `call ${call.number}`, open},
@@ -203,7 +203,7 @@ function callPart(call, open = unfolded.has(`call ${call.number}`)) {
 	);
 }
 
-/** The fault that struck, and what became of the answer. */
+/** The fault that was applied to a call, and how its response was delivered. */
 export function tags(call) {
 	const ending = {silence: "no response", reset: "connection reset", cut: "cut off"}[call.ending];
 	return [call.fault, ending, call.delay ? `+${duration(call.delay * 1000)}` : null]

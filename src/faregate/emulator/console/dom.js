@@ -4,16 +4,16 @@ export const $ = id => document.getElementById(id);
 
 /** An element: attributes, `on...` listeners, `text`, and children. Null attributes are left out. */
 export function el(tag, given = {}, ...children) {
-	return filled(document.createElement(tag), given, children);
+	return fill(document.createElement(tag), given, children);
 }
 
 export const span = (kind, ...children) => el("span", {class: kind}, children);
 
 export function svg(tag, given = {}, ...children) {
-	return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), given, children);
+	return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), given, children);
 }
 
-function filled(node, given, children) {
+function fill(node, given, children) {
 	for (const [name, value] of Object.entries(given)) {
 		if (value === null || value === undefined || value === false) continue;
 		if (name === "text") node.textContent = value;
@@ -46,10 +46,10 @@ export function glyph(state) {
 	return svg("svg", {class: `glyph is-${state}`, viewBox: "0 0 16 16", "aria-hidden": "true"}, parts);
 }
 
-let ending;
+let timer;
 /** Says something for some seconds, aloud too. */
 export function toast(text) {
-	clearTimeout(ending);
+	clearTimeout(timer);
 	$("toast").textContent = text;
-	ending = setTimeout(() => ($("toast").textContent = ""), 6000);
+	timer = setTimeout(() => ($("toast").textContent = ""), 6000);
 }

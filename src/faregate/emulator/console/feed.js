@@ -1,4 +1,4 @@
-// What the page knows of a world, kept up to date by server-sent events, and how it tells the emulator things.
+// What the page knows of a world, kept up to date by server-sent events, and the requests that change it.
 
 import {toast} from "./dom.js";
 
@@ -12,105 +12,105 @@ export const known = {world: "", environment: "test", transactions: new Map(), c
 const root = new URL("_emulator/", document.baseURI);
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
 
-let source, next, told, linked;
+let source, next, onData, onState;
 
-/** Follows a world; `heard(whole, parts)` is told which parts are new, `link(state)` how the connection is. */
-export function follow(world, environment, heard, link) {
-	[told, linked] = [heard, link];
+/** Follow a world: `whenData(whole, parts)` gets the changed parts, `whenState(state)` the connection state. */
+export function follow(world, environment, whenData, whenState) {
+	[onData, onState] = [whenData, whenState];
 	Object.assign(known, {world, environment});
 	connect();
 }
 
 function connect() {
 	source?.close();
-	source = new EventSource(of("events"));
+	source = new EventSource(buildUrl("events"));
 	source.addEventListener("whole", event => {
 		known.transactions.clear();
 		known.calls.clear();
-		linked("live");
-		take(event);
+		onState("live");
+		receive(event);
 	});
-	source.addEventListener("change", take);
-	source.addEventListener("beat", alive);
-	source.addEventListener("gone", gone);
-	source.onerror = () => (source.readyState === EventSource.CLOSED ? lost() : away());
-	alive();
+	source.addEventListener("change", receive);
+	source.addEventListener("beat", restartTimer);
+	source.addEventListener("gone", endWorld);
+	source.onerror = () => (source.readyState === EventSource.CLOSED ? reconnect() : pauseClock());
+	restartTimer();
 }
 
-/** A connection that was cut without a word, by a laptop that slept, is told by its silence. */
-const alive = () => later(SILENCE, lost);
+/** Reconnect after a long silence: a laptop that slept gets no error for its dead connection. */
+const restartTimer = () => schedule(SILENCE, reconnect);
 
-function later(wait, what) {
+function schedule(wait, what) {
 	clearTimeout(next);
 	next = setTimeout(what, wait);
 }
 
-/** The time of the world is not known meanwhile. */
-function away() {
-	if (known.clock) known.clock = {...known.clock, now: new Date(present()).toISOString(), rate: 0};
-	linked("reconnecting");
+/** Stop the displayed clock: without a connection the time in the world is unknown. */
+function pauseClock() {
+	if (known.clock) known.clock = {...known.clock, now: new Date(currentTime()).toISOString(), rate: 0};
+	onState("reconnecting");
 }
 
-function gone() {
+function endWorld() {
 	clearTimeout(next);
 	source.close();
-	linked("gone");
+	onState("gone");
 }
 
-/** Begins anew, unless the emulator is there and says that the world is not. */
-async function lost() {
+/** Connect again, unless the emulator responds that the world no longer exists. */
+async function reconnect() {
 	const was = source;
 	was.close();
-	away();
-	const answer = await fetch(of("clock"), {signal: AbortSignal.timeout(5 * RETRY)}).catch(() => null);
+	pauseClock();
+	const answer = await fetch(buildUrl("clock"), {signal: AbortSignal.timeout(5 * RETRY)}).catch(() => null);
 	if (was !== source) return;
-	if (answer?.status === 404) gone();
+	if (answer?.status === 404) endWorld();
 	else if (answer?.ok) connect();
-	else later(RETRY, lost);
+	else schedule(RETRY, reconnect);
 }
 
-addEventListener("online", lost);
+addEventListener("online", reconnect);
 
-function of(path) {
+function buildUrl(path) {
 	const address = new URL(`worlds/${encodeURIComponent(known.world)}/${path}`, root);
 	address.searchParams.set("environment", known.environment);
 	return address;
 }
 
-function take(event) {
-	alive();
+function receive(event) {
+	restartTimer();
 	const parts = JSON.parse(event.data);
 	for (const one of parts.transactions ?? []) known.transactions.set(one.id, one);
 	for (const one of parts.calls ?? []) known.calls.set(one.number, one);
-	bound(known.transactions, TRANSACTIONS);
-	bound(known.calls, CALLS);
+	trim(known.transactions, TRANSACTIONS);
+	trim(known.calls, CALLS);
 	const {transactions, calls, whole, ...rest} = parts;
 	Object.assign(known, rest);
 	if (rest.clock) known.since = performance.now();
-	told(Boolean(whole), parts);
+	onData(Boolean(whole), parts);
 }
 
-function bound(map, size) {
+function trim(map, size) {
 	for (const key of map.keys()) {
 		if (map.size <= size) return;
 		map.delete(key);
 	}
 }
 
-/** The present of the world, in milliseconds, reckoned from what its clock last said. */
-export function present() {
+/** The time in the world, in milliseconds, computed from the last state of its clock. */
+export function currentTime() {
 	if (!known.clock) return Date.now();
 	return Date.parse(known.clock.now) + (performance.now() - known.since) * known.clock.rate;
 }
 
-/** Tells the emulator something of this world; gives its answer, or null when it has said why not. */
-export async function attempt(method, path, body, said) {
+/** Send a control request for this world. Returns the response, or null after showing the error. */
+export async function send(method, path, body, message) {
 	const given = body === undefined ? {} : {headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)};
 	try {
-		const answer = await fetch(of(path), {method, ...given});
+		const answer = await fetch(buildUrl(path), {method, ...given});
 		const text = await answer.text(),
 			found = text ? JSON.parse(text) : {};
-		toast(answer.ok ? (said ?? "") : found.message);
+		toast(answer.ok ? (message ?? "") : found.message);
 		return answer.ok ? found : null;
 	} catch (error) {
 		toast(error.message);

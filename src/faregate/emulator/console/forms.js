@@ -1,24 +1,24 @@
-// What the forms are made of, and the lists of what was set with them.
+// Form fields, and lists of what was added with a form.
 
 import {$, el, span} from "./dom.js";
 import {known} from "./feed.js";
 import {short} from "./format.js";
 import {patch} from "./patch.js";
 
-/** Options of a select, from names or `[value, text]`. */
+/** The options of a select, from names or `[value, text]` pairs. */
 export const options = given =>
 	given.map(one => {
 		const [value, text] = Array.isArray(one) ? one : [one, one];
 		return el("option", {value, "data-key": value, text});
 	});
 
-export const choice = (name, text, given) => el("label", {}, text, el("select", {name}, options(given)));
+export const selectField = (name, text, given) => el("label", {}, text, el("select", {name}, options(given)));
 
-export const field = (name, text, value, numeric) =>
+export const textField = (name, text, value, numeric) =>
 	el("label", {}, text, el("input", {name, value, inputmode: numeric ? "decimal" : null}));
 
-/** Whom it is about: everything, the open transaction, a resource, a payer. What was chosen stays to be chosen. */
-export function targets(select, everything, open) {
+/** Offer everything, the open transaction, resources and payers as targets. The current choice stays. */
+export function fillTargets(select, everything, open) {
 	const {resources = [], payers = []} = known.rules ?? {},
 		one = known.transactions.has(open) ? open : null,
 		chosen = select.value;
@@ -36,8 +36,8 @@ export function targets(select, everything, open) {
 	]);
 }
 
-/** What was set, each with a button that takes it back. */
-export function listed(id, rows, nothing) {
+/** Draw what was added, each with a button that removes it. */
+export function drawList(id, rows, nothing) {
 	const item = ({key, title, about, faint, remove}) =>
 		el(
 			"li",

@@ -1,34 +1,34 @@
-// The list of transactions: a row each, newest first, its story as a track of stops and legs.
+// The list of transactions, newest first; each row shows its timeline as stops connected by legs.
 
 import {$, el, glyph, span} from "./dom.js";
-import {known, present} from "./feed.js";
+import {known, currentTime} from "./feed.js";
 import {amount, duration, payerName, when} from "./format.js";
 import {patch} from "./patch.js";
 import {steady} from "./steady.js";
-import {isFinal, PENDING, stops, total} from "./story.js";
+import {isFinal, PENDING, stops, totalDuration} from "./timeline.js";
 
 const rows = new Map(),
-	drawn = steady($("list"));
+	drawSteadily = steady($("list"));
 let open = null,
-	used = null,
-	choose = () => {};
+	lastUsed = null,
+	onChoose = () => {};
 
-export function setUp(chosen) {
-	choose = chosen;
-	$("filter").onchange = () => arrange(true);
+export function setUp(whenChosen) {
+	onChoose = whenChosen;
+	$("filter").onchange = () => layOut(true);
 }
 
-/** Draws what changed; everything if `whole`. A row that is pressed waits until it was clicked. */
+/** Draw what changed, or everything if `whole`. A pressed row is redrawn only after its click. */
 export function draw(whole, changed = []) {
 	const pressed = [...(whole ? known.transactions.values() : changed)].filter(one => !fill(one));
-	drawn(() => {
+	drawSteadily(() => {
 		pressed.forEach(fill);
-		arrange(whole);
+		layOut(whole);
 	});
 }
 
-function arrange(quiet) {
-	const shown = [...known.transactions.values()].filter(fits).reverse(),
+function layOut(quiet) {
+	const shown = [...known.transactions.values()].filter(matchesFilter).reverse(),
 		all = Object.values(known.counts ?? {}).reduce((sum, n) => sum + n, 0);
 	for (const id of rows.keys()) if (!known.transactions.has(id)) rows.delete(id);
 	patch(
@@ -37,10 +37,10 @@ function arrange(quiet) {
 	);
 	$("nothing").hidden = all > 0;
 	$("shown").textContent = all ? `${shown.length} of ${all.toLocaleString("en")}` : "";
-	hold();
+	keepTabStop();
 }
 
-function fits(one) {
+function matchesFilter(one) {
 	const filter = $("filter").value;
 	return !filter || one.status === filter || (filter === "pending" && PENDING.includes(one.status));
 }
@@ -52,36 +52,36 @@ function row(one, quiet) {
 		"data-id": one.id,
 		"aria-expanded": String(one.id === open),
 		"aria-controls": "detail",
-		onclick: () => choose(one.id)
+		onclick: () => onChoose(one.id)
 	});
 	rows.set(one.id, el("li", {"data-key": one.id}, button));
 	fill(one);
 	return rows.get(one.id);
 }
 
-/** False if it must wait. */
+/** Redraw a row. Returns false if it is pressed and must wait. */
 function fill(one) {
 	const button = rows.get(one.id)?.firstChild;
 	if (!button) return true;
 	if (button.matches(":active")) return false;
-	const now = present(),
+	const now = currentTime(),
 		begun = el("time", {class: "faint", datetime: one.created_at, text: when(one.created_at, now)});
 	patch(button, [
 		span("state", span(`status is-${one.status}`, glyph(one.status), one.status), begun),
-		span("what", span(null, one.resource), span("faint", payerName(one), struck(one))),
+		span("what", span(null, one.resource), span("faint", payerName(one), faultTags(one))),
 		span("track", track(one, now)),
-		span("sum-of", span(null, `${amount(one.amount)} ${one.asset}`), span("faint", duration(total(one, now))))
+		span("sum-of", span(null, `${amount(one.amount)} ${one.asset}`), span("faint", duration(totalDuration(one, now))))
 	]);
 	return true;
 }
 
-/** Why the work failed, and the faults that struck its calls. */
-function struck(one) {
+/** The failure code of the work, and the faults applied to its calls. */
+function faultTags(one) {
 	const names = new Set([one.completed?.failure_code, ...one.faults].filter(Boolean));
 	return [...names].map(name => span("tag broken", name));
 }
 
-/** Each leg is as long as the root of its time: short ones can still be read. */
+/** A leg is as long as the square root of its duration, so that short ones stay readable. */
 function track(one, now) {
 	return stops(one, now).flatMap(step => {
 		const stop =
@@ -94,39 +94,39 @@ function track(one, now) {
 	});
 }
 
-/** What is pending grows with the clock. */
+/** Redraw unfinished transactions, whose last leg grows with the clock. */
 export function tick() {
 	for (const one of known.transactions.values()) if (!isFinal(one)) fill(one);
 }
 
-export function mark(id) {
+export function markOpen(id) {
 	open = id;
 	for (const [other, item] of rows) item.firstChild.setAttribute("aria-expanded", String(other === id));
-	hold(id ?? undefined);
+	keepTabStop(id ?? undefined);
 }
 
 const buttons = () => [...$("list").querySelectorAll(".row")];
 
-/** One row takes part in the order of Tab: the one that was last used, else the newest. */
-function hold(id = used) {
-	used = id;
+/** Make one row reachable by Tab: the last one used, else the newest. */
+function keepTabStop(id = lastUsed) {
+	lastUsed = id;
 	const all = buttons(),
-		held = all.find(one => one.dataset.id === used) ?? all[0];
-	for (const one of all) one.tabIndex = one === held ? 0 : -1;
-	return held;
+		tabStop = all.find(one => one.dataset.id === lastUsed) ?? all[0];
+	for (const one of all) one.tabIndex = one === tabStop ? 0 : -1;
+	return tabStop;
 }
 
-/** To the next or the previous row; gives its transaction. */
+/** Focus the next or the previous row and return its transaction id. */
 export function step(by) {
 	const all = buttons();
 	if (!all.length) return null;
 	const at = all.indexOf(document.activeElement),
 		last = all.findIndex(one => one.tabIndex === 0);
 	const next = all[Math.min(all.length - 1, Math.max(0, at < 0 ? last : at + by))];
-	hold(next.dataset.id);
+	keepTabStop(next.dataset.id);
 	next.focus();
 	next.scrollIntoView({block: "nearest"});
 	return next.dataset.id;
 }
 
-export const focusRow = id => hold(id)?.focus();
+export const focusRow = id => keepTabStop(id)?.focus();

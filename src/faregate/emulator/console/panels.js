@@ -1,4 +1,4 @@
-// The panels beside the list: sums, payers with their balances as they move, the newest calls.
+// The panels beside the list: totals, payers with their balances, and the newest calls.
 
 import {tags} from "./detail.js";
 import {copy} from "./copy.js";
@@ -9,33 +9,33 @@ import {patch} from "./patch.js";
 import {steady} from "./steady.js";
 
 const CALLS = 60;
-const moved = new Map(),
-	callsDrawn = steady($("calls")),
-	payersDrawn = steady($("payers").closest(".side")); // they push down what is below them
-let before = new Map();
+const movements = new Map(),
+	drawCallsSteadily = steady($("calls")),
+	drawPayersSteadily = steady($("payers").closest(".side")); // more payers push down the panels below
+let previous = new Map();
 
-export function sums() {
+export function drawTotals() {
 	const {authorized = 0, settling = 0, reconciling = 0, succeeded = 0, failed = 0} = known.counts ?? {};
 	const revenue = known.money?.revenue ?? {};
 	patch($("sums"), [
-		...["USDC", "EURC"].map(asset => sum(amount(revenue[asset] ?? "0"), `${asset} revenue`)),
-		sum(succeeded, "succeeded", "succeeded"),
-		sum(failed, "failed", "failed"),
-		sum(settling + reconciling, "pending", "settling"),
-		sum(authorized, "authorized", "authorized")
+		...["USDC", "EURC"].map(asset => total(amount(revenue[asset] ?? "0"), `${asset} revenue`)),
+		total(succeeded, "succeeded", "succeeded"),
+		total(failed, "failed", "failed"),
+		total(settling + reconciling, "pending", "settling"),
+		total(authorized, "authorized", "authorized")
 	]);
 }
 
-function sum(value, text, state) {
+function total(value, text, state) {
 	const shown = typeof value === "number" ? value.toLocaleString("en") : value;
 	return el("div", {class: "sum"}, el("b", {text: shown}), span(null, state ? glyph(state) : null, text));
 }
 
-/** `whole` forgets what moved: these are other payers. */
-export function payers(whole) {
+/** `whole` discards earlier movements, because these are other payers. */
+export function drawPayers(whole) {
 	if (whole) {
-		moved.clear();
-		before = new Map();
+		movements.clear();
+		previous = new Map();
 	}
 	const rows = known.payers.map(one =>
 		el(
@@ -57,17 +57,17 @@ export function payers(whole) {
 			...["USDC", "EURC"].map(asset => balance(one, asset))
 		)
 	);
-	before = new Map(known.payers.map(one => [one.address, one.balances]));
+	previous = new Map(known.payers.map(one => [one.address, one.balances]));
 	if (!rows.length) rows.push(el("tr", {}, el("td", {colspan: 4, class: "none", text: "No payers yet."})));
-	payersDrawn(() => patch($("payers").tBodies[0], rows));
+	drawPayersSteadily(() => patch($("payers").tBodies[0], rows));
 }
 
 function balance(one, asset) {
 	if (!one.balances) return el("td", {class: "n", text: "?"});
-	const was = before.get(one.address)?.[asset],
+	const balanceBefore = previous.get(one.address)?.[asset],
 		name = `${one.address} ${asset}`;
-	if (was !== undefined && was !== one.balances[asset]) moved.set(name, BigInt(one.balances[asset]) - BigInt(was));
-	const by = moved.get(name),
+	if (balanceBefore !== undefined && balanceBefore !== one.balances[asset]) movements.set(name, BigInt(one.balances[asset]) - BigInt(balanceBefore));
+	const by = movements.get(name),
 		held = one.held[asset] === "0" ? null : `${amount(one.held[asset])} reserved`;
 	return el(
 		"td",
@@ -78,8 +78,8 @@ function balance(one, asset) {
 	);
 }
 
-/** `choose` is told of the transaction of a call. */
-export const calls = choose => callsDrawn(() => drawCalls(choose));
+/** `choose` gets the call that was pressed. */
+export const calls = choose => drawCallsSteadily(() => drawCalls(choose));
 
 function drawCalls(choose) {
 	const newest = [...known.calls.values()].slice(-CALLS).reverse();

@@ -1,22 +1,22 @@
-// Keeps what is shown up to date in place: a node lives as long as what it shows, so that nothing which is
-// pressed, focused, selected or scrolled is lost. `data-key` says which is which among its neighbours.
+// Updates the DOM in place. A node lives as long as what it shows, so that focus, selection, scroll position and
+// a pressed button survive. `data-key` identifies a node among its siblings.
 
-/** Makes the children of `holder` like these. Focus that goes with its node goes to the first control left. */
+/** Make the children of `holder` equal these. If the focused node goes, focus the first control that is left. */
 export function patch(holder, children) {
 	const focused = holder.contains(document.activeElement) ? document.activeElement : null;
-	arrange(
+	reconcile(
 		holder,
 		children.filter(child => child !== null && child !== undefined)
 	);
 	if (focused && !focused.isConnected) holder.querySelector("button, summary")?.focus({preventScroll: true});
 }
 
-/** New ones are put between those that stay; these are not moved unless their order has changed. */
-function arrange(holder, fresh) {
+/** Insert new nodes between those that stay, which are moved only if their order changed. */
+function reconcile(holder, fresh) {
 	const old = [...holder.childNodes];
 	const children = fresh.map(one => {
 		const at = old.findIndex(other => other === one || isSame(other, one));
-		return at < 0 ? one : become(old.splice(at, 1)[0], one);
+		return at < 0 ? one : update(old.splice(at, 1)[0], one);
 	});
 	for (const one of old) one.remove();
 	children.forEach((one, i) => {
@@ -26,8 +26,8 @@ function arrange(holder, fresh) {
 
 const isSame = (one, other) => one.nodeName === other.nodeName && one.dataset?.key === other.dataset?.key;
 
-/** Whether a part is unfolded is for its reader to say. The policy of the page forbids `style` as an attribute. */
-function become(node, fresh) {
+/** Keep `open`, which the reader decides. Set styles by script, because the page's policy forbids the attribute. */
+function update(node, fresh) {
 	if (node === fresh) return node;
 	if (node.nodeType === Node.TEXT_NODE) {
 		if (node.data !== fresh.data) node.data = fresh.data;
@@ -42,6 +42,6 @@ function become(node, fresh) {
 		else node.setAttribute(name, value);
 	}
 	node.onclick = fresh.onclick;
-	arrange(node, [...fresh.childNodes]);
+	reconcile(node, [...fresh.childNodes]);
 	return node;
 }

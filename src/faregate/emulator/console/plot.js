@@ -1,5 +1,4 @@
-// Revenue and outcomes over time, drawn by hand: stacked bars for what ended, failures narrower, and a line
-// for each asset.
+// The chart of revenue and outcomes over time: stacked bars for outcomes, failures narrower, a line per asset.
 
 import {$, svg} from "./dom.js";
 import {known} from "./feed.js";
@@ -17,7 +16,7 @@ export function draw() {
 		width = chart.clientWidth || 640,
 		height = 168;
 	chart.setAttribute("viewBox", `0 0 ${width} ${height}`);
-	$("told").textContent = told(revenue, intervals, seconds);
+	$("told").textContent = summarize(revenue, intervals, seconds);
 	if (!intervals.length) {
 		chart.replaceChildren(
 			svg("text", {x: width / 2, y: height / 2, "text-anchor": "middle", text: "No finished payments yet"})
@@ -29,12 +28,12 @@ export function draw() {
 	const step = (width - LEFT - RIGHT) / places,
 		base = height - BOTTOM,
 		tall = base - TOP;
-	const most = ceiling(Math.max(...intervals.map(([, good, ill]) => good + ill)));
+	const most = roundUp(Math.max(...intervals.map(([, good, ill]) => good + ill)));
 	const x = second => LEFT + ((second - first) / seconds) * step,
 		y = share => base - share * tall;
 	const assets = Object.keys(revenue).sort().reverse(),
 		curves = assets.map(asset => curve(asset, intervals));
-	const top = ceiling(Math.max(0, ...curves.map(points => points.at(-1)[1])) * 1000) / 1000;
+	const top = roundUp(Math.max(0, ...curves.map(points => points.at(-1)[1])) * 1000) / 1000;
 	chart.replaceChildren(
 		...grid(width, y, most, top),
 		...intervals.flatMap(([second, good, ill]) =>
@@ -107,12 +106,12 @@ function times(first, seconds, places, x, height) {
 }
 
 /** The next of 1, 2, 5, 10, 20, ... */
-function ceiling(value) {
+function roundUp(value) {
 	const unit = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
 	return [1, 2, 5, 10].map(one => one * unit).find(one => one >= value);
 }
 
-function told(revenue, intervals, seconds) {
+function summarize(revenue, intervals, seconds) {
 	if (!intervals.length) return "No finished payments yet.";
 	const good = intervals.reduce((sum, one) => sum + one[1], 0),
 		ill = intervals.reduce((sum, one) => sum + one[2], 0);

@@ -1,15 +1,15 @@
-// A transaction as a test with the fixtures of faregate's pytest plugin: the same price, the same ending.
+// A transaction as a test with faregate's pytest fixtures: the same price, the same outcome.
 
-import {PENDING} from "./story.js";
+import {PENDING} from "./timeline.js";
 
-const given = values =>
+const formatValues = values =>
 	Object.entries(values ?? {}).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
 
 const OTHER_ACCOUNT = `
 # The built-in account does not sell this at this price: override the fixture emulator_world with your own
 # account, such as Account.from_toml(Path("world.toml").read_text()).`;
 
-/** A whole file. Its app stands for the seller's own. */
+/** A complete file, whose app stands in for the seller's own. */
 export function pytestOf(one) {
 	const statuses = one.history.map(([, status]) => status).slice(1);
 	const name = [one.resource, ...statuses].join("_");
@@ -27,7 +27,7 @@ from starlette.testclient import TestClient
 
 @paid("${one.resource}")
 async def sell(request: Request) -> JSONResponse:
-${work(one)}
+${buildHandler(one)}
 
 
 app = Starlette(routes=[Route("/sold", sell)])  # or your own
@@ -36,20 +36,20 @@ app.add_middleware(PaywallMiddleware)
 ${one.built_in ? "" : OTHER_ACCOUNT}
 def test_${name}(emulator: Emulator, payer: Payer) -> None:
     client = TestClient(app)
-${[...ending(one, statuses), ...story(one, statuses)].map(line => `    ${line}`).join("\n")}
+${[...buildRule(one, statuses), ...buildSteps(one, statuses)].map(line => `    ${line}`).join("\n")}
 `;
 }
 
-function work(one) {
+function buildHandler(one) {
 	if (one.completed?.outcome === "failed")
 		return `    return JSONResponse({"error": ${JSON.stringify(one.completed.failure_code)}}, 500)`;
-	const values = given(one.completed?.values);
+	const values = formatValues(one.completed?.values);
 	const report = values.length ? [`    request.state.payment.report({${values.join(", ")}})`] : [];
 	return [...report, '    return JSONResponse({"sold": True})'].join("\n");
 }
 
-/** The rule of the payer wins over that of the resource: so it ends as it did here. */
-function ending(one, statuses) {
+/** Set a rule for the payer, which takes precedence over a rule of the resource. */
+function buildRule(one, statuses) {
 	if (one.completed?.outcome === "failed") return [];
 	const via = statuses.find(status => PENDING.includes(status));
 	const rule = via
@@ -58,7 +58,7 @@ function ending(one, statuses) {
 	return [`emulator.settle_after(payer.address, Settlement(${rule}))`];
 }
 
-function story(one, statuses) {
+function buildSteps(one, statuses) {
 	const balance = `emulator.balance(payer.address, "${one.asset}")`;
 	const pending = statuses.some(status => PENDING.includes(status)),
 		last = statuses.at(-1) ?? "succeeded";

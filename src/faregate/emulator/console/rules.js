@@ -1,9 +1,9 @@
-// How payments end: the rules that were set, and a form for one more.
+// How payments end: the rules, and a form to add one.
 
 import {$, el} from "./dom.js";
-import {attempt, known} from "./feed.js";
+import {send, known} from "./feed.js";
 import {rule, short} from "./format.js";
-import {choice, field, listed, targets} from "./forms.js";
+import {selectField, textField, drawList, fillTargets} from "./forms.js";
 
 const MEASURES = [
 	["at_once", "at once"],
@@ -16,24 +16,24 @@ const form = $("add-rule");
 
 export function setUp() {
 	form.replaceChildren(
-		choice("target", "Payments of", []),
-		choice("measure", "End", MEASURES),
-		field("count", "Seconds or reads", 5, true),
-		choice("via", "Status until then", ["settling", "reconciling"]),
-		choice("to", "Final status", ["succeeded", "failed"]),
+		selectField("target", "Payments of", []),
+		selectField("measure", "End", MEASURES),
+		textField("count", "Seconds or reads", 5, true),
+		selectField("via", "Status until then", ["settling", "reconciling"]),
+		selectField("to", "Final status", ["succeeded", "failed"]),
 		el("button", {class: "wide", type: "submit", text: "Add rule"})
 	);
-	form.elements.measure.onchange = shape;
-	form.onreset = () => setTimeout(shape);
+	form.elements.measure.onchange = showFields;
+	form.onreset = () => setTimeout(showFields);
 	form.onsubmit = event => {
 		event.preventDefault();
-		put(form.elements.target.value || "*", settlement(), "Rule added.");
+		setRule(form.elements.target.value || "*", readSettlement(), "Rule added.");
 	};
-	shape();
+	showFields();
 }
 
-/** Only what this measure takes is asked for. */
-function shape() {
+/** Show only the fields that this measure needs. */
+function showFields() {
 	const {measure, count, via, to} = form.elements,
 		counted = measure.value.startsWith("after");
 	count.parentNode.hidden = !counted;
@@ -41,39 +41,39 @@ function shape() {
 	to.parentNode.hidden = !counted && measure.value !== "at_once";
 }
 
-function settlement() {
+function readSettlement() {
 	const {measure, count, via, to} = form.elements;
 	if (measure.value === "at_once") return {after_seconds: 0, to: to.value};
 	if (!measure.value.startsWith("after")) return {[measure.value]: true, via: via.value};
 	return {[measure.value]: Number(count.value), via: via.value, to: to.value};
 }
 
-const put = (target, body, said) => attempt("PUT", `settlements/${encodeURIComponent(target)}`, body, said);
+const setRule = (target, body, message) => send("PUT", `settlements/${encodeURIComponent(target)}`, body, message);
 
-const remove = (target, own) =>
+const removeRule = (target, own) =>
 	own
-		? put(target, own, "Initial rule restored.")
-		: attempt("DELETE", `settlements/${encodeURIComponent(target)}`, undefined, "Rule removed.");
+		? setRule(target, own, "Initial rule restored.")
+		: send("DELETE", `settlements/${encodeURIComponent(target)}`, undefined, "Rule removed.");
 
 /**
- * For the open transaction, with the keyboard there. Nothing in the form may change between its unfolding and
- * the focus: Chromium (156) would leave it out of sight.
+ * Open the form for a transaction and focus it. Nothing in the form may change between opening and focusing:
+ * Chromium (156) would then not scroll it into view.
  */
-export function ask(id) {
+export function focusForm(id) {
 	$("rule-part").open = true;
 	form.elements.target.value = id;
 	form.elements.measure.focus();
 }
 
-/** `open` is the transaction that can be chosen. */
+/** `open` is the transaction that the form offers as a target. */
 export function draw(open) {
-	targets(form.elements.target, "all", open);
-	targets($("add-fault").elements.target, "any call", open);
+	fillTargets(form.elements.target, "all", open);
+	fillTargets($("add-fault").elements.target, "any call", open);
 	const rows = (known.rules?.set ?? []).map(one => ({
 		key: one.target,
 		title: one.target === "*" ? "all" : (one.name ?? short(one.target)),
 		about: rule(one.rule),
-		remove: () => remove(one.target, one.own)
+		remove: () => removeRule(one.target, one.own)
 	}));
-	listed("rules", rows, "Payments settle at once, unless their payer or resource has a rule of its own.");
+	drawList("rules", rows, "Payments settle at once, unless their payer or resource has a rule of its own.");
 }

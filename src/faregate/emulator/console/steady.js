@@ -1,9 +1,9 @@
-// Nothing moves under a pointer that is about to click.
+// Keeps lists from moving under a pointer that is about to click.
 
-/** A list waits while it is pressed, and so many milliseconds after the pointer moved in it. */
+/** Milliseconds without pointer movement before a list is redrawn. */
 const STILL = 400;
 
-/** Gives a function that draws `holder`: at once, or as soon as it may. */
+/** Return a function that draws `holder` at once, or as soon as the pointer rests. */
 export function steady(holder) {
 	let pressed = false,
 		moved = -STILL,

@@ -25,7 +25,7 @@ SETTLEMENTS = "/_emulator/worlds/{name}/settlements/{target}"
 _settlement: TypeAdapter[Settlement] = TypeAdapter(Settlement)
 
 
-class TransactionQuery(BaseModel):
+class TransactionFilter(BaseModel):
     """The query. `payer` is an address, `resource` an integration key; the newest `limit` are listed."""
 
     model_config = ConfigDict(extra="forbid")
@@ -95,14 +95,14 @@ async def fail(request: Request) -> Response:
     return json_response(_summarize_by_id(emulator, identifier))
 
 
-def _parse_query(request: Request) -> TransactionQuery:
+def _parse_query(request: Request) -> TransactionFilter:
     try:
-        return TransactionQuery.model_validate(dict(request.query_params))
+        return TransactionFilter.model_validate(dict(request.query_params))
     except ValidationError as error:
         raise build_validation_error(error, "query") from None
 
 
-def _find_newest(store: EnvironmentState, query: TransactionQuery) -> list[object]:
+def _find_newest(store: EnvironmentState, query: TransactionFilter) -> list[object]:
     newest = list[object]()
     for record in reversed(store.transactions.values()):
         if len(newest) == query.limit:

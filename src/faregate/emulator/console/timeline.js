@@ -1,4 +1,4 @@
-// A transaction as a story: the moments it had, in order, and what lay between them.
+// A transaction's timeline: its events in order, and the time between them.
 
 import {between} from "./format.js";
 
@@ -16,7 +16,7 @@ const WORDS = {
 
 export const isFinal = one => FINAL.includes(one.status);
 
-/** `[{ state, at, text }]`, in order. */
+/** The events `[{ state, at, text }]`, in order. */
 export function moments(one) {
 	const found = one.asked ? [{state: "asked", at: one.asked.at}] : [];
 	for (const [at, state] of one.history) found.push({state, at});
@@ -32,7 +32,7 @@ export function moments(one) {
 	return found;
 }
 
-/** The same for a row. A payment that is pending is a leg; the stop at its end is what it is now. */
+/** The events for a row, with legs. A pending payment is a leg, and the stop at its end is its current status. */
 export function stops(one, now) {
 	const steps = moments(one).filter(step => !PENDING.includes(step.state));
 	const waited = one.history
@@ -52,8 +52,8 @@ export function stops(one, now) {
 		: [...found, {state: one.status, text: `still ${one.status}`, leg: null}];
 }
 
-/** From the first moment to the last, or to now. */
-export function total(one, now) {
+/** Milliseconds from the first event to the last, or to now. */
+export function totalDuration(one, now) {
 	const first = Date.parse(one.asked?.at ?? one.created_at);
 	return (isFinal(one) ? Date.parse(one.history.at(-1)[0]) : now) - first;
 }
