@@ -258,8 +258,8 @@ def test_check_fails_with_a_key_that_may_not_sell(folder: Path) -> None:
 
 def test_check_without_settings_and_without_offers(folder: Path) -> None:
     unset = faregate(folder, "check", "shop:app")
-    assert (unset.returncode, unset.stdout) == (1, "")
-    assert unset.stderr.startswith("faregate: Where is the merchant service?")
+    assert (unset.returncode, unset.stderr) == (1, "")
+    assert unset.stdout.startswith("Where is the merchant service?")
     (folder / "free.py").write_text("async def app(scope, receive, send): ...\n")
     free = faregate(folder, "check", "free:app")
     assert (free.returncode, free.stdout) == (1, "Nothing is for sale in this application.\n")

@@ -15,7 +15,7 @@ from faregate.core.instructions import are_unguessable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidRequest, Request, Response
 from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
-from faregate.errors import FaregateError, Forbidden, ServiceError
+from faregate.errors import ConfigurationError, FaregateError, Forbidden, ServiceError
 from faregate.merchant import wire
 from faregate.merchant.backend import build_resource
 from faregate.merchant.models import (
@@ -45,12 +45,15 @@ _URL: Final = "https://faregate-check.invalid/"
 
 
 def check(table: RouteTable) -> list[str]:
-    """Find what keeps these routes from being sold; returns sentences. Raises `ConfigurationError`.
+    """Find what keeps these routes from being sold; returns sentences.
 
     A paywall is checked even if nothing is sold with it.
     """
-    offers = _group_by_paywall(table)
     problems = list(table.problems)
+    try:
+        offers = _group_by_paywall(table)
+    except ConfigurationError as error:
+        return [*problems, str(error)]
     for own, sold in offers.items():
         problems += [*_check_journal(own), *_check_offers(own, sold)]
     checked = {offer for sold in offers.values() for offer in sold}
@@ -63,7 +66,10 @@ def check(table: RouteTable) -> list[str]:
 
 
 def _group_by_paywall(table: RouteTable) -> dict[Paywall, list[Offer]]:
-    """The different offers of each paywall, in the order of the routes."""
+    """The different offers of each paywall, in the order of the routes.
+
+    Raises `ConfigurationError` for a paywall that cannot be made.
+    """
     offers = dict[Paywall, list[Offer]]()
     if table.paywall is not None:
         offers[table.paywall()] = []
@@ -170,9 +176,13 @@ def _make_unissued_id(prefix: str) -> str:
 def describe_instructions(table: RouteTable) -> list[str]:
     """Say for each paywall whether the service's payment instructions can be guessed.
 
-    Asks the service twice for the instructions of one offer. What the service answers is never raised.
+    Asks the service twice for the instructions of one offer. Errors are not raised: `check` reports them.
     """
-    return [_describe(own, sold) for own, sold in _group_by_paywall(table).items() if sold]
+    try:
+        offers = _group_by_paywall(table)
+    except ConfigurationError:
+        return []
+    return [_describe(own, sold) for own, sold in offers.items() if sold]
 
 
 def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:
