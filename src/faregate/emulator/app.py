@@ -1,4 +1,4 @@
-"""The emulator as a whole ASGI app: the service's API, and beside it the control plane and the console."""
+"""The emulator as an ASGI app: the service's API, the control plane and the console."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
@@ -17,9 +17,10 @@ CONTROL: Final = "/_emulator"
 
 
 def app(emulator: Emulator | Tenants, *, control: bool = True, state: "StateFile | None" = None) -> App:
-    """To be served or mounted under any path. Without `control` there is only the service's API.
+    """Build the ASGI app, to be served or mounted under any path.
 
-    `state` has begun; it is kept while the app's lifespan lasts.
+    Without `control` it is only the service's API. `state` has begun; it is kept while the app's lifespan
+    lasts.
     """
     worlds = Tenants(emulator) if isinstance(emulator, Emulator) else emulator
     serve = build_api(worlds)
@@ -49,7 +50,9 @@ def _is_control(scope: Scope) -> bool:
 
 
 def _track_changes(scope: Scope, state: "StateFile | None") -> AbstractContextManager[None]:
-    """Every call to the service may change something, a read too; of the control plane no GET does."""
+    """Mark the state as changing. Every call to the service may change it, even a read; a GET of the control
+    plane does not.
+    """
     if state is None or (_is_control(scope) and scope["method"] in ("GET", "HEAD")):
         return nullcontext()
     return state.changing()

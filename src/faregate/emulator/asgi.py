@@ -1,4 +1,4 @@
-"""The service as an ASGI app: requests come in, answers go out; what they say is decided elsewhere."""
+"""The service's API as an ASGI app, which also acts out how an answer travels: late, cut, reset, or never."""
 
 import asyncio
 import socket
@@ -29,11 +29,11 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class ConnectionNotBreakable(Exception):
-    """Raised into a server whose connections cannot be broken from here: it drops this one itself."""
+    """The server's connections cannot be broken from here. Raised into the server, which then drops this one."""
 
 
 def build_api(emulator: Emulator | Tenants) -> App:
-    """The service's own paths, to be served or mounted under any path."""
+    """Build the ASGI app of the service's own paths, to be mounted under any path."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         body = await _read_body(receive)
@@ -63,7 +63,7 @@ async def _transmit(delivery: Delivery, scope: Scope, receive: Receive, send: Se
 
 
 async def _delay(seconds: float, scope: Scope, receive: Receive) -> None:
-    """So long, but no longer than the client stays and the server runs."""
+    """Wait, but no longer than the client stays and the server runs."""
     closing: Callable[[], bool] = scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as waiting:
@@ -98,7 +98,7 @@ async def _reset(connection: asyncio.Transport, receive: Receive) -> None:
 
 
 def _get_connection(send: Send) -> asyncio.Transport:
-    """Uvicorn's own, to be broken. Any other server is told at once, by an exception."""
+    """Return uvicorn's transport of this connection; `ConnectionNotBreakable` under any other server."""
     found: asyncio.Transport | None = getattr(getattr(send, "__self__", None), "transport", None)
     if found is None:
         raise ConnectionNotBreakable(
@@ -119,7 +119,7 @@ def _build_start(response: Response) -> Message:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """The body, read no further than the service would; None if the client went away."""
+    """Read the body, no further than the service would; None if the client disconnected."""
     parts: list[bytes] = []
     size = 0
     while size <= MAX_BODY:
@@ -135,7 +135,7 @@ async def _read_body(receive: Receive) -> bytes | None:
 
 
 def _get_path(scope: Scope) -> str:
-    """The path below the mount, still percent-encoded, with its query."""
+    """Return the path below the mount, still percent-encoded, with its query."""
     raw: bytes | None = scope.get("raw_path")
     path = quote(scope["path"]) if raw is None else raw.decode("latin-1")
     path = path.removeprefix(quote(scope.get("root_path", "")))

@@ -1,4 +1,4 @@
-"""What must hold of any seller, whatever happened; each rule says what it can and cannot see. Pure."""
+"""Invariants that hold for every correct seller. Each says what it can see and what it cannot."""
 
 import json
 from collections import defaultdict
@@ -14,14 +14,14 @@ from faregate.service.records import FINAL, TransactionRecord
 
 
 class InvariantBroken(AssertionError):
-    """A seller did what no seller may; the text says which transactions it was about."""
+    """A seller broke an invariant; the text names the transactions."""
 
 
 class ReceivedResponse(Protocol):
-    """What a payer got of a seller. `proof` is what it had sent, None if it sent none.
+    """A response that a payer received. `proof` is the one it had sent, None without one.
 
-    `purchase` is the same for all requests for one thing that the payer wants once. `priced` says that this
-    very request had been answered 402 before. `calls` is how many calls the service had had by then.
+    `purchase` is the same for all requests for one thing that the payer wants once. `priced` is true if this
+    request had been answered 402 before. `calls` is how many calls the service had received by then.
     """
 
     @property
@@ -42,21 +42,21 @@ class ReceivedResponse(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One breach; `transactions` are the ids it is about."""
+    """One violation; `transactions` are the ids concerned."""
 
     about: str
     transactions: tuple[str, ...] = ()
 
 
 def find_open_transactions(service: Service) -> Iterator[Violation]:
-    """Transactions that are not final: nobody knows yet whether they are charged."""
+    """Find transactions that are not final, so that nobody knows whether they are charged."""
     for record in _iter_records(service):
         if record.status not in FINAL:
             yield Violation(f"{record.id} is still {record.status}", (record.id,))
 
 
 def find_double_charges(service: Service, answers: Iterable[ReceivedResponse]) -> Iterator[Violation]:
-    """Purchases charged more than once. Certain: the payers say what was one purchase."""
+    """Find purchases charged more than once. Certain, because the payers say what was one purchase."""
     purchases: defaultdict[Hashable, dict[str, None]] = defaultdict(dict)
     for answer in answers:
         record = None if answer.proof is None else find_paid_by(service, answer.proof)
@@ -70,10 +70,10 @@ def find_double_charges(service: Service, answers: Iterable[ReceivedResponse]) -
 
 
 def find_overlapping_charges(service: Service, diary: CallLog) -> Iterator[Violation]:
-    """A payer charged twice for one URL, before the seller had been told how the first payment ended.
+    """Find payers charged twice for one URL, before the seller knew how the first payment ended.
 
-    Not certain: the service is told no query, and a payer may buy the same twice at once. And it does not
-    see a payer who was asked again after that.
+    Not certain: the service does not see the query, and a payer may buy the same twice at once. A payer who
+    was asked to pay again afterwards is not found.
     """
     begun, told = _find_first_calls(diary)
     before: dict[tuple[str, str], TransactionRecord] = {}
@@ -89,7 +89,7 @@ def find_overlapping_charges(service: Service, diary: CallLog) -> Iterator[Viola
 
 
 def _find_first_calls(diary: CallLog) -> tuple[dict[str, int], dict[str, int]]:
-    """The call with which each transaction began, and the one whose answer told the seller its end."""
+    """Return the call that began each transaction, and the call that told the seller its end."""
     begun: dict[str, int] = {}
     told: dict[str, int] = {}
     for call in diary:
@@ -103,7 +103,7 @@ def _find_first_calls(diary: CallLog) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _reports_final_status(call: RecordedCall) -> bool:
-    """Complete and the read of one transaction say its status."""
+    """Whether the answer, of complete or of reading one transaction, has a final status."""
     try:
         return json.loads(call.response.body if call.response else b"null")["status"] in FINAL
     except (ValueError, TypeError, KeyError):
@@ -116,7 +116,7 @@ def _iter_records(service: Service) -> Iterator[TransactionRecord]:
 
 
 def find_paid_by(service: Service, proof: str) -> TransactionRecord | None:
-    """The transaction that this proof authorized."""
+    """Find the transaction that this proof authorized."""
     found = (store.find_by_proof(proof) for store in service.environments.values())
     return next((record for record in found if record is not None), None)
 
@@ -124,10 +124,10 @@ def find_paid_by(service: Service, proof: str) -> TransactionRecord | None:
 def find_unpaid_releases(
     service: Service, diary: CallLog, answers: Iterable[ReceivedResponse]
 ) -> Iterator[Violation]:
-    """Results that left for a proof before its complete was answered `succeeded`, with its proof of payment.
+    """Find results released for a proof before its complete was answered with a proof of payment.
 
-    A result is a 2xx with a body, but a 202 that names a transaction and has no `PAYMENT-RESPONSE` is a
-    request to wait. What was asked for without a proof, or had no price, is not judged.
+    A result is a 2xx with a body, except a 202 with a transaction id and without `PAYMENT-RESPONSE`: that is
+    a request to wait. Requests without a proof or without a price are not judged.
     """
     calls = list(diary)
     for answer in answers:
@@ -158,7 +158,7 @@ def _has_proof(call: RecordedCall, proof: str) -> bool:
 
 
 def _allows_release(call: RecordedCall) -> bool:
-    """Whether the seller was told, in a whole answer, that it may release."""
+    """Whether this call told the seller, in a complete answer, that it may release."""
     delivery = call.delivery
     if delivery is None or delivery.ending != "whole" or delivery.response.status != 200:
         return False

@@ -1,4 +1,4 @@
-"""The diary: every call to the service, written down on receipt, before it is answered."""
+"""The recorded calls to the service. A call is recorded when it is received, before it is answered."""
 
 import base64
 from collections import deque
@@ -28,11 +28,11 @@ _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 
 @dataclass(frozen=True, slots=True)
 class CallInfo:
-    """`key` is an API key the service lets in; `environment` is its own.
+    """What a call is about; None is unknown.
 
-    `resource` is an integration key. `payer` is a checksum address: the transaction's, or what the proof
-    says, whoever signed it. `transaction` is what the path names, known or not, or what the proof of an
-    access already pays for.
+    `key` is a valid API key and `environment` its environment. `resource` is an integration key. `payer` is
+    the checksum address of the transaction's payer, or the one in the proof, whoever signed it. `transaction`
+    is the one in the path, known or not, or the one that the proof of an access already pays for.
     """
 
     operation: Operation | None = None
@@ -44,7 +44,7 @@ class CallInfo:
 
 
 def describe_call(service: Service, request: WireRequest) -> CallInfo:
-    """Never raises, whatever the request is. Not free: it reads the proof and the body."""
+    """Find out what a request is about. Never raises. It parses the proof and the body, which takes time."""
     path, _, query = request.path.partition("?")
     try:
         route, identifier = find_route(request.method, path)
@@ -117,11 +117,12 @@ MAX_CALLS: Final = 10_000
 
 @dataclass(eq=False, repr=False, slots=True)
 class RecordedCall:
-    """One call. `number` counts them from 1; `delivery` is None until it is answered; `fault` is its name.
+    """One call. `number` counts from 1; `delivery` is None until the call is answered; `fault` is the fault's
+    id.
 
-    `undone` says that the world has gone back to before it: its ids may have come again for something else.
-    What it is about is read from it when it is first asked for: the service knows by then which
-    transaction an access led to. None is what cannot be told.
+    `undone` is true if the state was restored to a moment before the call: its ids may have been given out
+    again. What the call is about is worked out at the first access, because only then does the service know
+    which transaction an access led to.
     """
 
     number: int
@@ -134,7 +135,7 @@ class RecordedCall:
     _facts: CallInfo | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
-        """For a failing test to show: no key and no proof."""
+        """Show the call in a failing test, without key and proof."""
         answer = str(self.status or "no answer")
         about = [f"{name} {value}" for name, value in self._shown() if value is not None]
         return f"<{' · '.join([f'{self.number}: {self.method} {self.path} -> {answer}', *about])}>"
@@ -166,12 +167,12 @@ class RecordedCall:
 
     @property
     def resource(self) -> str | None:
-        """An integration key."""
+        """The integration key."""
         return self.facts.resource
 
     @property
     def payer(self) -> str | None:
-        """A checksum address; what the proof says if no transaction says more."""
+        """The checksum address of the payer."""
         return self.facts.payer
 
     @property
@@ -180,19 +181,19 @@ class RecordedCall:
 
     @property
     def proof(self) -> dict[str, Any] | None:
-        """`PAYMENT-SIGNATURE`, decoded."""
+        """The decoded `PAYMENT-SIGNATURE`."""
         return decode_header(header_values(self.request.headers, "payment-signature"))
 
     @property
     def instructions(self) -> dict[str, Any] | None:
-        """`PAYMENT-REQUIRED` of the answer, decoded."""
+        """The decoded `PAYMENT-REQUIRED` of the answer."""
         return decode_header(
             header_values(self.response.headers, "payment-required") if self.response else []
         )
 
     @property
     def payment_response(self) -> dict[str, Any] | None:
-        """`PAYMENT-RESPONSE` of the answer, decoded."""
+        """The decoded `PAYMENT-RESPONSE` of the answer."""
         return decode_header(
             header_values(self.response.headers, "payment-response") if self.response else []
         )
@@ -203,7 +204,7 @@ class RecordedCall:
 
     @property
     def path(self) -> str:
-        """Without its query."""
+        """The path without its query."""
         return self.request.path.partition("?")[0]
 
     @property
@@ -220,7 +221,7 @@ LogPosition = tuple[int, tuple[range, ...]]
 
 
 class CallLog:
-    """The last 10,000 calls of one world, oldest first. `count` is of all there ever were."""
+    """The last 10,000 calls, oldest first. `count` counts all calls ever made."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -237,11 +238,11 @@ class CallLog:
         return call
 
     def mark(self) -> LogPosition:
-        """To go back to."""
+        """Return the current position."""
         return self.count, self._undone
 
     def rewind(self, mark: LogPosition) -> None:
-        """The world is as it was at this mark: what came since is undone, what was undone since stands."""
+        """Mark the calls since this position as undone; calls undone since then count again."""
         count, undone = mark
         self._undone = (*undone, range(count + 1, self.count + 1))
         for call in self._calls:
@@ -249,7 +250,7 @@ class CallLog:
 
 
 def decode_header(values: list[str]) -> dict[str, Any] | None:
-    """What the only value of a payment header says: base64 of a JSON object, else None."""
+    """Decode the only value of a payment header: base64 of a JSON object, else None."""
     try:
         found = parse_json(base64.b64decode(values[0], validate=True)) if len(values) == 1 else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`faregate emulator`: reads the world, listens, says where and with which keys, serves."""
+"""`faregate emulator`: read the account, listen, print address and keys, serve."""
 
 import json
 from argparse import ArgumentParser, Namespace
@@ -45,7 +45,7 @@ def _add_clock_options(command: ArgumentParser) -> None:
 
 
 def format_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
-    """One line: `url`, `test_key`, and `live_key` only if live keys are let in."""
+    """Format one line of JSON: `url`, `test_key`, and `live_key` if live keys are allowed."""
     told = {"url": url, "test_key": emulator.world.first_key("test")}
     if arguments.allow_live:
         told["live_key"] = emulator.world.first_key("live")
@@ -94,7 +94,7 @@ def _format_resource(emulator: Emulator, resource: Resource) -> tuple[str, str, 
 
 
 def run_emulator(arguments: Namespace) -> int:
-    """Serves until interrupted; 0 then. `ConfigurationError` if it cannot begin."""
+    """Serve until interrupted, then return 0; `ConfigurationError` if it cannot start."""
     from faregate.emulator.server import get_url, listen, run
 
     emulator = Emulator(

@@ -1,6 +1,6 @@
-"""The clock of a world: it stands still, runs with the real one, or faster or slower. Pure.
+"""The emulator's clock: frozen, in step with the real clock, or faster or slower.
 
-It never runs backwards, whatever the clock behind it does: only `restore` brings an earlier moment back.
+It never runs backwards, whatever the real clock does; only `restore` brings an earlier moment back.
 """
 
 import math
@@ -25,7 +25,7 @@ Mode = Literal["frozen", "real", "scaled"]
 
 
 class ClockState(FrozenModel):
-    """At the moment `real` of the clock behind it was `world` here; since then it runs at `rate`."""
+    """The clock showed `world` when the real clock showed `real`, and has run at `rate` since."""
 
     world: AwareDatetime
     real: AwareDatetime
@@ -34,7 +34,7 @@ class ClockState(FrozenModel):
 
 @dataclass(slots=True)
 class _Segment:
-    """A stretch of time at one rate. Replaced as a whole, so that nobody reads half a change."""
+    """A stretch of time at one rate."""
 
     latest: datetime
     world: datetime
@@ -55,9 +55,9 @@ class _Segment:
 
 
 class EmulatorClock:
-    """Gives the present of a world, in UTC. Runs with `source` until it is told otherwise.
+    """A controllable clock in UTC, which runs with `source` until it is changed.
 
-    `frozen_at` lets it begin at any moment, past or future, standing still.
+    With `frozen_at` it starts frozen at that moment, past or future.
     """
 
     def __init__(self, source: Clock, *, frozen_at: datetime | None = None) -> None:
@@ -74,7 +74,7 @@ class EmulatorClock:
 
     @property
     def rate(self) -> float:
-        """Seconds here for one second of the clock behind it; 0 is frozen."""
+        """Emulated seconds per real second; 0 is frozen."""
         return self._course.rate
 
     @property
@@ -82,7 +82,7 @@ class EmulatorClock:
         return "frozen" if self.rate == 0 else "real" if self.rate == 1 else "scaled"
 
     def freeze(self, at: datetime | None = None) -> None:
-        """Stands still, now or at a moment to come. `ConfigurationError` for one that has passed."""
+        """Freeze the clock, now or at a later moment; `ConfigurationError` for a moment that has passed."""
         real = self._real()
         now = self._course.at(real)
         moment = now if at is None else _to_utc(at)
@@ -94,14 +94,14 @@ class EmulatorClock:
         self._course = _start_segment(moment, real, 0.0)
 
     def run(self, rate: float = 1.0) -> None:
-        """Runs on from where it is, `rate` times as fast as the clock behind it: 1 keeps step with it."""
+        """Run on from the current moment at `rate`; 1 is in step with the real clock."""
         if not 0 < rate <= MAX_RATE:
             raise ConfigurationError(f"the rate of a clock is above 0 and at most {MAX_RATE:g}, not {rate}")
         real = self._real()
         self._course = _start_segment(self._course.at(real), real, float(rate))
 
     def advance(self, seconds: float) -> None:
-        """Goes forward by so many seconds at once, to the microsecond, and then on as before."""
+        """Move the clock forward by this many seconds; its rate stays."""
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigurationError(f"time advances by 0 seconds or more, not by {seconds}")
         real = self._real()
@@ -113,20 +113,20 @@ class EmulatorClock:
         self._course = _start_segment(later, real, self.rate)
 
     def copy(self) -> "EmulatorClock":
-        """Another clock that shows the same, and from now on goes its own way."""
+        """Return an independent clock that shows the same."""
         twin = EmulatorClock(self._source)
         twin.restore(self.state())
         return twin
 
     def state(self) -> dict[str, Any]:
-        """Everything about it, for JSON; how far it is from the clock behind it, rather than its moment."""
+        """Return its state for JSON. A running clock is kept as its distance from the real one."""
         real = self._real()
         return ClockState(world=self._course.at(real), real=real, rate=self.rate).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As if it had run on since `state` was taken; `ConfigurationError` if that is no such state.
+        """Continue from this state; `ConfigurationError` if it is not one.
 
-        So a frozen clock shows the same moment again, and a running one is as far ahead as it was.
+        A frozen clock shows the same moment again, a running one is as far ahead as it was.
         """
         try:
             found = ClockState.model_validate(dict(state))
@@ -142,7 +142,7 @@ class EmulatorClock:
 
 
 class ManualClock(EmulatorClock):
-    """A clock that stands still until it is told to go: for tests."""
+    """A clock that starts frozen, for tests."""
 
     def __init__(self, start: datetime = DEFAULT_START) -> None:
         super().__init__(system_clock, frozen_at=start)

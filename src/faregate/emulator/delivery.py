@@ -1,4 +1,4 @@
-"""An answer on its way: what the service says, and how it travels. Pure; the mounts act it out."""
+"""A response together with how it travels. Mounts and transports act it out."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -15,7 +15,7 @@ NO_RESPONSE: Final = Response(0)
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`delay` is in seconds, before anything is sent."""
+    """A response and how it travels. `delay` is in seconds, before anything is sent."""
 
     response: Response
     delay: float = 0.0

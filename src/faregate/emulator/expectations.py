@@ -1,4 +1,4 @@
-"""Calls that a test expects, and what it is told when others came. Pure."""
+"""Which calls a test expects, and the report when others came."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ OPERATIONS: Final[tuple[str, ...]] = get_args(Operation)
 
 
 class Match(TypedDict, total=False):
-    """What may be said of a call beside its operation; what is not said may be anything.
+    """Criteria for a call; what is left out matches everything.
 
-    `resource` is an integration key, `payer` an address or the name of a test payer, `fault` the name of
-    the fault it met; None is a call without one. `undone` are calls that a restore took back.
+    `resource` is an integration key, `payer` an address or the name of a test payer, `fault` the id of the
+    fault it met, None for a call without one. `undone` calls are those before a restore.
     """
 
     environment: Environment
@@ -35,7 +35,7 @@ Criteria = dict[str, Any]
 
 
 def build_criteria(operation: str | None, match: Match) -> Criteria:
-    """Both as one; `ConfigurationError` for an operation that there is not."""
+    """Combine operation and criteria; `ConfigurationError` for an unknown operation."""
     if operation is not None and operation not in OPERATIONS:
         raise ConfigurationError(f"there is no operation {operation!r}; there are {', '.join(OPERATIONS)}")
     found: Criteria = {} if operation is None else {"operation": operation}
@@ -46,7 +46,7 @@ def build_criteria(operation: str | None, match: Match) -> Criteria:
 
 
 def list_differences(call: RecordedCall, wanted: Criteria) -> list[str]:
-    """The names of what the call has otherwise."""
+    """List the criteria that the call does not meet."""
     return [name for name, value in wanted.items() if _normalize(getattr(call, name)) != _normalize(value)]
 
 
@@ -55,17 +55,17 @@ def is_match(call: RecordedCall, wanted: Criteria) -> bool:
 
 
 def _normalize(value: Any) -> Any:
-    """Addresses are the same in any case, and so are methods."""
+    """Ignore case: addresses and methods are the same in any case."""
     return value.lower() if isinstance(value, str) else value
 
 
 class ExpectationFailed(AssertionError):
-    """Calls that were not expected, or expected ones that did not come; the text says which, and how near."""
+    """Unexpected or missing calls; the text shows the nearest ones."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Expectation:
-    """`times` None is any number of times, none included."""
+    """An expected call. `times` None is any number, including none."""
 
     wanted: Criteria
     times: int | None = 1
@@ -82,10 +82,10 @@ class Expectation:
 def check_expectations(
     expected: Sequence[Expectation], calls: Sequence[RecordedCall], *, strict: bool
 ) -> None:
-    """Raises `ExpectationFailed` unless each expectation took as many of the calls as it names.
+    """Raise `ExpectationFailed` unless the calls meet the expectations.
 
-    A call that only came too often fails in any case; with `strict` so does one that nobody expected.
-    Reads of the contracts document are let by: a paywall makes them when it needs to.
+    A call too many fails; with `strict`, so does a call that nobody expected. Reads of the contracts document
+    are always allowed: a paywall makes them when it needs to.
     """
     taken, left = _assign(expected, calls)
     unexpected = [call for call in left if _is_unexpected(call, expected, strict)]
@@ -108,9 +108,9 @@ def _is_unexpected(call: RecordedCall, expected: Sequence[Expectation], strict: 
 def _assign(
     expected: Sequence[Expectation], calls: Iterable[RecordedCall]
 ) -> tuple[list[list[RecordedCall]], list[RecordedCall]]:
-    """Which calls each expectation takes, so that as few as can be are left over; and those that are.
+    """Assign calls to expectations so that as few as possible are left over; return both.
 
-    A call that finds its expectation full asks those before it to move to another one.
+    A call whose expectation is full moves earlier ones to other expectations (augmenting paths).
     """
     taken: list[list[RecordedCall]] = [[] for _ in expected]
 

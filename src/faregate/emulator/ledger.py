@@ -1,4 +1,4 @@
-"""The simulated ledger: balances, used nonces, transaction hashes. The first `Payments`."""
+"""The simulated ledger: balances, used nonces, transaction hashes. The emulator's `Facilitator`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,7 +22,7 @@ Use = tuple[Token, str, str]
 
 
 class SimulatedLedger:
-    """Keeps what each address has, in atomic units. An address it never saw has `default_balance`."""
+    """Balances in atomic units. An address that was never funded has `default_balance`."""
 
     def __init__(self, default_balance: int = DEFAULT_BALANCE) -> None:
         self._default = default_balance
@@ -33,27 +33,27 @@ class SimulatedLedger:
         return self._balances.get((token, address.lower()), self._default)
 
     def fund(self, token: Token, address: str, balance: int) -> None:
-        """From now on the address has exactly this balance."""
+        """Set the balance of the address."""
         self._balances[token, address.lower()] = balance
 
     def copy(self) -> "SimulatedLedger":
-        """Another ledger with the same balances and uses, which from now on goes its own way."""
+        """Return an independent ledger with the same balances and uses."""
         twin = SimulatedLedger(self._default)
         twin.restore(self._balances, self._settled)
         return twin
 
     def state(self) -> tuple[dict[Balance, int], dict[Use, str]]:
-        """All balances that are not the default, and the hash of every use of an authorization."""
+        """Return all balances that are not the default, and the hash of every used authorization."""
         return dict(self._balances), dict(self._settled)
 
     def restore(self, balances: Mapping[Balance, int], settled: Mapping[Use, str]) -> None:
-        """From now on these are all that there are."""
+        """Replace all balances and uses."""
         self._balances, self._settled = dict(balances), dict(settled)
 
     def verify(
         self, payment: Payment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
-        """All checks of x402 `exact` that do not need a chain."""
+        """Check everything in x402 `exact` that does not need a chain."""
         fault = find_mismatch(payment, terms, now)
         if fault is not None:
             return PaymentRefused(fault)
@@ -67,7 +67,7 @@ class SimulatedLedger:
         return PaymentVerified(signer)
 
     def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled | PaymentRefused:
-        """Moves the value from payer to recipient, once; the same payment again gives the same hash."""
+        """Move the value from payer to recipient, once; the same payment again gets the same hash."""
         use = self._use(payment, terms)
         if use in self._settled:
             return PaymentSettled(self._settled[use])
@@ -95,7 +95,7 @@ BOTH: Final[tuple[Environment, ...]] = ("test", "live")
 
 
 def build_ledger(world: Account) -> SimulatedLedger:
-    """A ledger with the balances the world names; the seller starts with nothing."""
+    """Build a ledger with the account's balances; the seller starts with nothing."""
     ledger = SimulatedLedger(world.default_balance)
     for token in TOKENS.values():
         ledger.fund(token, world.seller.pay_to, 0)

@@ -1,4 +1,4 @@
-"""The third mount: a real server on the loopback interface, with uvicorn."""
+"""Serve the emulator over HTTP on the loopback interface, with uvicorn."""
 
 import ipaddress
 import socket
@@ -17,8 +17,9 @@ from faregate.errors import ConfigurationError
 
 
 def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False) -> socket.socket:
-    """A listening socket; port 0 is any free one. `ConfigurationError` for a host that others can reach,
-    unless that is allowed.
+    """Open a listening socket; port 0 is any free one.
+
+    `ConfigurationError` for an address that other machines can reach, unless `allow_remote` is set.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not allow_remote and not _is_loopback(host):
@@ -37,7 +38,7 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
 
 
 def get_url(listener: socket.socket) -> str:
-    """The address to give to clients."""
+    """Return the URL for clients."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -49,7 +50,7 @@ def run(
     control: bool = True,
     state: StateFile | None = None,
 ) -> None:
-    """Serves until interrupted. `state` has begun; it is kept meanwhile."""
+    """Serve until interrupted. `state` has begun; it is kept meanwhile."""
     with listener:
         _build_server(emulator, control, state).run(sockets=[listener])
 
@@ -58,7 +59,7 @@ def run(
 def serve(
     emulator: Emulator | Tenants, port: int = 0, *, control: bool = True, state: StateFile | None = None
 ) -> Generator[str]:
-    """The emulator on a port of this machine while the block runs; gives its URL. One thread, joined."""
+    """Serve on a local port while the block runs, in one thread; yields the URL."""
     with listen(port=port) as listener:
         server = _build_server(emulator, control, state)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="faregate-emulator")

@@ -1,7 +1,7 @@
-"""How payments end, told from outside: rules for the coming ones, `settle` and `fail` for those open now.
+"""Control of settlement from outside: rules for future payments, `settle` and `fail` for open ones.
 
-The most special rule wins: of the transaction, its payer, its resource, or of all. Pure; each call is
-about one environment, and what has fallen due by then has happened before it.
+The most specific rule wins: of the transaction, its payer, its resource, or the general one. Each call
+concerns one environment, and settles first what is due.
 """
 
 import re
@@ -21,11 +21,11 @@ _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
 def settle_after(store: EnvironmentState, target: str, settlement: Settlement | None) -> None:
-    """From now on the payments of `target` end so; None takes the rule back.
+    """Set how payments of `target` settle from now on; None removes the rule.
 
-    `target` is a transaction's id, a payer's address, a resource's key or `*`. A transaction may still
-    be open for the seller's work; if it is already settling, its measure begins anew. Others that are
-    already settling keep the rule they began with. `ConfigurationError` if it is not known or already final.
+    `target` is a transaction id, a payer's address, a resource key or `*`. For a transaction that is already
+    settling the rule starts anew; other payments that are settling keep theirs. `ConfigurationError` if the
+    target is unknown or final.
     """
     _settle_due(store)
     if target == ALL:
@@ -47,7 +47,7 @@ def is_address(target: str) -> bool:
 
 
 def has_target(store: EnvironmentState, target: str) -> bool:
-    """Whether this environment has the target; it has everything, and every address."""
+    """Whether this environment knows the target; `*` and addresses are known everywhere."""
     return (
         target == ALL
         or _ADDRESS.fullmatch(target) is not None
@@ -57,9 +57,9 @@ def has_target(store: EnvironmentState, target: str) -> bool:
 
 
 def settle(store: EnvironmentState, transaction_id: str) -> None:
-    """Takes the payment of a pending transaction now, whatever its rule; it fails if it cannot be taken.
+    """Settle a pending transaction now, whatever its rule; it fails if it cannot be paid.
 
-    `ConfigurationError` if there is no such transaction, it is already final, or not completed by the seller.
+    `ConfigurationError` if it is unknown, final, or not yet completed by the seller.
     """
     _settle_due(store)
     record = _find_open(store, transaction_id)
@@ -71,10 +71,9 @@ def settle(store: EnvironmentState, transaction_id: str) -> None:
 
 
 def fail(store: EnvironmentState, transaction_id: str) -> None:
-    """The payment of a transaction will never be taken. One that is only authorized fails as well.
+    """Let the payment of a transaction fail, even if it is only authorized.
 
-    The seller's complete is then answered 200 with `failed`. `ConfigurationError` if there is no such
-    transaction or it is already final.
+    The seller's complete is then answered 200 `failed`. `ConfigurationError` if it is unknown or final.
     """
     _settle_due(store)
     settling.fail_payment(store, _find_open(store, transaction_id), store.clock.tick())

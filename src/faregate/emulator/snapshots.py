@@ -1,4 +1,4 @@
-"""Snapshots of one world by name: state documents, kept in memory to go back to. Pure."""
+"""Named snapshots of one emulator, kept in memory."""
 
 from typing import Final, NamedTuple
 
@@ -10,14 +10,14 @@ MAX_SNAPSHOTS: Final = 100
 
 
 class Snapshot(NamedTuple):
-    """The state document of a world, as text, and where its diary was."""
+    """A state document as text, and the position in the call log."""
 
     document: str
     mark: LogPosition
 
 
 class Snapshots:
-    """In the order they were taken."""
+    """The snapshots in the order they were taken."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Snapshot] = {}
@@ -28,9 +28,9 @@ class Snapshots:
         return list(self._kept)
 
     def put(self, name: str | None, snapshot: Snapshot) -> str:
-        """Under this name or a new one; another of the name is replaced.
+        """Store the snapshot under this name or a new one, replacing one of the same name.
 
-        `ConfigurationError` if it cannot be.
+        `ConfigurationError` for a bad name, or if there are too many.
         """
         name = self._name(name)
         self._kept.pop(name, None)

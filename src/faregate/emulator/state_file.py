@@ -1,8 +1,8 @@
-"""All worlds of a server in one file, so that they are there again after a restart.
+"""Keep the state of all tenants of a server in a file, so that it survives a restart.
 
-The file is written to a new one beside it that takes its place when it is whole, readable by its owner
-only: it has payers' signatures and the keys of worlds in it. It is for one server at a time, which a
-lock beside it sees to (`statelock.py`).
+The state is written to a temporary file which then replaces the file. It is readable by its owner only,
+because it contains payers' signatures and keys. A lock file beside it ensures that one server uses it at a
+time.
 """
 
 import glob
@@ -41,14 +41,14 @@ else:
 
 
 class StateLock:
-    """A file beside the state, there while it is held. The state itself is replaced at each writing."""
+    """A lock file beside the state. The state file itself cannot be locked: each write replaces it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._finalizer: finalize[..., StateLock] | None = None
 
     def take(self) -> bool:
-        """False if another has it; `OSError` if it cannot be known."""
+        """Acquire the lock; False if another process has it, `OSError` if it cannot be known."""
         while True:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
@@ -66,7 +66,7 @@ class StateLock:
             self._finalizer()
 
     def _is_current(self, handle: int) -> bool:
-        """Who had it before may have removed the file since it was opened."""
+        """Whether the file is still there: its last owner may have removed it after it was opened."""
         try:
             return os.path.samestat(os.fstat(handle), self._path.stat())
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class SavedState(FrozenModel):
 
 
 def dump_tenants(worlds: Tenants) -> Iterator[str]:
-    """As JSON, in pieces."""
+    """Yield all tenants as JSON text, in pieces."""
     yield '{"version":1,"worlds":['
     for number, name in enumerate(worlds.names):
         emulator = worlds.find(name)
@@ -103,7 +103,7 @@ def dump_tenants(worlds: Tenants) -> Iterator[str]:
 
 
 def load_tenants(worlds: Tenants, text: bytes) -> None:
-    """Opens and seeds the worlds that this text names; `ConfigurationError` says what is wrong with it."""
+    """Create the tenants in this text; `ConfigurationError` says what is wrong with it."""
     for one in _parse(text).worlds:
         worlds.open(one.name, world=one.world, seed=one.seed).seed(one.state)
 
@@ -133,7 +133,7 @@ _log = logging.getLogger("faregate.emulator")
 
 
 class StateFile:
-    """Made for one server: `begin` before it, `keep` while it serves, `end` after it."""
+    """The state file of one server: `begin` before it serves, `keep` meanwhile, `end` after it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).resolve()
@@ -142,10 +142,7 @@ class StateFile:
         self._changing = 0
 
     def begin(self, worlds: Tenants) -> None:
-        """Takes up what is in the file, or makes it.
-
-        `ConfigurationError` if it cannot; it is left alone then.
-        """
+        """Load the file, or create it; `ConfigurationError` if that fails, and then the file is unchanged."""
         self._acquire_lock()
         with ExitStack() as in_vain:
             in_vain.callback(self._lock.release)
@@ -158,12 +155,12 @@ class StateFile:
             in_vain.pop_all()
 
     def end(self, worlds: Tenants) -> None:
-        """Saves for the last time; another server may begin with the file."""
+        """Save once more and release the lock."""
         self.try_to_save(worlds)
         self._lock.release()
 
     def save(self, worlds: Tenants) -> None:
-        """Writes everything now; `OSError` if it cannot."""
+        """Write everything now; `OSError` if it cannot."""
         handle, beside = tempfile.mkstemp(_TEMPORARY, f".{self.path.name}.", self.path.parent)
         try:
             with open(handle, "w", encoding="utf-8") as file:
@@ -176,7 +173,7 @@ class StateFile:
             raise
 
     async def keep(self, worlds: Tenants) -> None:
-        """Writes what has changed, within a second, for ever. A fault is logged, and tried again."""
+        """Write changes within a second, for ever. Errors are logged and the write is tried again."""
         pause = CHECK_SECONDS
         while True:
             await anyio.sleep(pause)
@@ -186,7 +183,7 @@ class StateFile:
 
     @contextmanager
     def changing(self) -> Generator[None]:
-        """Something may change in this block, at any time."""
+        """Mark the state as changing while the block runs."""
         self._changing += 1
         try:
             yield
@@ -195,7 +192,7 @@ class StateFile:
             self._touched = True
 
     def try_to_save(self, worlds: Tenants) -> float:
-        """Saves, or logs why it cannot; gives the seconds it took."""
+        """Save, or log why it failed; return the seconds it took."""
         began = time.monotonic()
         try:
             self.save(worlds)
@@ -215,7 +212,7 @@ class StateFile:
             )
 
     def _remove_leftovers(self) -> None:
-        """What a server left behind that was killed while it wrote."""
+        """Remove temporary files of a server that was killed while it wrote."""
         for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_TEMPORARY}"):
             left.unlink(missing_ok=True)
 

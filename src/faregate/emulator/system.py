@@ -1,4 +1,4 @@
-"""What the state machine may not have by itself: the real clock, and chance."""
+"""The real clock and real randomness. The service is given them, it never uses them itself."""
 
 import secrets
 from datetime import UTC, datetime
@@ -11,10 +11,10 @@ def system_clock() -> datetime:
 
 
 def random_challenge() -> str:
-    """A challenge of 256 random bits."""
+    """Return a challenge of 256 random bits."""
     return secrets.token_hex(32)
 
 
 def random_id(prefix: str, moment: datetime, /) -> str:
-    """A new UUIDv7-shaped id: the milliseconds, then 74 random bits."""
+    """Return a new id: the milliseconds, then 74 random bits."""
     return build_id(prefix, moment, secrets.randbits(74))

@@ -1,8 +1,8 @@
-"""Many worlds behind one server: each key has its own, so that parallel tests share nothing but a port.
+"""Many emulators behind one server, one for each tenant: parallel tests share nothing but a port.
 
-Keys of the form `svc_test_world_<name>` (and `svc_live_world_<name>`, where live keys are let in) open the
-world of that name at their first use; `svc_test_world_<name>.readonly` is a key of the same world that may
-only read. All other keys belong to the main world.
+The first use of a key `svc_test_world_<name>` (or `svc_live_world_<name>`, where live keys are allowed)
+creates the tenant `<name>`; `svc_test_world_<name>.readonly` is its read-only key. All other keys belong to
+the main tenant.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ MAX_TENANTS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TenantConfig:
-    """In what a world differs from the main one: resources and payers, or a seed of its own for its ids."""
+    """How a tenant differs from the main one: its account, or a seed for its ids."""
 
     world: Account | None = None
     seed: str | None = None
 
 
 class Tenants:
-    """The main emulator and the others by name, which are `Emulator.like` it."""
+    """The main emulator and the others by name, which are built by `Emulator.like`."""
 
     def __init__(self, main: Emulator) -> None:
         self.main = main
@@ -40,7 +40,7 @@ class Tenants:
 
     @property
     def names(self) -> list[str]:
-        """All that there are now, the main one first."""
+        """All names, the main one first."""
         with self._lock:
             return [MAIN, *self._others]
 
@@ -51,14 +51,14 @@ class Tenants:
         return None if found is None else found[0]
 
     def setup(self, name: str) -> TenantConfig:
-        """How it was opened."""
+        """Return the configuration that it was created with."""
         found = self._others.get(name)
         return TenantConfig() if found is None else found[1]
 
     def open(self, name: str, *, world: Account | None = None, seed: int | str | None = None) -> Emulator:
-        """The world of this name, made if it is new. `ConfigurationError` if it cannot be.
+        """Return the tenant of this name, created if it is new; `ConfigurationError` if it cannot be.
 
-        `world` and `seed` are for a new one; `ConfigurationError` if it is there already and had others.
+        `world` and `seed` are for a new one; `ConfigurationError` if it exists with others.
         """
         setup = TenantConfig(world, None if seed is None else str(seed))
         if name == MAIN:
@@ -75,17 +75,17 @@ class Tenants:
             return made
 
     def adopt(self, name: str, emulator: Emulator) -> None:
-        """Serves this emulator as the world of this name; its own keys must be those of the name."""
+        """Serve this emulator as the tenant of this name; its keys must be those of the tenant."""
         with self._lock:
             self._others[name] = emulator, TenantConfig()
 
     def drop(self, name: str) -> bool:
-        """Forgets a world, with all that happened in it; the main one stays."""
+        """Delete a tenant with its state; False if there is none. The main one stays."""
         with self._lock:
             return self._others.pop(name, None) is not None
 
     def deliver(self, request: WireRequest) -> Delivery:
-        """One call, answered by the world of its key. Never raises."""
+        """Let the tenant of its key answer the call. Never raises."""
         try:
             return self._route(request).deliver(request)
         except ConfigurationError as error:

@@ -1,4 +1,7 @@
-"""The emulator as an httpx transport. An answer that does not arrive is the exception httpx has for it."""
+"""The emulator as a transport without HTTP: for the merchant client, and for httpx.
+
+An answer that does not arrive is the exception that the client has for it.
+"""
 
 import time
 from functools import cache
@@ -14,7 +17,7 @@ from faregate.errors import BadAnswer, NoAnswer
 
 
 class EmbeddedTransport:
-    """Answers from an emulator in this process, blocking and async. Any origin is the emulator's."""
+    """A transport of the merchant client, blocking and async, for any origin."""
 
     def __init__(self, emulator: Emulator) -> None:
         self.emulator = emulator
@@ -43,7 +46,7 @@ class EmbeddedTransport:
 
 
 def _get_delay(delivery: Delivery, seconds: float) -> float:
-    """The seconds to wait; one that the client would not wait for is not waited for either."""
+    """Return the seconds to wait; `NoAnswer` at once if the client would not wait that long."""
     if delivery.delay >= seconds:
         raise NoAnswer("the emulator answered too late")
     return delivery.delay
@@ -61,12 +64,12 @@ def _receive(delivery: Delivery) -> Response:
 
 @cache
 def get_embedded_transport() -> EmbeddedTransport:
-    """The process's own emulator, with its built-in world and test keys only."""
+    """Return the transport of this process's own emulator: the built-in account, test keys only."""
     return EmbeddedTransport(Emulator(allow_live=False))
 
 
 class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """For `httpx.Client(transport=...)` and `httpx.AsyncClient(transport=...)` alike."""
+    """A transport for `httpx.Client` and `httpx.AsyncClient`."""
 
     def __init__(self, emulator: Emulator | Tenants) -> None:
         self._emulator = emulator
@@ -89,12 +92,12 @@ class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
 
 def transport(emulator: Emulator | Tenants) -> EmulatorTransport:
-    """An httpx transport, blocking and async: no port, no thread."""
+    """Build an httpx transport, blocking and async: no port, no thread."""
     return EmulatorTransport(emulator)
 
 
 def _get_httpx_delay(delivery: Delivery, request: httpx.Request) -> float:
-    """The seconds to wait; one that the client would not wait for is not waited for either."""
+    """Return the seconds to wait; `ReadTimeout` at once if the client would not wait that long."""
     patience: float | None = request.extensions.get("timeout", {}).get("read")
     if patience is not None and delivery.delay >= patience:
         raise httpx.ReadTimeout("the emulator answered too late", request=request)

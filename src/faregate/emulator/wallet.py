@@ -1,4 +1,4 @@
-"""A payer for tests and demonstrations: answers `PAYMENT-REQUIRED` with a real x402 proof."""
+"""A payer for tests: answers `PAYMENT-REQUIRED` with a real x402 proof."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ class Wallet:
 
     @classmethod
     def test(cls, name: str, *, clock: Clock = system_clock) -> Self:
-        """The wallet of a test payer, such as `slow`; `ConfigurationError` if there is none of this name."""
+        """Return the wallet of a test payer, such as `slow`; `ConfigurationError` if unknown."""
         payer = TEST_PAYERS.get(name)
         if payer is None:
             raise ConfigurationError(f"there is no test payer {name!r}; there are {', '.join(TEST_PAYERS)}")
@@ -38,7 +38,7 @@ class Wallet:
         return derive_address(self._key)
 
     def pay(self, instructions: str, *, nonce: str | None = None) -> str:
-        """A `PAYMENT-SIGNATURE` for the first entry of these instructions, valid as long as they allow."""
+        """Build a `PAYMENT-SIGNATURE` for the first entry of these instructions, valid as long as they allow."""
         required = json.loads(base64.b64decode(instructions))
         terms = required["accepts"][0]
         authorization = {
@@ -59,7 +59,7 @@ class Wallet:
         return base64.b64encode(json.dumps(proof).encode()).decode("ascii")
 
     def sign(self, authorization: dict[str, str], token: Token) -> str:
-        """The EIP-712 signature of this authorization, hex."""
+        """Sign this authorization (EIP-712), as hex."""
         payment = Payment(
             payer=authorization["from"],
             to=authorization["to"],

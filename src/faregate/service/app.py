@@ -1,7 +1,7 @@
-"""The whole service as a state machine: `respond(request) -> response`. Pure: no I/O, clock or chance.
+"""The Merchant API as one function: `respond(request) -> response`. No I/O, clock or randomness of its own.
 
-Order of refusal: 404 and 405 for the address, 401, 403, then the operation's own rules. A fault of the
-emulator itself is 500 `internal_error` and is logged.
+Checks come in this order: the endpoint (404, 405), the key (401), its capability (403), then the operation's
+own rules. A bug is answered 500 `internal_error` and logged.
 """
 
 import logging
@@ -24,7 +24,7 @@ _log = logging.getLogger("faregate.emulator")
 
 
 class Service:
-    """Two environments behind one door. Not thread-safe: `Emulator` puts a lock around it."""
+    """The test and the live environment of one account. Not thread-safe: the caller holds a lock."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Service:
         }
 
     def respond(self, request: WireRequest) -> Response:
-        """The service's answer. Never raises."""
+        """Return the response to this request. Never raises."""
         path, _, query = request.path.partition("?")
         try:
             return self._answer(request, path, query)

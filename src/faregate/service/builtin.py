@@ -1,5 +1,7 @@
-"""The world that is there when nothing is given. All prices are far below the one dollar that stock
-x402 clients sign without being asked."""
+"""The account that an emulator has when it is given none, and the keys of tenants.
+
+All prices are far below one dollar, the limit up to which stock x402 clients sign without asking.
+"""
 
 import re
 from typing import Final
@@ -17,18 +19,18 @@ _KEY: Final = re.compile(r"svc_(?:test|live)_world_([A-Za-z0-9_-]{1,100})(?:\.re
 
 
 def is_valid_name(name: str) -> bool:
-    """1 to 100 letters, digits, `_` and `-`."""
+    """Whether this is 1 to 100 letters, digits, `_` and `-`."""
     return _NAME.fullmatch(name) is not None
 
 
 def parse_tenant_name(key: str) -> str | None:
-    """The name of the world that this key opens; None if the key is not of this form."""
+    """Return the tenant that this key belongs to; None if the key names none."""
     found = _KEY.fullmatch(key)
     return None if found is None else found[1]
 
 
 def build_tenant_keys(name: str) -> tuple[Key, ...]:
-    """The keys of the world of this name."""
+    """Build the keys of this tenant."""
     return (
         Key(key=f"svc_test_world_{name}"),
         Key(key=f"svc_live_world_{name}"),
@@ -37,7 +39,7 @@ def build_tenant_keys(name: str) -> tuple[Key, ...]:
 
 
 def with_tenant_keys(world: Account, name: str) -> Account:
-    """The same resources and payers, to be opened with the keys of this name."""
+    """Return the account with the keys of this tenant instead of its own."""
     return world.model_copy(update={"keys": build_tenant_keys(name)})
 
 

@@ -1,7 +1,7 @@
-"""One environment's side of the world: resources and revisions with their ids. Pure.
+"""The resources and revisions of one environment, with their ids.
 
-Test and live have different resource, revision and price ids; the integration key and the revision
-key (`rvk_`) are the same in both.
+Resource, revision and price ids differ between test and live. The integration key and the revision key
+(`rvk_`) are the same in both.
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ from faregate.x402.tokens import TOKENS, Token, format_price
 
 @dataclass(frozen=True, slots=True)
 class PublishedRevision:
-    """A revision with its ids; never changed once made."""
+    """A revision with its ids. Never changes."""
 
     id: str
     key: str | None
@@ -30,7 +30,7 @@ class PublishedRevision:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A resource as it stands in one environment. The last revision is the active one."""
+    """One state of a resource in one environment. The last revision is the active one."""
 
     id: str
     resource: Resource
@@ -51,9 +51,9 @@ class Listing:
 
 @dataclass(slots=True)
 class Catalog:
-    """The resources of one environment by integration key, in the order they were set up.
+    """The resources of one environment by integration key, in the order of the account.
 
-    Every state that a resource was in is kept, so that a list can show any past moment.
+    Every earlier state of a resource is kept, so that a list can show any past moment.
     """
 
     environment: Environment
@@ -62,46 +62,46 @@ class Catalog:
     _versions: dict[str, list[Listing]] = field(default_factory=dict[str, list[Listing]])
 
     def put(self, listing: Listing) -> None:
-        """Adds a resource, or replaces its present state by one that no list can tell from it."""
+        """Add a resource, or replace its current state without a new version."""
         self.listings[listing.resource.key] = listing
         self._versions.setdefault(listing.resource.key, [listing])[-1] = listing
         self._by_revision.update({revision.id: listing.resource.key for revision in listing.revisions})
 
     def edit(self, key: str, moment: datetime, change: Callable[[Listing], Listing]) -> None:
-        """The seller changes a setting of the resource `key`; `KeyError` if it is not here."""
+        """Change a resource, as a new version from `moment` on; `KeyError` if it is unknown."""
         changed = replace(change(self.listings[key]), updated_at=moment)
         self._versions[key].append(changed)
         self.put(changed)
 
     def restore_versions(self, versions: Sequence[Listing]) -> None:
-        """Puts back a resource with every state that it was in, oldest first."""
+        """Replace a resource by these versions, oldest first."""
         self._versions[versions[-1].resource.key] = list(versions)
         self.put(versions[-1])
 
     def versions(self, key: str) -> tuple[Listing, ...]:
-        """Every state of the resource `key`, each from its `updated_at` on; the last is the present one."""
+        """Return every version of the resource, oldest first, each valid from its `updated_at` on."""
         return tuple(self._versions[key])
 
     def version(self, key: str, moment: datetime) -> Listing | None:
-        """The resource `key` as it was at this moment; None if it did not exist yet."""
+        """Return the resource as it was at this moment; None if it did not exist yet."""
         known = self._versions[key]
         number = bisect_right(known, moment, key=lambda one: one.updated_at)
         return known[number - 1] if number else None
 
     def at(self, moment: datetime) -> Iterator[Listing]:
-        """Every resource that existed at this moment, as it was then."""
+        """Iterate over the resources that existed at this moment, as they were then."""
         found = (self.version(key, moment) for key in self.listings)
         return (listing for listing in found if listing is not None)
 
     def publish(self, key: str, rules: Revision, moment: datetime) -> PublishedRevision:
-        """A new active revision of the resource `key`."""
+        """Add a new active revision to the resource."""
         listing = self.listings[key]
         made = _build_revision(self.environment, listing.resource, len(listing.revisions) + 1, rules)
         self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
         return made
 
     def find_by_revision(self, revision_id: str) -> Listing | None:
-        """The resource this revision belongs to, active or not."""
+        """Return the resource of this revision, active or not."""
         key = self._by_revision.get(revision_id)
         return None if key is None else self.listings[key]
 
@@ -110,7 +110,7 @@ class Catalog:
 
 
 def build_catalog(world: Account, environment: Environment) -> Catalog:
-    """Everything of the world that exists in this environment."""
+    """Build the catalog of one environment of the account."""
     catalog = Catalog(environment)
     for place, resource in enumerate(world.resources):
         if environment in resource.environments:

@@ -1,7 +1,7 @@
-"""Moments that snapshots can trust. Pure; the clock is handed in.
+"""A clock for snapshots: it never runs backwards, and writes come after every list already answered.
 
-A list answered for `as_of` must never change afterwards. So time never runs back, and whatever is
-written after a snapshot was answered is stamped later than it, by a microsecond if need be.
+A list answered for `as_of` must never change afterwards. So a write is stamped later than every moment for
+which a list was answered, by a microsecond if need be.
 """
 
 from collections.abc import Callable
@@ -20,24 +20,24 @@ class MonotonicClock:
         self._fence = self._latest
 
     def now(self) -> datetime:
-        """The present, in UTC: never before anything already stamped."""
+        """Return the current time in UTC, never earlier than a stamp already given."""
         return max(self._clock().astimezone(UTC), self._latest)
 
     def tick(self) -> datetime:
-        """The moment of a change: after every snapshot answered so far."""
+        """Stamp a change: later than every list answered so far."""
         self._latest = max(self.now(), self._fence + _TICK)
         return self._latest
 
     def edit(self) -> datetime:
-        """The moment of an edit by the seller: after all that was stamped so far.
+        """Stamp an edit by the seller: later than every earlier stamp, too.
 
-        So what was sold before the edit is told from what was sold after it by its moment alone.
+        So its moment alone tells what was sold before the edit from what was sold after it.
         """
         self._latest = max(self.now(), self._fence + _TICK, self._latest + _TICK)
         return self._latest
 
     def snapshot(self, as_of: datetime | None) -> datetime | None:
-        """The moment a list shows, from now on unchangeable; None if it lies in the future."""
+        """Return the moment that a list shows, and fix it; None if it is in the future."""
         now = self.now()
         moment = now if as_of is None else as_of
         if moment > now:
@@ -46,9 +46,9 @@ class MonotonicClock:
         return moment
 
     def state(self) -> tuple[datetime, datetime]:
-        """When something was last stamped, and the latest moment a list was answered for."""
+        """Return the latest stamp, and the latest moment a list was answered for."""
         return self._latest, self._fence
 
     def restore(self, latest: datetime, fence: datetime) -> None:
-        """Another state comes back: what was stamped or shown later than in it never happened."""
+        """Set both, forgetting later ones."""
         self._latest, self._fence = latest, fence

@@ -1,7 +1,7 @@
-"""What the seller set up: keys, resources, revisions, prices (spec: Account setup is not this API's).
+"""The seller's account as data: keys, resources, revisions, prices, payers.
 
-A `Account` is plain frozen data for both environments. Ids are not written here: they are derived from the
-keys and numbers, so that they are the same at every start and differ between test and live.
+The Merchant API has no endpoints for these. Ids are derived from keys and revision numbers (`catalog.py`), so
+that they are the same at every start and differ between test and live.
 """
 
 import tomllib
@@ -36,16 +36,17 @@ DEFAULT_CREATED_AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 class FrozenModel(BaseModel):
-    """A piece of the world: frozen, and no property it does not know."""
+    """A frozen Pydantic model that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
 
 class Settlement(FrozenModel):
-    """When and how a payment ends: one measure of time, `via` until then, and `to` in the end.
+    """When and how a payment settles: exactly one trigger, the status `via` until then, the status `to` in
+    the end.
 
-    Zero is at once; reads are GETs and repeated completes. `until_expiry` waits until `validBefore` of
-    the authorization has passed, and then always fails. `manual` waits to be told.
+    Zero means at once. A read is a GET of the transaction or a repeated complete. `until_expiry` waits for
+    the authorization's `validBefore` and then always fails. `manual` waits for `settle` or `fail`.
     """
 
     after_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
@@ -76,7 +77,7 @@ class Settlement(FrozenModel):
 
 
 class Value(FrozenModel):
-    """One reportable value of a revision; the order in the list is its display position."""
+    """One reportable value of a revision. Values are displayed in the order of the list."""
 
     name: ValueName
     label: Label | None = None
@@ -86,7 +87,7 @@ class Value(FrozenModel):
 
 
 class Revision(FrozenModel):
-    """Published reporting rules with their price. `amount` is in atomic units of `asset`."""
+    """Reporting rules with their price, `amount` atomic units of `asset`."""
 
     amount: AtomicAmount
     asset: SettlementAsset = "USDC"
@@ -109,7 +110,7 @@ class Appearance(FrozenModel):
 
 
 class Resource(Appearance):
-    """What is sold, under one integration key. Revisions are numbered from 1; the last one is active."""
+    """What is sold under one integration key. Revisions are numbered from 1; the last one is active."""
 
     key: IntegrationKey
     revisions: Annotated[tuple[Revision, ...], Field(min_length=1)]
@@ -127,10 +128,7 @@ class Resource(Appearance):
         return Appearance(name=self.name, description=self.description, image_url=self.image_url)
 
     def with_appearance(self, **update: str | None) -> Self:
-        """The same resource with these fields in its appearance.
-
-        `ConfigurationError` if one breaks a rule.
-        """
+        """Return the resource with these fields changed; `ConfigurationError` if one breaks a rule."""
         try:
             appearance = Appearance.model_validate({**dict(self.appearance), **update})
         except ValidationError as error:
@@ -168,14 +166,14 @@ Address = Annotated[EvmAddress, AfterValidator(to_checksum_address)]
 
 
 class Seller(FrozenModel):
-    """The organization, and the address that is paid."""
+    """The organization and the address that is paid."""
 
     name: Label = "Emulated Seller"
     pay_to: Address = "0xFa4e6a7e00000000000000000000000000000001"
 
 
 class Key(FrozenModel):
-    """An API key; the prefix is its environment. A missing capability means 403."""
+    """An API key. Its prefix names the environment; a missing capability is answered 403."""
 
     key: Annotated[
         str, Text(strict=True, max_length=200, pattern=r"^svc_(?:test|live)_[A-Za-z0-9._~+/=-]+\z")
@@ -188,7 +186,7 @@ class Key(FrozenModel):
 
 
 class PayerSetup(FrozenModel):
-    """A payer who is not like the others: other balances, another way to settle. Both environments."""
+    """A payer with balances or a settlement rule of its own, in both environments."""
 
     address: Address
     balances: dict[SettlementAsset, AtomicAmount] = Field(default_factory=dict[SettlementAsset, AtomicAmount])
@@ -196,10 +194,10 @@ class PayerSetup(FrozenModel):
 
 
 class Account(FrozenModel):
-    """The whole account. A payer nobody named starts with `default_balance` atomic units of each asset.
+    """A seller's whole account, for both environments.
 
-    Payments end as `settlement` says where neither their resource nor their payer says more: without it
-    at once.
+    A payer that is not named starts with `default_balance` atomic units of each asset. `settlement` is the
+    rule for payments whose payer and resource have none; without it payments settle at once.
     """
 
     resources: Annotated[tuple[Resource, ...], Field(min_length=1)]
@@ -218,7 +216,7 @@ class Account(FrozenModel):
 
     @classmethod
     def from_toml(cls, text: str, name: str = "world") -> "Self":
-        """A world from TOML text; `ConfigurationError` says what is wrong, and where in `name`."""
+        """Read an account from TOML; `ConfigurationError` names the fault and its place in `name`."""
         try:
             return cls.model_validate(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -227,7 +225,7 @@ class Account(FrozenModel):
             raise ConfigurationError("\n".join(_sentences(error, name))) from None
 
     def first_key(self, environment: Environment) -> str | None:
-        """The first key of this environment, for those who only need one."""
+        """Return the first key of this environment."""
         return next((key.key for key in self.keys if key.environment == environment), None)
 
 
@@ -239,7 +237,7 @@ def _sentences(error: ValidationError, name: str) -> list[str]:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """`("resources", 0, "key")` is `resources[0].key`."""
+    """Format a location: `("resources", 0, "key")` is `resources[0].key`."""
     text = ""
     for step in location:
         text += f"[{step}]" if isinstance(step, int) else f".{step}"

@@ -1,7 +1,7 @@
-"""Queries of the lists, read strictly (spec: Pagination rules, Limits). Pure.
+"""Requests and responses of the Merchant API (spec: Authentication, Errors, Pagination rules, Limits).
 
-A parameter the endpoint does not have, one sent twice, and any value not written as the spec writes
-it are 422: a mistyped `page_size` should be heard of, not ignored.
+Requests are read strictly: an unknown query parameter, a parameter sent twice and a value not written as the
+spec writes it are 422. A mistyped `page_size` would otherwise go unnoticed.
 """
 
 import json
@@ -45,13 +45,13 @@ def invalid_request(message: str) -> HttpError:
 
 
 def json_response(model: BaseModel, *, status: int = 200, headers: Headers = ()) -> Response:
-    """The whole model; what is null is written as null."""
+    """Build a response with the whole model; null fields are included."""
     body = model.model_dump_json(by_alias=True).encode()
     return Response(status, (JSON_TYPE, *headers), body)
 
 
 def json_value_response(value: dict[str, Any], *, status: int = 200, headers: Headers = ()) -> Response:
-    """An already dumped model."""
+    """Build a response from an already dumped model."""
     body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     return Response(status, (JSON_TYPE, *headers), body)
 
@@ -64,7 +64,7 @@ _REMEMBERED_BODIES: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """`identifier` is the id in the path (not checked); empty where the path has none."""
+    """A request to one endpoint. `identifier` is the unchecked id in the path, empty if the path has none."""
 
     identifier: str
     query: str
@@ -72,14 +72,14 @@ class ParsedRequest:
     body: bytes
 
     def only_header(self, name: str) -> str | None:
-        """The value of the header `name` (lower case), None if absent; sent twice is 422."""
+        """Return the header `name` (lower case), None if absent; 422 if sent twice."""
         values = header_values(self.headers, name)
         if len(values) > 1:
             raise invalid_request(f"the header {name.upper()} was sent more than once")
         return values[0] if values else None
 
     def parameters(self) -> dict[str, str]:
-        """The query, decoded; a parameter sent twice is 422."""
+        """Decode the query; 422 if a parameter was sent twice."""
         try:
             pairs = parse_qsl(self.query, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
@@ -90,7 +90,7 @@ class ParsedRequest:
         return found
 
     def body_as(self, adapter: TypeAdapter[T]) -> T:
-        """The body by this model: 400 if it is not JSON, 422 if it breaks a rule."""
+        """Validate the body: 400 if it is not JSON, 422 if it breaks a rule."""
         if len(self.body) > MAX_BODY:
             raise HttpError(MALFORMED, f"the body is longer than {MAX_BODY} bytes")
         try:
@@ -115,7 +115,7 @@ def _build_body_error(error: ValidationError) -> HttpError:
 
 
 def authenticate(headers: Headers, keys: Mapping[str, Key], allow_live: bool) -> Key:
-    """The key of this call, or 401. Two `Authorization` headers are none."""
+    """Return the key of this request, or raise 401. Two `Authorization` headers count as none."""
     values = header_values(headers, "authorization")
     if len(values) != 1:
         raise _build_401("send one Authorization header: Bearer <API_KEY>")
@@ -129,7 +129,7 @@ def authenticate(headers: Headers, keys: Mapping[str, Key], allow_live: bool) ->
 
 
 def require_capability(key: Key, capability: Capability) -> None:
-    """403 if the key may not do this."""
+    """Raise 403 unless the key has the capability."""
     if capability not in key.capabilities:
         raise HttpError(FORBIDDEN, f"this key lacks the capability {capability}")
 
@@ -157,7 +157,7 @@ _LEAP_SECOND: Final = re.compile(r":?60", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What a list is asked for. `filters` are the endpoint's own parameters, as sent."""
+    """The query of a list. `filters` are the endpoint's own parameters, as sent."""
 
     as_of: datetime
     newest_first: bool
@@ -167,7 +167,7 @@ class ListQuery:
 
 
 def parse_list_query(call: ParsedRequest, clock: MonotonicClock, own: Sequence[str] = ()) -> ListQuery:
-    """The query of a list that also takes the parameters `own`; 422 for anything else."""
+    """Parse the query of a list with the additional parameters `own`; 422 for any other."""
     given = parse_query(call, (*LIST_PARAMETERS, *own))
     order = parse_choice("order", given.get("order", "newest"), ("newest", "oldest"))
     page = _parse_number("page", given.get("page", "1"), None)
@@ -180,7 +180,7 @@ def parse_list_query(call: ParsedRequest, clock: MonotonicClock, own: Sequence[s
 
 
 def parse_query(call: ParsedRequest, names: Sequence[str]) -> dict[str, str]:
-    """The query, which has these parameters and no others."""
+    """Return the query's parameters; 422 if it has others than `names`."""
     given = call.parameters()
     for name in given:
         if name not in names:
@@ -208,7 +208,7 @@ def _parse_number(name: str, text: str, most: int | None) -> int:
 
 
 def _parse_moment(text: str) -> datetime:
-    """ISO 8601 or RFC 3339 with a zone. A `+` that was not percent-encoded is a space, hence the hint."""
+    """Parse ISO 8601 or RFC 3339 with a timezone."""
     found = _MOMENT.fullmatch(text)
     if found is None:
         raise invalid_request("as_of must be an ISO 8601 date-time with a timezone (send + as %2B)")

@@ -1,4 +1,4 @@
-"""Ids, `<prefix>_<32 hex>` with the shape of a UUIDv7 (spec: Identifier format), and challenges. Pure."""
+"""Ids, `<prefix>_<32 hex>` in the shape of a UUIDv7 (spec: Identifier format), and challenges."""
 
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -10,20 +10,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Ids(Protocol):
-    """The id source: a new id of this prefix, made at this moment."""
+    """A source of ids: called with a prefix and the moment of creation."""
 
     def __call__(self, prefix: str, moment: datetime, /) -> str: ...
 
 
 class Challenges(Protocol):
-    """The source of challenges for instructions: a fresh one, 64 hex digits, with every call."""
+    """A source of challenges for instructions: 64 fresh hex digits with every call."""
 
     def __call__(self) -> str: ...
 
 
 @runtime_checkable
 class RewindableIds(Ids, Protocol):
-    """An id source that a snapshot can take back to where it was."""
+    """A source of ids that can return to an earlier state."""
 
     def like(self, name: str) -> "RewindableIds": ...
     def state(self) -> int: ...
@@ -31,7 +31,7 @@ class RewindableIds(Ids, Protocol):
 
 
 def build_id(prefix: str, moment: datetime, entropy: int) -> str:
-    """48 bits of milliseconds, the version 7, 12 bits, the variant, 62 bits: `entropy` gives the 74."""
+    """Build an id: 48 bits of milliseconds, version 7, 12 bits, variant, 62 bits; `entropy` fills the 74."""
     milliseconds = (moment - _EPOCH) // timedelta(milliseconds=1) & (1 << 48) - 1
     high = entropy >> 62 & 0xFFF
     low = entropy & (1 << 62) - 1
@@ -40,12 +40,12 @@ def build_id(prefix: str, moment: datetime, entropy: int) -> str:
 
 
 def derive_id(prefix: str, moment: datetime, *parts: str) -> str:
-    """The same id for the same parts, every time: for what the seller set up, not what happens."""
+    """Derive an id from the parts, the same every time: for what the seller sets up."""
     return build_id(prefix, moment, _hash_entropy(prefix, *parts))
 
 
 class CountedIds:
-    """An id source that counts: the same story gives the same ids."""
+    """Ids that count: the same sequence of calls gives the same ids."""
 
     seed = ""
 
@@ -57,15 +57,15 @@ class CountedIds:
         return build_id(prefix, moment, self._entropy(prefix))
 
     def like(self, name: str) -> "CountedIds":
-        """The source of another world, which counts for itself."""
+        """Return the source for another tenant, which counts for itself."""
         return CountedIds()
 
     def state(self) -> int:
-        """How many ids it has given."""
+        """Return how many ids were given."""
         return self._count
 
     def restore(self, state: int) -> None:
-        """The ids after this many come again. `ConfigurationError` if this cannot be a state."""
+        """Continue after this many ids; `ConfigurationError` if this is not a count."""
         if type(state) is not int or state < 0:
             raise ConfigurationError(f"the state of an id source is a number of ids, not {state!r}")
         self._count = state
@@ -75,17 +75,14 @@ class CountedIds:
 
 
 class SeededIds(CountedIds):
-    """An id source that looks like chance: the same seed and the same story give the same ids.
-
-    The seed may be a number or a text; `7` and `"7"` are one.
-    """
+    """Ids that look random, repeatable by their seed. `7` and `"7"` are the same seed."""
 
     def __init__(self, seed: int | str) -> None:
         super().__init__()
         self.seed = str(seed)
 
     def like(self, name: str) -> "SeededIds":
-        """The source of another world: other ids, and always the same for its name."""
+        """Return the source for another tenant: other ids, repeatable by its name."""
         return SeededIds(f"{self.seed}/{name}")
 
     def _entropy(self, prefix: str) -> int:
@@ -93,7 +90,7 @@ class SeededIds(CountedIds):
 
 
 class SeededChallenges:
-    """A source of challenges that the same seed repeats. It counts for itself: a 402 moves no ids."""
+    """Challenges that are repeatable by their seed. They are counted apart from ids, so a 402 shifts none."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -104,11 +101,11 @@ class SeededChallenges:
         return sha256("\0".join((self._seed, str(self._count), "challenge")).encode()).hexdigest()
 
     def state(self) -> int:
-        """How many challenges it has given."""
+        """Return how many challenges were given."""
         return self._count
 
     def restore(self, state: int) -> None:
-        """The challenges after this many come again."""
+        """Continue after this many challenges."""
         self._count = state
 
 

@@ -1,9 +1,9 @@
-"""Transactions in the order they were made, counted and paged as they stood at any moment. Pure.
+"""An index that counts and pages transactions by status, as of any moment.
 
-A list must show the present and every past moment alike, at a cost that does not grow with what
-there is. So the register is divided into blocks, large ones into smaller ones. Each block keeps the
-moments at which its records took on a status and lost it: two sorted lists, whose difference up to a
-moment is how many had the status then. A page is found by passing over whole blocks.
+The cost of a list must not grow with the number of transactions. So the records are divided into blocks,
+large blocks into smaller ones. For each status a block keeps two sorted lists: when its records took the
+status, and when they lost it. Up to a moment, the difference of their lengths is how many had the status
+then. A page is found by skipping whole blocks.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -19,7 +19,7 @@ BLOCKS: Final = (32_768, 1_024, 32)
 
 
 class TimedRecord(Protocol):
-    """What a register asks of its records. `number` and `created_at` never go down from one to the next."""
+    """A record that can be indexed. `number` and `created_at` never decrease from one to the next."""
 
     @property
     def number(self) -> int: ...
@@ -35,7 +35,7 @@ R = TypeVar("R", bound=TimedRecord)
 
 @dataclass(slots=True)
 class _StatusTimes:
-    """When the records of one block took on one status, and when they lost it; both sorted."""
+    """When the records of one block took a status and when they lost it; both sorted."""
 
     taken: list[datetime] = field(default_factory=list[datetime])
     lost: list[datetime] = field(default_factory=list[datetime])
@@ -45,9 +45,9 @@ class _StatusTimes:
 
 
 class TemporalIndex(Generic[R]):
-    """Told of every new record (`add`) and every change of a status (`update`), it answers for any moment.
+    """Lists records as of any moment. Must be told of every new record and every change of status.
 
-    As long as the records fit into one smallest block they are read through: most payers pay a few times.
+    Up to the size of one smallest block, records are simply scanned: most payers pay only a few times.
     """
 
     def __init__(self, blocks: tuple[int, ...] = BLOCKS) -> None:
@@ -56,7 +56,7 @@ class TemporalIndex(Generic[R]):
         self._tallies: defaultdict[tuple[int, int, str], _StatusTimes] = defaultdict(_StatusTimes)
 
     def add(self, record: R) -> None:
-        """The newest record, with all that has happened to it; `ValueError` if it is not the newest."""
+        """Add a record with its history; `ValueError` if it is not the newest."""
         if self._records and record.number <= self._records[-1].number:
             raise ValueError(f"transaction number {record.number} comes after {self._records[-1].number}")
         self._records.append(record)
@@ -66,18 +66,18 @@ class TemporalIndex(Generic[R]):
                 self._tell(position)
 
     def update(self, record: R, before: str, after: str, at: datetime) -> None:
-        """This record of the register changed its status."""
+        """Note that the record changed its status."""
         if self._large:
             position = bisect_left(self._records, record.number, key=lambda one: one.number)
             self._change(position, before, after, at)
 
     def newest(self, moment: datetime) -> R | None:
-        """The last record made by this moment."""
+        """Return the last record created by this moment."""
         made = self._made_by(moment)
         return self._records[made - 1] if made else None
 
     def count(self, moment: datetime, status: str | None = None) -> int:
-        """How many there were at this moment, of this status if one is given."""
+        """Count the records at this moment, of this status if one is given."""
         made = self._made_by(moment)
         if status is None:
             return made
@@ -87,7 +87,7 @@ class TemporalIndex(Generic[R]):
         return sum(self._held(size, block, status, moment) for block in range(-(-made // size)))
 
     def between(self, start: int, stop: int, moment: datetime, status: str | None = None) -> list[R]:
-        """Those that `count` counts, oldest first, from place `start` (the first is 0) to before `stop`."""
+        """Return the records that `count` counts, oldest first, from position `start` to before `stop`."""
         made = self._made_by(moment)
         if status is None:
             return self._records[start : min(stop, made)]
@@ -97,7 +97,7 @@ class TemporalIndex(Generic[R]):
     def _found(
         self, sizes: tuple[int, ...], first: int, end: int, skip: int, status: str, moment: datetime
     ) -> Iterator[R]:
-        """Those of this status among the positions from `first` up to before `end`, less the first `skip`."""
+        """Iterate over records of this status in positions `first` to `end`, without the first `skip`."""
         if not sizes:
             fitting = (record for record in self._records[first:end] if record.status_at(moment) == status)
             yield from islice(fitting, skip, None)

@@ -1,7 +1,7 @@
-"""The seam behind which money moves: two calls, verify and settle.
+"""What the service needs of a payments backend: verify a payment, settle it.
 
-The simulated ledger is one implementation; a real x402 facilitator can be another. What a call may
-answer is a value; an exception means that nobody knows, and is treated so.
+The simulated ledger is one backend, an x402 facilitator can be another. Known results are values. An
+exception means that the result is unknown, and the payment is then `reconciling`.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from faregate.x402.models import Payment, Terms
 
 @dataclass(frozen=True, slots=True)
 class PaymentVerified:
-    """The payment is good; `payer` is the address in its consistent (checksum) form."""
+    """The payment is good. `payer` is its checksum address."""
 
     payer: str
 
 
 @dataclass(frozen=True, slots=True)
 class PaymentRefused:
-    """The payment is not good, for a reason the payer may read. Final."""
+    """The payment is not good; the payer may read the reason. Final."""
 
     reason: str
 
@@ -34,22 +34,22 @@ class PaymentSettled:
 
 @dataclass(frozen=True, slots=True)
 class PaymentPending:
-    """Not known yet: ask again."""
+    """The result is not known yet; ask again."""
 
     status: Literal["settling", "reconciling"] = "settling"
 
 
 class Facilitator(Protocol):
-    """The two calls."""
+    """A payments backend (x402's term for who verifies and settles)."""
 
     def verify(
         self, payment: Payment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
-        """Is the payment good? `committed` atomic units of the payer are promised to open transactions."""
+        """Check the payment. `committed` atomic units of the payer are reserved for open transactions."""
         ...
 
     def settle(
         self, payment: Payment, terms: Terms, *, now: datetime
     ) -> PaymentSettled | PaymentRefused | PaymentPending:
-        """Take the money. `now` is when the seller asked for it; asking twice takes it once."""
+        """Move the money, once however often it is called. `now` is when the seller completed."""
         ...

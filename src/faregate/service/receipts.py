@@ -1,4 +1,4 @@
-"""Receipts and results: how a transaction looks to the seller (spec: Receipt, Completion result). Pure."""
+"""How a transaction is shown to the seller: results, list items, receipts (spec: Receipt).
 
 from datetime import datetime
 
@@ -22,7 +22,7 @@ from faregate.x402.tokens import CURRENCIES
 def build_settlement_record(
     store: EnvironmentState, record: TransactionRecord, transaction_hash: str, at: datetime
 ) -> SettlementRecord:
-    """The payment ended well: its receipt and payment response, made once."""
+    """Build receipt and payment response of a settled payment."""
     response = build_payment_response(record.context.terms, record.payer.identifier, transaction_hash)
     return SettlementRecord(
         at, transaction_hash, response, _build_receipt(store, record, transaction_hash, at)
@@ -30,7 +30,7 @@ def build_settlement_record(
 
 
 def build_completion(record: TransactionRecord) -> CompletionResult:
-    """All five fields; the last three are null until the payment succeeded."""
+    """Build the completion result; the last three fields are null until the payment succeeded."""
     done = record.settled
     return CompletionResult(
         transaction_id=record.id,
@@ -42,7 +42,7 @@ def build_completion(record: TransactionRecord) -> CompletionResult:
 
 
 def build_transaction(record: TransactionRecord, moment: datetime) -> Transaction:
-    """The transaction as it was at this moment; what had not happened is absent."""
+    """Build the list item as of this moment; what had not happened yet is absent."""
     status = record.status_at(moment)
     done = record.settled if status == "succeeded" else None
     return Transaction(
@@ -60,7 +60,7 @@ def build_transaction(record: TransactionRecord, moment: datetime) -> Transactio
 
 
 def build_transaction_detail(record: TransactionRecord) -> TransactionDetail:
-    """The transaction now, with its receipt if it succeeded."""
+    """Build the current transaction, with its receipt if it succeeded."""
     now = build_transaction(record, record.history[-1][0])
     receipt = record.settled.receipt if record.settled else None
     return TransactionDetail(**dict(now), receipt=receipt)

@@ -1,4 +1,4 @@
-"""What the service remembers of one environment: payers, transactions, free executions. Pure."""
+"""The records of one environment: payers, transactions, free executions."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +24,7 @@ FINAL: Final = ("failed", "succeeded")
 
 @dataclass(frozen=True, slots=True)
 class AccessContext:
-    """What one access call asks for, resolved against the catalog."""
+    """One access request, resolved against the catalog."""
 
     request: AccessRequest
     listing: Listing
@@ -42,16 +42,16 @@ class PayerRecord:
     )
 
     def last_transaction_at(self, moment: datetime) -> datetime | None:
-        """When the newest transaction that existed at this moment was made."""
+        """Return when the newest transaction as of this moment was created."""
         newest = self.transactions.newest(moment)
         return newest.created_at if newest else None
 
 
 class SettlementRecord:
-    """How a payment ended well; made once, repeated for ever.
+    """The result of a settled payment, repeated in every later answer.
 
-    The receipt is kept as text: of all that is remembered it would be half the objects, and those cost
-    the collector time with every transaction to come.
+    The receipt is kept as JSON text: as objects, receipts would be half of all that is kept and slow down
+    garbage collection with every transaction.
     """
 
     __slots__ = ("_receipt", "at", "payment_response", "transaction_hash")
@@ -71,7 +71,7 @@ class SettlementRecord:
 
 @dataclass(slots=True)
 class TransactionRecord:
-    """One paid access. `number` counts them; `history` is every status with the moment it began."""
+    """One paid access. `number` counts from 1; `history` is every status with the moment it began."""
 
     id: str
     number: int
@@ -94,11 +94,11 @@ class TransactionRecord:
         return self.history[-1][1]
 
     def status_at(self, moment: datetime) -> Status:
-        """The status a snapshot of this moment shows; the transaction existed by then."""
+        """Return the status as of this moment, by which the transaction existed."""
         return next(status for began, status in reversed(self.history) if began <= moment)
 
     def move(self, status: Status, at: datetime) -> None:
-        """The only place where a status changes: lists learn of it here."""
+        """Change the status, and tell the indexes. Nothing else may change it."""
         if status != self.status:
             for index in self.indexes:
                 index.update(self, self.status, status, at)
@@ -107,7 +107,7 @@ class TransactionRecord:
 
 @dataclass(slots=True)
 class ExecutionRecord:
-    """Allowed work that created no payment."""
+    """One free access."""
 
     id: str
     revision_id: str

@@ -1,4 +1,4 @@
-"""From a path to an operation, and what a key must be able to do for it (spec: Endpoints). Pure."""
+"""The endpoints: path, method, required capability, handler (spec: Endpoints)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,9 @@ Operation = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`before` and `after` enclose the id of the path; without an id `before` is the whole path."""
+    """One endpoint. The path's id stands between `before` and `after`; without an id `before` is the whole
+    path.
+    """
 
     operation: Operation
     method: str
@@ -39,7 +41,7 @@ class Route:
     handle: Callable[[EnvironmentState, ParsedRequest], Response]
 
     def identifier(self, path: str) -> str | None:
-        """The id in this path, empty if the route has none; None if the path is another one."""
+        """Return the id in this path, empty if the route has none; None if the path does not match."""
         if self.after is None:
             return "" if path == self.before else None
         if not path.startswith(self.before) or not path.endswith(self.after):
@@ -77,7 +79,7 @@ _WHOLE: Final = {(route.method, route.before): route for route in ROUTES if rout
 
 
 def find_route(method: str, path: str) -> tuple[Route, str]:
-    """The operation and the id in the path; 404 for an unknown path, 405 for another method."""
+    """Find the endpoint and the id in the path; 404 for an unknown path, 405 for another method."""
     whole = _WHOLE.get((method, path))
     if whole is not None:
         return whole, ""

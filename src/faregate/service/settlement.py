@@ -1,6 +1,6 @@
-"""How an accepted payment ends: at once, by the clock, after some reads, or when it is told to. Pure.
+"""How a completed payment settles: at once, after some time, after some reads, or on command.
 
-A read is a GET of the transaction or a repeated complete; it counts before it is answered.
+A read is a GET of the transaction or a repeated complete. It counts before it is answered.
 """
 
 import heapq
@@ -21,7 +21,7 @@ _LAST_SECOND: Final = 253_402_300_799
 
 
 def submit(store: EnvironmentState, record: TransactionRecord) -> None:
-    """The seller's work is done: take the payment, or begin to. One that was made to fail stays failed."""
+    """Start settling after the seller's complete. A payment that was made to fail stays failed."""
     if record.status != "authorized":
         return
     at = store.clock.tick()
@@ -33,7 +33,7 @@ def submit(store: EnvironmentState, record: TransactionRecord) -> None:
 
 
 def schedule(store: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
-    """From `at` on the submitted payment ends as `plan` says."""
+    """Settle the submitted payment by this rule, starting at `at`."""
     due = _get_due_time(record, plan, at)
     if plan.after_reads == 0 or (due is not None and due <= at):
         finish(store, record, plan, at)
@@ -45,27 +45,27 @@ def schedule(store: EnvironmentState, record: TransactionRecord, plan: Settlemen
 
 
 def unschedule(store: EnvironmentState, record: TransactionRecord) -> None:
-    """The clock alone no longer ends it. Walks over all that wait for the clock."""
+    """Stop settling it by time. Scans everything that is scheduled."""
     store.due = [entry for entry in store.due if entry[2] is not record]
     heapq.heapify(store.due)
 
 
 def find_settlement_rule(store: EnvironmentState, record: TransactionRecord) -> Settlement:
-    """The most special rule: of the transaction, its payer, its resource, or of all."""
+    """Find the most specific rule: of the transaction, its payer, its resource, or the general one."""
     payers = store.payer_settlements.get(record.payment.payer)
     listing = store.catalog.listings[record.context.listing.resource.key]
     return record.plan or payers or listing.settlement or store.settlement or IMMEDIATE
 
 
 def fail_payment(store: EnvironmentState, record: TransactionRecord, at: datetime) -> None:
-    """The payment will not be taken; what it held is free again, its authorization stays used."""
+    """Let the payment fail. Its reservation is released; its authorization stays used."""
     record.plan = None
     record.move("failed", at)
     store.reservations.release(record)
 
 
 def count_read(store: EnvironmentState, record: TransactionRecord) -> None:
-    """The seller looks at the transaction: this alone may settle it."""
+    """Count a read by the seller, which may settle the payment."""
     if record.status not in PENDING:
         return
     plan = record.plan
@@ -78,7 +78,7 @@ def count_read(store: EnvironmentState, record: TransactionRecord) -> None:
 
 
 def settle_due(store: EnvironmentState, now: datetime) -> None:
-    """Settles what has fallen due; done before every call, so that every snapshot agrees."""
+    """Settle what is due by time. Runs before every request, so that all snapshots agree."""
     store.reservations.expire(now)
     while store.due and store.due[0][0] <= now:
         due, _, record = heapq.heappop(store.due)
@@ -87,7 +87,7 @@ def settle_due(store: EnvironmentState, now: datetime) -> None:
 
 
 def _get_due_time(record: TransactionRecord, plan: Settlement, at: datetime) -> datetime | None:
-    """When the clock alone ends it."""
+    """Return when time alone settles the payment; None for other rules."""
     if plan.after_seconds is not None:
         return at + timedelta(seconds=plan.after_seconds)
     if plan.until_expiry:
@@ -96,7 +96,9 @@ def _get_due_time(record: TransactionRecord, plan: Settlement, at: datetime) -> 
 
 
 def finish(store: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
-    """The plan is over: fail, or ask the payments. Not known yet, or no answer: asked again at each read."""
+    """Apply the end of the rule: fail, or ask the facilitator. An unknown result is asked for again at each
+    read.
+    """
     record.plan = None
     outcome = (
         PaymentRefused("this settlement fails") if plan.to == "failed" else _call_facilitator(store, record)

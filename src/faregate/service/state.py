@@ -1,4 +1,4 @@
-"""One environment of the service: its catalog, its records, and what it needs of the world. Pure."""
+"""The in-memory state of one environment: catalog, records, reserved balances."""
 
 import heapq
 from dataclasses import dataclass, field
@@ -18,13 +18,18 @@ from faregate.x402.tokens import Token
 
 
 class Reservations:
+    """Balances reserved by open transactions, so that two of them cannot spend one balance.
+
+    A reservation ends when its transaction is final, or when its authorization expires unsubmitted.
+    """
+
     def __init__(self) -> None:
         self._sums: dict[tuple[str, str], int] = {}
         self._held: set[str] = set()
         self._expiring: list[tuple[int, int, TransactionRecord]] = []
 
     def get_total(self, token_address: str, payer: str) -> int:
-        """Atomic units this payer (lower case) has promised."""
+        """Return the atomic units that this payer (lower case) has reserved."""
         return self._sums.get((token_address, payer), 0)
 
     def add(self, record: TransactionRecord) -> None:
@@ -33,13 +38,13 @@ class Reservations:
         heapq.heappush(self._expiring, (record.payment.valid_before, record.number, record))
 
     def release(self, record: TransactionRecord) -> None:
-        """Once or more often: the second time nothing happens."""
+        """Release the reservation; a second release does nothing."""
         if record.id in self._held:
             self._held.remove(record.id)
             self._change(record, -record.payment.value)
 
     def expire(self, now: datetime) -> None:
-        """Releases what nobody submitted in time."""
+        """Release reservations whose authorization expired before it was submitted."""
         while self._expiring and self._expiring[0][0] <= now.timestamp():
             record = heapq.heappop(self._expiring)[2]
             if record.submitted_at is None:
@@ -57,7 +62,7 @@ _terms = lru_cache(maxsize=256)(Terms)
 
 @dataclass(slots=True)
 class EnvironmentState:
-    """Test and live have one each; nothing is shared but time, ids and the payments behind the seam."""
+    """One environment. Test and live share nothing but the clock, the id source and the facilitator."""
 
     environment: Environment
     seller: Seller
@@ -89,25 +94,25 @@ class EnvironmentState:
     _proofs: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])
 
     def terms(self, listing: Listing, revision: PublishedRevision) -> Terms:
-        """What has to be paid for this revision of the resource."""
+        """Return what must be paid for this revision."""
         return _terms(
             revision.token, revision.rules.amount, self.seller.pay_to, listing.resource.max_timeout_seconds
         )
 
     def find_by_proof(self, proof: str) -> TransactionRecord | None:
-        """The transaction that was authorized with this very `PAYMENT-SIGNATURE` header."""
+        """Find the transaction that was authorized with exactly this `PAYMENT-SIGNATURE` header."""
         return self._proofs.get(proof)
 
     def find_by_authorization(self, context: AccessContext, payment: Payment) -> TransactionRecord | None:
-        """The transaction that already took this authorization's nonce."""
+        """Find the transaction that used this authorization."""
         return self.find_by_token_use(context.terms.token, payment)
 
     def find_by_token_use(self, token: Token, payment: Payment) -> TransactionRecord | None:
-        """The same, whatever is sold."""
+        """Find the transaction that used this authorization of this token."""
         return self._uses.get(_get_authorization_key(token, payment))
 
     def authorize(self, context: AccessContext, payment: Payment, payer: str) -> TransactionRecord:
-        """A new open transaction; from here on the authorization is used."""
+        """Create an open transaction; its authorization is used from here on."""
         now = self.clock.tick()
         known = self.payers.get(payer.lower())
         record = TransactionRecord(
@@ -124,10 +129,10 @@ class EnvironmentState:
         return record
 
     def adopt(self, record: TransactionRecord) -> None:
-        """Takes a transaction into the books, with its payer and all that has happened to it by now.
+        """Add a transaction with its payer and its history to every list and index.
 
-        New or from elsewhere, but in the order of `number`; `ValueError` otherwise. A payment that is to
-        settle by the clock goes to `due` besides.
+        `ValueError` if it is not in the order of `number`. A payment that settles by time must be added to
+        `due` as well.
         """
         self.index.add(record)
         record.payer.transactions.add(record)
@@ -144,7 +149,7 @@ class EnvironmentState:
         return self._payers_by_id.get(payer_id)
 
     def begin_execution(self, context: AccessContext) -> ExecutionRecord:
-        """A free execution of this revision."""
+        """Create a free execution of this revision."""
         record = ExecutionRecord(self.ids("rex", self.clock.tick()), context.revision.id)
         self.executions[record.id] = record
         return record

@@ -1,9 +1,9 @@
-"""Test payers: known keys whose payments always end in the same known way, as test card numbers do. Pure.
+"""Test payers: published keys whose payments always settle in the same known way, like test card numbers.
 
-They exist in test in every world, with no set-up. A world that names one of these addresses among its
-own payers decides for itself. To live they are addresses like any other.
+They exist in the test environment of every account. An account that names one of these addresses among its
+payers overrides it. In live they are ordinary addresses.
 
-The keys are no secrets: each is the SHA-256 of "faregate test payer <name>". Never send them money.
+Each private key is the SHA-256 of "faregate test payer <name>". Never send money to these addresses.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ AMPLE_BALANCE: Final = 10**12
 
 @dataclass(frozen=True, slots=True)
 class TestPayer:
-    """A payer whose key is published. `balance` is in atomic units of each asset, in test.
+    """A payer with a published key. `balance` is in atomic units of each asset, in test.
 
-    `settlement` is how its payments end; None leaves that to the resource.
+    `settlement` is how its payments settle; None leaves it to the resource.
     """
 
     __test__: ClassVar[bool] = False  # pytest would take the class for a test
@@ -35,7 +35,7 @@ class TestPayer:
     balance: int = AMPLE_BALANCE
 
     def setup(self) -> PayerSetup:
-        """The same as a world would write it."""
+        """Return the payer in the form that an account uses."""
         return PayerSetup(
             address=self.address,
             balances={"EURC": self.balance, "USDC": self.balance},
@@ -44,7 +44,7 @@ class TestPayer:
 
 
 def list_special_payers(world: Account, environment: Environment) -> tuple[PayerSetup, ...]:
-    """The payers that are not like the others: those the world names, and in test the test payers too."""
+    """List the account's payers and, in test, the test payers that it does not override."""
     if environment == "live":
         return world.payers
     named = {payer.address for payer in world.payers}
@@ -52,7 +52,7 @@ def list_special_payers(world: Account, environment: Environment) -> tuple[Payer
 
 
 def map_settlement_rules(world: Account, environment: Environment) -> dict[str, Settlement]:
-    """How the payments of such payers end, by address in lower case."""
+    """Map the addresses (lower case) of special payers to their settlement rules."""
     return {
         payer.address.lower(): payer.settlement
         for payer in list_special_payers(world, environment)

@@ -1,7 +1,7 @@
-"""Who signed an EIP-3009 authorization (EIP-712). Nothing is fetched from a chain.
+"""Signatures of EIP-3009 authorizations (EIP-712). Nothing is read from a chain.
 
-Only what a token contract would take from a plain wallet is accepted: 65 bytes, `v` 27 or 28, the
-lower `s`. So one authorization has one signature. Contract wallets (EIP-1271) would need the chain.
+Accepted is only what a token contract accepts from a plain wallet: 65 bytes, `v` 27 or 28, the lower `s`. So
+an authorization has exactly one signature. Contract wallets (EIP-1271) would need the chain.
 """
 
 from functools import lru_cache
@@ -19,7 +19,9 @@ ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD036414
 
 
 class Curve(Protocol):
-    """A private key is 32 bytes, a public key 64; a signature is r, s and the recovery bit, 65 bytes."""
+    """secp256k1. Private keys are 32 bytes, public keys 64; a signature is r, s and the recovery bit, 65
+    bytes.
+    """
 
     def sign(self, key: bytes, digest: bytes) -> bytes:
         """Sign deterministically (RFC 6979), with the lower `s`."""
@@ -33,7 +35,7 @@ class Curve(Protocol):
 
 
 class CoincurveCurve:
-    """libsecp256k1."""
+    """secp256k1 by libsecp256k1."""
 
     def __init__(self) -> None:
         import coincurve
@@ -41,6 +43,7 @@ class CoincurveCurve:
         self._keys: Any = coincurve
 
     def sign(self, key: bytes, digest: bytes) -> bytes:
+        """Sign deterministically (RFC 6979), with the lower `s`."""
         made: bytes = self._keys.PrivateKey(key).sign_recoverable(digest, hasher=None)
         return made
 
@@ -60,7 +63,7 @@ class CoincurveCurve:
 
 
 class PythonCurve:
-    """eth-keys, without anything compiled."""
+    """secp256k1 by eth-keys, in pure Python."""
 
     def __init__(self) -> None:
         from eth_keys import datatypes, exceptions
@@ -88,7 +91,7 @@ class PythonCurve:
 
 
 def best_curve() -> Curve:
-    """The fastest that is installed."""
+    """Return the fastest implementation that is installed."""
     return PythonCurve() if find_spec("coincurve") is None else CoincurveCurve()
 
 
@@ -113,9 +116,9 @@ _DOMAIN_HASH: Final = keccak(
 
 
 class TypedData(NamedTuple):
-    """What is signed (EIP-191, EIP-712), in the parts that eth-account has for it.
+    """The message to sign (EIP-191, EIP-712), in the parts that eth-account uses.
 
-    eth-account itself is not asked: to import it takes longer than most tests of a shop.
+    eth-account itself is not used: its import takes longer than most tests of a seller's app.
     """
 
     version: bytes
@@ -124,7 +127,7 @@ class TypedData(NamedTuple):
 
 
 def build_typed_data(payment: Payment, token: Token) -> TypedData:
-    """The EIP-712 message of this authorization. Written out because it is hashed on every access."""
+    """Build the EIP-712 message of this authorization."""
     words = (
         int(payment.payer, 16),
         int(payment.to, 16),
@@ -138,18 +141,18 @@ def build_typed_data(payment: Payment, token: Token) -> TypedData:
 
 
 def sign(key: bytes, message: TypedData) -> str:
-    """The one signature that this private key makes of it, hex."""
+    """Sign the message; the signature is deterministic, as hex."""
     made = CURVE.sign(key, _digest(message))
     return "0x" + made[:64].hex() + f"{made[64] + 27:02x}"
 
 
 def derive_address(key: bytes) -> str:
-    """The checksum address of this private key."""
+    """Return the checksum address of this private key."""
     return _hash_address(CURVE.public_key(key))
 
 
 def recover_signer(payment: Payment, token: Token) -> str | None:
-    """The checksum address that signed, or None if the signature is none that the token would take."""
+    """Return the checksum address that signed; None for a signature that the token would refuse."""
     signature = bytes.fromhex(payment.signature[2:])
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None

@@ -1,6 +1,9 @@
-"""Reading `PAYMENT-SIGNATURE`: base64 of an x402 v2 `PaymentPayload`, scheme `exact` on EVM. Pure.
+"""The x402 v2 headers: parse `PAYMENT-SIGNATURE`, build `PAYMENT-REQUIRED` and `PAYMENT-RESPONSE`.
 
-Whatever the payer sends ends as a `Payment` or as a `BadProof` whose reason the payer can read.
+Each is standard padded base64 of JSON, for the scheme `exact` on EVM chains. Every entry of `accepts` carries
+a fresh unguessable value, `extra.challenge`, which clients echo in `accepted`. An authorization and its
+signature are public once settled: they are in the chain's calldata. Without the challenge nobody can rebuild
+from them the `PAYMENT-SIGNATURE` header that was sent. The service does not store it.
 """
 
 import base64
@@ -25,12 +28,12 @@ _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,77}", re.ASCII)
 
 
 class InvalidPayload(Exception):
-    """The proof cannot be read; the text says why."""
+    """The header cannot be read; the text tells the payer why."""
 
 
 @lru_cache(maxsize=_CACHED_PAYMENTS)
 def parse_payment(proof: str) -> Payment:
-    """The payment in this header value, or `BadProof`."""
+    """Parse this header value; `InvalidPayload` if it cannot be read."""
     payload = _decode_payload(proof)
     version = payload.get("x402Version")
     if type(version) is not int or version != X402_VERSION:
@@ -93,7 +96,7 @@ _CACHED_INSTRUCTIONS: Final = 256
 
 
 def build_accepts(terms: Terms, challenge: str) -> dict[str, Any]:
-    """One entry of `accepts` (x402 `PaymentRequirements`)."""
+    """Build one entry of `accepts` (x402 `PaymentRequirements`)."""
     return {
         "scheme": SCHEME,
         "network": terms.token.network,
@@ -106,7 +109,7 @@ def build_accepts(terms: Terms, challenge: str) -> dict[str, Any]:
 
 
 def build_payment_required(terms: Terms, resource: AccessResource, reason: str, challenge: str) -> str:
-    """The header that says how to pay, and why the last try (if there was one) was not accepted."""
+    """Build the header that says how to pay, and why an earlier try was refused."""
     text = _build_required_json(terms, resource.url, resource.description, resource.mime_type, reason)
     # The challenge is the last thing in it, so nothing that a seller named can stand in its place.
     before, _, after = text.rpartition(GUESSABLE)
@@ -126,7 +129,7 @@ def _build_required_json(terms: Terms, url: str, description: str, mime_type: st
 
 
 def remove_challenge(instructions: str) -> str:
-    """Return these instructions with a challenge that is always the same."""
+    """Return the instructions with a constant challenge."""
     required = json.loads(base64.b64decode(instructions))
     for entry in required["accepts"]:
         entry["extra"][CHALLENGE] = GUESSABLE
@@ -134,7 +137,7 @@ def remove_challenge(instructions: str) -> str:
 
 
 def build_payment_response(terms: Terms, payer: str, transaction_hash: str) -> str:
-    """The header that proves the payment (x402 `SettlementResponse`)."""
+    """Build the header that proves the payment (x402 `SettlementResponse`)."""
     settled = _dump_json(
         {
             "success": True,

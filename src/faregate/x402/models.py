@@ -1,4 +1,4 @@
-"""A price and a payment as x402 writes them (scheme `exact`, EIP-3009). Pure."""
+"""A price and a payment in terms of x402 (scheme `exact`, EIP-3009)."""
 
 import base64
 import json
@@ -24,10 +24,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A payer's EIP-3009 authorization and its signature, hex in lower case.
+    """A payer's EIP-3009 authorization with its signature; hex is in lower case.
 
-    `header` is the `PAYMENT-SIGNATURE` value that it was read from. One authorization can be written in many
-    headers, and only its payer knows the one that was sent: so two are equal when their headers are.
+    `header` is the `PAYMENT-SIGNATURE` value it was parsed from. One authorization can be written in many
+    headers, and only its payer knows the one that was sent, so two payments are equal only if their headers
+    are.
     """
 
     payer: str
@@ -41,12 +42,12 @@ class Payment:
 
     @property
     def proof(self) -> Mapping[str, Any]:
-        """The whole x402 `PaymentPayload`, decoded anew each time."""
+        """The whole x402 `PaymentPayload`, decoded at each access."""
         found: Mapping[str, Any] = json.loads(base64.b64decode(self.header))
         return found
 
     @property
     def accepted(self) -> Mapping[str, Any]:
-        """The terms the payer says it accepted."""
+        """The terms that the payer says it accepted."""
         accepted: Mapping[str, Any] = self.proof["accepted"]
         return accepted

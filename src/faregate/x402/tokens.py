@@ -16,7 +16,7 @@ CURRENCIES: Final[dict[SettlementAsset, Currency]] = {"USDC": "USD", "EURC": "EU
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One asset on one network; `name` and `version` are those of its EIP-712 domain."""
+    """One asset on one network. `name` and `version` are those of its EIP-712 domain."""
 
     symbol: SettlementAsset
     chain: int
@@ -38,7 +38,7 @@ TOKENS: Final[dict[tuple[Environment, SettlementAsset], Token]] = {
 
 
 def format_price(atomic: int, symbol: str) -> str:
-    """`10000, "USDC"` is `0.01 USDC`; exact, without floats."""
+    """Format an amount: `10000, "USDC"` is `0.01 USDC`. Exact, without floats."""
     whole, fraction = divmod(atomic, 10**DECIMALS)
     tail = f"{fraction:0{DECIMALS}d}".rstrip("0")
     return f"{whole}.{tail.ljust(2, '0')} {symbol}"

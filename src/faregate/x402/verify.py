@@ -1,4 +1,4 @@
-"""A payment against the terms it should meet: everything that needs no ledger and no signature. Pure."""
+"""Check a payment against the terms: everything that needs neither ledger nor signature."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _CHALLENGE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def find_mismatch(payment: Payment, terms: Terms, now: datetime) -> str | None:
-    """Why this payment does not meet the terms at `now`, in words for the payer; None if it does."""
+    """Return why this payment does not meet the terms at `now`, in words for the payer; None if it does."""
     return _check_accepted(payment, terms) or _check_authorization(payment, terms, now)
 
 
@@ -38,7 +38,7 @@ def _check_accepted(payment: Payment, terms: Terms) -> str | None:
 
 
 def _has_challenge(accepted: Mapping[str, Any]) -> bool:
-    """Whether the payer echoed a challenge. Without one anybody can rebuild its header once it is settled."""
+    """Whether the payer echoed a challenge."""
     extra: Any = accepted.get("extra")
     value = cast("dict[str, Any]", extra).get(CHALLENGE) if isinstance(extra, dict) else None
     return isinstance(value, str) and _CHALLENGE.fullmatch(value) is not None

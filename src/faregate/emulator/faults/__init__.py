@@ -1,4 +1,4 @@
-"""What goes wrong on purpose: faults, the rules of a world, and the modes known by name."""
+"""Faults on purpose: what a fault is, the active rules, and named presets."""
 
 from faregate.emulator.faults.models import KINDS, Fault
 from faregate.emulator.faults.presets import CLEAN, MODES

@@ -1,4 +1,4 @@
-"""One call with a fault: whether the service acts, what is said instead, and how that travels. Pure."""
+"""Answer one call under a fault: whether the service acts, what it answers, how the answer travels."""
 
 import json
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ _BY_STATUS: Final = {one.status: one for one in (UNAUTHENTICATED, PAYMENT_REQUIR
 
 
 def replace_body(said: Response) -> Response:
-    """With a body that is not JSON; its headers say nothing of it."""
+    """Return the response with a body that is not JSON; its headers stay."""
     return replace(said, body=GARBAGE)
 
 
@@ -63,7 +63,7 @@ def replace_fields(said: Response, fields: dict[str, JsonValue]) -> Response:
 
 
 def remove_challenges(said: Response) -> Response:
-    """With instructions that are the same for everybody; a reply without instructions stays as it is."""
+    """Return the response with instructions that are the same for everybody."""
     headers = (
         (name, remove_challenge(value) if name.lower() == INSTRUCTIONS else value)
         for name, value in said.headers
@@ -87,9 +87,9 @@ _ENDINGS: Final[dict[Kind, Ending]] = {"silence": "silence", "reset": "reset", "
 def deliver_with_faults(
     faults: Faults, service: Service, request: WireRequest
 ) -> tuple[Delivery, str | None]:
-    """The answer to this call, and the id of the fault that struck it. Never raises.
+    """Answer this call, and return the id of the fault that it met. Never raises.
 
-    A fault that would change nothing, such as a header left out that is not there, has not struck.
+    A fault without effect, such as leaving out a header that is not there, does not count.
     """
     call = _FaultedCall(service, request, describe_call(service, request))
     rule = faults.first(call.facts, call.fits)
@@ -115,7 +115,7 @@ class _FaultedCall:
     facts: CallInfo
 
     def fits(self, fault: Fault) -> bool:
-        """Whether the call is of the sort that this kind of fault is about."""
+        """Whether this kind of fault can affect the call."""
         match fault.kind:
             case "stale-read":
                 return is_read(self.facts)
@@ -154,7 +154,7 @@ class _FaultedCall:
                 return said
 
     def _is_paid(self) -> bool:
-        """It carries a payment for something that is not free."""
+        """Whether it carries a payment for something that is not free."""
         if self.facts.operation == "complete":
             return self._record() is not None
         if self.facts.operation != "access" or self.facts.environment is None or self.facts.payer is None:

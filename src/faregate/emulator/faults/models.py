@@ -1,4 +1,4 @@
-"""A fault: what goes wrong, with which calls, and how often. Plain frozen data, the same in JSON."""
+"""What a fault is: its kind, the calls it affects, and how often. The same in JSON."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self, cast, get_args
@@ -149,7 +149,7 @@ class Fault(FrozenModel):
         return self
 
     def matches(self, facts: CallInfo) -> bool:
-        """Whether this call is one of those it is about."""
+        """Whether this call is one that the fault affects."""
         return all(
             _is_equal(wanted, getattr(facts, name))
             for name in _MATCH_FIELDS
@@ -158,7 +158,7 @@ class Fault(FrozenModel):
 
 
 def _is_equal(wanted: str, found: str | None) -> bool:
-    """Addresses are one in any case of their letters; keys and ids are what they are."""
+    """Compare addresses in any case, keys and ids exactly."""
     if found is None or not wanted.startswith("0x"):
         return wanted == found
     return wanted.lower() == found.lower()

@@ -1,7 +1,7 @@
-"""The known ways in which a payment looks failed that is not, by name: is a client safe to try again?
+"""Named presets of faults ("modes"): payments that succeed and look failed.
 
-In each but `clean` the payment is taken, and the answer is easily misread. A mode stands until another
-is set.
+They answer the question whether a client retries safely. In each but `clean` the payment is taken and the
+answer is easily misread. A mode lasts until another one is set.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(
 
 
 def get_preset(mode: str) -> tuple[Fault, ...]:
-    """What goes wrong in this mode; `ConfigurationError` names those there are."""
+    """Return the faults of this mode; `ConfigurationError` lists the modes."""
     if mode not in MODES:
         raise ConfigurationError(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
     return MODES[mode]

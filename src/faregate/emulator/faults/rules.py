@@ -1,4 +1,4 @@
-"""The faults of one world, in order: the first that matches a call strikes, and no other."""
+"""The active faults in their order. The first that matches a call applies, and no other."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Count = Annotated[int, Field(strict=True, ge=0)]
 
 @dataclass(slots=True)
 class Rule:
-    """A fault that was set. `seen` counts the calls it could have struck, `struck` those it did."""
+    """An active fault. `seen` counts the calls it could have affected, `struck` those it did."""
 
     id: str
     fault: Fault
@@ -28,11 +28,11 @@ class Rule:
 
     @property
     def is_spent(self) -> bool:
-        """It has struck as often as it should, and is no longer among the faults."""
+        """Whether it has applied as often as it should."""
         return self.fault.times is not None and self.struck >= self.fault.times
 
     def is_drawn(self) -> bool:
-        """Whether the dice say so for the call that is seen now."""
+        """Whether it applies to the current call, by its probability; repeatable by its seed."""
         if self.fault.probability is None:
             return True
         thrown = sha256(f"{self.fault.seed}/{self.seen}".encode()).digest()
@@ -52,7 +52,7 @@ class FaultsState(FrozenModel):
 
 
 class Faults:
-    """What goes wrong in one world. Safe to change while calls are answered."""
+    """The faults of one emulator. Safe to change while calls are answered."""
 
     def __init__(self, mode: str) -> None:
         self._lock = Lock()
@@ -62,31 +62,31 @@ class Faults:
         self.apply_preset(mode)
 
     def __iter__(self) -> Iterator[Rule]:
-        """Those that can still strike."""
+        """Iterate over the faults that can still apply."""
         return iter(self.rules)
 
     def __len__(self) -> int:
         return len(self.rules)
 
     def add(self, fault: Fault) -> Rule:
-        """It comes after those there are. The rule says how often it has struck."""
+        """Add a fault after the others, and return its rule, which counts how often it applied."""
         with self._lock:
             return self._add(fault)
 
     def remove(self, rule_id: str) -> bool:
-        """False if there is none of this id, or no more."""
+        """Remove a fault; False if there is none of this id any more."""
         with self._lock:
             before = self.rules
             self.rules = tuple(rule for rule in before if rule.id != rule_id)
             return len(self.rules) < len(before)
 
     def clear(self) -> None:
-        """Nothing goes wrong any more."""
+        """Remove all faults."""
         with self._lock:
             self.rules = ()
 
     def apply_preset(self, mode: str) -> None:
-        """Exactly the faults of this mode from now on; `ConfigurationError` if there is no such mode."""
+        """Replace all faults by those of this mode; `ConfigurationError` if there is none."""
         faults = get_preset(mode)
         with self._lock:
             self.rules = ()
@@ -95,12 +95,12 @@ class Faults:
 
     @property
     def mode(self) -> str | None:
-        """The mode whose faults these are; None if they are others."""
+        """The mode with exactly these faults; None if there is none."""
         faults = tuple(rule.fault for rule in self.rules)
         return next((name for name, those in MODES.items() if those == faults), None)
 
     def first(self, facts: CallInfo, fits: Callable[[Fault], bool]) -> Rule | None:
-        """The rule that strikes this call, if one does. `fits` says whether there is something to strike."""
+        """Find the rule that applies to this call. `fits` says whether a fault can affect it."""
         for rule in self.rules:
             if rule.fault.matches(facts) and fits(rule.fault):
                 rule.seen += 1
@@ -109,14 +109,14 @@ class Faults:
         return None
 
     def struck(self, rule: Rule) -> None:
-        """It has done its work; the last time it leaves."""
+        """Count an application; a rule that is spent is removed."""
         with self._lock:
             rule.struck += 1
             if rule.is_spent:
                 self.rules = tuple(one for one in self.rules if one is not rule)
 
     def state(self) -> dict[str, Any]:
-        """Everything about them, for JSON."""
+        """Return all rules for JSON."""
         with self._lock:
             rules = tuple(
                 RuleState(id=rule.id, fault=rule.fault, seen=rule.seen, struck=rule.struck)
@@ -125,7 +125,7 @@ class Faults:
             return FaultsState(added=self._added, rules=rules).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As they were when `state` was taken; `ConfigurationError` if that is no such state."""
+        """Restore the rules of this state; `ConfigurationError` if it is not one."""
         try:
             found = FaultsState.model_validate(dict(state))
         except ValidationError as error:

@@ -1,6 +1,6 @@
-"""Reads that are behind: what a copy of the service would say that has not heard of the latest. Pure.
+"""Stale reads: the answer of a replica that lags behind.
 
-A transaction that the copy has not heard of is 404; a list is one of an earlier `as_of`.
+A transaction that the replica does not know yet is 404; a list is answered as of an earlier moment.
 """
 
 from collections.abc import Iterable
@@ -21,16 +21,16 @@ _TICK: Final = timedelta(microseconds=1)
 
 
 def is_read(facts: CallInfo) -> bool:
-    """Whether there is a copy of this."""
+    """Whether the operation can be answered by a replica."""
     return facts.environment is not None and facts.operation in ("transaction", *LISTS)
 
 
 def build_stale_response(
     service: Service, facts: CallInfo, request: WireRequest, now: Response, seconds: float | None
 ) -> Response:
-    """The answer of `seconds` ago, or from before the last change.
+    """Build the answer of `seconds` ago, or from before the last change.
 
-    One that is not 200 stays as it is, and so does a list that was asked with an `as_of` of its own.
+    A response other than 200 stays as it is, and so does a list with an `as_of` of its own.
     """
     if now.status != 200 or facts.environment is None:
         return now
@@ -44,7 +44,7 @@ def build_stale_response(
 
 
 def _build_earlier_transaction(record: TransactionRecord, moment: datetime | None) -> Response:
-    """As it was then, or before its last change: several may have had the same moment."""
+    """Build the transaction as it was then, or before its last change."""
     known = [status for began, status in record.history if moment is None or began <= moment]
     if moment is None:
         known.pop()
@@ -58,7 +58,7 @@ def _build_earlier_transaction(record: TransactionRecord, moment: datetime | Non
 
 
 def _find_last_change(records: Iterable[TransactionRecord]) -> datetime | None:
-    """Just before something last happened to one of these."""
+    """Return the moment just before the last change of these records."""
     last = max((record.history[-1][0] for record in records), default=None)
     return None if last is None else last - _TICK
 

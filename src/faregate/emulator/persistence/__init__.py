@@ -1,1 +1,1 @@
-"""The state of an emulator as a JSON document: its schema, writing, reading, and a file that keeps it."""
+"""The emulator's state as a JSON document: its schema, writing it, loading it."""

@@ -1,4 +1,8 @@
-"""From the copy of a world to its state document, as text. Pure; `restoring.py` is the way back."""
+"""Write the state as a JSON document. Loading is in `load.py`.
+
+The state is copied under the emulator's lock, which is quick; the document is made from the copy while calls
+go on.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +44,7 @@ from faregate.x402.tokens import TOKENS, Token
 
 
 class TransactionCopy(NamedTuple):
-    """What may yet change of a transaction; the rest is in the `record`."""
+    """What may still change of a transaction; the rest is read from `record`."""
 
     record: TransactionRecord
     history: tuple[tuple[datetime, Status], ...]
@@ -53,9 +57,9 @@ class TransactionCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentCopy:
-    """`listings` are every version of each resource; `due` is by transaction.
+    """`listings` are the versions of each resource, `due` is by transaction id.
 
-    `executions` are the id, the revision's id and the metadata of each.
+    `executions` are id, revision id and metadata of each.
     """
 
     listings: tuple[tuple[Listing, ...], ...]
@@ -69,7 +73,7 @@ class EnvironmentCopy:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorCopy:
-    """`ids`, `challenges` and `ledger` are None for those that have no state that can be known."""
+    """`ids`, `challenges` and `ledger` are None where the source has no state."""
 
     seller: Seller
     clock: ClockState
@@ -90,7 +94,7 @@ def copy_emulator(
     payments: Facilitator,
     faults: Faults,
 ) -> EmulatorCopy:
-    """Nothing in it changes any more."""
+    """Copy everything that can change."""
     return EmulatorCopy(
         seller=store["test"].seller,
         clock=_copy_clock(clock),
@@ -105,7 +109,7 @@ def copy_emulator(
 
 
 def _copy_clock(clock: EmulatorClock) -> ClockState:
-    """For one that stands still, what the clock behind it shows says nothing."""
+    """Copy the clock. A frozen one is kept without the real time, so that equal states are equal documents."""
     state = ClockState.model_validate(clock.state())
     return state if state.rate else state.model_copy(update={"real": state.world})
 
@@ -140,7 +144,7 @@ _NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
 
 
 def dump_surroundings(copy: EmulatorCopy) -> StateDocument:
-    """The state of all around the service. Ids by chance and other payments have none."""
+    """Build the part of the document that is not an environment. Random ids and other backends have no state."""
     return StateDocument(
         version=VERSION,
         clock=copy.clock,
@@ -152,7 +156,7 @@ def dump_surroundings(copy: EmulatorCopy) -> StateDocument:
 
 
 def dump_document(copy: EmulatorCopy) -> Iterator[str]:
-    """The text of the whole document, in pieces: a world may be large, and other threads want their turn."""
+    """Yield the document as text, in pieces."""
     latest, fence = copy.timeline
     around = dump_surroundings(copy).model_copy(
         update={"seller": copy.seller, "timeline": MonotonicClockState(latest=latest, fence=fence)}
@@ -166,7 +170,7 @@ def dump_document(copy: EmulatorCopy) -> Iterator[str]:
 
 
 def _dump_open_object(part: FrozenModel, exclude: set[str]) -> str:
-    """A JSON object that something more comes into."""
+    """Dump a JSON object without its closing brace."""
     return part.model_dump_json(exclude=exclude).removesuffix("}")
 
 

@@ -1,7 +1,7 @@
-"""From a state document back to the books of a service. Pure.
+"""Load a state document into fresh environments.
 
-Records go into fresh books by the one way there is, `Books.adopt`, so that every list and index is built
-as it was the first time. What does not fit this world is `ConfigurationError`, with its place.
+Records are added by `EnvironmentState.adopt`, as at first, so that lists and indexes are built in only one
+way. What does not fit the account is a `ConfigurationError` that names its place.
 """
 
 import heapq
@@ -43,7 +43,7 @@ from faregate.x402.tokens import TOKENS
 def load_transaction(
     store: EnvironmentState, state: TransactionState, payers: Mapping[str, PayerRecord], place: str
 ) -> None:
-    """The next transaction, which comes after all that are there. `ConfigurationError` names its place."""
+    """Add the next transaction; `ConfigurationError` names the place of a fault."""
     record = TransactionRecord(
         id=state.id,
         number=len(store.transactions) + 1,
@@ -89,7 +89,7 @@ def _resolve_purchase(store: EnvironmentState, state: TransactionState, place: s
 
 
 def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
-    """The revision of this id and its resource."""
+    """Find the revision of this id, and its resource."""
     listing = store.catalog.find_by_revision(revision_id)
     if listing is None:
         raise document_error(place, f"this world has no revision {revision_id} in {store.environment}")
@@ -111,7 +111,7 @@ def _load_settled(state: TransactionState) -> SettlementRecord | None:
 
 
 def _get_due_time(state: TransactionState, place: str) -> datetime | None:
-    """When the clock ends its payment. A pending one whose plan is by the clock must say it, no other may."""
+    """Return when the payment settles by time. Given exactly for pending payments with such a rule."""
     plan, status = state.plan, state.history[-1].status
     timed = plan is not None and (plan.after_seconds is not None or plan.until_expiry)
     if (timed and status in PENDING) != (state.due is not None):
@@ -122,7 +122,7 @@ def _get_due_time(state: TransactionState, place: str) -> datetime | None:
 
 
 def load_environments(store: Mapping[Environment, EnvironmentState], document: StateDocument) -> None:
-    """What the document says of both environments, into books in which nothing has happened yet."""
+    """Load both environments of the document into fresh ones."""
     seller = store["test"].seller
     if document.seller not in (None, seller):
         raise document_error("seller", f"this world is that of {seller.name}, paid at {seller.pay_to}")
@@ -140,7 +140,7 @@ def load_surroundings(
     payments: Facilitator,
     faults: Faults,
 ) -> None:
-    """The same for all around the service. What the document leaves out is as in the beginning."""
+    """Load clock, ids, ledger and faults. What the document leaves out is as it was at the start."""
     if document.clock is not None:
         clock.restore(document.clock.model_dump(mode="json"))
     if document.ids is not None and isinstance(ids, RewindableIds):
@@ -153,7 +153,7 @@ def load_surroundings(
 
 
 def load_ledger(ledger: SimulatedLedger, *states: LedgerState) -> None:
-    """The ledger has what these states say, the later ones above the earlier ones, and nothing else."""
+    """Replace the ledger by these states, later ones over earlier ones."""
     balances = dict[Balance, int]()
     settled = dict[Use, str]()
     for state in states:
@@ -204,7 +204,7 @@ def _load_payers(state: EnvironmentSection, place: str) -> dict[str, PayerRecord
 
 
 def _load_resource(store: EnvironmentState, state: ResourceState, place: str) -> None:
-    """The seller's edits once more: revisions that were published, then the settings."""
+    """Apply the seller's edits: published revisions, then settings."""
     listing = store.catalog.listings.get(state.key)
     if listing is None:
         raise document_error(

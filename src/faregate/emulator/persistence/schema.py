@@ -1,4 +1,8 @@
-"""The parts of the state document: what happened to one resource, payer, transaction, balance. Pure."""
+"""The schema of the state document: everything that changed since the emulator was set up.
+
+The account itself (resources, prices, keys) is not in it, nor what can be computed from the rest. A part that
+is left out is as it was set up, so a document of a few lines is a fixture.
+"""
 
 import re
 from collections.abc import Mapping
@@ -91,9 +95,9 @@ class ResourceVersion(Appearance):
 
 
 class ResourceState(FrozenModel):
-    """A resource as the seller's edits left it. `revisions` are all of it; those published are added.
+    """A resource after the seller's edits. `revisions` are all of its revisions, published ones included.
 
-    `versions` is how lists have shown it, oldest first, up to the present; empty if it was not edited.
+    `versions` are how lists showed it, oldest first, the current one last; empty if it was not edited.
     """
 
     key: IntegrationKey
@@ -124,7 +128,7 @@ class PayerState(FrozenModel):
 
 
 class SettledState(FrozenModel):
-    """How the payment ended well: what the seller and the payer were given, and will be given again."""
+    """The result of a settled payment."""
 
     at: Moment
     transaction_hash: TransactionHash
@@ -140,9 +144,9 @@ class StatusChange(FrozenModel):
 
 
 class TransactionState(FrozenModel):
-    """One transaction. `payer` is a payer's id; `proof` is the `PAYMENT-SIGNATURE` header as it was sent.
+    """One transaction. `payer` is a payer id, `proof` the `PAYMENT-SIGNATURE` header as it was sent.
 
-    `plan` is how its payment ends, and `due` when, if it is by the clock.
+    `plan` is how its payment settles, and `due` when, if it settles by time.
     """
 
     id: TransactionId
@@ -170,7 +174,7 @@ class TransactionState(FrozenModel):
 
 
 class ExecutionState(FrozenModel):
-    """Work that was free."""
+    """One free execution."""
 
     id: ResourceExecutionId
     revision_id: RevisionId
@@ -178,7 +182,7 @@ class ExecutionState(FrozenModel):
 
 
 class BalanceState(FrozenModel):
-    """Atomic units of an asset that an address has on the simulated ledger."""
+    """The balance of an address, in atomic units of an asset."""
 
     environment: Environment
     asset: SettlementAsset
@@ -187,7 +191,7 @@ class BalanceState(FrozenModel):
 
 
 class UseState(FrozenModel):
-    """An authorization that was taken, known by its nonce."""
+    """A used authorization, known by its nonce."""
 
     environment: Environment
     asset: SettlementAsset
@@ -200,16 +204,16 @@ VERSION: Final = 1
 
 
 class MonotonicClockState(FrozenModel):
-    """When something was last stamped, and the latest moment a list was answered for."""
+    """The latest stamp, and the latest moment a list was answered for."""
 
     latest: Moment
     fence: Moment
 
 
 class EnvironmentSection(FrozenModel):
-    """One environment. Transactions are in the order they were made, resources in any.
+    """One environment. Transactions are in the order of their creation, resources in any order.
 
-    A resource that is not named, and settlements that are left out, are as the world was set up.
+    A resource that is not named, and settlement rules that are left out, are as they were set up.
     """
 
     resources: tuple[ResourceState, ...] = ()
@@ -221,16 +225,16 @@ class EnvironmentSection(FrozenModel):
 
 
 class LedgerState(FrozenModel):
-    """The simulated ledger. A balance that is not named is as the world was set up."""
+    """The simulated ledger. A balance that is not named is as it was set up."""
 
     balances: tuple[BalanceState, ...] = ()
     settled: tuple[UseState, ...] = ()
 
 
 class StateDocument(FrozenModel):
-    """One world. Without a clock, time goes on as it is.
+    """The state of one emulator. Without a clock, time goes on as it is.
 
-    `ids` and `challenges` are how many of them a source with a seed has given.
+    `ids` and `challenges` are how many of them a seeded source has given.
     """
 
     version: Literal[1]
@@ -246,10 +250,7 @@ class StateDocument(FrozenModel):
 
 
 def read_document(found: StateDocument | Mapping[str, Any] | str | bytes) -> StateDocument:
-    """The document in this object or JSON text.
-
-    `ConfigurationError` says what is wrong with it, and where.
-    """
+    """Validate an object or JSON text; `ConfigurationError` says what is wrong and where."""
     if isinstance(found, StateDocument):
         return found
     try:
@@ -268,5 +269,5 @@ def document_error(place: str, fault: str) -> ConfigurationError:
 
 
 def format_location(location: tuple[int | str, ...]) -> str:
-    """`("test", "payers", 0, "id")` is `test.payers[0].id`."""
+    """Format a location: `("test", "payers", 0, "id")` is `test.payers[0].id`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location).lstrip(".")

@@ -1,12 +1,12 @@
 """`POST /merchant/v1/access`: may the payer receive the resource? (spec: Endpoints; DESIGN section 5)
 
-Rules, in this order. The revision is known and has the named asset, else 422. The proof of an open
-transaction, for the same resource and URL, is the same transaction, whatever became of revision and
-resource meanwhile. The revision is the active one of an unarchived resource, else 422. A resource that
-asks for no payment is free. Then the proof: none or an unreadable one is 402; one with a used authorization
-is 402; a fresh one is verified.
+The rules in their order. An unknown revision or another asset than the revision's: 422. The proof of an open
+transaction for the same resource and URL: that transaction again, even if the revision was superseded or the
+resource archived since. Another revision than the active one, or an archived resource: 422. A resource
+without required payment: free. No proof, an unreadable one or a used authorization: 402. Any other proof is
+verified.
 
-A proof is known by its bytes. Its authorization is public once it is settled, so whoever writes it in other
+A proof is known by its bytes. Its authorization becomes public when it settles, so whoever sends it in other
 bytes learns nothing about the transaction.
 """
 
@@ -50,7 +50,7 @@ def access(store: EnvironmentState, call: ParsedRequest) -> Response:
 
 
 def _find_named(store: EnvironmentState, request: AccessRequest) -> tuple[Listing, PublishedRevision]:
-    """The resource and its revision, active or not, that the seller names; 422 if there is no such thing."""
+    """Find the named resource and revision, active or not; 422 if there is none."""
     listing = store.catalog.find_by_revision(request.revision_id)
     if listing is None:
         raise invalid_request("revision_id is not known in this environment")
@@ -61,7 +61,7 @@ def _find_named(store: EnvironmentState, request: AccessRequest) -> tuple[Listin
 
 
 def _is_same_purchase(known: TransactionRecord, listing: Listing, request: AccessRequest) -> bool:
-    """Whether the seller asks for what this transaction was authorized for."""
+    """Whether the request is for what this transaction was authorized for."""
     return (
         known.context.listing.id == listing.id and known.context.request.resource.url == request.resource.url
     )
@@ -72,7 +72,7 @@ def _has_expired(known: TransactionRecord, now: datetime) -> bool:
 
 
 def _explain_refusal(known: TransactionRecord, now: datetime) -> str:
-    """Why this very proof buys nothing here any more."""
+    """Explain why this proof cannot be used any more."""
     if known.status == "failed":
         return f"{_USED}: its payment failed, and nothing was charged"
     if known.status == "authorized" and _has_expired(known, now):
@@ -83,7 +83,7 @@ def _explain_refusal(known: TransactionRecord, now: datetime) -> str:
 def _resolve_purchase(
     store: EnvironmentState, request: AccessRequest, listing: Listing, revision: PublishedRevision
 ) -> AccessContext:
-    """What is sold now, or 422."""
+    """Resolve what is sold now; 422 if it cannot be bought."""
     if listing.archived_at and listing.archived(store.clock.now()):
         raise invalid_request("the resource is archived")
     if revision is not listing.active:
@@ -98,7 +98,7 @@ def _allow_free(store: EnvironmentState, context: AccessContext) -> Response:
 
 
 def _read_unused(store: EnvironmentState, context: AccessContext, proof: str | None) -> Payment:
-    """The payment in this proof, if nobody has used its authorization; 402 otherwise."""
+    """Parse the proof; 402 if it is missing, unreadable or used."""
     if proof is None:
         raise _payment_required(store, context, "PAYMENT-SIGNATURE header is required")
     try:

@@ -1,8 +1,8 @@
-"""`POST /merchant/v1/transactions/{id}/complete` (spec: Endpoints, States; DESIGN section 6).
+"""The two completions: of a transaction, and of a free execution (spec: Endpoints, States; DESIGN section 5).
 
-Rules, in this order. An unknown transaction is 404, another proof than the authorized one 422, another
-revision 409. The first completion decides: outcome and values stand for ever. The same again is
-answered with how things stand now; another outcome or other values are 409.
+The rules for a transaction in their order. Unknown: 404. Another proof than the authorized one: 422. Another
+revision: 409. The first completion fixes outcome and values. The same one again is answered with the current
+status; another outcome or other values are 409.
 """
 
 from pydantic import TypeAdapter
@@ -52,7 +52,7 @@ def complete(store: EnvironmentState, call: ParsedRequest) -> Response:
 
 
 def find_transaction(store: EnvironmentState, identifier: str) -> TransactionRecord:
-    """The transaction with this id in this environment, or 404."""
+    """Return the transaction with this id; 404 if this environment has none."""
     record = store.transactions.get(identifier)
     if record is None:
         raise HttpError(TRANSACTION_NOT_FOUND, "there is no such transaction in this environment")
@@ -94,7 +94,7 @@ def _get_values(request: Request) -> dict[str, str]:
 
 
 def _check_values(request: SucceededCompleteRequest, rules: Revision) -> None:
-    """Every required value, and none the revision does not name; 422 leaves the transaction open."""
+    """Check that required values are there and no unknown ones; a 422 leaves the transaction open."""
     for value in rules.values:
         if value.required and value.name not in request.values:
             raise invalid_request(f"values.{value.name} is required by the revision")
@@ -117,7 +117,7 @@ _request: TypeAdapter[ResourceExecutionCompleteRequest] = TypeAdapter(ResourceEx
 
 
 def complete_execution(store: EnvironmentState, call: ParsedRequest) -> Response:
-    """The same metadata again is the same answer; other metadata is a conflict."""
+    """Store the metadata. The same again gets the same answer, other metadata 409."""
     request = call.body_as(_request)
     record = store.executions.get(call.identifier)
     if record is None:

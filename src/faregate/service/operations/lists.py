@@ -1,4 +1,4 @@
-"""The list envelope and the lists of transactions, payers and resources (spec: List envelope). Pure."""
+"""The lists of transactions, payers and resources, and their envelope (spec: List envelope)."""
 
 import re
 from bisect import bisect_right
@@ -48,7 +48,7 @@ def list_transactions(store: EnvironmentState, call: ParsedRequest) -> Response:
 
 
 def _select_index(store: EnvironmentState, query: ListQuery) -> TemporalIndex[TransactionRecord]:
-    """All transactions, or those of one payer."""
+    """Return the index of all transactions, or of one payer's."""
     payer_id = query.filters.get("payer_id")
     if payer_id is None:
         return store.index
@@ -109,7 +109,7 @@ def _build_page(
     path: str,
     show: Callable[[T], BaseModel],
 ) -> Response:
-    """One page of a snapshot of `count` records; `between` gives those of two places, oldest first."""
+    """Build one page of `count` records; `between` returns those of two positions, oldest first."""
     start = min((query.page - 1) * query.page_size, count)
     end = min(start + query.page_size, count)
     records = between(count - end, count - start)[::-1] if query.newest_first else between(start, end)
@@ -122,7 +122,7 @@ def _build_page(
 
 
 def _build_next_url(path: str, query: ListQuery, as_of: str) -> str:
-    """Where the next page is: the same snapshot, filters, order and size."""
+    """Build the URL of the next page, with the same snapshot, filters, order and size."""
     asked = {
         "as_of": as_of,
         **query.filters,

@@ -1,4 +1,4 @@
-"""The reads that are not lists: one transaction, and the contracts document (spec: Endpoints). Pure."""
+"""One transaction, and the contracts document (spec: Endpoints)."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ from faregate.service.state import EnvironmentState
 
 
 def get_transaction(store: EnvironmentState, call: ParsedRequest) -> Response:
-    """Counts as a read: a payment that settles after n reads may settle here."""
+    """Return the transaction. This counts as a read, so it may settle the payment."""
     record = find_transaction(store, call.identifier)
     count_read(store, record)
     return json_value_response(build_transaction_detail(record).model_dump(mode="json", exclude_none=True))
 
 
 def list_contracts(store: EnvironmentState, call: ParsedRequest) -> Response:
-    """The active revision of every resource that is not archived."""
+    """Return the active revision of every resource that is not archived."""
     given = parse_query(call, ("include_integration_key",))
     keys = parse_flag("include_integration_key", given.get("include_integration_key", "false"))
     active = [_build_contract(listing) for listing in store.catalog.active(store.clock.now())]
