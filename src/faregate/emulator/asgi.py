@@ -29,7 +29,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class ConnectionNotBreakable(Exception):
-    """The server's connections cannot be broken from here. Raised into the server, which then drops this one."""
+    """The server's connections cannot be broken from here. Raised into the server, which drops this one."""
 
 
 def build_api(emulator: Emulator | Tenants) -> App:

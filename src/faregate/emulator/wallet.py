@@ -38,7 +38,7 @@ class Wallet:
         return derive_address(self._key)
 
     def pay(self, instructions: str, *, nonce: str | None = None) -> str:
-        """Build a `PAYMENT-SIGNATURE` for the first entry of these instructions, valid as long as they allow."""
+        """Build a `PAYMENT-SIGNATURE` for the first entry of the instructions, valid as long as allowed."""
         required = json.loads(base64.b64decode(instructions))
         terms = required["accepts"][0]
         authorization = {

@@ -1,4 +1,4 @@
-"""How a transaction is shown to the seller: results, list items, receipts (spec: Receipt).
+"""How a transaction is shown to the seller: results, list items, receipts (spec: Receipt)."""
 
 from datetime import datetime
 

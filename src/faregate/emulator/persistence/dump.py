@@ -109,7 +109,7 @@ def copy_emulator(
 
 
 def _copy_clock(clock: EmulatorClock) -> ClockState:
-    """Copy the clock. A frozen one is kept without the real time, so that equal states are equal documents."""
+    """Copy the clock. A frozen one is kept without the real time, so equal states give equal text."""
     state = ClockState.model_validate(clock.state())
     return state if state.rate else state.model_copy(update={"real": state.world})
 
@@ -144,7 +144,7 @@ _NAMES: Final[Mapping[Token, tuple[Environment, SettlementAsset]]] = {
 
 
 def dump_surroundings(copy: EmulatorCopy) -> StateDocument:
-    """Build the part of the document that is not an environment. Random ids and other backends have no state."""
+    """Build the rest of the document. Random ids and other backends have no state."""
     return StateDocument(
         version=VERSION,
         clock=copy.clock,
