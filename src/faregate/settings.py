@@ -271,7 +271,7 @@ def _check_spelling(environ: Mapping[str, str]) -> None:
         # Another program's variable may begin like ours; only one that is nearly ours is a mistake.
         is_unknown = variable.startswith("FAREGATE_") and variable not in known
         if is_unknown and (hint := nearest_name(variable, known)):
-            raise ConfigurationError(f"faregate knows no variable {variable}.{hint}")
+            raise ConfigurationError(f"{variable} is not a setting of faregate.{hint}")
 
 
 def _parse(setting: Setting, text: str) -> object:
@@ -335,10 +335,10 @@ def _check_base_url(name: str, address: str) -> str:
         )
     if address == EMULATOR.rstrip(":"):
         raise ConfigurationError(
-            f"{name} is {address!r}: say {EMULATOR!r}, with a colon, to run one in this process."
+            f"{name} is {address!r}: use {EMULATOR!r}, with a colon, to run one in this process."
         )
     if address != EMULATOR and "://" not in address and not {"@", "?"} & set(address):
-        raise ConfigurationError(f"{name} is {address!r}, and lacks its scheme: say 'https://{address}'.")
+        raise ConfigurationError(f"{name} is {address!r}, and has no scheme: use 'https://{address}'.")
     return address
 
 
@@ -413,7 +413,7 @@ def _check_live(settings: Settings) -> None:
         raise ConfigurationError("A live key was given to the emulator. Use the test key svc_test_emulator.")
     if not settings.public_url:
         raise ConfigurationError(
-            "With a live key the address payers use must be said: set FAREGATE_PUBLIC_URL, "
+            "A live key needs the address that clients use: set FAREGATE_PUBLIC_URL, "
             "such as https://api.example.com."
         )
 
@@ -441,7 +441,7 @@ def _decode_journal_key(text: str) -> bytes:
 
 
 def _describe_making_a_key() -> str:
-    return f"Make one with {_MAKE_A_KEY} and keep it: without it the journal cannot be read."
+    return f"Create one with {_MAKE_A_KEY} and keep it: without it the journal cannot be read."
 
 
 def check_journal(settings: Settings) -> None:
@@ -450,7 +450,7 @@ def check_journal(settings: Settings) -> None:
         check_memory(settings)
     elif not settings.journal_keys:
         raise ConfigurationError(
-            "With a live key the journal needs a key of its own: set FAREGATE_JOURNAL_KEY. "
+            "With a live key the journal needs an encryption key: set FAREGATE_JOURNAL_KEY. "
             + _describe_making_a_key()
         )
 

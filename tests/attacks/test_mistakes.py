@@ -630,7 +630,7 @@ def on_a_router_whose_route_class_caches(app: FastAPI, content: Content) -> None
 # The paywall itself
 
 
-@form(START, "PaywallMiddleware is there twice, and the outer one sells nothing. Add it once")
+@form(START, "PaywallMiddleware is added twice, and the outer one sells nothing. Add it once")
 def two_paywalls(app: FastAPI, content: Content) -> None:
     app.add_middleware(PaywallMiddleware, paywall=paywall_of(app))
     depends_in_dependencies(app, content)

@@ -121,7 +121,8 @@ def test_what_is_not_owed_is_said(seller: Seller, holds: Run, action: tuple[str,
         code, said = holds(*action, unknown)
         assert (code, said) == (
             1,
-            f"faregate: Nothing is owed for {unknown}: it has ended, or this journal never knew it.\n",
+            f"faregate: There is no unfinished payment {unknown}: "
+            "it has ended, or this journal never had it.\n",
         )
 
 
@@ -208,7 +209,7 @@ def test_a_payment_that_failed_is_closed(seller: Seller, holds: Run) -> None:
 
 def test_a_payment_that_is_open_after_all_is_its_payers_to_use(seller: Seller, holds: Run) -> None:
     sale = seller.waiting()
-    assert holds("retry", sale.id)[1].startswith("Kept: the payment is open after all")
+    assert holds("retry", sale.id)[1].startswith("Kept: the payment is still open")
     assert served(sale) == (200, CONTENT.encode())
     assert seller.statuses() == {sale.id: "succeeded"}
 
@@ -216,7 +217,7 @@ def test_a_payment_that_is_open_after_all_is_its_payers_to_use(seller: Seller, h
 def test_a_payment_that_settled_without_us_is_closed_as_paid(seller: Seller, holds: Run) -> None:
     sale = seller.waiting()
     seller.settles(sale)
-    assert holds("retry", sale.id) == (0, "Closed: it was paid, and there is no result to hand out.\n")
+    assert holds("retry", sale.id) == (0, "Closed: it was paid, and there is no result to deliver.\n")
     assert served(sale)[0] == 409
     assert sale.plain.runs == 0
 
@@ -245,7 +246,7 @@ def test_what_the_journal_could_not_write_is_not_called_final(
         code, said = holds("retry", sale.id)
     assert (code, said.splitlines()[0]) == (
         1,
-        "It has ended at the service, but the journal could not write so: do this again later.",
+        "It has ended at the service, but the journal could not record that: run this again later.",
     )
 
 
@@ -355,7 +356,7 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
     code, _, complaint = run("holds", "discard", stuck.id)
     assert (code, "add --yes" in complaint) == (2, True)
     code, _, complaint = run("holds", "show", held.id)
-    assert (code, "Nothing is owed for" in complaint, "Traceback" in complaint) == (1, True, False)
+    assert (code, "There is no unfinished payment" in complaint, "Traceback" in complaint) == (1, True, False)
     assert run("holds", "retry", stuck.id)[:2] == (
         0,
         "Settled: its payer gets the result with the same payment.\n",

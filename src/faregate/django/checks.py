@@ -51,7 +51,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
     found: list[CheckMessage] = []
     live = config.paywall.settings.api_key.environment == "live"
     if live and settings.DEBUG:
-        told = "A live key is used with DEBUG: error pages tell payers about the shop."
+        told = "A live key is used with DEBUG: error pages disclose details of the application."
         found.append(Error(told, hint="Set DEBUG = False, or use a test key.", id="faregate.E003"))
     return found
 

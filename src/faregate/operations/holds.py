@@ -56,12 +56,12 @@ def get_hold_store(paywall: Paywall) -> HoldStore:
     journal = paywall.journal
     if isinstance(journal, MemoryJournal):
         raise ConfigurationError(
-            "The memory journal is in the seller's own process, and nobody else can look into it: "
+            "The memory journal is in the seller's own process, and no other process can read it: "
             "set FAREGATE_JOURNAL to the journal that the workers share."
         )
     if not isinstance(journal, HoldStore):
         raise ConfigurationError(
-            "This journal cannot be looked into: it has no list_holds, get_hold and lease_hold."
+            "This journal cannot be inspected: it lacks the methods list_holds, get_hold and lease_hold."
         )
     return journal
 
@@ -71,7 +71,7 @@ def get_hold(store: HoldStore, transaction_id: str) -> HoldInfo:
     hold = store.get_hold(transaction_id)
     if hold is None:
         raise HoldNotFound(
-            f"Nothing is owed for {transaction_id}: it has ended, or this journal never knew it."
+            f"There is no unfinished payment {transaction_id}: it has ended, or this journal never had it."
         )
     return hold
 
@@ -82,7 +82,7 @@ def get_stuck(store: HoldStore, transaction_id: str) -> HoldInfo:
     if hold.state != STUCK:
         raise HoldNotFound(
             f"{transaction_id} is not stuck ({hold.state}): the sweep still works on it. "
-            f"To have it looked at now, use holds retry {transaction_id}."
+            f"To retry it now, use holds retry {transaction_id}."
         )
     return hold
 
@@ -117,23 +117,23 @@ def _describe_closed(settlement: Settlement) -> str:
         case PaymentFailed(code):
             return f"Closed: nothing was charged ({code})."
         case PaidWithoutResult() | DeliveredElsewhere():
-            return "Closed: it was paid, and there is no result to hand out."
+            return "Closed: it was paid, and there is no result to deliver."
         case _:
-            return "Closed: another process has ended it at the same moment."
+            return "Closed: another process finished it at the same time."
 
 
 def _describe_kept(settlement: Settlement) -> str:
     match settlement:
         case PaymentProven() | PaidWithoutResult() | DeliveredElsewhere() | PaymentFailed():
-            return "It has ended at the service, but the journal could not write so: do this again later."
+            return "It has ended at the service, but the journal could not record that: run this again later."
         case StillSettling() | StuckPayment(StillSettling()):
             return "Kept: the payment is still settling."
         case Unconfirmed() | CompletionRefused() | StuckPayment():
             return f"Kept: {settlement.reason}."
         case NothingBegun():
-            return "Kept: the payment is open after all, with nothing done for it. Its payer may come back."
+            return "Kept: the payment is still open, and no work was done for it. Its payer may return."
         case OtherSellersPayment():
-            return "Kept: it began under another API key, whose seller has to finish it."
+            return "Kept: it was started with another API key, whose seller must finish it."
         case LeaseLost():
             return "Kept as it was: the journal could not be written, or another process has it."
 
@@ -142,7 +142,7 @@ def discard(store: HoldStore, transaction_id: str, paid: bool) -> None:
     """End a stuck payment: the journal remembers it as `paid`, or as not charged. Raises `HoldNotFound`."""
     store.record_final(_lease(store, transaction_id).lease, paid)
     if store.get_hold(transaction_id) is not None:
-        raise HoldNotFound(f"{transaction_id} is kept: somebody else wrote it at the same moment.")
+        raise HoldNotFound(f"{transaction_id} is kept: another process changed it at the same time.")
 
 
 def _lease(store: HoldStore, transaction_id: str) -> PendingPayment:

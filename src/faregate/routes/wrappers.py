@@ -134,7 +134,7 @@ def find_redundant_paywalls(around: Around) -> Iterator[str]:
     """A sentence about a paywall around another one of the same application that sells nothing itself."""
     paywalls = [options for kind, options in around if is_paywall(kind)]
     if any(not options.get("offers") and not options.get("refuse") for options in paywalls[:-1]):
-        yield "PaywallMiddleware is there twice, and the outer one sells nothing. Add it once."
+        yield "PaywallMiddleware is added twice, and the outer one sells nothing. Add it once."
 
 
 def list_declared_middleware(core: Any) -> Around:
