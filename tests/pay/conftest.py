@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pay.seller import Seller, selling
+from tests.pay.seller import Seller, run_seller
 
 
 @pytest.fixture(autouse=True)
@@ -14,11 +14,11 @@ def _no_key_and_no_litter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def served() -> Generator[Seller]:
-    with selling() as seller:
+    with run_seller() as seller:
         yield seller
 
 
 @pytest.fixture
 def seller(served: Seller) -> Seller:
-    served.answers()
+    served.script_replies()
     return served

@@ -1,4 +1,4 @@
-"""A seller that answers by a script, over real sockets, and remembers what it was sent."""
+"""A seller that sends scripted replies over real sockets, and records the requests."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ Reply = Response | None
 
 
 @dataclass(frozen=True)
-class Sent:
+class ReceivedRequest:
     """One request as it arrived."""
 
     method: str
@@ -41,41 +41,41 @@ class Sent:
 
 @dataclass
 class Seller:
-    """`script` is used up in order, one reply for each request."""
+    """Each request gets the next reply of `script`."""
 
     url: str
     script: deque[Reply] = field(default_factory=deque)
-    sent: list[Sent] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
 
-    def answers(self, *replies: Reply) -> None:
+    def script_replies(self, *replies: Reply) -> None:
         self.script = deque(replies)
-        self.sent = []
+        self.received = []
 
     @property
     def proofs(self) -> list[str]:
-        return [one.proof for one in self.sent if one.proof is not None]
+        return [one.proof for one in self.received if one.proof is not None]
 
 
-def asks(token: Token = USDC, amount: int = 10_000, reason: str = "pay first") -> Response:
-    """402 with the instructions of the emulator, and the same reason in its body."""
+def require_payment(token: Token = USDC, amount: int = 10_000, reason: str = "pay first") -> Response:
+    """Build a 402 with the emulator's instructions, and the same reason in its body."""
     terms = Terms(token, amount, PAY_TO, 60)
     resource = AccessResource(url="https://seller.example/report", mime_type="application/json")
     header = build_payment_required(terms, resource, reason, "ab" * 32)
-    return instructing(json.loads(base64.b64decode(header)), reason)
+    return build_402(json.loads(base64.b64decode(header)), reason)
 
 
-def instructing(instructions: Any, reason: str = "so it is") -> Response:
-    """402 with whatever instructions."""
+def build_402(instructions: Any, reason: str = "so it is") -> Response:
+    """Build a 402 with any instructions."""
     header = base64.b64encode(json.dumps(instructions).encode()).decode()
-    return told(402, "payment_required", ("PAYMENT-REQUIRED", header), message=reason)
+    return build_json_reply(402, "payment_required", ("PAYMENT-REQUIRED", header), message=reason)
 
 
-def instructions_of(reply: Response) -> Any:
+def get_instructions(reply: Response) -> Any:
     return json.loads(base64.b64decode(reply.first("payment-required") or ""))
 
 
-def sells(body: bytes = b"the result", *, success: bool = True) -> Response:
-    """200 with a payment response."""
+def deliver(body: bytes = b"the result", *, success: bool = True) -> Response:
+    """Build a 200 with a payment response."""
     header = build_payment_response(Terms(USDC, 10_000, PAY_TO, 60), PAY_TO, HASH)
     if not success:
         changed = {**json.loads(base64.b64decode(header)), "success": False, "errorReason": "no"}
@@ -83,21 +83,21 @@ def sells(body: bytes = b"the result", *, success: bool = True) -> Response:
     return Response(200, (("Content-Type", "text/plain"), ("PAYMENT-RESPONSE", header)), body)
 
 
-def told(status: int, code: str, *headers: Header, **fields: str) -> Response:
-    """A body of the shape `{code, message}`."""
+def build_json_reply(status: int, code: str, *headers: Header, **fields: str) -> Response:
+    """Build a reply with a body of the shape `{code, message}`."""
     body = json.dumps({"code": code, "message": "so it is", **fields}).encode()
     return Response(status, (("Content-Type", "application/json"), *headers), body)
 
 
 @contextmanager
-def selling() -> Generator[Seller]:
+def run_seller() -> Generator[Seller]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def answer(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             body = self.rfile.read(int(headers.get("content-length", 0)))
-            seller.sent.append(Sent(self.command, self.path, headers, body))
+            seller.received.append(ReceivedRequest(self.command, self.path, headers, body))
             reply = seller.script.popleft()
             self.close_connection = True
             if reply is None:

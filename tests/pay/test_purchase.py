@@ -21,13 +21,23 @@ from faregate.pay.output import ProgressStep
 from faregate.pay.payment_file import PaymentFile
 from faregate.pay.purchase import Purchase, PurchaseResult, SystemClock
 from faregate.pay.wallet import PayerKey, PayerWallet, load_payer_key
-from tests.pay.seller import HASH, LIVE_USDC, Reply, Seller, asks, instructing, instructions_of, sells, told
+from tests.pay.seller import (
+    HASH,
+    LIVE_USDC,
+    Reply,
+    Seller,
+    build_402,
+    build_json_reply,
+    deliver,
+    get_instructions,
+    require_payment,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OWN = PayerKey("your key", "0x" + "5a" * 32, own=True)
-SETTLING = told(202, "payment_settling", ("Retry-After", "2"), transaction_id="txn_1")
-UNCONFIRMED = told(503, "payment_unconfirmed", ("Retry-After", "2"))
-IN_PROGRESS = told(409, "payment_in_progress", ("Retry-After", "1"))
+SETTLING = build_json_reply(202, "payment_settling", ("Retry-After", "2"), transaction_id="txn_1")
+UNCONFIRMED = build_json_reply(503, "payment_unconfirmed", ("Retry-After", "2"))
+IN_PROGRESS = build_json_reply(409, "payment_in_progress", ("Retry-After", "1"))
 
 
 @dataclass
@@ -77,7 +87,7 @@ def run(
     proof: Path | None = None,
     action: Callable[[Purchase], PurchaseResult] = Purchase.buy,
 ) -> Run:
-    seller.answers(*replies)
+    seller.script_replies(*replies)
     wallet = PayerWallet(key or load_payer_key("good", None, {}), Decimal(most), live=live)
     request = RequestSpec("GET", seller.url)
     steps: list[ProgressStep] = []
@@ -95,7 +105,7 @@ def signed_amounts(seller: Seller) -> list[str]:
 
 
 def test_a_purchase_reports_each_step(seller: Seller) -> None:
-    ran = run(seller, asks(), sells())
+    ran = run(seller, require_payment(), deliver())
 
     assert ran.result.exit == 0
     assert ran.result.response is not None
@@ -115,14 +125,17 @@ def test_a_purchase_reports_each_step(seller: Seller) -> None:
         None,
         Response(202),
         Response(503, (("Retry-After", "1"),), b"busy"),
-        told(503, "payment_service_unavailable"),
-        told(500, "completion_refused", transaction_id="txn_1"),
-        *(told(status, "completion_refused", transaction_id="txn_1") for status in (403, 404, 409, 422)),
+        build_json_reply(503, "payment_service_unavailable"),
+        build_json_reply(500, "completion_refused", transaction_id="txn_1"),
+        *(
+            build_json_reply(status, "completion_refused", transaction_id="txn_1")
+            for status in (403, 404, 409, 422)
+        ),
     ],
     ids=lambda reply: "nothing" if reply is None else f"{reply.status} {reply.body[:24].decode()}",
 )
 def test_a_pending_payment_is_sent_again(seller: Seller, pending: Reply) -> None:
-    ran = run(seller, asks(), pending, pending, sells())
+    ran = run(seller, require_payment(), pending, pending, deliver())
 
     assert ran.result.exit == 0
     assert len(seller.proofs) == 3
@@ -133,16 +146,16 @@ def test_a_pending_payment_is_sent_again(seller: Seller, pending: Reply) -> None
 
 def test_pauses_follow_retry_after(seller: Seller) -> None:
     moment = format_datetime(START + timedelta(seconds=9), usegmt=True)
-    dated = told(202, "payment_settling", ("Retry-After", moment))
-    hasty = told(202, "payment_settling", ("Retry-After", "0"))
+    dated = build_json_reply(202, "payment_settling", ("Retry-After", moment))
+    hasty = build_json_reply(202, "payment_settling", ("Retry-After", "0"))
 
-    ran = run(seller, asks(), SETTLING, dated, IN_PROGRESS, Response(202), hasty, sells())
+    ran = run(seller, require_payment(), SETTLING, dated, IN_PROGRESS, Response(202), hasty, deliver())
 
     assert ran.clock.slept == [2, 7, 1, 1, 0.5]
 
 
 def test_pauses_never_exceed_the_wait_option(seller: Seller) -> None:
-    ran = run(seller, asks(), SETTLING, SETTLING, SETTLING, wait=5)
+    ran = run(seller, require_payment(), SETTLING, SETTLING, SETTLING, wait=5)
 
     assert ran.result.exit == 5
     assert ran.clock.slept == [2, 2]
@@ -150,7 +163,7 @@ def test_pauses_never_exceed_the_wait_option(seller: Seller) -> None:
 
 
 def test_a_pending_payment_is_saved_for_its_owner_only(seller: Seller, tmp_path: Path) -> None:
-    ran = run(seller, asks(), SETTLING, wait=0)
+    ran = run(seller, require_payment(), SETTLING, wait=0)
 
     [kept] = tmp_path.glob("faregate-payment-*.json")
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -158,7 +171,7 @@ def test_a_pending_payment_is_saved_for_its_owner_only(seller: Seller, tmp_path:
     [first] = seller.proofs
     assert first not in ran.text
 
-    again = run(seller, sells(), proof=kept)
+    again = run(seller, deliver(), proof=kept)
 
     assert again.result.exit == 0
     assert seller.proofs == [first]
@@ -166,7 +179,7 @@ def test_a_pending_payment_is_saved_for_its_owner_only(seller: Seller, tmp_path:
 
 
 def test_an_interrupted_wait_saves_the_payment(seller: Seller, tmp_path: Path) -> None:
-    ran = run(seller, asks(), SETTLING, clock=FakeClock(interrupt=True))
+    ran = run(seller, require_payment(), SETTLING, clock=FakeClock(interrupt=True))
 
     assert ran.result.exit == 5
     assert [json.loads(kept.read_text())["proof"] for kept in tmp_path.iterdir()] == seller.proofs
@@ -178,14 +191,14 @@ def test_any_other_failure_saves_the_payment(seller: Seller, tmp_path: Path) -> 
             raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        run(seller, asks(), SETTLING, clock=Broken())
+        run(seller, require_payment(), SETTLING, clock=Broken())
     assert [json.loads(kept.read_text())["proof"] for kept in tmp_path.iterdir()] == seller.proofs
 
 
 def test_a_payment_is_saved_before_it_is_sent(seller: Seller, tmp_path: Path) -> None:
     named = tmp_path / "payment.json"
 
-    run(seller, asks(), UNCONFIRMED, wait=0, proof=named)
+    run(seller, require_payment(), UNCONFIRMED, wait=0, proof=named)
 
     assert json.loads(named.read_text())["proof"] == seller.proofs[0]
     assert named.stat().st_mode & 0o777 == 0o600
@@ -193,7 +206,7 @@ def test_a_payment_is_saved_before_it_is_sent(seller: Seller, tmp_path: Path) ->
 
 def test_a_payment_that_cannot_be_saved_is_not_sent(seller: Seller, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="not sent"):
-        run(seller, asks(), proof=tmp_path / "no" / "such" / "folder")
+        run(seller, require_payment(), proof=tmp_path / "no" / "such" / "folder")
     assert seller.proofs == []
 
 
@@ -216,11 +229,11 @@ def test_a_saved_payment_is_only_sent_with_its_own_request(seller: Seller, tmp_p
 
     with pytest.raises(CommandError, match="not for this request"):
         run(seller, proof=kept)
-    assert seller.sent == []
+    assert seller.received == []
 
 
 def test_a_second_402_ends_the_purchase_with_its_reason(seller: Seller) -> None:
-    ran = run(seller, asks(), asks(reason="the payer has not enough USDC"))
+    ran = run(seller, require_payment(), require_payment(reason="the payer has not enough USDC"))
 
     assert ran.result.exit == 4
     assert ran.steps[-1].text().endswith("the payer has not enough USDC")
@@ -229,8 +242,10 @@ def test_a_second_402_ends_the_purchase_with_its_reason(seller: Seller) -> None:
 
 def test_the_reason_in_the_body_wins_over_fresh_instructions(seller: Seller) -> None:
     """Fresh instructions are asked for without a payment, and say that one is required."""
-    fresh = instructions_of(asks(reason="PAYMENT-SIGNATURE header is required"))
-    ran = run(seller, asks(), instructing(fresh, "The payment was not taken, and nothing was charged."))
+    fresh = get_instructions(require_payment(reason="PAYMENT-SIGNATURE header is required"))
+    ran = run(
+        seller, require_payment(), build_402(fresh, "The payment was not taken, and nothing was charged.")
+    )
     assert ran.result.exit == 4
     after = ran.text.partition("with the payment")[2]
     assert after.count("The payment was not taken, and nothing was charged.") == 2
@@ -238,27 +253,29 @@ def test_the_reason_in_the_body_wins_over_fresh_instructions(seller: Seller) -> 
 
 
 def test_a_402_without_a_message_gives_the_reason_in_its_instructions(seller: Seller) -> None:
-    bare = Response(402, asks(reason="the payer has not enough USDC").headers, b"{}")
-    ran = run(seller, asks(), bare)
+    bare = Response(402, require_payment(reason="the payer has not enough USDC").headers, b"{}")
+    ran = run(seller, require_payment(), bare)
     assert "the payer has not enough USDC" in ran.text.partition("with the payment")[2]
 
 
 def test_a_402_after_waiting_ends_the_purchase_too(seller: Seller) -> None:
-    ran = run(seller, asks(), SETTLING, asks())
+    ran = run(seller, require_payment(), SETTLING, require_payment())
 
     assert ran.result.exit == 4
     assert len(set(seller.proofs)) == 1
 
 
-@pytest.mark.parametrize("reply", [told(409, "proof_already_used"), told(500, "work_failed")])
+@pytest.mark.parametrize(
+    "reply", [build_json_reply(409, "proof_already_used"), build_json_reply(500, "work_failed")]
+)
 def test_an_error_is_returned_and_not_retried(seller: Seller, reply: Response) -> None:
-    ran = run(seller, asks(), reply)
+    ran = run(seller, require_payment(), reply)
 
     assert (ran.result.exit, ran.result.response and ran.result.response.body) == (6, reply.body)
 
 
 def test_an_unsuccessful_payment_response_is_reported_as_not_paid(seller: Seller) -> None:
-    ran = run(seller, asks(), sells(success=False))
+    ran = run(seller, require_payment(), deliver(success=False))
 
     assert "* not paid" in ran.text
 
@@ -271,7 +288,7 @@ def test_a_free_resource_is_not_paid_for(seller: Seller) -> None:
 
 
 def test_showing_the_price_signs_nothing(seller: Seller) -> None:
-    ran = run(seller, asks(), action=Purchase.show_price)
+    ran = run(seller, require_payment(), action=Purchase.show_price)
 
     assert ran.result.exit == 0
     assert "0.01 USDC" in ran.text
@@ -280,21 +297,21 @@ def test_showing_the_price_signs_nothing(seller: Seller) -> None:
 
 
 def test_showing_a_price_above_the_limit_names_the_option(seller: Seller) -> None:
-    ran = run(seller, asks(amount=1_000_001), action=Purchase.show_price)
+    ran = run(seller, require_payment(amount=1_000_001), action=Purchase.show_price)
 
     assert ran.result.exit == 3
     assert "--max" in ran.text
 
 
 def test_the_limit_is_exact(seller: Seller) -> None:
-    assert run(seller, asks(amount=1_000_000), sells()).result.exit == 0
-    assert run(seller, asks(amount=1_000_001)).result.exit == 3
-    assert run(seller, asks(amount=1_000_001), sells(), most="1.000001").result.exit == 0
-    assert run(seller, asks(amount=50_001), most="0.05").result.exit == 3
+    assert run(seller, require_payment(amount=1_000_000), deliver()).result.exit == 0
+    assert run(seller, require_payment(amount=1_000_001)).result.exit == 3
+    assert run(seller, require_payment(amount=1_000_001), deliver(), most="1.000001").result.exit == 0
+    assert run(seller, require_payment(amount=50_001), most="0.05").result.exit == 3
 
 
 def test_a_test_payer_signs_for_the_test_network_only(seller: Seller) -> None:
-    ran = run(seller, asks(LIVE_USDC))
+    ran = run(seller, require_payment(LIVE_USDC))
 
     assert ran.result.exit == 3
     assert "real money" in ran.text
@@ -302,38 +319,43 @@ def test_a_test_payer_signs_for_the_test_network_only(seller: Seller) -> None:
 
 
 def test_an_own_key_pays_real_money_only_with_live(seller: Seller) -> None:
-    refused = run(seller, asks(LIVE_USDC), key=OWN)
+    refused = run(seller, require_payment(LIVE_USDC), key=OWN)
     assert (refused.result.exit, seller.proofs) == (3, [])
     assert "--live" in refused.text
 
-    paid = run(seller, asks(LIVE_USDC), sells(), key=OWN, live=True)
+    paid = run(seller, require_payment(LIVE_USDC), deliver(), key=OWN, live=True)
     assert paid.result.exit == 0
     assert signed_amounts(seller) == ["10000"]
 
 
-def _changed(**fields: Any) -> Response:
-    instructions = instructions_of(asks())
+def _require_changed_payment(**fields: Any) -> Response:
+    instructions = get_instructions(require_payment())
     instructions["accepts"][0].update(fields)
-    return instructing(instructions)
+    return build_402(instructions)
 
 
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (_changed(asset="0x2222222222222222222222222222222222222222"), "neither USDC nor EURC"),
-        (_changed(network="eip155:137"), "network eip155:137 is not supported"),
-        (_changed(scheme="upto"), "scheme upto"),
-        (_changed(amount="-1"), "not a whole number of atomic units"),
-        (_changed(amount="0.5"), "not a whole number of atomic units"),
-        (_changed(amount="9" * 78), "above the limit"),
-        (_changed(amount="9" * 5000), "not a whole number of atomic units"),
-        (instructing({"x402Version": 2, "accepts": []}), "no way to pay"),
-        (instructing({"x402Version": 1, "accepts": [], "error": "old"}), "version 1"),
-        (instructing([]), "cannot be read"),
+        (
+            _require_changed_payment(asset="0x2222222222222222222222222222222222222222"),
+            "neither USDC nor EURC",
+        ),
+        (_require_changed_payment(network="eip155:137"), "network eip155:137 is not supported"),
+        (_require_changed_payment(scheme="upto"), "scheme upto"),
+        (_require_changed_payment(amount="-1"), "not a whole number of atomic units"),
+        (_require_changed_payment(amount="0.5"), "not a whole number of atomic units"),
+        (_require_changed_payment(amount="9" * 78), "above the limit"),
+        (_require_changed_payment(amount="9" * 5000), "not a whole number of atomic units"),
+        (build_402({"x402Version": 2, "accepts": []}), "no way to pay"),
+        (build_402({"x402Version": 1, "accepts": [], "error": "old"}), "version 1"),
+        (build_402([]), "cannot be read"),
         (Response(402, (("PAYMENT-REQUIRED", "%%%"),)), "cannot be read"),
         (Response(402), "without exactly one PAYMENT-REQUIRED"),
         (
-            asks().plus(*[pair for pair in asks().headers if pair[0] == "PAYMENT-REQUIRED"]),
+            require_payment().plus(
+                *[pair for pair in require_payment().headers if pair[0] == "PAYMENT-REQUIRED"]
+            ),
             "without exactly one",
         ),
     ],
@@ -348,18 +370,20 @@ def test_a_refusal_to_sign_says_why(seller: Seller, reply: Response, why: str) -
 
 
 def test_the_first_acceptable_price_is_paid(seller: Seller) -> None:
-    instructions = instructions_of(asks(LIVE_USDC))
-    dear, cheap = (instructions_of(asks(amount=amount))["accepts"][0] for amount in (5_000_000, 30_000))
+    instructions = get_instructions(require_payment(LIVE_USDC))
+    dear, cheap = (
+        get_instructions(require_payment(amount=amount))["accepts"][0] for amount in (5_000_000, 30_000)
+    )
     instructions["accepts"] += [dear, cheap]
 
-    ran = run(seller, instructing(instructions), sells())
+    ran = run(seller, build_402(instructions), deliver())
 
     assert ran.result.exit == 0
     assert signed_amounts(seller) == ["30000"]
 
 
 def test_a_sellers_text_cannot_control_the_terminal(seller: Seller) -> None:
-    ran = run(seller, asks(reason="\x1b[2J\x07gone\nsigned: 0 USDC"), sells())
+    ran = run(seller, require_payment(reason="\x1b[2J\x07gone\nsigned: 0 USDC"), deliver())
 
     assert ran.result.exit == 0
     assert "\x1b" not in ran.text
@@ -367,7 +391,7 @@ def test_a_sellers_text_cannot_control_the_terminal(seller: Seller) -> None:
 
 
 def test_no_redirect_is_followed(seller: Seller) -> None:
-    ran = run(seller, asks(), Response(302, (("Location", "http://127.0.0.1:1/elsewhere"),)))
+    ran = run(seller, require_payment(), Response(302, (("Location", "http://127.0.0.1:1/elsewhere"),)))
 
     assert ran.result.response is not None
     assert (ran.result.exit, ran.result.response.status) == (0, 302)

@@ -82,9 +82,9 @@ def test_json_reports_counts_and_checks(
     assert main(["probe", "--json", "--resource", "euro_report"]) == 0
 
     output, note = capsys.readouterr()
-    told = json.loads(output)
-    assert (told["base_url"], told["counts"]) == (url, {"pass": len(CHECKS)})
-    assert set(told["checks"][0]) == {"id", "source", "expected", "observed", "verdict"}
+    report = json.loads(output)
+    assert (report["base_url"], report["counts"]) == (url, {"pass": len(CHECKS)})
+    assert set(report["checks"][0]) == {"id", "source", "expected", "observed", "verdict"}
     assert "'Euro report'" in note
     assert "2 payments (0.01 EURC + 0.01 USDC); at most 4 (0.02 EURC + 0.02 USDC)" in note
 
@@ -186,7 +186,7 @@ def test_a_test_payer_never_pays_live(
 
 
 @pytest.mark.parametrize(
-    ("words", "key", "said"),
+    ("words", "key", "message"),
     [
         ([], TEST_KEY, "--base-url"),
         (["--base-url", "http://127.0.0.1:1"], TEST_KEY, "no answer"),
@@ -202,7 +202,7 @@ def test_a_probe_that_cannot_run_exits_2_and_says_why(
     url: str,
     words: list[str],
     key: str,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_probe_that_cannot_run_exits_2_and_says_why(
 
     output, error = capsys.readouterr()
     assert output == ""
-    assert said in error
+    assert message in error
 
 
 def test_a_named_revision_is_bought(url: str, emulator: Emulator, capsys: pytest.CaptureFixture[str]) -> None:
