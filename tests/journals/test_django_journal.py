@@ -148,7 +148,7 @@ def test_a_sweep_gets_a_connection_that_works(journal: PersistentJournal) -> Non
 def test_the_app_must_be_installed() -> None:
     with (
         override_settings(INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth"]),
-        pytest.raises(ConfigurationError, match=r'put "faregate\.django\.journal" into INSTALLED_APPS'),
+        pytest.raises(ConfigurationError, match=r'add "faregate\.django\.journal" to INSTALLED_APPS'),
     ):
         make_journal(context("test"))
 

@@ -24,7 +24,7 @@ def make_journal(context: JournalContext, *, using: str = "default") -> Persiste
     """
     if not project.is_installed("faregate.django.journal"):
         raise ConfigurationError(
-            'The journal is a Django app of its own: add "faregate.django.journal" into INSTALLED_APPS, '
+            'The journal is a Django app of its own: add "faregate.django.journal" to INSTALLED_APPS, '
             f"then run {migrate_command(using)}."
         )
     from faregate.django.journal.store import DjangoStore, derive_keys, run_in_request_thread
