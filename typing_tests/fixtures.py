@@ -5,8 +5,7 @@ from typing import Any, assert_type
 
 import httpx
 
-from faregate import Paywall
-from faregate.core.recovery import SweepReport
+from faregate import Paywall, SweepReport
 from faregate.emulator import Emulator, RecordedCall
 from faregate.testing import Answer, AsyncPayer, Payer
 

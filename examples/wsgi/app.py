@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import offer
+from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from faregate.core.models import Offer
+    from faregate.core.recovery import SweepReport
     from faregate.errors import (
         ApiError,
         BadAnswer,
@@ -41,6 +42,7 @@ __all__ = [
     "Payment",
     "Paywall",
     "ServiceError",
+    "SweepReport",
 ]
 
 _ELSEWHERE = {
@@ -50,6 +52,7 @@ _ELSEWHERE = {
     "Offer": "core.models",
     "Payment": "payment",
     "Paywall": "paywall",
+    "SweepReport": "core.recovery",
 }
 """Where names are; the others are errors."""
 

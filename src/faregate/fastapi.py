@@ -33,8 +33,8 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark_maker
 from faregate.middleware.openapi import INFO, MARK, payment_info
+from faregate.offers import OfferOptions
 from faregate.payment import Payment
-from faregate.paywall import Limits
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.wrappers import unwrap
@@ -107,7 +107,7 @@ class _Scheme(SecurityBase):
         return payment
 
 
-def paid(sells: str, **limits: Unpack[Limits]) -> RequirePayment:
+def paid(sells: str, **limits: Unpack[OfferOptions]) -> RequirePayment:
     """What a route depends on to be sold: `Depends(paid("text_summary"))`.
 
     `sells` is an integration key or an `acr_` revision id. The route's OpenAPI operation gets the

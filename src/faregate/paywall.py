@@ -1,13 +1,12 @@
 """The `Paywall`: settings, client, journal and offers, for all adapters."""
 
-import math
 import os
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 from weakref import WeakSet
 
@@ -21,13 +20,11 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.journals.registry import journal_from_url
 from faregate.journals.threaded import as_async
-from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend, build_resource
+from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.revisions import RevisionCache
-from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
 from faregate.observers import EventDispatcher, Listener
-from faregate.unused_offers import note_offer
 
 T = TypeVar("T")
 
@@ -167,46 +164,6 @@ class Paywall:
 
     async def aclose(self) -> None:
         await self._async_client.aclose()
-
-
-class Limits(TypedDict, total=False):
-    """What else may be said of an offer; see `faregate.Offer`."""
-
-    asset: SettlementAsset | None
-    mime_type: str
-    description: str
-    billable: frozenset[int]
-    max_result_bytes: int | None
-    max_work_seconds: float | None
-    replay: bool
-
-
-def offer(sells: str, **limits: Unpack[Limits]) -> Offer:
-    """An offer, checked as far as it can be without the service. Raises `ConfigurationError`.
-
-    `sells` is an integration key or an `acr_` revision id.
-    """
-    made = make_offer(sells, **limits)
-    note_offer(made)
-    return made
-
-
-def make_offer(sells: str, **limits: Unpack[Limits]) -> Offer:
-    """`offer` for a path prefix: middleware may be made with the first request.
-
-    Raises `ConfigurationError`.
-    """
-    if not sells:
-        raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
-    made = Offer(sells, **limits)
-    made = replace(made, billable=frozenset(made.billable))
-    limited = (made.max_result_bytes, made.max_work_seconds)
-    if not all(most is None or 0 < most < math.inf for most in limited):
-        raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
-    if made.asset not in (None, "EURC", "USDC"):
-        raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
-    build_resource(made, "https://seller.invalid/")
-    return made
 
 
 def _embedded() -> Any:

@@ -28,8 +28,9 @@ from faregate.middleware.asgi_scope import Receive, Scope, Send, decode_headers
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
+from faregate.offers import OfferOptions, offer
 from faregate.payment import Payment
-from faregate.paywall import Limits, Paywall, offer
+from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.starlette import list_routes
@@ -139,7 +140,7 @@ def _complete_schema(schema: dict[str, Any], front: ASGIMiddleware | None, root:
     return with_payments(schema, lambda path: path_rules.match(root + path, root).offer, paywall.known_asset)
 
 
-def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]:
+def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Endpoint], Endpoint]:
     """Sell what an endpoint answers: a function of a request, or a method of an `HTTPEndpoint`.
 
     `sells` is an integration key or an `acr_` revision id. The endpoint finds its `Payment` in
@@ -172,7 +173,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[Endpoint], Endpoint]
 mark_maker(paid)
 
 
-def check_offer(sells: str, spelt: str, **limits: Unpack[Limits]) -> Offer:
+def check_offer(sells: str, spelt: str, **limits: Unpack[OfferOptions]) -> Offer:
     """The offer of these arguments; `spelt` is how it is written. Raises `ConfigurationError`."""
     if not isinstance(cast(Any, sells), str):
         raise ConfigurationError(f"paid takes what is sold, not a function. Write {spelt}.")

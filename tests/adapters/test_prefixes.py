@@ -11,7 +11,7 @@ import pytest
 from faregate.asgi import PaywallMiddleware, require_payment
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
-from faregate.paywall import offer
+from faregate.offers import offer
 from tests.adapters.asgi import CONTENT, a_paywall, collect, header, http_scope
 from tests.adapters.asgi_app import Plain, ask
 

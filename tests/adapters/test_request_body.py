@@ -14,7 +14,8 @@ from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.request import MAX_COMPARED, comparable_length, read_body
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.adapters.django_views import PAYWALL, Site, served
 

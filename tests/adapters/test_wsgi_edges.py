@@ -8,7 +8,8 @@ import pytest
 
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, on_release, require_payment
 from tests.adapters.wsgi_app import CONTENT, PLAIN, SOLD, Seller, Start, anything, selling
 

@@ -10,7 +10,8 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.events import Event
 from faregate.merchant.client import MerchantClient
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, require_payment
 
 CONTENT = b"paid content"

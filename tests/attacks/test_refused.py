@@ -21,7 +21,8 @@ import faregate.fastapi
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment
 from faregate.emulator import Wallet
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.report import figures

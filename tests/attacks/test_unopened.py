@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
-from faregate.paywall import offer
+from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests import django_site
 from tests.adapters.django_views import project
@@ -114,7 +114,7 @@ def test_a_module_with_prices_may_be_imported_with_a_request(
     app: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Django imports the routes of a project with the first one."""
-    (tmp_path / "priced_later.py").write_text("from faregate.paywall import offer\n\noffer('daily_report')\n")
+    (tmp_path / "priced_later.py").write_text("from faregate.offers import offer\n\noffer('daily_report')\n")
     monkeypatch.syspath_prepend(tmp_path)
     content = Content()
     try:

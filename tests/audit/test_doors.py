@@ -15,7 +15,8 @@ from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
 from faregate.merchant.client import MerchantClient
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.adapters.asgi import a_paywall
 from tests.adapters.wsgi_app import CONTENT, PLAIN, SOLD, Body, Seller, Start, answering, selling

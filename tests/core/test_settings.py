@@ -17,7 +17,8 @@ from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.threaded import ThreadedJournal
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.revisions import RevisionCache
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 from faregate.settings import OBJECTS, SETTINGS, Description
 
 TEST = {"FAREGATE_API_KEY": "svc_test_x", "FAREGATE_BASE_URL": "https://service.example"}

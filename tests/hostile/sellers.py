@@ -14,8 +14,9 @@ from starlette.routing import Route
 import faregate.starlette
 import faregate.wsgi
 from faregate.middleware.checkout import SkipHandler
+from faregate.offers import offer
 from faregate.payment import Payment
-from faregate.paywall import Paywall, offer
+from faregate.paywall import Paywall
 
 CONTENT = "what is paid for"
 SELLS = {"/paid": "daily_report", "/refusing": "daily_report", "/free": "free_notes"}

@@ -10,7 +10,8 @@ from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import PASSING, Checkout, State
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.request import IncomingRequest
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 
 ALLOWED = {
     State.NEW: {State.SOLD_INSIDE, State.UNPAID, State.AUTHORIZING, State.DECIDED, State.CLOSED},

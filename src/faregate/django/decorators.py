@@ -23,7 +23,7 @@ from faregate.django.responses import mark_private
 from faregate.errors import ConfigurationError
 from faregate.middleware.callables import walk
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import Limits, offer
+from faregate.offers import OfferOptions, offer
 
 V = TypeVar("V", bound=Callable[..., Any])
 View = Callable[..., Any]
@@ -36,7 +36,7 @@ GUARD = "faregate_guard"
 LOGINS = "django.contrib.auth.decorators"
 
 
-def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
+def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[V], V]:
     """Sell what a view answers; it finds its `Payment` in `request.payment`.
 
     `sells` is an integration key or an `acr_` revision id. Goes on functions, plain or async, and with
@@ -53,7 +53,7 @@ def paid(sells: str, **limits: Unpack[Limits]) -> Callable[[V], V]:
     return decorate
 
 
-def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: Unpack[Limits]) -> Urls:
+def paid_include(sells: str, urls: Any, namespace: str | None = None, **limits: Unpack[OfferOptions]) -> Urls:
     """Sell everything of an included urlconf: `path("reports/", paid_include("key", "reports.urls"))`.
 
     `urls` and `namespace` are what `include` takes; or `urls` is what a site or an API says of itself, as

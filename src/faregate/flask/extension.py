@@ -17,7 +17,8 @@ from faregate.flask.decorators import (
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.flask.stack import find_sold, list_stack_mistakes
-from faregate.paywall import Limits, Paywall, offer
+from faregate.offers import OfferOptions, offer
+from faregate.paywall import Paywall
 from faregate.settings import SETTINGS, from_config
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -64,7 +65,7 @@ class Faregate:
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]
 
-    def paid(self, sells: str, **limits: Unpack[Limits]) -> Callable[[View], View]:
+    def paid(self, sells: str, **limits: Unpack[OfferOptions]) -> Callable[[View], View]:
         """Sell what a view answers; it finds its `Payment` in `faregate.flask.payment`.
 
         `sells` is an integration key or an `acr_` revision id. Goes on functions, plain or async, below
@@ -79,7 +80,7 @@ class Faregate:
 
         return decorate
 
-    def paid_all(self, group: Blueprint | Flask, sells: str, **limits: Unpack[Limits]) -> None:
+    def paid_all(self, group: Blueprint | Flask, sells: str, **limits: Unpack[OfferOptions]) -> None:
         """Sell every view of a blueprint, with those nested in it, or of an app; also views added later.
 
         It is a `before_request` of the group: those registered before it run before it, so put

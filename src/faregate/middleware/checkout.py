@@ -32,9 +32,9 @@ from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
 from faregate.middleware.shielding import run_shielded
+from faregate.offers import watch_offers
 from faregate.payment import Payment
 from faregate.paywall import Paywall
-from faregate.unused_offers import watch_offers
 
 Restore = Callable[[], None]
 FindBypass = Callable[[int], str]

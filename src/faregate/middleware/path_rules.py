@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
-from faregate.paywall import make_offer
+from faregate.offers import build_offer
 
 # What decoders leave of bytes that are not UTF-8. Bottle leaves nothing: to it `/%FFreports` is `/reports`.
 _NOT_TEXT = re.compile("[\ufffd\ud800-\udfff]")
@@ -44,7 +44,7 @@ class PathRules:
     def __init__(self, offers: Mapping[str, str | Offer] | None = None, refuse: Sequence[str] = ()) -> None:
         declared = dict(offers or {})
         self.offers = {
-            _check_prefix(path): sold if isinstance(sold, Offer) else make_offer(sold)
+            _check_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
             for path, sold in declared.items()
         }
         if len(self.offers) < len(declared):

@@ -28,7 +28,8 @@ import faregate.starlette
 from faregate import asgi
 from faregate.asgi import require_payment
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import Paywall, offer
+from faregate.offers import offer
+from faregate.paywall import Paywall
 from tests.attacks.content import EVERYWHERE, Content
 from tests.attacks.servers import serving_on_granian, serving_on_hypercorn
 from tests.attacks.site import Site

@@ -21,7 +21,7 @@ import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import require_payment
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import offer
+from faregate.offers import offer
 from tests.attacks.content import Content
 
 SELLS = offer("daily_report")

@@ -25,7 +25,8 @@ from django.urls import path  # noqa: E402
 
 from faregate.django import paid  # noqa: E402
 from faregate.flask import Faregate  # noqa: E402
-from faregate.paywall import Paywall, offer  # noqa: E402
+from faregate.offers import offer  # noqa: E402
+from faregate.paywall import Paywall  # noqa: E402
 from faregate.wsgi import Environ, PaywallMiddleware, require_payment  # noqa: E402
 from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 from tests.attacks.content import Content  # noqa: E402

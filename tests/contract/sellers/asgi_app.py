@@ -7,7 +7,7 @@ import anyio
 
 from faregate.asgi import PaywallMiddleware, require_payment
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import offer
+from faregate.offers import offer
 from tests.contract import handlers
 
 ROUTES = {sold.path: (sold.path, offer(sold.sells, **sold.limits)) for sold in handlers.SOLD}

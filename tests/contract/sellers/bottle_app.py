@@ -8,7 +8,7 @@ from typing import Any
 import bottle
 
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import offer
+from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import handlers
 from tests.contract.handlers import Answer, Sold

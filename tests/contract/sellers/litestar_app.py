@@ -12,7 +12,7 @@ from litestar.response import File, Redirect, Response, Stream
 
 from faregate.asgi import PaywallMiddleware, require_payment
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import offer
+from faregate.offers import offer
 from tests.contract import handlers
 from tests.contract.handlers import Answer, Sold
 

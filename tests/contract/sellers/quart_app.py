@@ -9,7 +9,7 @@ from quart import Blueprint, Quart, Response, abort, redirect, request, send_fil
 
 from faregate.asgi import PaywallMiddleware, require_payment
 from faregate.middleware.checkout import SkipHandler
-from faregate.paywall import offer
+from faregate.offers import offer
 from tests.contract import handlers
 from tests.contract.handlers import Answer, Sold
 

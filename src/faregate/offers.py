@@ -1,0 +1,77 @@
+"""Make offers, and notice those that are made while a request is served."""
+
+import math
+from contextvars import ContextVar
+from dataclasses import replace
+from inspect import currentframe
+from typing import TypedDict, Unpack
+
+from faregate.core.models import Offer
+from faregate.errors import ConfigurationError
+from faregate.merchant.backend import build_resource
+from faregate.merchant.types import SettlementAsset
+
+_made: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
+
+
+class OfferOptions(TypedDict, total=False):
+    """The options of an offer; see `faregate.Offer`."""
+
+    asset: SettlementAsset | None
+    mime_type: str
+    description: str
+    billable: frozenset[int]
+    max_result_bytes: int | None
+    max_work_seconds: float | None
+    replay: bool
+
+
+def offer(sells: str, **options: Unpack[OfferOptions]) -> Offer:
+    """Make an offer, checked as far as it can be without the service. Raises `ConfigurationError`.
+
+    `sells` is an integration key or an `acr_` revision id.
+    """
+    made = build_offer(sells, **options)
+    during_request = _made.get()
+    if during_request is not None and not _is_importing():
+        during_request.append(made)
+    return made
+
+
+def build_offer(sells: str, **options: Unpack[OfferOptions]) -> Offer:
+    """Make an offer that is not recorded: a server may build middleware with path rules in a request.
+
+    Raises `ConfigurationError`.
+    """
+    if not sells:
+        raise ConfigurationError("Say what is sold: paid('text_summary') or paid('acr_...').")
+    made = Offer(sells, **options)
+    made = replace(made, billable=frozenset(made.billable))
+    limited = (made.max_result_bytes, made.max_work_seconds)
+    if not all(most is None or 0 < most < math.inf for most in limited):
+        raise ConfigurationError("max_result_bytes and max_work_seconds must be numbers above 0.")
+    if made.asset not in (None, "EURC", "USDC"):
+        raise ConfigurationError(f"asset={made.asset!r}: the service settles in EURC or USDC.")
+    build_resource(made, "https://seller.invalid/")
+    return made
+
+
+def watch_offers() -> list[Offer]:
+    """Return a list of the offers that this context makes from now on, as it serves a request.
+
+    `Depends(lambda: paid("report"))` makes an offer for each request, and nobody would be asked to
+    pay for it.
+    """
+    made: list[Offer] = []
+    _made.set(made)
+    return made
+
+
+def _is_importing() -> bool:
+    """Whether a module is being imported: the offers in it are made once, for later requests."""
+    frame = currentframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False
