@@ -68,7 +68,7 @@ class Buying:
         return bought.id
 
     def _body(self, resource: str, description: str) -> Json:
-        sold = {one.key: one for one in self.emulator.world.resources}[resource]
+        sold = {one.key: one for one in self.emulator.account.resources}[resource]
         url = f"https://seller.example/{resource.replace('_', '-')}"
         return {
             "revision_id": self.emulator.revision_id(resource),

@@ -54,8 +54,8 @@ def world(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def emulator(worlds: Tenants, world: str) -> Iterator[Emulator]:
-    yield worlds.open(world)
-    worlds.drop(world)
+    yield worlds.get_or_create(world)
+    worlds.delete(world)
 
 
 @pytest.fixture

@@ -101,10 +101,10 @@ def test_curl_makes_a_call_again(page: Page, buying: Buying) -> None:
 def case_of_another_world(page: Page, worlds: Tenants, url: str) -> str:
     with httpx.Client(base_url=f"{url}/merchant/v1", trust_env=False) as http:
         http.headers["Authorization"] = "Bearer svc_test_world_own"
-        identifier = Buying(http, worlds.open("own", world=Account.from_toml(OWN))).buy()
+        identifier = Buying(http, worlds.get_or_create("own", account=Account.from_toml(OWN))).buy()
     page.locator("#world").select_option("own")
     case = copied(page, identifier, "Copy as pytest test")
-    worlds.drop("own")
+    worlds.delete("own")
     assert "# The built-in account does not sell this" in case
     return case
 

@@ -211,7 +211,7 @@ def test_an_idle_world_says_only_that_it_is_there(
 def test_it_ends_with_its_world(url: str, worlds: Tenants, world: str, emulator: Emulator) -> None:
     with followed(url, world) as events:
         next(events)
-        worlds.drop(world)
+        worlds.delete(world)
         assert [kind for kind, _ in events][-1] == "gone"
 
 

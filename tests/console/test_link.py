@@ -67,7 +67,7 @@ def test_an_answer_that_is_no_feed_is_asked_for_again(alone: Page) -> None:
 def test_a_world_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> None:
     worlds = Tenants(Emulator())
     with serve(worlds) as url:
-        bought(url, worlds.open("shop"), "svc_test_world_shop")
+        bought(url, worlds.get_or_create("shop"), "svc_test_world_shop")
         alone.goto(f"{url}/#shop")
         expect(alone.locator(".row")).to_have_count(1)
     with serve(Tenants(Emulator()), port=urlsplit(url).port or 0):
@@ -96,10 +96,10 @@ def test_what_belongs_to_a_world_is_there_again(
     page: Page, buying: Buying, worlds: Tenants, url: str, world: str
 ) -> None:
     other = f"{world}-2"[-60:]
-    here, there = buying.buy(), bought(url, worlds.open(other), f"svc_test_world_{other}")
+    here, there = buying.buy(), bought(url, worlds.get_or_create(other), f"svc_test_world_{other}")
     for name, identifier in ((other, there), (world, here), (other, there)):
         page.locator("#world").select_option(name)
         expect(page.locator(f'[data-id="{identifier}"]')).to_be_visible()
         expect(page.locator(".row")).to_have_count(1)
-    worlds.drop(other)
+    worlds.delete(other)
     expect(page).to_have_title("main · faregate emulator")

@@ -85,7 +85,7 @@ def test_a_payment_is_settled_and_another_failed_by_a_button(
     page.get_by_role("button", name="Fail", exact=True).click()
     expect(row(page, second)).to_contain_text("failed")
     expect(page.get_by_role("button", name="Settle", exact=True)).to_be_hidden()
-    assert emulator.balance(emulator.world.seller.pay_to) == 10_000
+    assert emulator.balance(emulator.account.seller.pay_to) == 10_000
 
 
 def test_time_that_is_advanced_settles_what_is_slow(page: Page, buying: Buying, emulator: Emulator) -> None:

@@ -139,11 +139,11 @@ def test_a_first_payment_moves_nothing_but_the_lists(
     expect(page.get_by_text("No purchases yet")).to_be_visible()
     before = places(page, steady)
     buying.buy("good", "euro_report"), buying.buy("slow")
-    worlds.open("another-world-with-a-long-name")
+    worlds.get_or_create("another-world-with-a-long-name")
     expect(page.locator(".row")).to_have_count(2)
     expect(page.locator("#payers tbody tr")).to_have_count(2)
     expect(page.locator("#world")).to_contain_text("another")
-    worlds.drop("another-world-with-a-long-name")
+    worlds.delete("another-world-with-a-long-name")
     assert_unmoved(before, places(page, steady))
 
 

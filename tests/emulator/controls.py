@@ -32,7 +32,7 @@ class Controls:
 
     @property
     def emulator(self) -> Emulator:
-        return self.worlds.open(self.name)
+        return self.worlds.get_or_create(self.name)
 
     def shop(self) -> Shop:
         """A seller in this world, over HTTP."""

@@ -86,7 +86,7 @@ class Shop:
 
     def access_body(self, resource: str = "text_summary", /, **changes: object) -> Json:
         environment: Environment = "live" if self.key.startswith("svc_live_") else "test"
-        sold = {one.key: one for one in self.emulator.world.resources}
+        sold = {one.key: one for one in self.emulator.account.resources}
         body = {
             "revision_id": self.emulator.revision_id(resource, environment),
             "resource": {"url": f"https://seller.example/{resource}", "mime_type": "application/json"},

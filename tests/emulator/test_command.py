@@ -81,7 +81,7 @@ def test_a_world_of_ones_own(tmp_path: Path) -> None:
         'keys = [{key = "svc_test_mine"}]\n[[resources]]\nkey = "mine"\nname = "Mine"\n'
         "revisions = [{amount = 5}]\n"
     )
-    with running("--json", "--world", str(world)) as (line, _):
+    with running("--json", "--account", str(world)) as (line, _):
         told = json.loads(line)
         assert told["test_key"] == "svc_test_mine"
         found = httpx.get(
@@ -150,11 +150,11 @@ def test_no_control_plane_if_it_is_not_wanted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--host", "0.0.0.0"], "only this machine"),
+        (["--host", "0.0.0.0"], "not a loopback address"),
         (["--port", "99999"], "cannot listen on 127.0.0.1 port 99999"),
         (["--port", "-1"], "cannot listen on 127.0.0.1 port -1"),
-        (["--world", "/nowhere/world.toml"], "cannot read the world"),
-        (["--freeze", "noon"], "'noon' is no moment, such as 2026"),
+        (["--account", "/nowhere/world.toml"], "cannot read the account"),
+        (["--freeze", "noon"], "'noon' is not a date and time such as 2026"),
         (["--freeze", "2026-01-01"], "a moment needs a timezone"),
         (["--rate", "0"], "the rate of a clock is above 0"),
         (["--rate", "nan"], "the rate of a clock is above 0"),

@@ -47,7 +47,7 @@ def test_the_payment_response_is_an_x402_settlement_response(shop: Shop) -> None
 def test_the_receipt_has_every_field(shop: Shop) -> None:
     bought = shop.buy()
     receipt = shop.complete(bought).json()["receipt"]
-    world = shop.emulator.world
+    world = shop.emulator.account
     assert is_id("rct", receipt.pop("id"))
     assert is_id("prc", receipt["price"].pop("id"))
     assert is_id("org", receipt["seller"].pop("id"))
@@ -98,7 +98,7 @@ def test_a_euro_price_and_a_live_receipt_say_so(shop: Shop) -> None:
 
 
 def test_settlement_moves_the_balance(shop: Shop) -> None:
-    address, seller = shop.wallet.address, shop.emulator.world.seller.pay_to
+    address, seller = shop.wallet.address, shop.emulator.account.seller.pay_to
     before = shop.emulator.balance(address)
     bought = shop.buy()
     assert shop.emulator.balance(address) == before

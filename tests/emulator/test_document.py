@@ -343,7 +343,7 @@ MOST = 10**30 - 1
 @pytest.mark.parametrize("given", [MOST, 10**40], ids=["30 digits", "41 digits"])
 def test_a_balance_of_more_than_30_digits_comes_back(given: int) -> None:
     emulator = begun()
-    seller = emulator.world.seller.pay_to
+    seller = emulator.account.seller.pay_to
     emulator.fund(seller, MOST)
     if given > MOST:
         emulator.payments.fund(TOKENS["test", "USDC"], seller, given)  # type: ignore[attr-defined]

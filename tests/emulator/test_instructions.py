@@ -32,7 +32,7 @@ def test_the_terms_name_network_token_and_domain(
             "network": network,
             "amount": "10000",
             "asset": asset,
-            "payTo": shop.emulator.world.seller.pay_to,
+            "payTo": shop.emulator.account.seller.pay_to,
             "maxTimeoutSeconds": 60,
             "extra": {"name": name, "version": "2"},
         }
@@ -91,6 +91,6 @@ def test_recipient_amount_and_time_come_from_the_world(shop: Shop) -> None:
 
 
 def test_every_built_in_price_is_below_what_stock_clients_refuse(shop: Shop) -> None:
-    for resource in shop.emulator.world.resources:
+    for resource in shop.emulator.account.resources:
         for revision in resource.revisions:
             assert revision.amount < 1_000_000

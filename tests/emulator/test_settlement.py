@@ -174,7 +174,7 @@ def test_a_settling_payment_keeps_its_hold_after_valid_before(shop: Shop) -> Non
 
 
 def test_the_default_balance_pays_for_a_wallet_never_seen(shop: Shop) -> None:
-    assert shop.emulator.balance(shop.wallet.address) == shop.emulator.world.default_balance
+    assert shop.emulator.balance(shop.wallet.address) == shop.emulator.account.default_balance
     assert shop.complete(shop.buy()).json()["status"] == "succeeded"
 
 

@@ -46,10 +46,10 @@ def test_a_restart_changes_nothing(tmp_path: Path) -> None:
         bought = [Controls(http, worlds, name).shop().buy() for name in ("a",)]
         bought.append(Controls(http, worlds, "b").shop().buy("story"))
         http.post("/_emulator/worlds/a/clock", json={"advance": 30})
-        before = {name: worlds.open(name).export() for name in worlds.names}
+        before = {name: worlds.get_or_create(name).export() for name in worlds.names}
     after, state = begun(tmp_path / "state.json")
-    assert {name: after.open(name).export() for name in after.names} == before
-    assert after.setup("b") == worlds.setup("b")
+    assert {name: after.get_or_create(name).export() for name in after.names} == before
+    assert after.get_config("b") == worlds.get_config("b")
     with serve(after, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
         done = [
             Controls(http, after, name).shop().complete(one) for name, one in zip("ab", bought, strict=True)
@@ -144,8 +144,8 @@ GOOD = '{"version":1,"worlds":[{"name":"main","state":{"version":1}}]}'
         ("[]", "the file: "),
         (GOOD.replace("1", "2", 1), "version: "),
         (GOOD.replace('"version":1}', '"version":3}'), r"worlds[0].state.version: "),
-        (GOOD.replace("main", "a b"), "the name of a world"),
-        (GOOD.replace('"main"', '"main","seed":"1"'), "set up otherwise"),
+        (GOOD.replace("main", "a b"), "the name of a tenant"),
+        (GOOD.replace('"main"', '"main","seed":"1"'), "another account or seed"),
         (
             GOOD.replace(
                 '"version":1}',

@@ -130,7 +130,7 @@ def test_in_live_they_are_like_anybody(shop: Shop, name: str) -> None:
     shop.key = LIVE_KEY
     shop.wallet = Wallet.test(name, clock=shop.clock)
     before = shop.emulator.balance(shop.wallet.address, environment="live")
-    assert before == shop.emulator.world.default_balance
+    assert before == shop.emulator.account.default_balance
     assert shop.complete(shop.buy()).json()["status"] == "succeeded"
 
 

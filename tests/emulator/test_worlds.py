@@ -78,7 +78,7 @@ def test_the_same_story_in_the_same_world_has_the_same_ids(main: Controls) -> No
     first = story()
     assert main.http.delete("/_emulator/worlds/again").status_code == 204
     assert story() == first
-    main.worlds.drop("again")
+    main.worlds.delete("again")
 
 
 def test_a_world_begins_with_its_first_call(main: Controls) -> None:
@@ -115,14 +115,14 @@ def test_a_world_of_another_kind_with_a_seed(main: Controls) -> None:
     assert main.http.post("/_emulator/worlds", json=asked).status_code == 201
     assert main.http.post("/_emulator/worlds", json={"name": "stories"}).status_code == 201
     other = main.http.post("/_emulator/worlds", json={**asked, "seed": 4})
-    assert "drop it first" in refused(other, 422, "invalid_request")
+    assert "delete it first" in refused(other, 422, "invalid_request")
     controls = Controls(main.http, main.worlds, "stories")
     first = controls.shop().buy("story").id
     assert [one["amount"] for one in controls.get("/transactions")["transactions"]] == ["5"]
-    main.worlds.drop("stories")
+    main.worlds.delete("stories")
     main.http.post("/_emulator/worlds", json=asked)
     assert controls.shop().buy("story").id == first
-    main.worlds.drop("stories")
+    main.worlds.delete("stories")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_world_of_another_kind_with_a_seed(main: Controls) -> None:
         ({"name": "odd", "world": {"resources": []}}, "resources: "),
         ({"name": "odd", "world": {"resources": 1, "more": 2}}, "resources: "),
         ({"name": "odd", "seed": []}, "seed"),
-        ({"name": "main", "seed": 1}, "set up otherwise"),
+        ({"name": "main", "seed": 1}, "another account or seed"),
         ({}, "name: "),
     ],
 )
@@ -154,16 +154,16 @@ def test_there_are_not_more_than_a_thousand(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("faregate.emulator.tenants.MAX_TENANTS", 40)
     worlds = Tenants(Emulator(clock=ManualClock()))
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(worlds.open, (f"w{number}" for number in range(40))))
+        list(pool.map(worlds.get_or_create, (f"w{number}" for number in range(40))))
     assert len(worlds.names) == 41
-    with pytest.raises(ConfigurationError, match="40 worlds already"):
-        worlds.open("one-more")
+    with pytest.raises(ConfigurationError, match="40 tenants already"):
+        worlds.get_or_create("one-more")
     pair = ("Authorization", "Bearer svc_test_world_one-more")
     full = worlds.deliver(WireRequest("GET", "/merchant/v1/payers", (pair,))).response
-    assert (full.status, b"40 worlds already" in full.body) == (401, True)
-    assert worlds.open("w7") is worlds.find("w7")
-    assert worlds.drop("w7")
-    assert worlds.open("one-more") is not worlds.main
+    assert (full.status, b"40 tenants already" in full.body) == (401, True)
+    assert worlds.get_or_create("w7") is worlds.find("w7")
+    assert worlds.delete("w7")
+    assert worlds.get_or_create("one-more") is not worlds.main
 
 
 def test_a_given_ledger_is_not_shared() -> None:
@@ -171,7 +171,7 @@ def test_a_given_ledger_is_not_shared() -> None:
     address = Wallet.test("good").address
     main = Emulator(payments=ledger)
     main.fund(address, 6)
-    other = Tenants(main).open("other")
+    other = Tenants(main).get_or_create("other")
     other.fund(address, 7)
     assert (main.balance(address), other.balance(address)) == (6, 7)
     other.reset()

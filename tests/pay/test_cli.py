@@ -75,7 +75,7 @@ def test_json_prints_one_line_per_step(shop: Market, capsysbinary: CaptureBytes)
             "scheme": "exact",
             "network": "eip155:84532",
             "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-            "pay_to": shop.emulator.world.seller.pay_to,
+            "pay_to": shop.emulator.account.seller.pay_to,
         }
     ]
     assert errors[-1]["exit"] == 0

@@ -24,8 +24,8 @@ from tests.probe.wrong_services import (
 )
 
 _EMULATOR = Emulator()
-OWN = {_EMULATOR.revision_id(one.key) for one in _EMULATOR.world.resources}
-FOREIGN = {_EMULATOR.revision_id(one.key, "live") for one in _EMULATOR.world.resources}
+OWN = {_EMULATOR.revision_id(one.key) for one in _EMULATOR.account.resources}
+FOREIGN = {_EMULATOR.revision_id(one.key, "live") for one in _EMULATOR.account.resources}
 SUMMARY = _EMULATOR.revision_id("text_summary")
 OTHER_ID = "rex_019b76da800070008000000000000001"
 

@@ -308,7 +308,7 @@ def {name}():
     return builtin_account().model_copy(update={{"default_balance": 7}})
 
 def test_it_is_sold(emulator, payer):
-    assert emulator.world.default_balance == emulator.balance(payer.address) == 7
+    assert emulator.account.default_balance == emulator.balance(payer.address) == 7
 """
 SAME = "def test_{name}({name}, faregate_{name}):\n    assert {name} is faregate_{name}\n\n"
 NAMES = ("emulator", "emulator_key", "emulator_url", "paywall", "payer", "async_payer")

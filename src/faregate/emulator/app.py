@@ -22,26 +22,26 @@ def app(emulator: Emulator | Tenants, *, control: bool = True, state: "StateFile
     Without `control` it is only the service's API. `state` has begun; it is kept while the app's lifespan
     lasts.
     """
-    worlds = Tenants(emulator) if isinstance(emulator, Emulator) else emulator
-    serve = build_api(worlds)
-    beside = _build_control(worlds) if control else serve
+    tenants = Tenants(emulator) if isinstance(emulator, Emulator) else emulator
+    serve = build_api(tenants)
+    beside = _build_control(tenants) if control else serve
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             with _track_changes(scope, state):
                 await (beside if _is_control(scope) else serve)(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _run_lifespan(receive, send, worlds, state)
+            await _run_lifespan(receive, send, tenants, state)
 
     return dispatch
 
 
-def _build_control(worlds: Tenants) -> App:
+def _build_control(tenants: Tenants) -> App:
     # Imported here because most tests have no use for it: it doubles the time that the import takes.
     from faregate.emulator.console.app import build_console_routes
     from faregate.emulator.control import build_control_plane
 
-    return build_control_plane(worlds, build_console_routes())
+    return build_control_plane(tenants, build_console_routes())
 
 
 def _is_control(scope: Scope) -> bool:
@@ -58,14 +58,14 @@ def _track_changes(scope: Scope, state: "StateFile | None") -> AbstractContextMa
     return state.changing()
 
 
-async def _run_lifespan(receive: Receive, send: Send, worlds: Tenants, state: "StateFile | None") -> None:
+async def _run_lifespan(receive: Receive, send: Send, tenants: Tenants, state: "StateFile | None") -> None:
     await receive()
     async with anyio.create_task_group() as tasks:
         if state is not None:
-            tasks.start_soon(state.keep, worlds)
+            tasks.start_soon(state.keep, tenants)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         tasks.cancel_scope.cancel()
     if state is not None:
-        state.end(worlds)
+        state.end(tenants)
     await send({"type": "lifespan.shutdown.complete"})

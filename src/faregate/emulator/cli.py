@@ -18,7 +18,7 @@ from faregate.service.config import Account, Resource
 from faregate.service.test_payers import TEST_PAYERS
 from faregate.x402.tokens import format_price
 
-DESCRIPTION = "Runs the merchant service on this machine, with nothing signed up for."
+DESCRIPTION = "Run the Merchant API on this machine, for development and tests. No account is needed."
 
 
 def add_emulator(command: ArgumentParser) -> None:
@@ -26,38 +26,57 @@ def add_emulator(command: ArgumentParser) -> None:
     add = command.add_argument
     add("--port", type=int, default=0, help="port to listen on; 0, the default, is any free one")
     add("--host", default="127.0.0.1", help="a loopback address; others need --allow-remote")
-    add("--allow-remote", action="store_true", help="let other machines in, to the service's API only")
-    add("--no-control", action="store_true", help="no control plane and no console, only the service's API")
-    add("--world", metavar="FILE", help="a TOML file with keys and resources; otherwise the built-in world")
-    add("--allow-live", action="store_true", help="let live keys in (they are 401 otherwise)")
-    add("--state", metavar="FILE", help="keep what happened in this file, and begin with what is in it")
-    add("--seed", metavar="N", help="the ids of the same story are the same; otherwise by chance")
+    add(
+        "--allow-remote",
+        action="store_true",
+        help="serve the API to other machines too; the control plane stays local",
+    )
+    add("--no-control", action="store_true", help="serve only the API, without control plane and console")
+    add(
+        "--account",
+        metavar="FILE",
+        help="a TOML file with keys and resources; otherwise the built-in account",
+    )
+    add("--allow-live", action="store_true", help="accept live keys, which are answered 401 otherwise")
+    add("--state", metavar="FILE", help="load the state from this file at the start, and keep it there")
+    add("--seed", metavar="N", help="make ids repeatable: the same calls get the same ids")
     _add_clock_options(command)
-    add("--mode", metavar="NAME", default="clean", help="a known way of going wrong, such as double-402")
-    add("--expose-execution-id", action="store_true", help="tell the execution id on free access")
+    add(
+        "--mode",
+        metavar="NAME",
+        default="clean",
+        help="start with the faults of this mode, such as double-402",
+    )
+    add("--expose-execution-id", action="store_true", help="return the execution id on free access")
     add("--json", action="store_true", help="print one line of JSON instead of text")
 
 
 def _add_clock_options(command: ArgumentParser) -> None:
     add = command.add_mutually_exclusive_group().add_argument
-    add("--freeze", metavar="MOMENT", help="time begins here, and stands still: 2026-01-01T00:00Z")
-    add("--rate", metavar="X", type=float, default=1.0, help="time runs so many times as fast")
+    add("--freeze", metavar="MOMENT", help="start at this moment with a frozen clock: 2026-01-01T00:00Z")
+    add(
+        "--rate",
+        metavar="X",
+        type=float,
+        default=1.0,
+        help="run the clock this many times as fast as real time",
+    )
 
 
 def format_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
     """Format one line of JSON: `url`, `test_key`, and `live_key` if live keys are allowed."""
-    told = {"url": url, "test_key": emulator.world.first_key("test")}
+    told = {"url": url, "test_key": emulator.account.first_key("test")}
     if arguments.allow_live:
-        told["live_key"] = emulator.world.first_key("live")
+        told["live_key"] = emulator.account.first_key("live")
     return json.dumps(told)
 
 
 def format_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
-    keys = [key for key in emulator.world.keys if arguments.allow_live or key.environment == "test"]
-    page = "" if arguments.no_control else f"To look at it, open {url}/ in a browser.\n"
+    keys = [key for key in emulator.account.keys if arguments.allow_live or key.environment == "test"]
+    page = "" if arguments.no_control else f"Console: {url}/\n"
     return "\n".join(
         (
-            f"The merchant service is emulated at {url} (stop it with Ctrl-C).",
+            f"The Merchant API is emulated at {url} (stop it with Ctrl-C).",
             f"{page}\nKeys:",
             *(f"  {key.key}  ({', '.join(key.capabilities)})" for key in keys),
             "\nFor your app:",
@@ -77,7 +96,7 @@ def _format_payers() -> Iterable[str]:
 def _format_resources(emulator: Emulator) -> list[str]:
     rows = [
         ("resource", "price", "revision (test)"),
-        *(_format_resource(emulator, one) for one in emulator.world.resources),
+        *(_format_resource(emulator, one) for one in emulator.account.resources),
     ]
     return [f"  {key:<26}{price:<14}{revision}" for key, price, revision in rows]
 
@@ -98,22 +117,22 @@ def run_emulator(arguments: Namespace) -> int:
     from faregate.emulator.server import get_url, listen, run
 
     emulator = Emulator(
-        _load_account(arguments.world),
+        _load_account(arguments.account),
         clock=_build_clock(arguments.freeze, arguments.rate),
         seed=arguments.seed,
         allow_live=arguments.allow_live,
         expose_execution_id=arguments.expose_execution_id,
         mode=arguments.mode,
     )
-    worlds = Tenants(emulator)
+    tenants = Tenants(emulator)
     state = None if arguments.state is None else StateFile(arguments.state)
     if state is not None:
-        state.begin(worlds)
+        state.begin(tenants)
     listener = listen(arguments.host, arguments.port, allow_remote=arguments.allow_remote)
     greet = format_json if arguments.json else format_text
     with suppress(KeyboardInterrupt):
         print(greet(emulator, get_url(listener), arguments), flush=True)
-        run(worlds, listener, control=not arguments.no_control, state=state)
+        run(tenants, listener, control=not arguments.no_control, state=state)
     return 0
 
 
@@ -128,7 +147,7 @@ def _parse_moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigurationError(f"{text!r} is no moment, such as 2026-01-01T00:00:00Z") from None
+        raise ConfigurationError(f"{text!r} is not a date and time such as 2026-01-01T00:00:00Z") from None
 
 
 def _load_account(path: str | None) -> Account:
@@ -137,5 +156,5 @@ def _load_account(path: str | None) -> Account:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the world: {error}") from None
+        raise ConfigurationError(f"cannot read the account: {error}") from None
     return Account.from_toml(text, path)

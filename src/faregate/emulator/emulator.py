@@ -50,7 +50,7 @@ class Emulator:
 
     def __init__(
         self,
-        world: Account | None = None,
+        account: Account | None = None,
         *,
         clock: Clock | None = None,
         ids: Ids | None = None,
@@ -62,9 +62,9 @@ class Emulator:
     ) -> None:
         if ids is not None and seed is not None:
             raise ConfigurationError("pass either ids or seed, not both")
-        self.world = world or builtin_account()
+        self.account = account or builtin_account()
         self.clock = clock if isinstance(clock, EmulatorClock) else EmulatorClock(clock or system_clock)
-        self.payments: Facilitator = payments or build_ledger(self.world)
+        self.payments: Facilitator = payments or build_ledger(self.account)
         self.faults = Faults(mode)
         self._given_payments = payments
         self._like = partial(
@@ -76,7 +76,7 @@ class Emulator:
         )
         self._new_service = partial(
             Service,
-            self.world,
+            self.account,
             clock=self.clock,
             ids=self._ids,
             challenge=self._challenges,
@@ -91,15 +91,15 @@ class Emulator:
         self._snapshots = Snapshots()
         self._beginning = dump_surroundings(self._copy(self._service))
 
-    def like(self, name: str, *, world: Account | None = None, seed: int | str | None = None) -> "Emulator":
+    def like(self, name: str, *, account: Account | None = None, seed: int | str | None = None) -> "Emulator":
         """Build an emulator with the same settings for the keys of tenant `name`.
 
-        Its resources and payers are the same unless `world` is given. Time, ids and ledger are its own;
+        Its resources and payers are the same unless `account` is given. Time, ids and ledger are its own;
         `seed` is for its ids.
         """
         ids = self._ids.like(name) if isinstance(self._ids, RewindableIds) else self._ids
         return self._like(
-            with_tenant_keys(world or self.world, name),
+            with_tenant_keys(account or self.account, name),
             clock=self.clock.copy(),
             ids=ids if seed is None else SeededIds(seed),
             payments=self._copy_payments(),

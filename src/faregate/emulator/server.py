@@ -24,7 +24,7 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not allow_remote and not _is_loopback(host):
         raise ConfigurationError(
-            f"the emulator serves only this machine: {host!r} is not a loopback address (see --allow-remote)"
+            f"{host!r} is not a loopback address: other machines could reach it. Use --allow-remote"
         )
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -91,25 +91,25 @@ class SavedState(FrozenModel):
     worlds: tuple[SavedTenant, ...]
 
 
-def dump_tenants(worlds: Tenants) -> Iterator[str]:
+def dump_tenants(tenants: Tenants) -> Iterator[str]:
     """Yield all tenants as JSON text, in pieces."""
     yield '{"version":1,"worlds":['
-    for number, name in enumerate(worlds.names):
-        emulator = worlds.find(name)
+    for number, name in enumerate(tenants.names):
+        emulator = tenants.find(name)
         if emulator is not None:
             yield "," if number else ""
-            yield from _dump_tenant(name, worlds.setup(name), emulator)
+            yield from _dump_tenant(name, tenants.get_config(name), emulator)
     yield "]}"
 
 
-def load_tenants(worlds: Tenants, text: bytes) -> None:
+def load_tenants(tenants: Tenants, text: bytes) -> None:
     """Create the tenants in this text; `ConfigurationError` says what is wrong with it."""
     for one in _parse(text).worlds:
-        worlds.open(one.name, world=one.world, seed=one.seed).seed(one.state)
+        tenants.get_or_create(one.name, account=one.world, seed=one.seed).seed(one.state)
 
 
 def _dump_tenant(name: str, setup: TenantConfig, emulator: Emulator) -> Iterator[str]:
-    world = "null" if setup.world is None else setup.world.model_dump_json()
+    world = "null" if setup.account is None else setup.account.model_dump_json()
     yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"world":{world},"state":'
     yield from emulator.iter_export()
     yield "}"
@@ -141,30 +141,30 @@ class StateFile:
         self._touched = False
         self._changing = 0
 
-    def begin(self, worlds: Tenants) -> None:
+    def begin(self, tenants: Tenants) -> None:
         """Load the file, or create it; `ConfigurationError` if that fails, and then the file is unchanged."""
         self._acquire_lock()
         with ExitStack() as in_vain:
             in_vain.callback(self._lock.release)
-            self._load(worlds)
+            self._load(tenants)
             try:
                 self._remove_leftovers()
-                self.save(worlds)
+                self.save(tenants)
             except OSError as error:
                 raise ConfigurationError(f"cannot write the state: {error}") from None
             in_vain.pop_all()
 
-    def end(self, worlds: Tenants) -> None:
+    def end(self, tenants: Tenants) -> None:
         """Save once more and release the lock."""
-        self.try_to_save(worlds)
+        self.try_to_save(tenants)
         self._lock.release()
 
-    def save(self, worlds: Tenants) -> None:
+    def save(self, tenants: Tenants) -> None:
         """Write everything now; `OSError` if it cannot."""
         handle, beside = tempfile.mkstemp(_TEMPORARY, f".{self.path.name}.", self.path.parent)
         try:
             with open(handle, "w", encoding="utf-8") as file:
-                file.writelines(dump_tenants(worlds))
+                file.writelines(dump_tenants(tenants))
                 file.flush()
                 os.fsync(handle)
             os.replace(beside, self.path)
@@ -172,14 +172,14 @@ class StateFile:
             Path(beside).unlink(missing_ok=True)
             raise
 
-    async def keep(self, worlds: Tenants) -> None:
+    async def keep(self, tenants: Tenants) -> None:
         """Write changes within a second, for ever. Errors are logged and the write is tried again."""
         pause = CHECK_SECONDS
         while True:
             await anyio.sleep(pause)
             if self._touched or self._changing:
                 self._touched = False
-                pause = max(CHECK_SECONDS, _MAX_WRITE_SHARE * await run_sync(self.try_to_save, worlds))
+                pause = max(CHECK_SECONDS, _MAX_WRITE_SHARE * await run_sync(self.try_to_save, tenants))
 
     @contextmanager
     def changing(self) -> Generator[None]:
@@ -191,11 +191,11 @@ class StateFile:
             self._changing -= 1
             self._touched = True
 
-    def try_to_save(self, worlds: Tenants) -> float:
+    def try_to_save(self, tenants: Tenants) -> float:
         """Save, or log why it failed; return the seconds it took."""
         began = time.monotonic()
         try:
-            self.save(worlds)
+            self.save(tenants)
         except OSError as error:
             self._touched = True
             _log.error("cannot write the state: %s", error)
@@ -216,9 +216,9 @@ class StateFile:
         for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_TEMPORARY}"):
             left.unlink(missing_ok=True)
 
-    def _load(self, worlds: Tenants) -> None:
+    def _load(self, tenants: Tenants) -> None:
         try:
-            load_tenants(worlds, self.path.read_bytes())
+            load_tenants(tenants, self.path.read_bytes())
         except FileNotFoundError:
             return
         except OSError as error:

@@ -26,7 +26,7 @@ MAX_TENANTS: Final = 1_000
 class TenantConfig:
     """How a tenant differs from the main one: its account, or a seed for its ids."""
 
-    world: Account | None = None
+    account: Account | None = None
     seed: str | None = None
 
 
@@ -50,36 +50,40 @@ class Tenants:
         found = self._others.get(name)
         return None if found is None else found[0]
 
-    def setup(self, name: str) -> TenantConfig:
+    def get_config(self, name: str) -> TenantConfig:
         """Return the configuration that it was created with."""
         found = self._others.get(name)
         return TenantConfig() if found is None else found[1]
 
-    def open(self, name: str, *, world: Account | None = None, seed: int | str | None = None) -> Emulator:
+    def get_or_create(
+        self, name: str, *, account: Account | None = None, seed: int | str | None = None
+    ) -> Emulator:
         """Return the tenant of this name, created if it is new; `ConfigurationError` if it cannot be.
 
-        `world` and `seed` are for a new one; `ConfigurationError` if it exists with others.
+        `account` and `seed` are for a new one; `ConfigurationError` if it exists with others.
         """
-        setup = TenantConfig(world, None if seed is None else str(seed))
+        setup = TenantConfig(account, None if seed is None else str(seed))
         if name == MAIN:
             return self._check_config(name, self.main, TenantConfig(), setup)
         if not is_valid_name(name):
-            raise ConfigurationError("the name of a world has 1 to 100 letters, digits, _ and -")
+            raise ConfigurationError("the name of a tenant has 1 to 100 letters, digits, _ and -")
         with self._lock:
             if name in self._others:
                 return self._check_config(name, *self._others[name], setup)
             if len(self._others) >= MAX_TENANTS:
-                raise ConfigurationError(f"there are {MAX_TENANTS} worlds already: drop what is done with")
-            made = self.main.like(name, world=world, seed=seed)
+                raise ConfigurationError(
+                    f"there are {MAX_TENANTS} tenants already: delete those that are no longer used"
+                )
+            made = self.main.like(name, account=account, seed=seed)
             self._others[name] = made, setup
             return made
 
-    def adopt(self, name: str, emulator: Emulator) -> None:
+    def add(self, name: str, emulator: Emulator) -> None:
         """Serve this emulator as the tenant of this name; its keys must be those of the tenant."""
         with self._lock:
             self._others[name] = emulator, TenantConfig()
 
-    def drop(self, name: str) -> bool:
+    def delete(self, name: str) -> bool:
         """Delete a tenant with its state; False if there is none. The main one stays."""
         with self._lock:
             return self._others.pop(name, None) is not None
@@ -94,10 +98,12 @@ class Tenants:
     @staticmethod
     def _check_config(name: str, there: Emulator, had: TenantConfig, asked: TenantConfig) -> Emulator:
         if asked not in (TenantConfig(), had):
-            raise ConfigurationError(f"the world {name!r} is there already, set up otherwise: drop it first")
+            raise ConfigurationError(
+                f"tenant {name!r} already exists with another account or seed: delete it first"
+            )
         return there
 
     def _route(self, request: WireRequest) -> Emulator:
         values = header_values(request.headers, "authorization")
         name = parse_tenant_name(values[0].partition(" ")[2].strip(" ")) if len(values) == 1 else None
-        return self.main if name is None else self.open(name)
+        return self.main if name is None else self.get_or_create(name)

@@ -28,7 +28,7 @@ class Service:
 
     def __init__(
         self,
-        world: Account,
+        account: Account,
         *,
         clock: Clock,
         ids: Ids,
@@ -37,23 +37,23 @@ class Service:
         expose_execution_id: bool,
         allow_live: bool,
     ) -> None:
-        self.keys = {key.key: key for key in world.keys}
+        self.keys = {key.key: key for key in account.keys}
         self.allow_live = allow_live
         monotonic = MonotonicClock(clock)
         environments: tuple[Environment, ...] = ("test", "live")
         self.environments: dict[Environment, EnvironmentState] = {
             name: EnvironmentState(
                 environment=name,
-                seller=world.seller,
-                seller_id=derive_id("org", DEFAULT_CREATED_AT, world.seller.name),
-                catalog=build_catalog(world, name),
+                seller=account.seller,
+                seller_id=derive_id("org", DEFAULT_CREATED_AT, account.seller.name),
+                catalog=build_catalog(account, name),
                 clock=monotonic,
                 ids=ids,
                 challenge=challenge,
                 payments=payments,
                 expose_execution_id=expose_execution_id,
-                settlement=world.settlement,
-                payer_settlements=map_settlement_rules(world, name),
+                settlement=account.settlement,
+                payer_settlements=map_settlement_rules(account, name),
             )
             for name in environments
         }

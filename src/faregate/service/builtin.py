@@ -38,9 +38,9 @@ def build_tenant_keys(name: str) -> tuple[Key, ...]:
     )
 
 
-def with_tenant_keys(world: Account, name: str) -> Account:
+def with_tenant_keys(account: Account, name: str) -> Account:
     """Return the account with the keys of this tenant instead of its own."""
-    return world.model_copy(update={"keys": build_tenant_keys(name)})
+    return account.model_copy(update={"keys": build_tenant_keys(name)})
 
 
 TEST_KEY: Final = "svc_test_emulator"

@@ -109,10 +109,10 @@ class Catalog:
         return (listing for listing in self.listings.values() if not listing.archived(moment))
 
 
-def build_catalog(world: Account, environment: Environment) -> Catalog:
+def build_catalog(account: Account, environment: Environment) -> Catalog:
     """Build the catalog of one environment of the account."""
     catalog = Catalog(environment)
-    for place, resource in enumerate(world.resources):
+    for place, resource in enumerate(account.resources):
         if environment in resource.environments:
             catalog.put(_build_listing(environment, resource, timedelta(milliseconds=place)))
     return catalog

@@ -215,7 +215,7 @@ class Account(FrozenModel):
         return self
 
     @classmethod
-    def from_toml(cls, text: str, name: str = "world") -> "Self":
+    def from_toml(cls, text: str, name: str = "account") -> Self:
         """Read an account from TOML; `ConfigurationError` names the fault and its place in `name`."""
         try:
             return cls.model_validate(tomllib.loads(text))

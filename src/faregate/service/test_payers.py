@@ -43,19 +43,19 @@ class TestPayer:
         )
 
 
-def list_special_payers(world: Account, environment: Environment) -> tuple[PayerSetup, ...]:
+def list_special_payers(account: Account, environment: Environment) -> tuple[PayerSetup, ...]:
     """List the account's payers and, in test, the test payers that it does not override."""
     if environment == "live":
-        return world.payers
-    named = {payer.address for payer in world.payers}
-    return (*world.payers, *(one.setup() for one in TEST_PAYERS.values() if one.address not in named))
+        return account.payers
+    named = {payer.address for payer in account.payers}
+    return (*account.payers, *(one.setup() for one in TEST_PAYERS.values() if one.address not in named))
 
 
-def map_settlement_rules(world: Account, environment: Environment) -> dict[str, Settlement]:
+def map_settlement_rules(account: Account, environment: Environment) -> dict[str, Settlement]:
     """Map the addresses (lower case) of special payers to their settlement rules."""
     return {
         payer.address.lower(): payer.settlement
-        for payer in list_special_payers(world, environment)
+        for payer in list_special_payers(account, environment)
         if payer.settlement is not None
     }
 

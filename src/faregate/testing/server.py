@@ -32,11 +32,11 @@ class SharedServer:
     @contextmanager
     def serve_tenant(self, name: str, emulator: Emulator) -> Generator[str]:
         """Yield the URL, where the keys of this name reach this emulator while the block runs."""
-        self._worlds.adopt(name, emulator)
+        self._worlds.add(name, emulator)
         try:
             yield self.url
         finally:
-            self._worlds.drop(name)
+            self._worlds.delete(name)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ async def list_payers(request: Request) -> Response:
     paid = emulator.look(
         lambda service, _: [one.identifier for one in service.environments[environment].observed]
     )
-    configured = [payer.address for payer in list_special_payers(emulator.world, environment)]
+    configured = [payer.address for payer in list_special_payers(emulator.account, environment)]
     addresses = dict.fromkeys((*paid, *configured))
     return json_response({"payers": [_format_payer(emulator, one, environment) for one in addresses]})
 

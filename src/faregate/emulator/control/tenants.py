@@ -48,7 +48,7 @@ async def create_tenant(request: Request) -> Response:
     """Create a world before its first call, with an optional seed and the content of a world file."""
     new = await parse_body(request, _new)
     tenants = get_tenants(request)
-    tenants.open(new.name, world=_build_account(new), seed=new.seed)
+    tenants.get_or_create(new.name, account=_build_account(new), seed=new.seed)
     return json_response(_format_tenant(tenants, new.name), 201)
 
 
@@ -57,7 +57,7 @@ async def delete_tenant(request: Request) -> Response:
     name: str = request.path_params["name"]
     if name == MAIN:
         raise ControlError(422, "invalid_request", "the main world cannot be deleted; reset it instead")
-    if not get_tenants(request).drop(name):
+    if not get_tenants(request).delete(name):
         raise ControlError(404, "world_not_found", f"there is no world {name!r}")
     return Response(status_code=204)
 
@@ -75,5 +75,5 @@ def _build_account(new: NewTenant) -> Account | None:
 
 def _format_tenant(tenants: Tenants, name: str) -> dict[str, object]:
     # The keys are shown, because they are test data of this machine and worth nothing elsewhere.
-    keys = tenants.main.world.keys if name == MAIN else build_tenant_keys(name)
+    keys = tenants.main.account.keys if name == MAIN else build_tenant_keys(name)
     return {"name": name, "keys": [key.key for key in keys]}
