@@ -133,6 +133,7 @@ def run_pay(arguments: Namespace) -> int:
     with closing(SellerClient(request, arguments.timeout)) as client:
         purchase = Purchase(client, wallet, payment_file, SystemClock(), arguments.wait, report)
         result = purchase.show_price() if arguments.dry_run else purchase.buy()
+        # A refused or pending response is no result: its body must not end up in a pipe as one.
         if result.response is not None and result.exit in (ExitCode.RESULT, ExitCode.ERROR):
             _write_response(result.response, arguments, payment_file)
         # Only now: until the result has been written, the payment is the only way to fetch it again.
@@ -172,6 +173,7 @@ def _guess_content_type(body: bytes) -> str:
 
 def _parse_header(line: str) -> Header:
     name, colon, value = line.partition(":")
+    # A line break in a value would become a second header.
     printable = name.isascii() and name.isprintable() and value.isprintable() and value.isascii()
     if not colon or not name or " " in name or not printable:
         raise CommandError(f"{line!r} is not a header. Write it as 'Name: value'.")
@@ -182,6 +184,7 @@ def _check_writable(path: str | None) -> None:
     """Check that the result can be written, before anything is paid for."""
     if path is not None:
         try:
+            # Appending creates the file but keeps what is in it, until there is a result to replace it.
             Path(path).open("ab").close()
         except OSError as error:
             raise ConfigurationError(f"--output cannot be written, so no request was sent: {error}") from None

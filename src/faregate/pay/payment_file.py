@@ -68,6 +68,7 @@ class PaymentFile:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(json.dumps(content) + "\n")
             file.flush()
+            # On disk before it is sent: after a power cut its payer must still find it.
             os.fsync(file.fileno())
 
 

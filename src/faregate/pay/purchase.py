@@ -35,6 +35,7 @@ from faregate.pay.requirements import NotSigned, parse_payment_required, quote_p
 from faregate.pay.wallet import PayerWallet
 
 _MIN_PAUSE, _DEFAULT_PAUSE = 0.5, 1.0
+# `completion_refused` is stuck at the seller, but an operator can still complete it with this payment.
 _PENDING_CODES = frozenset(
     ("payment_in_progress", "payment_unconfirmed", "payment_service_unavailable", "completion_refused")
 )
@@ -127,6 +128,7 @@ class Purchase:
         except NotSigned as error:
             return self._end(ExitCode.NOT_SIGNED, f"nothing was signed: {error}", response)
         self.report(payment.description)
+        # Before it is first sent: a crash after that must not lose a payment that the seller may have used.
         self.payment_file.save(payment.proof)
         return self._redeem(payment.proof)
 
@@ -207,6 +209,7 @@ class Purchase:
 
     def _read_price(self, response: Response, reason: str | None = None) -> PaymentRequired:
         """Parse and report the instructions of a 402; `reason` replaces theirs. Raises `NotSigned`."""
+        # `first` also returns None for two headers: we do not guess which of two prices is meant.
         header = response.first("payment-required")
         if header is None:
             raise NotSigned("402 without exactly one PAYMENT-REQUIRED header")
@@ -247,6 +250,7 @@ class Purchase:
 def parse_seller_message(response: Response) -> SellerMessage:
     """Parse an error body; empty for a body of any other shape."""
     try:
+        # A large body is a result and not an error; parsing it would only cost time.
         body = parse_json(response.body) if len(response.body) < 65536 else None
     except (ValueError, RecursionError):
         return SellerMessage()
@@ -260,6 +264,7 @@ def classify_response(response: Response, *, settled: bool) -> PaidResponseKind:
     """Classify the response to a request with a payment; `settled`: its `PAYMENT-RESPONSE` says success."""
     if response.status == 402:
         return PaidResponseKind.REFUSED
+    # Whatever its status: what was paid for is the result.
     if settled:
         return PaidResponseKind.RESULT
     if response.status == 202 or _is_pending(response):
@@ -268,6 +273,7 @@ def classify_response(response: Response, *, settled: bool) -> PaidResponseKind:
 
 
 def _is_pending(response: Response) -> bool:
+    # Without Retry-After and without such a code, it is the error of the handler and not of the paywall.
     if response.status in (429, 503) and response.first("retry-after") is not None:
         return True
     return response.status >= 400 and parse_seller_message(response).code in _PENDING_CODES
@@ -276,6 +282,7 @@ def _is_pending(response: Response) -> bool:
 def parse_retry_after(headers: Headers, now: datetime) -> float:
     """Return the seconds to wait: `Retry-After` in either of its forms, else one second."""
     value = Response(0, headers).first("retry-after") or ""
+    # A seller that says 0 is not to be asked in a tight loop; nine digits are more than `wait` can be.
     if value.isascii() and value.isdigit():
         return max(float(value[:9]), _MIN_PAUSE)
     try:

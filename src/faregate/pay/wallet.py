@@ -99,6 +99,7 @@ class PayerWallet:
         """Sign a payment for the selected requirements. Raises `NotSigned`."""
         selected = self.select_requirements(required)
         try:
+            # Only the selected entry: given all of them, the client would make its own choice.
             payload = self._x402.create_payment_payload(required.model_copy(update={"accepts": [selected]}))
             proof = encode_payment_signature_header(payload)
         except Exception as error:  # the client documents no exceptions; whichever it was, nothing was signed
@@ -133,6 +134,7 @@ def _build_client(account: Any, networks: Sequence[str], max_atomic: int) -> x40
     client = x402ClientSync()
     for network in networks:
         client.register(network, ExactEvmScheme(account))
+    # A second guard beside `_find_obstacle`: a mistake there cannot sign more than this.
     allowed: Any = [
         {"network": token.network, "asset": token.address, "max_amount_per_payment": str(max_atomic)}
         for token in TOKENS.values()
@@ -158,6 +160,7 @@ def _read_key_file(path: str) -> str:
 def _parse_key(text: str, source: str) -> str:
     """Return the key with its 0x prefix. Raises `ConfigurationError`, whose text never contains the key."""
     key = text.strip()
+    # Zero has the right form, but is no key of the curve.
     if not _PRIVATE_KEY.fullmatch(key) or int(key, 16) == 0:
         raise ConfigurationError(_describe_invalid_key(source))
     return key if key.startswith("0x") else f"0x{key}"

@@ -17,6 +17,7 @@ from faregate.probe.check import describe
 from faregate.probe.client import RawClient
 
 MAX_LOOKUPS = 20
+"""Access calls for revisions that the user did not choose: a catalogue may be large."""
 SELLER = "https://probe.faregate.example"
 SLOW_RESOURCE = "slow_settlement"
 """The emulator's resource whose payments settle late."""
@@ -133,6 +134,7 @@ def _select_product(products: Sequence[Product], choice: ProductChoice) -> Produ
         return next((one for one in products if one.revision.revision_id == choice.revision), None)
     if choice.resource is not None:
         return _find_by_key(products, choice.resource)
+    # The slow resource is bought once already, for the checks of late settlement.
     usual = (one for one in products if one.revision.integration_key != SLOW_RESOURCE)
     return min(usual, key=lambda product: (bool(product.revision.required), product.atomic), default=None)
 

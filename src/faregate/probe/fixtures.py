@@ -75,6 +75,7 @@ class ProbeRun:
         session = self.session
         transaction = session.authorize(session.product)
         extra, response = {}, session.complete(transaction, transaction.build_success())
+        # A refused completion leaves the transaction pending, so the next attempt costs no other payment.
         for more in _list_extra_fields(transaction):
             if response.status < 300:
                 break
@@ -105,6 +106,7 @@ class ProbeRun:
         product = session.slow_product
         if product is None:
             raise SkipCheck("no payment settles late here: name a resource with --slow-resource")
+        # What the service required of the first sale; the values are those of another product.
         metadata = {name: value for name, value in self.settled_sale.extra.items() if name != "values"}
         transaction = session.authorize(product, session.slow_wallet)
         body = transaction.build_success(**metadata)

@@ -124,6 +124,7 @@ class ProbeSession:
 
     def get_pending(self) -> AuthorizedTransaction:
         """Return a transaction that is not completed yet; the same one as long as there is one."""
+        # Checks of refused completions share one transaction, so that they reserve the money of one.
         for transaction in self._pending.values():
             if transaction.product is self.product:
                 return transaction
@@ -132,6 +133,7 @@ class ProbeSession:
     def cleanup(self) -> None:
         """Report pending transactions as failed, which frees the payer's reserved money."""
         for transaction in list(self._pending.values()):
+            # Best effort: an authorization that stays pending expires by itself.
             with suppress(ServiceError):
                 self.complete(transaction, transaction.build_failure())
 

@@ -34,5 +34,6 @@ def plugged(emulator: Emulator) -> Generator[None]:
 
 
 def _reset_paywalls() -> None:
+    # A copy: a paywall that another thread creates meanwhile must not break the loop.
     for paywall in list(EMBEDDED):
         paywall.forget()

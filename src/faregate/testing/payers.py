@@ -137,6 +137,7 @@ class Till:
         return next(self._purchases)
 
     def record_answer(self, request: PayerRequest, response: Response) -> Answer:
+        # The invariants compare each answer with the calls that the service had had when it came.
         calls: int = self._emulator.look(lambda _, diary: diary.count)
         answer = Answer(response, request, calls, self._find_transaction)
         self.answers.append(answer)
@@ -241,6 +242,7 @@ class AnyPayer(ABC, Generic[R]):
     def _sign_forged(self, instructions: str) -> str:
         proof = _decode(self._wallet.pay(instructions))
         signature: str = proof["payload"]["signature"]
+        # Another last digit of r: still a well-formed signature, but of somebody else.
         last_of_r = 65
         other = "0" if signature[last_of_r] != "0" else "1"
         proof["payload"]["signature"] = signature[:last_of_r] + other + signature[last_of_r + 1 :]
@@ -314,6 +316,7 @@ def _build_options(request: PayerRequest) -> dict[str, Any]:
     """Return the test's options, with the payment beside its own headers."""
     if request.proof is None:
         return request.options
+    # A copy: the test may use its options again.
     return {**request.options, "headers": {**request.options.get("headers", {}), PROOF: request.proof}}
 
 

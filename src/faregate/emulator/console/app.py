@@ -74,6 +74,7 @@ def _build_file_response(request: Request, name: str) -> Response:
     kind = _TYPES.get(name[name.rfind(".") :])
     if file is None or kind is None:
         raise ControlError(404, "invalid_request", f"the console has no file {name!r}")
+    # Looked up among the package's files, so that a name such as `..` reaches nothing else.
     content = file.read_bytes()
     headers = {**_HEADERS, "ETag": f'"{sha256(content).hexdigest()[:32]}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:

@@ -129,6 +129,7 @@ class CallGroups:
         return calls, touched
 
     def _assign(self, call: RecordedCall, facts: CallInfo) -> None:
+        # Undone by a restore: its transaction does not exist any more.
         if call.undone:
             return
         if facts.operation == "access" and call.status == 402 and not _has_proof(call):

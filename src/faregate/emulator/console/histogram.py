@@ -33,6 +33,7 @@ class Histogram:
         self.seconds = WIDTHS[0]
         self.total = Interval()
         self._intervals: dict[int, Interval] = {}
+        # Later and earlier than any time, so that the first payment replaces both.
         self._first, self._last = 1 << 62, -(1 << 62)
 
     def __iter__(self) -> Iterator[tuple[int, Interval]]:

@@ -78,6 +78,7 @@ def handle_crash(request: Request, error: Exception) -> Response:
 
 def handle_http_error(request: Request, error: Exception) -> Response:
     """Answer a `ControlError`, or the router's own 404 and 405."""
+    # Starlette types every handler for Exception, but calls this one for HTTPException only.
     if not isinstance(error, HTTPException):
         raise error
     code = error.code if isinstance(error, ControlError) else "invalid_request"

@@ -16,6 +16,7 @@ def _check_access_without_key(run: ProbeRun) -> Observation:
 
 
 def _check_access_with_wrong_key(run: ProbeRun) -> Observation:
+    # Well-formed, and of the right environment: refused for no other reason than being unknown.
     wrong = ApiKey(f"svc_{run.session.client.environment}_a_key_that_nobody_has")
     body = build_access_body(run.session.product.revision)
     return judge_error(run.session.client.post("/access", body, key=wrong), 401, "unauthenticated")

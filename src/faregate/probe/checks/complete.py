@@ -61,6 +61,7 @@ def _check_other_revision(run: ProbeRun) -> Observation:
 
 def _check_no_values(run: ProbeRun) -> Observation:
     transaction = run.session.get_pending()
+    # Success without values; a service that accepts it charges for one purchase.
     body = transaction.build_success()
     del body["values"]
     return judge_error(run.session.complete(transaction, body), 422, "invalid_request")
@@ -126,6 +127,7 @@ def _judge_optional(run: ProbeRun, name: str) -> Observation:
 def _check_again_final(run: ProbeRun) -> Observation:
     transaction, first = run.settled_transaction, run.settled_sale.response
     response = run.session.complete(transaction, transaction.build_success(**run.settled_sale.extra))
+    # The same result may be spelled differently, such as with its fields in another order.
     equal = (response.status, response.body) == (first.status, first.body) or _has_same_result(
         first, response
     )

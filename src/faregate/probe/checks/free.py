@@ -24,6 +24,7 @@ _ID_FIELD = "resource_execution_id"
 
 def _check_access(run: ProbeRun) -> Observation:
     response = run.free_response
+    # The default 0 tells an absent transaction_id from null.
     free = response.status == 200 and parse_fields(response).get("transaction_id", 0) is None
     return judge(free, describe(response))
 
