@@ -61,7 +61,7 @@ class JournalUnreadable(JournalError):
 
 
 class ServiceError(FaregateError):
-    """The merchant service did not give what was asked for."""
+    """A call to the merchant service failed."""
 
 
 class NoAnswer(ServiceError):

@@ -33,7 +33,7 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A completion proved the payment; or it was taken for what is not here to hand out."""
+    """A completion proved the payment, or the payment was taken and there is no result to deliver."""
 
     transaction_id: str
 
@@ -47,7 +47,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Redelivered:
-    """The same result, handed out again to the same proof."""
+    """The same result was delivered again for the same proof."""
 
     transaction_id: str
 

@@ -25,7 +25,7 @@ _PLAIN = (
 
 
 class EventDispatcher:
-    """`on_event` is told every event. Ids of last resort go to the log, and to the file `last_resort`.
+    """Passes events to `on_event`, and writes ids that the journal could not record to the log and a file.
 
     Raises `ConfigurationError` for an `on_event` that cannot be called, or that somebody would have to await.
     """

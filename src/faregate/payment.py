@@ -6,7 +6,7 @@ from faregate.core.usage import as_decimal
 
 
 class Payment:
-    """One sale as its handler sees it. `transaction_id` is None when access is free.
+    """The payment of one request, for its handler. `transaction_id` is None when access is free.
 
     The money is taken only after the handler has answered; nothing here is proof of payment.
     """

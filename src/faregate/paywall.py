@@ -39,7 +39,7 @@ EMBEDDED: "WeakSet[Paywall]" = WeakSet()
 
 
 class Paywall:
-    """One seller's paywall. Starts nothing and connects to nothing until it is asked to sell.
+    """One seller's paywall. Starts nothing and connects to nothing before the first paid request.
 
     Arguments are those of `faregate.settings.Arguments`; `journal` is named as in `FAREGATE_JOURNAL`, or
     is a `Journal` object, or makes one of a `JournalContext`. One paywall serves any number of threads
@@ -71,7 +71,7 @@ class Paywall:
             EMBEDDED.add(self)
 
     def forget(self) -> None:
-        """As if it were new, for tests: a journal in memory is empty, the service is asked anew."""
+        """Reset the paywall, for tests: empty a journal in memory, and forget the revisions."""
         self._revisions.forget()
         if isinstance(self.journal, MemoryJournal):
             self.journal.clear()
@@ -141,11 +141,11 @@ class Paywall:
         return origin
 
     def known_asset(self, sells: str) -> str | None:
-        """The asset in which this settles, if the service has told it already. Asks nobody."""
+        """Return the asset of this offer if it is known already; makes no call."""
         return self._revisions.find_asset(sells)
 
     def call(self, call: Call[T]) -> T:
-        """Make one call of the Merchant API, outside any sale. Blocking. Raises `ServiceError`."""
+        """Make one call of the Merchant API, outside any paid request. Sync. Raises `ServiceError`."""
         return self._client.send(call)
 
     def sweep(self, limit: int = BATCH, should_stop: Callable[[], bool] = never) -> SweepReport:

@@ -174,7 +174,7 @@ mark_maker(paid)
 
 
 def check_offer(sells: str, spelt: str, **limits: Unpack[OfferOptions]) -> Offer:
-    """The offer of these arguments; `spelt` is how it is written. Raises `ConfigurationError`."""
+    """Build the offer of these arguments; `spelt` is how it is written. Raises `ConfigurationError`."""
     if not isinstance(cast(Any, sells), str):
         raise ConfigurationError(f"paid takes what is sold, not a function. Write {spelt}.")
     return offer(sells, **limits)

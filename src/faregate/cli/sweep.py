@@ -1,4 +1,4 @@
-"""`sweep`: finish interrupted and held payments, once or until told to stop."""
+"""`sweep`: finish interrupted and held payments, once, or until interrupted."""
 
 import json as jsonlib
 import logging
@@ -15,7 +15,7 @@ from faregate.paywall import Paywall
 
 
 def run_sweep(paywall: Paywall, echo: Echo, *, watch: bool, every: float, limit: int, json: bool) -> int:
-    """Sweep once, or until told to stop. Raises `JournalError`, unless it watches."""
+    """Sweep once, or until interrupted. Raises `JournalError`, unless it watches."""
     with suppress(JournalError):  # the sweep reports it
         for problem in find_problems(paywall):
             log(logging.WARNING, "%s", problem)

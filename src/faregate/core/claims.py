@@ -11,7 +11,7 @@ from faregate.core.models import Outcome, Response
 
 
 class ReplayPolicy(Enum):
-    """When a result that was delivered once is handed out again."""
+    """When a delivered result is delivered again."""
 
     NEVER = "never"
     SAME_CLIENT = "same client"

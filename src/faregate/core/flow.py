@@ -280,7 +280,7 @@ def _handle_refused_proof(lease: Lease, access: AccessUnpaid) -> Flow[Response]:
 
 
 def _may_miss_rows() -> Flow[bool]:
-    """Whether the payment may be in a row that only other workers can find: nobody is asked to pay then.
+    """Whether only other workers can perhaps find the row of this payment. If so, do not ask to pay.
 
     This is so while workers are restarted, one after the other, with a new journal key.
     """

@@ -47,7 +47,7 @@ class Journal(Protocol):
         ...
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> MaybeAwaitable[bool]:
-        """Write the outcome, once; False if the ticket is stale or an outcome stands already."""
+        """Write the outcome, once; False if the lease was lost or an outcome is already recorded."""
         ...
 
     def schedule_retry(self, lease: Lease) -> MaybeAwaitable[bool]:
@@ -88,7 +88,7 @@ class Journal(Protocol):
         ...
 
     def lease_next(self) -> MaybeAwaitable[PendingPayment | None]:
-        """Take one owed row whose lease is over, with a new ticket."""
+        """Lease one unfinished row whose lease has ended; None if there is none."""
         ...
 
 

@@ -107,7 +107,7 @@ def build_payment_required(reply: Response) -> Response:
 
 
 def build_new_payment_required(reply: Response, transaction_id: str | None) -> Response:
-    """The service's instructions, for whoever paid already and was not charged: the body says so."""
+    """Build a 402 with new instructions; the body says that the previous payment was not charged."""
     message = "The payment that was sent was not taken, and nothing was charged. Sign a new one."
     told = _build(402, "payment_required", message, transaction_id)
     return told.plus(*_find_headers(reply, "payment-required", "retry-after"))
@@ -149,7 +149,7 @@ def build_already_used(transaction_id: str | None = None) -> Response:
 
 
 def build_other_client() -> Response:
-    """There is a result, for a request with other credentials. Says nothing of it to whoever asks."""
+    """Build a 409 for a request with other credentials. It discloses nothing about the result."""
     message = (
         "This payment belongs to a request with other credentials. Send the Authorization, Cookie and "
         "Idempotency-Key headers of that request."
@@ -215,7 +215,7 @@ def _filter_headers(headers: Headers) -> Headers:
 
 
 def allows_storing(name: str, value: str) -> bool:
-    """Whether a cache, be it one that nobody has heard of yet, could take this header as leave to store."""
+    """Whether a cache, known to us or not, could read this header as permission to store."""
     if name.lower() in _STORES_NOTHING:
         return False
     return _CACHING_NAME.search(name) is not None or _CACHING_VALUE.search(value) is not None

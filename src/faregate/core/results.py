@@ -149,12 +149,12 @@ class PaymentProven:
 
 @dataclass(frozen=True, slots=True)
 class DeliveredElsewhere:
-    """The payment is proven, and whoever took over the lease has delivered the result."""
+    """The payment is proven, and the process that took over the lease has delivered the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaidWithoutResult:
-    """The payer was charged, and there is no result to hand out. They must not be asked to pay again."""
+    """The payer was charged, and there is no result to deliver. Do not ask them to pay again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class OtherSellersPayment:
 
 @dataclass(frozen=True, slots=True)
 class NothingBegun:
-    """The payment is authorized after all, and no work began for it: its payer may start anew."""
+    """The payment is still authorized, and no work was started for it: its payer may start again."""
 
 
 Settlement = (

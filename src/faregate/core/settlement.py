@@ -208,7 +208,7 @@ def close_unpaid(payment: PendingPayment, code: str) -> Flow[Settlement]:
 
 
 def close_paid(payment: PendingPayment) -> Flow[Settlement]:
-    """End the row: the payer was charged, and there is nothing to hand out."""
+    """End the row: the payer was charged, and there is no result to deliver."""
     yield from write(RecordFinal(payment.lease, paid=True), payment.transaction_id)
     yield from EmitEvent(Settled(payment.transaction_id))
     return PaidWithoutResult()

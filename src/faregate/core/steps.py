@@ -73,7 +73,7 @@ class RefreshRevision(Step[OfferRevision | None]):
 
 @dataclass(frozen=True, slots=True)
 class RecallGuessability(Step[Guessability]):
-    """Recall whether the service's instructions are unguessable. Of a crowd, one is told to find it out."""
+    """Read whether the service's instructions are unguessable. One of many callers has to find out."""
 
     def perform(self, backend: Backend) -> MaybeAwaitable[Guessability]:
         return backend.recall_guessability()

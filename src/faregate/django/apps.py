@@ -1,4 +1,4 @@
-"""The app: its checks, and the paywall made anew when a test changes the settings."""
+"""The Django app: its checks, and a new paywall when a test changes the settings."""
 
 from django.apps import AppConfig
 from django.core.signals import setting_changed

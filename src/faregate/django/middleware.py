@@ -156,7 +156,7 @@ def _make_checkout(request: HttpRequest) -> DjangoCheckout:
 
 
 def _is_refused(request: HttpRequest, view: Any) -> bool:
-    """Whether nothing of this view is for sale below a refused prefix. Raises `ConfigurationError`."""
+    """Whether this view is below a refused prefix and has no offer. Raises `ConfigurationError`."""
     checkout, placement = find_checkout(request), inspect_view(view, str(request.method))
     given_away = find_given_away(get_resolver(getattr(request, "urlconf", None))).get(id(view))
     for mistake in (*placement.mistakes, *((given_away,) if given_away else ())):
@@ -170,7 +170,7 @@ def _is_refused(request: HttpRequest, view: Any) -> bool:
 
 
 def _describe_bypass(request: HttpRequest) -> str:
-    """The mistake, if a paid view was not asked for its payment: something answered in its place."""
+    """Describe the mistake if something answered in place of a paid view."""
     view = _find_view(request)
     if view is None or not inspect_view(view, str(request.method)).offers:
         return ""

@@ -96,7 +96,7 @@ def _misplaced_methods(view: Any) -> Iterator[str]:
 
 
 def _logins_below(view: Any, method: str) -> Iterator[str]:
-    """A login that is asked for after the price: on the view, on its class, or on the method that answers."""
+    """Find a login that runs after the payment: on the view, its class, or the method that answers."""
     kind, handlers = class_of(view), list_handlers(view, (method,)).get(method, ())
     dispatch = getattr(kind, "dispatch", None)
     is_below = any(_is_login_below(one) for part in (view, dispatch, *handlers) for one in walk(part))

@@ -120,7 +120,7 @@ def find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
 
 
 def payment_of(request: object) -> Payment:
-    """The sale that this request is: `request.payment`, for type checkers. Raises `ConfigurationError`."""
+    """Return `request.payment`, for type checkers. Raises `ConfigurationError`."""
     found = getattr(find_request((request,), {}), "payment", None)
     if not isinstance(found, Payment):
         raise ConfigurationError("There is no payment here: the view is not sold with @paid.")

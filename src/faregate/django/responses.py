@@ -24,14 +24,14 @@ _CACHING = "_faregate_caching"
 
 
 def mark_private(response: HttpResponseBase) -> None:
-    """Forbid whoever sees this response to store it, until `read_response` takes the mark off again."""
+    """Forbid caches to store this response, until `read_response` removes the mark."""
     if not hasattr(response, _CACHING):
         setattr(response, _CACHING, response.headers.get("Cache-Control"))
     response.headers["Cache-Control"] = NO_STORE[1]
 
 
 class _NoCookies(SimpleCookie):
-    """Takes no cookie, whoever sets one."""
+    """Cookies that cannot be set."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Keep nothing."""

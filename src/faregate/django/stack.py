@@ -62,7 +62,7 @@ def _is_a(name: str, kind: Any) -> bool:
 
 
 def _list_answers(name: str, prefixes: Sequence[str]) -> Iterator[Mistake]:
-    """What is known to answer by itself, before the paywall is asked."""
+    """List the middleware that is known to answer before the paywall."""
     kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in getattr(import_string(name), "__mro__", ())]
     sold = [
         prefix for prefix in prefixes if (_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds

@@ -51,7 +51,7 @@ class ViewState:
         self._attributes.update(kept)
 
     def release(self) -> None:
-        """Write to the session's store what was asked of it. A store that fails is logged."""
+        """Perform the recorded writes. A store that fails is logged."""
         self.released = True
         if self._session is not None:
             with self._session.acting() as writes:
@@ -86,7 +86,7 @@ class _Write:
 
 
 class _DeferredWrites:
-    """Records what a session is asked to write. It works for every backend: they all write by these calls."""
+    """Records the writes of a session, for every backend: all of them write by these calls."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class PayingClient(FlaskClient):
-    """A `FlaskClient` that pays when it is told to: `client.get("/report", pay=True)`.
+    """A `FlaskClient` that can pay: `client.get("/report", pay=True)`.
 
     app.test_client_class = PayingClient
     client = app.test_client()  # or app.test_client(wallet=Wallet())

@@ -1,4 +1,4 @@
-"""How long leases last and rows live, in seconds, and how often a result is handed out again."""
+"""How long leases last and rows live, in seconds, and how often a result is delivered again."""
 
 from dataclasses import dataclass
 

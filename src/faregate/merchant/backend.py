@@ -166,7 +166,7 @@ def _build_access(offer: Offer, resource_url: str, revision: OfferRevision) -> W
 
 
 def build_resource(offer: Offer, url: str) -> AccessResource:
-    """The resource as the service is told of it. Raises `ConfigurationError`."""
+    """Build the resource for the service. Raises `ConfigurationError`."""
     try:
         return AccessResource(url=url, mime_type=offer.mime_type, description=offer.description)
     except ValidationError as error:

@@ -266,7 +266,7 @@ class ResourceExecutionCompleted(ResponseModel):
 
 
 class Transaction(ResponseModel):
-    """One item of the transaction list. What has not happened yet, or is not told, is `None`."""
+    """One item of the transaction list. What has not happened, or is not reported, is `None`."""
 
     id: TransactionId
     payer: EvmAddress | None = None

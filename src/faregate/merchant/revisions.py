@@ -37,7 +37,7 @@ class RevisionCache:
         self._judged_at = self._judging_at = float("-inf")
 
     def resolve(self, offer: Offer) -> OfferRevision | None:
-        """The rules, or None for whoever is to ask for them. Raises `ConfigurationError`."""
+        """Return the revision; None if the caller has to request it. Raises `ConfigurationError`."""
         now = self._clock()
         if offer.sells in self._revisions:
             # When they are old one request asks anew; the others go on with what is known.
@@ -73,7 +73,7 @@ class RevisionCache:
         return self._revisions[sells].asset if sells in self._revisions else None
 
     def recall_guessability(self) -> Guessability:
-        """What is known of the service's instructions; `UNKNOWN` for whoever is to find it out."""
+        """Return what is known about the service's instructions; `UNKNOWN` if the caller has to find out."""
         now = self._clock()
         if now - self._judged_at < GUESSABILITY_SECONDS:
             return self._guessability

@@ -79,7 +79,7 @@ def pick_method(endpoint: Any, method: str) -> Any:
 
 
 def name_handler(handler: Any) -> str:
-    """Where a person finds it: `shop.reports.today`; for an object, its class."""
+    """Name a handler for people: `shop.reports.today`; for an object, its class."""
     while isinstance(handler, partial):
         handler = handler.func
     named: Any = handler if hasattr(handler, "__qualname__") else getattr(handler, "__class__", None)
@@ -92,7 +92,7 @@ def _get_offer(one: Any, name: str) -> Offer | None:
 
 
 def _read(one: Any, name: str) -> Any:
-    """An attribute that is there. What makes up its attributes, as proxies of a request do, is not asked."""
+    """Read an existing attribute. Objects that invent attributes, such as request proxies, are not read."""
     return getattr_static(one, name, None)
 
 

@@ -71,7 +71,7 @@ class _Task(asyncio.Task[None]):
 
 
 def is_cancelled_from_outside(ended: BaseException) -> bool:
-    """Whether somebody asked this task to end; False for what a handler raised of its own accord."""
+    """Whether this task was cancelled from outside; False if the handler raised the cancellation itself."""
     kind = _cancelled_class()
     if not any(isinstance(one, kind) for one in _flatten(ended)):
         return False

@@ -146,7 +146,7 @@ def discard(store: HoldStore, transaction_id: str, paid: bool) -> None:
 
 
 def _lease(store: HoldStore, transaction_id: str) -> PendingPayment:
-    """Take the row with a new fence: whoever had it before can no longer write it."""
+    """Lease the row with a new fencing token: its previous owner can no longer write it."""
     payment = store.lease_hold(transaction_id)
     if payment is None:
         seconds = max(0.0, get_hold(store, transaction_id).due_at - time.time())

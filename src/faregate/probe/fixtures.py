@@ -34,7 +34,7 @@ class SettledSale:
 
 @dataclass(frozen=True, slots=True)
 class PendingSale:
-    """A sale whose payment settles late. As far as we know it was pending during each of these calls."""
+    """A purchase whose payment settles late. As far as known, it was pending during each of these calls."""
 
     transaction: AuthorizedTransaction
     completed: Response
@@ -87,7 +87,7 @@ class ProbeRun:
 
     @cached_fixture
     def settled_transaction(self) -> AuthorizedTransaction:
-        """The settled sale's transaction, once its payment is final."""
+        """The transaction of the settled purchase, once its payment is final."""
         sale = self.settled_sale
         if sale.response.status != 200:
             raise SkipCheck(f"no payment could be settled: complete returned {describe(sale.response)}")

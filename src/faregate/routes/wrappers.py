@@ -23,7 +23,7 @@ _MAX_LAYERS = 100
 
 @dataclass(frozen=True, slots=True)
 class PaywallLayer:
-    """One paywall middleware. Its paywall is made when asked for: listing routes needs no settings."""
+    """One paywall middleware. Its paywall is created lazily, because listing routes needs no settings."""
 
     path_rules: PathRules
     paywall: Callable[[], Paywall]

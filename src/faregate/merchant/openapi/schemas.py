@@ -96,7 +96,7 @@ def _renamed(written: Json, names: Mapping[str, str]) -> Json:
 
 
 class Generator(GenerateJsonSchema):
-    """Pydantic's generator with the house's rules.
+    """Pydantic's schema generator with the rules of this document.
 
     A pattern ends with `$`, which in ECMA-262 is the end. What is constant is always sent, and so is, in an
     answer, what is never null. A map whose names follow a pattern has no other names.

@@ -17,7 +17,7 @@ IDLE_CONNECTIONS = 100
 
 
 class Transport(Protocol):
-    """The blocking colour. `headers` hold the key: do not log them."""
+    """A sync transport. `headers` contain the API key: do not log them."""
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         """One exchange in `seconds` at most, from the first connect to the last byte."""
@@ -29,7 +29,7 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """The awaiting colour. A class may have both."""
+    """An async transport. A class may be both."""
 
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float

@@ -1,4 +1,4 @@
-"""A total deadline for httpcore, without helper threads and for both colours.
+"""A total deadline for httpcore, without helper threads, sync and async.
 
 httpcore hands the timeouts of a request to its network backend untouched, one per connect, read and
 write; a peer that drips bytes resets such a timeout for ever. So what we put there is not a duration

@@ -1,4 +1,4 @@
-"""The fast transport (extra `fast`): pyreqwest, both colours, asyncio only.
+"""The fast transport (extra `fast`): pyreqwest, sync and async, asyncio only.
 
 It runs on one thread of its own per process, started at the first call and shared by all. It refuses
 to run in a child forked after that; `CannotRunHere` says so, and the automatic choice then takes httpx.
@@ -156,7 +156,7 @@ def _cancel_requests() -> int:
 
 
 async def _raise_cancellation() -> None:
-    """Raise the cancellation of this task as whoever asked for it knows it.
+    """Raise the cancellation of this task in the form that its canceller expects.
 
     pyreqwest raises a `CancelledError` of its own instead of the one it was given, and a cancel scope lets
     out what is not its own. When the call ends at the same moment, it may not raise one at all.
