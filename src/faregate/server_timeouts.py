@@ -1,7 +1,7 @@
-"""Find how long the WSGI server lets a request take, where it can be found out.
+"""Find the request time-out of the WSGI server that runs this process.
 
-A server that ends a worker in the middle of a sale answers the payer with its own error, although the payment
-may succeed. So a sale has to end before that.
+A server that kills a worker during a payment answers the payer with its own error, although the payment may
+succeed. So a paid request must end before that.
 """
 
 import argparse
@@ -17,7 +17,7 @@ GUNICORN_SECONDS = 30.0
 
 
 def find_server_timeout() -> float | None:
-    """The seconds after which this server ends the worker of a request; None if never, or unknown."""
+    """The seconds after which this server kills the worker of a request; None if never, or unknown."""
     if "uwsgi" in sys.modules:
         return _find_harakiri(getattr(sys.modules["uwsgi"], "opt", {}))
     if "gunicorn.arbiter" in sys.modules:
@@ -26,9 +26,9 @@ def find_server_timeout() -> float | None:
 
 
 def find_gunicorn_timeout(arguments: Sequence[str]) -> float | None:
-    """What these arguments say, for workers that serve one request at a time: the others are not ended.
+    """The time-out in gunicorn's arguments; None if there is none, or a configuration file may set another.
 
-    None where a configuration file may say something else.
+    Only sync workers are killed because of one request: others show that they live while a request runs.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-t", "--timeout", type=float, default=GUNICORN_SECONDS)
@@ -36,13 +36,13 @@ def find_gunicorn_timeout(arguments: Sequence[str]) -> float | None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("-c", "--config", default="./gunicorn.conf.py")
     try:
-        said, _ = parser.parse_known_args(arguments)
+        options, _ = parser.parse_known_args(arguments)
     except argparse.ArgumentError:
         return None
-    file = str(said.config).removeprefix("file:")
-    if said.worker_class != "sync" or said.threads > 1 or Path(file).exists() or ":" in file:
+    file = str(options.config).removeprefix("file:")
+    if options.worker_class != "sync" or options.threads > 1 or Path(file).exists() or ":" in file:
         return None
-    return said.timeout or None
+    return options.timeout or None
 
 
 def _find_harakiri(options: object) -> float | None:

@@ -3,18 +3,16 @@
 import base64
 import difflib
 import hmac
-import ipaddress
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
-from urllib.parse import urlsplit
 
 from faregate.core.settlement import RETRY_SECONDS
 from faregate.errors import ConfigurationError
 from faregate.logs import log
+from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.types import find_url_fault
 from faregate.server_timeouts import find_server_timeout
@@ -28,9 +26,8 @@ OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY
 _TRUTHS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(["0", "false", "no", "off"], False)
 REQUEST_SECONDS = 55.0
 OF_SERVER_TIMEOUT = 5 / 6
-"""How much of the server's own time-out a request may take."""
+"""The share of the server's own time-out that a request may take."""
 _MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
-_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class Settings:
 
     @property
     def completion_seconds(self) -> float:
-        """How much of a request is kept for reporting its outcome, however slow the service is."""
+        """The time at the end of a request that is kept for completing its payment at a slow service."""
         return self.timeout + RETRY_SECONDS + 1
 
     @property
@@ -62,43 +59,13 @@ class Settings:
 
     @property
     def namespace(self) -> str:
-        """What a journal's rows are kept apart by: workers that spell one address in two ways share them."""
+        """What separates rows in a journal. Workers that spell one address in two ways share theirs."""
         return make_namespace(self.api_key.environment, self.base_url)
 
     @property
     def seller(self) -> str:
-        """What tells this API key from others in a journal. It does not give the key away."""
+        """A hash that tells this API key from others in a journal."""
         return hmac.digest(b"faregate seller", self.api_key.reveal().encode(), "sha256")[:8].hex()
-
-
-def make_namespace(environment: str, base_url: str) -> str:
-    return f"{environment} {normalize_address(base_url)}"
-
-
-def normalize_address(base_url: str) -> str:
-    """One spelling for each address: case, default port, trailing slash, and the names of this machine."""
-    try:
-        parts = urlsplit(base_url)
-        scheme, host, port = parts.scheme, (parts.hostname or "").rstrip("."), parts.port
-    except ValueError:
-        return base_url  # the client refuses it, and says why
-    if scheme not in _PORTS:
-        return base_url
-    host = _normalize_host(host)
-    address = f"{scheme}://{host}" if port in (None, _PORTS[scheme]) else f"{scheme}://{host}:{port}"
-    return address + parts.path.rstrip("/")
-
-
-def _normalize_host(host: str) -> str:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        with suppress(UnicodeError):
-            return host.encode("idna").decode()
-        return host
-    if address.is_loopback:
-        return "localhost"
-    return str(address) if address.version == 4 else f"[{address}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +227,7 @@ def from_environ(environ: Mapping[str, str]) -> Arguments:
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a sentence; empty if nothing is near."""
+    """A question after the known name that is nearest, to end a sentence with; "" if none is near."""
     found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
     return f" Did you mean {found[0]}?" if found else ""
 
@@ -310,7 +277,7 @@ def read_settings(environ: Mapping[str, str], journal: str | None, arguments: Ar
         base_url=base_url,
         public_url=_check_public_url(spell("public_url"), values["public_url"] or ""),
         journal=journal or environ.get("FAREGATE_JOURNAL") or MEMORY,
-        journal_keys=_decode_journal_keys(values["journal_key"] or "", api_key),
+        journal_keys=_decode_journal_keys(spell("journal_key"), values["journal_key"] or "", api_key),
         trust_host=values["trust_host"],
         max_request_seconds=_choose_request_seconds(
             spell("max_request_seconds"), values["max_request_seconds"], server_timeout
@@ -349,8 +316,8 @@ def _check_positive(name: str, value: float) -> float:
 
 
 def _choose_request_seconds(name: str, given: float | None, server_timeout: float | None) -> float:
-    """By default, what fits into a minute, which most proxies wait, and into the server's own time-out."""
     if given is None:
+        # Most proxies wait a minute; the server may have a shorter time-out of its own.
         return min(REQUEST_SECONDS, OF_SERVER_TIMEOUT * (server_timeout or math.inf))
     if server_timeout is not None and given > server_timeout:
         log(
@@ -365,7 +332,10 @@ def _choose_request_seconds(name: str, given: float | None, server_timeout: floa
 
 
 def _check_times(settings: Settings, server_timeout: float | None, spell: Callable[[str], str]) -> None:
-    """`server_timeout` is that of the server if `max_request_seconds` was made of it."""
+    """Check that a payment can be completed within a request.
+
+    `server_timeout` is given if `max_request_seconds` follows from it.
+    """
     least = settings.completion_seconds + 1
     if settings.max_request_seconds >= least:
         return
@@ -398,7 +368,7 @@ def _get_default_key(address: str) -> str:
 
 
 def _check_public_url(name: str, url: str) -> str:
-    """What every resource URL begins with: access refuses one that is no URL."""
+    # Every resource URL begins with it, and access refuses one that is not a URL.
     if url and (fault := find_url_fault(url)) is not None:
         raise ConfigurationError(
             f"{name} must be the http(s) address payers use, such as https://api.example.com. It {fault}."
@@ -418,26 +388,27 @@ def _check_live(settings: Settings) -> None:
         )
 
 
-def _decode_journal_keys(given: str | Sequence[str], api_key: ApiKey) -> tuple[bytes, ...]:
-    """Newest first. A test key is enough of a secret for a test journal; a live one has none made of it."""
+def _decode_journal_keys(name: str, given: str | Sequence[str], api_key: ApiKey) -> tuple[bytes, ...]:
+    """The keys of a stored journal, newest first; none for a live key that has none.
+
+    For a test key one is derived from it: a test journal holds nothing of value.
+    """
     keys = given.split(",") if isinstance(given, str) else given
     if any(keys):
-        return tuple(_decode_journal_key(key.strip()) for key in keys)
+        return tuple(_decode_journal_key(name, key.strip()) for key in keys)
     if api_key.environment == "live":
         return ()
     return (hmac.digest(api_key.reveal().encode(), b"faregate test journal", "sha256"),)
 
 
-def _decode_journal_key(text: str) -> bytes:
+def _decode_journal_key(name: str, text: str) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except ValueError:
         key = b""
     if len(key) == 32:
         return key
-    raise ConfigurationError(
-        f"FAREGATE_JOURNAL_KEY must be base64 of 32 random bytes. {_describe_making_a_key()}"
-    )
+    raise ConfigurationError(f"{name} must be base64 of 32 random bytes. {_describe_making_a_key()}")
 
 
 def _describe_making_a_key() -> str:
@@ -445,7 +416,7 @@ def _describe_making_a_key() -> str:
 
 
 def check_journal(settings: Settings) -> None:
-    """Whether this key may be used with this journal. Raises `ConfigurationError`."""
+    """Check that this API key may be used with this journal. Raises `ConfigurationError`."""
     if settings.journal == MEMORY:
         check_memory(settings)
     elif not settings.journal_keys:
@@ -456,7 +427,7 @@ def check_journal(settings: Settings) -> None:
 
 
 def check_memory(settings: Settings) -> None:
-    """The memory journal forgets, so a live key needs another."""
+    """Refuse a live key with the memory journal. Raises `ConfigurationError`."""
     if settings.api_key.environment == "live":
         raise ConfigurationError(
             "A live key with the memory journal would forget what payers are owed when the process ends. "

@@ -63,6 +63,7 @@ FLOW = "src/faregate/core/flow.py"
 SETTLE = "src/faregate/core/settlement.py"
 REDEEM = "src/faregate/core/recovery.py"
 SETTINGS = "src/faregate/settings.py"
+ADDRESS = "src/faregate/merchant/address.py"
 HEARTBEAT = "src/faregate/journals/heartbeat.py"
 CREDENTIALS = "src/faregate/core/credentials.py"
 VOICE = "src/faregate/observers.py"
@@ -264,7 +265,7 @@ MUTANTS = (
     Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(None)", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(None)"),
     Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(entry", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(entry"),
     Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
-    Mutant("a-slash-is-another-service", SETTINGS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
+    Mutant("a-slash-is-another-service", ADDRESS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
     Mutant("a-superseded-revision-is-not-replaced", FLOW, "if not isinstance(access, RevisionRejected):", "if isinstance(access, RevisionRejected) or True:", REVISIONS),
     Mutant("a-failed-refresh-refuses-payers", FLOW, "known = yield from _known_rules(sale)", "known = None", REVISIONS),

@@ -1,4 +1,7 @@
-"""What is wrong with a project's setup, said by `manage.py check` before a payer can find out."""
+"""System checks: what is wrong with a project's setup, in `manage.py check`.
+
+Modules that import views are imported inside the checks: Django registers checks before all apps are loaded.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,11 +23,11 @@ def register_all() -> None:
 
 
 def check_middleware(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
-    """E001: missing. E005: there twice. E007: not the last one. E009: something answers in its stead."""
+    """E001: missing. E005: there twice. E007: not the last one. E009: something answers in its place."""
     try:
         path_rules = conf.get_config().path_rules
     except ConfigurationError:
-        path_rules = None  # check_settings tells it
+        path_rules = None  # check_settings reports it
     return [
         Error(one.message, hint=one.hint, id=f"faregate.{one.number}")
         for one in list_stack_mistakes(path_rules)
@@ -32,13 +35,13 @@ def check_middleware(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckM
 
 
 def check_prices(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
-    """E008: a price that stands where a view would be given away, or cannot be sold."""
+    """E008: a view whose price is placed where it is given away, or where it cannot be sold."""
     from faregate.django.routes import list_route_mistakes
 
     try:
         return [Error(one, id="faregate.E008") for one in dict.fromkeys(list_route_mistakes())]
     except ConfigurationError:
-        return []  # check_settings tells it
+        return []  # check_settings reports it
 
 
 def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
@@ -46,23 +49,20 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
     try:
         config = conf.get_config()
     except ConfigurationError as mistake:
-        forgets = "memory journal" in str(mistake)
-        return [Error(str(mistake), id="faregate.E004" if forgets else "faregate.E002")]
-    found: list[CheckMessage] = []
-    live = config.paywall.settings.api_key.environment == "live"
-    if live and settings.DEBUG:
-        told = "A live key is used with DEBUG: error pages disclose details of the application."
-        found.append(Error(told, hint="Set DEBUG = False, or use a test key.", id="faregate.E003"))
-    return found
+        is_memory = "memory journal" in str(mistake)
+        return [Error(str(mistake), id="faregate.E004" if is_memory else "faregate.E002")]
+    if config.paywall.settings.api_key.environment != "live" or not settings.DEBUG:
+        return []
+    message = "A live key is used with DEBUG: error pages disclose details of the application."
+    return [Error(message, hint="Set DEBUG = False, or use a test key.", id="faregate.E003")]
 
 
 def check_offers(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:
-    """E006, with `--deploy` alone, because it asks the service: something that cannot be sold."""
+    """E006: something cannot be sold. Only with `--deploy`, because the service is asked."""
     from faregate.django.routes import list_routes
 
     try:
-        inventory = list_routes()
-        faults = check(inventory)
+        problems = check(list_routes())
     except ConfigurationError:
-        return []  # check_settings tells it
-    return [Error(fault, id="faregate.E006") for fault in faults]
+        return []  # check_settings reports it
+    return [Error(problem, id="faregate.E006") for problem in problems]

@@ -1,4 +1,4 @@
-"""Read `settings.FAREGATE` when it is first needed, and again after a test changed it."""
+"""Build the paywall of `settings.FAREGATE` when it is first needed, and again when a test changes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, cast
 from django.utils.module_loading import import_string
 
 from faregate.core.interfaces import Journal
-from faregate.django.options import database_of_journal, read_options
+from faregate.django.options import find_journal_database, read_options
 from faregate.errors import ConfigurationError
 from faregate.journals.policy import JournalContext
 from faregate.middleware.path_rules import PathRules
@@ -19,7 +19,7 @@ from faregate.settings import SETTINGS, from_config
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What one process sells with."""
+    """The paywall of this process, and its path rules."""
 
     paywall: Paywall
     path_rules: PathRules
@@ -28,13 +28,17 @@ class Config:
 @cache
 def get_config() -> Config:
     """The paywall of `settings.FAREGATE`, else of the environment. Raises `ConfigurationError`."""
-    said = read_options()
-    given = {name: said.get(name.upper()) for name in SETTINGS}
-    arguments = from_config(given, lambda name: f"FAREGATE[{name.upper()!r}]")
-    paywall = Paywall(
-        journal=_journal(said), on_event=_listener(said), transport=said.get("TRANSPORT"), **arguments
+    options = read_options()
+    arguments = from_config(
+        {name: options.get(name.upper()) for name in SETTINGS}, lambda name: f"FAREGATE[{name.upper()!r}]"
     )
-    return Config(paywall, PathRules(said.get("OFFERS"), said.get("REFUSE", ())))
+    paywall = Paywall(
+        journal=_choose_journal(options),
+        on_event=_import_listener(options.get("ON_EVENT")),
+        transport=options.get("TRANSPORT"),
+        **arguments,
+    )
+    return Config(paywall, PathRules(options.get("OFFERS"), options.get("REFUSE", ())))
 
 
 def reset(*, setting: str = "FAREGATE", **_: object) -> None:
@@ -44,25 +48,25 @@ def reset(*, setting: str = "FAREGATE", **_: object) -> None:
         get_config.cache_clear()
 
 
-def _listener(said: Mapping[str, Any]) -> Listener | None:
-    """A function, or its dotted path: settings are read before the apps can be imported."""
-    named = said.get("ON_EVENT")
-    if not isinstance(named, str):
-        return cast("Listener | None", named)
+def _import_listener(listener: Any) -> Listener | None:
+    # It may be a dotted path, because settings are read before the apps can be imported.
+    if not isinstance(listener, str):
+        return cast("Listener | None", listener)
     try:
-        return cast(Listener, import_string(named))
+        return cast(Listener, import_string(listener))
     except ImportError as error:
         raise ConfigurationError(
-            f"FAREGATE['ON_EVENT'] names {named!r}, which is not there: {error}"
+            f"FAREGATE['ON_EVENT'] names {listener!r}, which cannot be imported: {error}"
         ) from None
 
 
-def _journal(said: Mapping[str, Any]) -> str | Journal | MakeJournal | None:
-    using = database_of_journal()
+def _choose_journal(options: Mapping[str, Any]) -> str | Journal | MakeJournal | None:
+    using = find_journal_database()
     if using is None:
-        return cast("str | Journal | MakeJournal | None", said.get("JOURNAL"))
+        return cast("str | Journal | MakeJournal | None", options.get("JOURNAL"))
 
     def make(context: JournalContext) -> Journal:
+        # Django's models can be imported only when all apps are loaded.
         from faregate.django.journal import make_journal
 
         return make_journal(context, using=using)

@@ -1,4 +1,4 @@
-"""What `settings.FAREGATE` says, before anything is made of it."""
+"""Read `settings.FAREGATE` without building anything from it."""
 
 import os
 from collections.abc import Mapping
@@ -15,8 +15,11 @@ DATABASE = "django:"
 _NAMES = sorted(name.upper() for name in (*SETTINGS, *OBJECTS, "offers", "refuse"))
 
 
-def database_of_journal() -> str | None:
-    """Which of `DATABASES` the journal is in, if it is in one. Raises `ConfigurationError`."""
+def find_journal_database() -> str | None:
+    """The alias in `DATABASES` of the journal's database; None for another journal.
+
+    Raises `ConfigurationError`.
+    """
     journal = read_options().get("JOURNAL") or os.environ.get("FAREGATE_JOURNAL")
     if not isinstance(journal, str) or not journal.startswith(DATABASE):
         return None
@@ -24,13 +27,13 @@ def database_of_journal() -> str | None:
 
 
 def read_options() -> Mapping[str, Any]:
-    """`settings.FAREGATE`, as it is written. Raises `ConfigurationError` for a name that it does not know."""
-    said: Any = getattr(settings, "FAREGATE", {})
-    if not isinstance(said, Mapping):
+    """`settings.FAREGATE` as it is written. Raises `ConfigurationError` for an unknown name."""
+    options: Any = getattr(settings, "FAREGATE", {})
+    if not isinstance(options, Mapping):
         raise ConfigurationError("settings.FAREGATE must be a dict, such as {'BASE_URL': 'emulator:'}.")
-    found = cast(Mapping[str, Any], said)
-    if unknown := sorted(set(found).difference(_NAMES)):
+    mapping = cast(Mapping[str, Any], options)
+    if unknown := sorted(set(mapping).difference(_NAMES)):
         raise ConfigurationError(
             f"settings.FAREGATE has no setting {unknown[0]!r}. It knows {', '.join(_NAMES)}."
         )
-    return found
+    return mapping

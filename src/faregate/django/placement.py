@@ -18,7 +18,7 @@ from django.views import View
 from faregate.core.models import Offer
 from faregate.django.decorators import LOGIN_BELOW, find_offers, has_login, is_price, made_in
 from faregate.django.offers import class_of, find_early_offer, is_atomic_in, list_handlers, list_offers
-from faregate.django.options import database_of_journal
+from faregate.django.options import find_journal_database
 from faregate.middleware.callables import closure_of, walk, walk_chain
 
 _METHOD_NAMES = frozenset(
@@ -52,7 +52,7 @@ def inspect_view(view: Any, method: str) -> Placement:
 
 def list_transaction_mistakes(view: Any, method: str) -> Iterator[str]:
     """What cannot be sold: its payment would be written inside a transaction of the journal's database."""
-    using = database_of_journal()
+    using = find_journal_database()
     if using is None or not list_offers(view, method) or find_early_offer(view, method) is not None:
         return
     if is_atomic_in(using, view):

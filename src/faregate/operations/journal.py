@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.store import KeyUsage
+from faregate.merchant.address import make_namespace
 from faregate.paywall import Paywall
-from faregate.settings import make_namespace
 
 
 @runtime_checkable

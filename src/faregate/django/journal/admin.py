@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from faregate.django.journal.models import JournalRow
-from faregate.django.options import database_of_journal
+from faregate.django.options import find_journal_database
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[JournalRow]
@@ -31,7 +31,7 @@ class JournalRowAdmin(ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalRow]:
         """Query the journal's database; if the journal is elsewhere, the one that Django's router names."""
         rows = super().get_queryset(request).defer(*_ENCRYPTED)
-        using = database_of_journal()
+        using = find_journal_database()
         return rows if using is None else rows.using(using)
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -1,8 +1,8 @@
-"""One service has one namespace, however its address is spelt (`faregate.settings.normalize_address`)."""
+"""One service has one namespace, however its address is spelt (`merchant.address`)."""
 
 import pytest
 
-from faregate.settings import normalize_address
+from faregate.merchant.address import normalize_address
 
 
 @pytest.mark.parametrize(
