@@ -21,12 +21,47 @@ LONG = tuple(f"tests/{name}" for name in ("crash", "hostile", "model", "merchant
 """Begun first, so that none is left over for a minute when the other processes have nothing to do."""
 
 
+SLOW = (
+    *(
+        f"tests/{name}"
+        for name in ("attacks", "console", "contract", "crash", "e2e", "hostile", "model", "probe")
+    ),
+    *(f"tests/{name}" for name in ("servers", "test_readme", "testing")),
+    *(f"tests/adapters/test_{name}" for name in ("drain", "http2", "lifespan", "openapi")),
+    *(f"tests/adapters/test_{name}" for name in ("django_placement", "django_state", "flask_placement")),
+    *(f"tests/cli/test_{name}" for name in ("holds", "journal", "routes", "sweep")),
+    *(f"tests/emulator/test_{name}" for name in ("command", "control", "signatures", "state_file", "worlds")),
+    *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
+    *(f"tests/journals/test_{name}" for name in ("processes", "races")),
+    *(f"tests/merchant/test_{name}" for name in ("cancellation", "isolation", "limits", "pools")),
+    "tests/merchant/openapi/test_schemathesis",
+    "tests/pay/test_cli",
+)
+"""Left out by `--quick`: tests with servers, processes or browsers of their own, campaigns, and long tables."""
+SERVER_KINDS = ("redis", "postgres", "django-postgres", "django-mariadb")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out what takes long: `SLOW` in conftest.py")
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    called = getattr(item, "callspec", None)
+    given = {} if called is None else called.params.values()
+    return not item.nodeid.startswith(SLOW) and not any(
+        kind in SERVER_KINDS for kind in given if isinstance(kind, str)
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `-n`: the tests of a file run in one process, and those of one server, of which ever file.
 
     First, because pytest-xdist reads the groups in this very hook.
     """
+    if config.getoption("--quick"):
+        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
+        items[:] = [item for item in items if _is_quick(item)]
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
