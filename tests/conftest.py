@@ -37,7 +37,7 @@ SLOW = (
     "tests/merchant/openapi/test_schemathesis",
     "tests/pay/test_cli",
 )
-"""Left out by `--quick`: tests with servers, processes or browsers of their own, campaigns, and long tables."""
+"""Left out by `--quick`: tests that start servers, processes or browsers of their own, and campaigns."""
 SERVER_KINDS = ("redis", "postgres", "django-postgres", "django-mariadb")
 
 
