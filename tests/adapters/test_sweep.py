@@ -14,7 +14,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.paywall import Paywall
 from tests.adapters.asgi import CONTENT, header
 from tests.adapters.asgi_app import Plain, ask
-from tests.journals.kinds import Clock
+from tests.journals.stores import Clock
 
 SWEEPS: dict[str, Callable[[Paywall], SweepReport]] = {
     "blocking": lambda paywall: paywall.sweep(),

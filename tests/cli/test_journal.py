@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faregate.cli import main
-from tests.journals.kinds import OTHER_KEY
+from tests.journals.stores import OTHER_KEY
 from tests.support.unfinished_payments import KEY, Seller, selling
 
 Run = Callable[..., tuple[int, str]]

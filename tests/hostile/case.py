@@ -13,7 +13,7 @@ from faregate.paywall import Paywall
 from faregate.service.records import TransactionRecord
 from tests.hostile.calls import Call
 from tests.hostile.service import Fault, Service
-from tests.journals.kinds import Clock
+from tests.journals.stores import Clock
 
 WINDOWS: Mapping[str, range | None] = {"first": range(1), "again": range(1, 2), "always": None}
 """Which calls go wrong: the first; the one after a first that was not answered; all, until it is healed."""

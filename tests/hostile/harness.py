@@ -21,7 +21,7 @@ from tests.hostile.case import Case, Seen
 from tests.hostile.raw_server import serving_by_hand
 from tests.hostile.sellers import SellerApp
 from tests.hostile.service import ServiceRouter
-from tests.journals.kinds import KEY
+from tests.journals.stores import KEY
 from tests.servers.http import serving, serving_wsgi
 
 PATIENCE = 5.0

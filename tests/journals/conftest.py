@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.journals.kinds import KINDS, AnyJournal, done_with
-from tests.journals.kinds import Clock as Clock
+from tests.journals.stores import JOURNALS, AnyJournal, disconnect
+from tests.journals.stores import Clock as Clock
 
 
 @pytest.fixture
@@ -14,8 +14,8 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=JOURNALS)
 def journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[AnyJournal]:
-    made = KINDS[request.param](tmp_path, clock)
+    made = JOURNALS[request.param](tmp_path, clock)
     yield made
-    done_with(made)
+    disconnect(made)

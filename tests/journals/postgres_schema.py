@@ -9,7 +9,7 @@ import psycopg
 
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.store import PostgresStore
-from tests.journals.kinds import KEY, Clock
+from tests.journals.stores import KEY, Clock
 from tests.servers.shared import shared
 
 
@@ -32,7 +32,7 @@ def postgres(url: str, **options: Any) -> PostgresJournal:
     return PostgresJournal(url, **{"keys": [KEY], "namespace": "test", "clock": Clock(), **options})
 
 
-def shelf_of(journal: PostgresJournal) -> PostgresStore:
+def get_store(journal: PostgresJournal) -> PostgresStore:
     assert isinstance(journal._store, PostgresStore)
     return journal._store
 
@@ -46,12 +46,12 @@ def asked(url: str, statement: str, *values: Any) -> list[Any]:
 
 def asked_inside(journal: PostgresJournal, statement: str) -> Any:
     """The one value that the journal's own connection is answered."""
-    rows: list[Any] = shelf_of(journal)._pool.run(lambda it, _: it.execute(statement.encode()).fetchall())
+    rows: list[Any] = get_store(journal)._pool.run(lambda it, _: it.execute(statement.encode()).fetchall())
     [[value]] = rows
     return value
 
 
 def stamp_of(journal: PostgresJournal, transaction_id: str) -> int:
-    record = shelf_of(journal).find_transaction(transaction_id)
+    record = get_store(journal).find_transaction(transaction_id)
     assert record is not None
     return record["stamp"]

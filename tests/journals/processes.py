@@ -16,7 +16,7 @@ import json, os, signal, sys, threading, time
 from pathlib import Path
 from faregate.core.claims import Claimed, InProgress
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.kinds import STORED, Clock, done_with
+from tests.journals.stores import STORED, Clock, disconnect
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS
 place = Path(sys.argv[2])
 journal = STORED[sys.argv[1]](place, Clock(float(sys.argv[3])))
@@ -54,7 +54,7 @@ def claim_all():
         assert isinstance(claim, Claimed | InProgress)
         if isinstance(claim, Claimed):
             fresh.append(number)
-    done_with(journal)
+    disconnect(journal)
 (place / str(os.getpid())).touch()
 wait_for("go")
 threads = [threading.Thread(target=claim_all) for _ in range(4)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.journals.kinds import LEASED
+from tests.journals.stores import LEASED
 
 CLAIMED: dict[str, Any] = {
     "stamp": 1,

@@ -6,7 +6,7 @@ from typing import Any
 
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.connections import Connections
-from tests.journals.kinds import KEY, Clock
+from tests.journals.stores import KEY, Clock
 from tests.servers import REDIS_MISSING, RedisServer
 from tests.servers.shared import need
 

@@ -13,7 +13,7 @@ from faregate.core.claims import (
 from faregate.core.models import Response, Succeeded
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.kinds import AnyJournal
+from tests.journals.stores import AnyJournal
 
 TERMS = JournalPolicy()
 

@@ -14,8 +14,6 @@ from faregate.core.claims import (
 )
 from faregate.core.models import Failed
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import AnyJournal, done_with
-from tests.journals.kinds import Clock as Clock
 from tests.journals.rows import (
     GOOD,
     HERE,
@@ -28,6 +26,8 @@ from tests.journals.rows import (
     released,
     started,
 )
+from tests.journals.stores import AnyJournal, disconnect
+from tests.journals.stores import Clock as Clock
 
 
 def test_a_claim_is_won_once(journal: AnyJournal) -> None:
@@ -254,7 +254,7 @@ def test_one_of_many_threads_wins(journal: AnyJournal) -> None:
     def race() -> None:
         barrier.wait()
         answers.append(journal.claim("proof", HERE))
-        done_with(journal)
+        disconnect(journal)
 
     threads = [threading.Thread(target=race) for _ in range(16)]
     for thread in threads:

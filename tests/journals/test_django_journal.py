@@ -12,7 +12,7 @@ from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.paywall import Paywall
 from tests import django_site
-from tests.journals.kinds import STEADY
+from tests.journals.stores import STEADY
 
 django_site.ready()
 
@@ -118,19 +118,19 @@ def test_a_row_that_was_taken_up_anew_is_not_purged(
     journal: PersistentJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look for expired rows and their end, one of them became owed."""
-    shelf = journal._store
-    assert isinstance(shelf, DjangoStore)
+    store = journal._store
+    assert isinstance(store, DjangoStore)
     lease = fresh(journal.claim("proof", HERE))
-    expired = shelf._expired
+    expired = store._expired
 
     def expired_and_late(now: float, limit: int) -> list[str]:
         found = expired(now, limit)
         journal.record_transaction(lease, TXN, ACR, WORK_SECONDS)
         return found
 
-    monkeypatch.setattr(shelf, "_expired", expired_and_late)
-    assert shelf.purge(1e12, 10) == 0
-    assert shelf.measure() == (1, 0)
+    monkeypatch.setattr(store, "_expired", expired_and_late)
+    assert store.purge(1e12, 10) == 0
+    assert store.measure() == (1, 0)
 
 
 def test_a_sweep_gets_a_connection_that_works(journal: PersistentJournal) -> None:

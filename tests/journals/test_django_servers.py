@@ -1,6 +1,6 @@
 """The Django journal on database servers: sessions that end, writes that are undone, rows that are locked.
 
-What every journal must do is tested on these servers as on all others (`tests.journals.kinds`).
+What every journal must do is tested on these servers as on all others (`tests.journals.stores`).
 """
 
 import math
@@ -23,10 +23,10 @@ from faregate.journals.store import Record
 from tests import django_site
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases
-from tests.journals.kinds import KEY, STEADY, Clock
 from tests.journals.postgres_schema import asked
 from tests.journals.records import CLAIMED
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started
+from tests.journals.stores import KEY, STEADY, Clock
 from tests.servers.shared import shared
 
 django_site.ready()
@@ -237,13 +237,13 @@ def test_what_must_be_on_the_disk_is_forced_there_whatever_the_project_chose(
 
 
 def test_what_was_written_already_is_not_written_again(journal: PersistentJournal) -> None:
-    shelf, row = journal._store, cast(Record, {"key": b"\1" * 32, **CLAIMED})
-    assert shelf.insert(row, [row["key"]], 0.0)
-    assert shelf.insert(row, [row["key"]], 0.0)
-    assert not shelf.insert(cast(Record, {**row, "stamp": 7}), [row["key"]], 0.0)
-    assert shelf.replace(row["key"], 1, {"stamp": 2}, True)
-    assert shelf.replace(row["key"], 1, {"stamp": 2}, True)
-    assert not shelf.replace(row["key"], 1, {"stamp": 3}, True)
+    store, row = journal._store, cast(Record, {"key": b"\1" * 32, **CLAIMED})
+    assert store.insert(row, [row["key"]], 0.0)
+    assert store.insert(row, [row["key"]], 0.0)
+    assert not store.insert(cast(Record, {**row, "stamp": 7}), [row["key"]], 0.0)
+    assert store.replace(row["key"], 1, {"stamp": 2}, True)
+    assert store.replace(row["key"], 1, {"stamp": 2}, True)
+    assert not store.replace(row["key"], 1, {"stamp": 3}, True)
 
 
 @pytest.mark.parametrize("statement", ["INSERT", "UPDATE", "SELECT"])

@@ -14,8 +14,8 @@ from faregate.errors import JournalError
 from faregate.journals.sqlite.database import Database
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.failing_disk import with_failing_disk
-from tests.journals.kinds import Clock, sqlite
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh
+from tests.journals.stores import Clock, sqlite
 
 Act = Callable[[sqlite3.Connection], Any]
 

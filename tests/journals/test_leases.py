@@ -18,8 +18,8 @@ from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
+from tests.journals.stores import KEY, OTHER_KEY, STORED, Clock
 
 TERMS = JournalPolicy(renew_every=float("inf"))
 """No thread: the tests renew when they want it."""

@@ -8,8 +8,8 @@ from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT
-from tests.journals.kinds import Clock
 from tests.journals.rows import HERE, LEASE, fresh, owed, started
+from tests.journals.stores import Clock
 
 
 def test_it_refuses_rather_than_evicts_when_full() -> None:

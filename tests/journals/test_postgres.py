@@ -19,10 +19,10 @@ from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
 from faregate.journals.threaded import as_async
 from tests.core.flow_script import ACR, TXN
-from tests.journals.kinds import KEY
-from tests.journals.postgres_schema import asked, asked_inside, own_schema, postgres, shelf_of, with_setting
+from tests.journals.postgres_schema import asked, asked_inside, get_store, own_schema, postgres, with_setting
 from tests.journals.processes import RACE, all_said, run, said, start_together
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
+from tests.journals.stores import KEY
 
 TABLES = ["faregate_journal", "faregate_journal_owner", "faregate_journal_version"]
 _FOUND = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
@@ -203,7 +203,7 @@ def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
         taken.set()
         return done.wait(30)
 
-    keeper = threading.Thread(target=partial(shelf_of(journal)._pool.run, keep))
+    keeper = threading.Thread(target=partial(get_store(journal)._pool.run, keep))
     keeper.start()
     assert taken.wait(30)
     with pytest.raises(JournalError, match="in use for too long"):
@@ -217,7 +217,7 @@ def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
 def test_what_is_open_is_closed_when_the_journal_goes(url: str) -> None:
     journal = postgres(f"{url}&application_name=gone")
     journal.lease_next()
-    [connection] = shelf_of(journal)._pool._get_pool()._idle
+    [connection] = get_store(journal)._pool._get_pool()._idle
     assert not connection.closed
     del journal
     assert connection.closed

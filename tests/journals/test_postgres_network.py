@@ -11,10 +11,10 @@ import pytest
 from faregate.errors import JournalError
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.store import Record
-from tests.journals.kinds import due_at
-from tests.journals.postgres_schema import asked, asked_inside, own_schema, postgres, shelf_of
+from tests.journals.postgres_schema import asked, asked_inside, get_store, own_schema, postgres
 from tests.journals.records import BEGUN, CLAIMED
 from tests.journals.rows import GOOD, HERE, started
+from tests.journals.stores import due_at
 from tests.servers.network import Network, lossy_network
 
 MY_PID = "SELECT pg_backend_pid()"
@@ -41,17 +41,17 @@ def record(number: int, state: str = "claimed") -> Record:
 
 RowStore = Any
 WRITES: dict[str, tuple[Callable[[RowStore], Any], Any]] = {
-    "insert": (lambda shelf: shelf.insert(record(2), [record(2)["key"]], 0.0), True),
+    "insert": (lambda store: store.insert(record(2), [record(2)["key"]], 0.0), True),
     "replace": (
-        lambda shelf: shelf.replace(
+        lambda store: store.replace(
             record(1)["key"], 1, {**BEGUN, "state": "running", "result": None, "stamp": 50}, True
         ),
         True,
     ),
-    "delete": (lambda shelf: shelf.delete(record(1)["key"], 1), True),
-    "take_due": (lambda shelf: shelf.take_due(due_at(100.0), TAKING)["transaction_id"], "txn3"),
-    "find": (lambda shelf: shelf.find([record(1)["key"]])["stamp"], 1),
-    "measure": (lambda shelf: shelf.measure(), (3, 0)),
+    "delete": (lambda store: store.delete(record(1)["key"], 1), True),
+    "take_due": (lambda store: store.take_due(due_at(100.0), TAKING)["transaction_id"], "txn3"),
+    "find": (lambda store: store.find([record(1)["key"]])["stamp"], 1),
+    "measure": (lambda store: store.measure(), (3, 0)),
 }
 
 
@@ -66,7 +66,7 @@ def distant(url: str, network: Network) -> Generator[PostgresJournal]:
     """A journal on the other side of a network that loses things, with a claimed row and two that are due."""
     made = postgres(url.replace(f":{port_of(url)}/", f":{network.port}/"), timeout=5)
     for row in (record(1), record(3, "open"), record(4, "open")):
-        assert shelf_of(made).insert(row, [row["key"]], 0.0)
+        assert get_store(made).insert(row, [row["key"]], 0.0)
     yield made
     made.disconnect()
 
@@ -82,7 +82,7 @@ def test_a_call_whose_answer_is_lost_says_the_same_as_if_it_were_not(
 ) -> None:
     call, expected = WRITES[name]
     network.lose(what)
-    assert call(shelf_of(distant)) == expected
+    assert call(get_store(distant)) == expected
     assert network.lost == 1
 
 
@@ -91,7 +91,7 @@ def test_a_row_whose_taking_was_lost_is_taken_once(
     distant: PostgresJournal, network: Network, url: str, what: str
 ) -> None:
     network.lose(what)
-    shelf_of(distant).take_due(due_at(100.0), TAKING)
+    get_store(distant).take_due(due_at(100.0), TAKING)
     assert asked(url, "SELECT transaction_id FROM faregate_journal WHERE stamp = 99") == [("txn3",)]
 
 
@@ -103,13 +103,13 @@ def test_who_asked_in_vain_twice_is_told(distant: PostgresJournal, network: Netw
 
 
 def test_another_stamp_is_not_taken_for_ours(distant: PostgresJournal) -> None:
-    shelf, key = shelf_of(distant), record(1)["key"]
-    assert not shelf.insert(cast(Record, {**record(1), "stamp": 7}), [key], 0.0)
-    assert not shelf.replace(key, 7, {"stamp": 8}, False)
-    assert not shelf.delete(key, 7)
-    assert not shelf.delete(record(2)["key"], 2)
-    assert shelf.replace(key, 1, {"stamp": 8}, False)
-    assert shelf.replace(key, 1, {"stamp": 8}, False)
+    store, key = get_store(distant), record(1)["key"]
+    assert not store.insert(cast(Record, {**record(1), "stamp": 7}), [key], 0.0)
+    assert not store.replace(key, 7, {"stamp": 8}, False)
+    assert not store.delete(key, 7)
+    assert not store.delete(record(2)["key"], 2)
+    assert store.replace(key, 1, {"stamp": 8}, False)
+    assert store.replace(key, 1, {"stamp": 8}, False)
 
 
 def test_a_server_that_never_answers_is_asked_once_more_and_then_does_nothing(

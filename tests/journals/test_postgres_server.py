@@ -11,8 +11,8 @@ from faregate.errors import JournalError
 from tests.core.flow_script import ACR, OTHER_TXN, TXN
 from tests.journals.postgres_schema import (
     asked,
+    get_store,
     postgres,
-    shelf_of,
     stamp_of,
 )
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
@@ -124,7 +124,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(server: Postgres
     assert isinstance(journal.claim(proof, Claimant(f"GET /{url}")), Replayable)
     journal.record_pending(fresh(journal.claim(f"{proof}-2", Claimant(f"GET /{url}"))), OTHER_TXN, ACR)
     with pytest.raises(JournalError, match="impossible row"):
-        shelf_of(journal).replace(
+        get_store(journal).replace(
             lease.key, stamp_of(journal, TXN), {"proof": proof.encode(), "stamp": 1}, True
         )
     journal.disconnect()

@@ -9,14 +9,14 @@ import pytest
 from faregate.core.claims import InProgress, Replayable
 from faregate.core.models import Response, Succeeded
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.processes import RACE, all_said, run, said, start_together
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, owed
+from tests.journals.stores import STORED, Clock, disconnect
 
 
 @pytest.fixture(params=STORED)
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    done_with(STORED[request.param](tmp_path, Clock()))  # the Django kind migrates
+    disconnect(STORED[request.param](tmp_path, Clock()))  # the Django kind migrates
     return str(request.param)
 
 
@@ -50,7 +50,7 @@ def test_what_was_written_outlives_its_killed_writer(kind: str, tmp_path: Path) 
     for last, outcome in (("running", None), ("ok", GOOD)):
         entry = owed(journal.claim(last, HERE))
         assert (entry.transaction_id, entry.outcome) == (f"txn_{last}", outcome)
-    done_with(journal)
+    disconnect(journal)
 
 
 def test_who_is_killed_in_the_middle_of_a_write_has_written_nothing(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ journal._store._database.write(forget_all_and_die)
     assert said(killed, -signal.SIGKILL) is None
     journal = STORED["sqlite"](tmp_path, Clock())
     assert journal.claim("proof", HERE) == InProgress()
-    done_with(journal)
+    disconnect(journal)
 
 
 def test_of_four_processes_with_four_threads_one_wins_each_proof(kind: str, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_two_sweeps_take_each_row_once(kind: str, tmp_path: Path) -> None:
     names = [f"txn_{number:03}" for number in range(40)]
     for name in names:
         journal.record_transaction(fresh(journal.claim(name, HERE)), name, ACR, WORK_SECONDS)
-    done_with(journal)
+    disconnect(journal)
     sweepers = [run(kind, tmp_path, SWEEP, now=1000.0 + LEASE) for _ in range(2)]
     start_together(sweepers, tmp_path)
     assert all_said(sweepers) == names
@@ -219,7 +219,7 @@ def test_who_is_killed_while_it_writes_for_many_has_written_for_none(tmp_path: P
     journal = STORED["sqlite"](tmp_path, Clock())
     for number in range(20):
         fresh(journal.claim(f"proof {number}", HERE))
-    done_with(journal)
+    disconnect(journal)
 
 
 SIGNALS = """
@@ -277,4 +277,4 @@ def test_a_result_as_large_as_may_be_sold_is_kept(kind: str, tmp_path: Path) -> 
     assert journal.record_outcome(lease, large)
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("large", HERE) == Replayable(large.result, "cGFpZA==", TXN)
-    done_with(journal)
+    disconnect(journal)

@@ -19,9 +19,9 @@ from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.store import RedisStore
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KEY
 from tests.journals.redis_journal import ask, opened, running
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh, released, started
+from tests.journals.stores import KEY
 from tests.servers import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from faregate.journals.redis.client import NAMESPACES, ScriptClient
 from faregate.journals.redis.connections import Connections
 from faregate.journals.redis.store import APART, RedisStore
 from faregate.journals.store import Record, TransactionTaken
-from tests.journals.kinds import LEASED, due_at
+from tests.journals.stores import LEASED, due_at
 from tests.servers import REDIS_MISSING, Network, RedisServer, lossy_network
 from tests.servers.shared import need
 
@@ -42,7 +42,7 @@ def server(_server: RedisServer) -> RedisServer:
 
 
 @pytest.fixture
-def shelf(server: RedisServer) -> Generator[RedisStore]:
+def store(server: RedisServer) -> Generator[RedisStore]:
     made = RedisStore(ScriptClient(server.url, "test", 20))
     yield made
     made.disconnect()
@@ -69,23 +69,23 @@ STUCK: dict[str, Any] = {"state": "stuck", "reason": "404"}
 Steps = tuple[dict[str, Any], ...]
 
 
-def put(shelf: RedisStore, *steps: dict[str, Any], name: str = "a", **more: Any) -> Record:
+def put(store: RedisStore, *steps: dict[str, Any], name: str = "a", **more: Any) -> Record:
     """A row that went through these steps."""
     row = record(name, **more)
-    assert shelf.insert(row, [row["key"]], NOW)
+    assert store.insert(row, [row["key"]], NOW)
     for step in steps:
-        row = moved(shelf, row, step)
+        row = moved(store, row, step)
     return row
 
 
-def moved(shelf: RedisStore, row: Record, step: dict[str, Any]) -> Record:
+def moved(store: RedisStore, row: Record, step: dict[str, Any]) -> Record:
     changes = {**step, "stamp": row["stamp"] + 1}
-    assert shelf.replace(row["key"], row["stamp"], changes, True)
+    assert store.replace(row["key"], row["stamp"], changes, True)
     return Record(**{**row, **changes})  # type: ignore[typeddict-item]
 
 
-def found(shelf: RedisStore, name: str = "a") -> Record | None:
-    return shelf.find([name.encode() * 32])
+def found(store: RedisStore, name: str = "a") -> Record | None:
+    return store.find([name.encode() * 32])
 
 
 def kept(server: RedisServer) -> dict[str, str]:
@@ -103,45 +103,45 @@ def kept(server: RedisServer) -> dict[str, str]:
 @pytest.mark.parametrize(
     "steps", [(), (RUNNING,), (RUNNING, OK), (RUNNING, OK, SETTLED), (RUNNING, OK, STUCK)]
 )
-def test_a_row_is_read_as_it_was_written(shelf: RedisStore, steps: Steps) -> None:
-    row = put(shelf, *steps, delivered=True, due_at=1 / 3, redelivered=2)
-    assert found(shelf) == row
-    assert shelf.find_transaction("txn_1") == (row if steps else None)
+def test_a_row_is_read_as_it_was_written(store: RedisStore, steps: Steps) -> None:
+    row = put(store, *steps, delivered=True, due_at=1 / 3, redelivered=2)
+    assert found(store) == row
+    assert store.find_transaction("txn_1") == (row if steps else None)
 
 
-def test_of_several_keys_the_first_one_counts(shelf: RedisStore) -> None:
-    one, other = put(shelf), put(shelf, name="b")
-    assert shelf.find([b"c" * 32, other["key"], one["key"]]) == other
-    assert not shelf.insert(record("c"), [b"c" * 32, one["key"]], NOW)
+def test_of_several_keys_the_first_one_counts(store: RedisStore) -> None:
+    one, other = put(store), put(store, name="b")
+    assert store.find([b"c" * 32, other["key"], one["key"]]) == other
+    assert not store.insert(record("c"), [b"c" * 32, one["key"]], NOW)
 
 
-def test_a_large_result_is_kept_apart_and_goes_with_its_row(server: RedisServer, shelf: RedisStore) -> None:
+def test_a_large_result_is_kept_apart_and_goes_with_its_row(server: RedisServer, store: RedisStore) -> None:
     large = {**OK, "result": b"x" * (APART + 1), "size": APART}
-    row = put(shelf, RUNNING, large)
-    assert found(shelf) == row
+    row = put(store, RUNNING, large)
+    assert found(store) == row
     assert kept(server)[f"result:{row['key'].hex()}"] == "string"
-    assert shelf.measure() == (1, APART)
-    moved(shelf, row, CLOSED)
+    assert store.measure() == (1, APART)
+    moved(store, row, CLOSED)
     assert not any(name.startswith("result:") for name in kept(server))
-    assert shelf.measure() == (1, 0)
+    assert store.measure() == (1, 0)
 
 
 @pytest.mark.parametrize("how", ["purge", "delete", "insert"])
-def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, shelf: RedisStore, how: str) -> None:
-    row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)}, SETTLED)
+def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, store: RedisStore, how: str) -> None:
+    row = put(store, RUNNING, {**OK, "result": b"x" * (APART + 1)}, SETTLED)
     if how == "purge":
-        assert (shelf.purge(LATER - 1, 10), shelf.purge(LATER, 10), shelf.purge(LATER, 10)) == (0, 1, 0)
+        assert (store.purge(LATER - 1, 10), store.purge(LATER, 10), store.purge(LATER, 10)) == (0, 1, 0)
     else:
         if how == "insert":
-            assert shelf.insert(record("b"), [b"b" * 32], LATER)
+            assert store.insert(record("b"), [b"b" * 32], LATER)
             row = record("b")
-        assert shelf.delete(row["key"], row["stamp"])
+        assert store.delete(row["key"], row["stamp"])
     assert kept(server) == {"schema": "string", "bytes": "string"}
-    assert shelf.measure() == (0, 0)
-    owed = put(shelf, RUNNING)
-    assert shelf.delete(owed["key"], owed["stamp"])
+    assert store.measure() == (0, 0)
+    owed = put(store, RUNNING)
+    assert store.delete(owed["key"], owed["stamp"])
     assert kept(server) == {"schema": "string", "bytes": "string"}
-    assert put(shelf, RUNNING)["transaction_id"] == "txn_1"
+    assert put(store, RUNNING)["transaction_id"] == "txn_1"
 
 
 def test_all_keys_of_a_journal_have_one_hash_tag(server: RedisServer) -> None:
@@ -151,15 +151,15 @@ def test_all_keys_of_a_journal_have_one_hash_tag(server: RedisServer) -> None:
 
 def everything(server: RedisServer) -> list[bytes]:
     """Every script is run once; the names of all keys then."""
-    shelf = RedisStore(ScriptClient(server.url, "everything", 20))
-    row = put(shelf, RUNNING, {**OK, "result": b"x" * (APART + 1)})
-    put(shelf, name="b")
-    assert shelf.delete(b"b" * 32, record()["stamp"])
-    assert shelf.take_due(due_at(LEASE), {"stamp": 1, "fence": 1, "lease_until": LATER}) is not None
-    assert shelf.find_transaction("txn_1") is not None
-    assert (len(shelf.owed(10)), shelf.purge(NOW, 1), shelf.measure()) == (1, 0, (1, row["size"]))
-    names: list[bytes] = shelf._client._call("KEYS", "*")
-    shelf.disconnect()
+    store = RedisStore(ScriptClient(server.url, "everything", 20))
+    row = put(store, RUNNING, {**OK, "result": b"x" * (APART + 1)})
+    put(store, name="b")
+    assert store.delete(b"b" * 32, record()["stamp"])
+    assert store.take_due(due_at(LEASE), {"stamp": 1, "fence": 1, "lease_until": LATER}) is not None
+    assert store.find_transaction("txn_1") is not None
+    assert (len(store.owed(10)), store.purge(NOW, 1), store.measure()) == (1, 0, (1, row["size"]))
+    names: list[bytes] = store._client._call("KEYS", "*")
+    store.disconnect()
     names.remove(NAMESPACES.encode())  # of the whole server
     assert len(names) == 9
     return names
@@ -203,74 +203,74 @@ IMPOSSIBLE: list[tuple[Steps, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("steps", "changes", "rule"), IMPOSSIBLE)
 def test_an_impossible_row_is_refused(
-    shelf: RedisStore, steps: Steps, changes: dict[str, Any], rule: str
+    store: RedisStore, steps: Steps, changes: dict[str, Any], rule: str
 ) -> None:
-    row = put(shelf, *steps)
+    row = put(store, *steps)
     with pytest.raises(JournalError, match=f"impossible row: {rule}"):
-        shelf.replace(row["key"], row["stamp"], {"stamp": 1, **changes}, True)
-    assert found(shelf) == row
+        store.replace(row["key"], row["stamp"], {"stamp": 1, **changes}, True)
+    assert found(store) == row
 
 
 @pytest.mark.parametrize("changes", [{"state": "running"}, {"proof": None}, {"result": ENCRYPTED}])
 def test_an_impossible_new_row_is_refused(
-    server: RedisServer, shelf: RedisStore, changes: dict[str, Any]
+    server: RedisServer, store: RedisStore, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(JournalError, match="impossible row"):
-        shelf.insert(record(**changes), [b"a" * 32], NOW)
+        store.insert(record(**changes), [b"a" * 32], NOW)
     assert kept(server) == {"schema": "string"}
 
 
-def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(shelf: RedisStore) -> None:
-    put(shelf, RUNNING, OK, SETTLED)
-    twin = put(shelf, name="b")
+def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(store: RedisStore) -> None:
+    put(store, RUNNING, OK, SETTLED)
+    twin = put(store, name="b")
     with pytest.raises(TransactionTaken):
-        shelf.replace(twin["key"], twin["stamp"], {"stamp": 1, **RUNNING}, True)
-    assert found(shelf, "b") == twin
-    shelf.purge(LATER, 1)
-    twin = moved(shelf, twin, RUNNING)
-    moved(shelf, twin, {"transaction_id": "txn_1"})
+        store.replace(twin["key"], twin["stamp"], {"stamp": 1, **RUNNING}, True)
+    assert found(store, "b") == twin
+    store.purge(LATER, 1)
+    twin = moved(store, twin, RUNNING)
+    moved(store, twin, {"transaction_id": "txn_1"})
 
 
-def test_who_has_an_older_stamp_writes_nothing(shelf: RedisStore) -> None:
-    row = put(shelf)
-    assert not shelf.replace(row["key"], row["stamp"] - 1, {"stamp": 1, **RUNNING}, True)
-    assert not shelf.delete(row["key"], row["stamp"] - 1)
-    assert not shelf.delete(b"b" * 32, row["stamp"])
-    assert not shelf.replace(b"b" * 32, row["stamp"], {"stamp": 1}, True)
-    assert found(shelf) == row
+def test_who_has_an_older_stamp_writes_nothing(store: RedisStore) -> None:
+    row = put(store)
+    assert not store.replace(row["key"], row["stamp"] - 1, {"stamp": 1, **RUNNING}, True)
+    assert not store.delete(row["key"], row["stamp"] - 1)
+    assert not store.delete(b"b" * 32, row["stamp"])
+    assert not store.replace(b"b" * 32, row["stamp"], {"stamp": 1}, True)
+    assert found(store) == row
 
 
 # The sweep
 
 
-def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never(shelf: RedisStore) -> None:
+def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never(store: RedisStore) -> None:
     for name, lease, due in (("a", 30.0, 10.0), ("b", 10.0, 40.0), ("c", 20.0, 51.0), ("d", 51.0, 0.0)):
-        put(shelf, {**RUNNING, "transaction_id": name}, name=name, lease_until=lease, due_at=due)
-    put(shelf, {**RUNNING, **STUCK, "transaction_id": "e"}, name="e", lease_until=0.0)
-    put(shelf, name="f", lease_until=0.0, expires_at=1.0)
+        put(store, {**RUNNING, "transaction_id": name}, name=name, lease_until=lease, due_at=due)
+    put(store, {**RUNNING, **STUCK, "transaction_id": "e"}, name="e", lease_until=0.0)
+    put(store, name="f", lease_until=0.0, expires_at=1.0)
     taken = [
-        shelf.take_due(due_at(50.0), {"stamp": n, "fence": n, "lease_until": 100.0 + n}) for n in range(4)
+        store.take_due(due_at(50.0), {"stamp": n, "fence": n, "lease_until": 100.0 + n}) for n in range(4)
     ]
     assert [row and (row["transaction_id"], row["stamp"], row["lease_until"]) for row in taken] == [
         ("b", 0, 100.0), ("a", 1, 101.0), None, None
     ]  # fmt: skip
-    assert found(shelf, "b") == taken[0]
+    assert found(store, "b") == taken[0]
 
 
-def test_what_is_owed_is_listed_from_the_oldest_on(shelf: RedisStore) -> None:
+def test_what_is_owed_is_listed_from_the_oldest_on(store: RedisStore) -> None:
     for name, since, state in (("a", 3.0, RUNNING), ("b", 1.0, RUNNING), ("c", 2.0, STUCK)):
-        put(shelf, {**RUNNING, **state, "transaction_id": name}, name=name, since=since)
-    put(shelf, name="d", since=0.0)
-    put(shelf, {**RUNNING, "transaction_id": "e"}, CLOSED, name="e", since=0.0)
-    assert [row["transaction_id"] for row in shelf.owed(10)] == ["b", "c", "a"]
-    assert [row["transaction_id"] for row in shelf.owed(2)] == ["b", "c"]
-    assert shelf.owed(0) == []
+        put(store, {**RUNNING, **state, "transaction_id": name}, name=name, since=since)
+    put(store, name="d", since=0.0)
+    put(store, {**RUNNING, "transaction_id": "e"}, CLOSED, name="e", since=0.0)
+    assert [row["transaction_id"] for row in store.owed(10)] == ["b", "c", "a"]
+    assert [row["transaction_id"] for row in store.owed(2)] == ["b", "c"]
+    assert store.owed(0) == []
 
 
-def test_eight_sweepers_never_get_the_same_row(server: RedisServer, shelf: RedisStore) -> None:
+def test_eight_sweepers_never_get_the_same_row(server: RedisServer, store: RedisStore) -> None:
     names = [f"txn_{number}" for number in range(64)]
     for number, name in enumerate(names):
-        put(shelf, {**RUNNING, "transaction_id": name}, name=chr(64 + number))
+        put(store, {**RUNNING, "transaction_id": name}, name=chr(64 + number))
     taken: list[str | None] = []
     barrier = threading.Barrier(8)
 
@@ -305,7 +305,7 @@ def network(server: RedisServer) -> Generator[Network]:
 
 @pytest.fixture
 def far(server: RedisServer, network: Network) -> Generator[RedisStore]:
-    """A shelf behind the network, in use for some time: the server knows its scripts."""
+    """A store behind the network, in use for some time: the server knows its scripts."""
     everything(server)
     made = RedisStore(ScriptClient(f"redis://127.0.0.1:{network.port}/0", "far", 20))
     assert made.measure() == (0, 0)
@@ -316,31 +316,31 @@ def far(server: RedisServer, network: Network) -> Generator[RedisStore]:
 STARTING = {"stamp": 7, **RUNNING}
 TAKING = {"stamp": 7, "fence": 8, "lease_until": LATER}
 CALLS: dict[str, tuple[Steps | None, Callable[[RedisStore, Record], Any]]] = {
-    "insert": (None, lambda shelf, row: shelf.insert(row, [row["key"]], NOW)),
-    "replace": ((), lambda shelf, row: shelf.replace(row["key"], row["stamp"], STARTING, True)),
-    "delete": ((), lambda shelf, row: shelf.delete(row["key"], row["stamp"])),
-    "take_due": ((RUNNING,), lambda shelf, row: shelf.take_due(due_at(LEASE), TAKING)),
-    "find": ((RUNNING,), lambda shelf, row: shelf.find([row["key"]])),
-    "find_transaction": ((RUNNING,), lambda shelf, row: shelf.find_transaction("txn_1")),
-    "owed": ((RUNNING,), lambda shelf, row: shelf.owed(5)),
-    "measure": ((RUNNING, OK), lambda shelf, row: shelf.measure()),
+    "insert": (None, lambda store, row: store.insert(row, [row["key"]], NOW)),
+    "replace": ((), lambda store, row: store.replace(row["key"], row["stamp"], STARTING, True)),
+    "delete": ((), lambda store, row: store.delete(row["key"], row["stamp"])),
+    "take_due": ((RUNNING,), lambda store, row: store.take_due(due_at(LEASE), TAKING)),
+    "find": ((RUNNING,), lambda store, row: store.find([row["key"]])),
+    "find_transaction": ((RUNNING,), lambda store, row: store.find_transaction("txn_1")),
+    "owed": ((RUNNING,), lambda store, row: store.owed(5)),
+    "measure": ((RUNNING, OK), lambda store, row: store.measure()),
 }
 
 
 @pytest.mark.parametrize("lost", ["answer", "request"])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_is_made_once_and_says_the_same_though_something_was_lost(
-    shelf: RedisStore, far: RedisStore, network: Network, call: str, lost: str
+    store: RedisStore, far: RedisStore, network: Network, call: str, lost: str
 ) -> None:
     steps, act = CALLS[call]
-    rows = [record() if steps is None else put(each, *steps) for each in (shelf, far)]
+    rows = [record() if steps is None else put(each, *steps) for each in (store, far)]
     network.lose(lost)
-    expected, said = act(shelf, rows[0]), act(far, rows[1])
+    expected, said = act(store, rows[0]), act(far, rows[1])
     assert network.lost == 1
     assert said == expected
     assert said
-    assert found(far) == found(shelf)
-    assert far.measure() == shelf.measure()
+    assert found(far) == found(store)
+    assert far.measure() == store.measure()
 
 
 def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisStore, network: Network) -> None:
@@ -370,9 +370,9 @@ def test_a_call_that_is_lost_twice_is_an_error_and_may_be_made_again(
     assert after > 0
 
 
-def test_a_row_that_others_made_since_is_not_taken_for_ones_own(shelf: RedisStore) -> None:
-    row = put(shelf)
-    assert shelf.delete(row["key"], row["stamp"])
-    put(shelf, stamp=5)
-    assert not shelf.insert(row, [row["key"]], NOW)
-    assert found(shelf) == record(stamp=5)
+def test_a_row_that_others_made_since_is_not_taken_for_ones_own(store: RedisStore) -> None:
+    row = put(store)
+    assert store.delete(row["key"], row["stamp"])
+    put(store, stamp=5)
+    assert not store.insert(row, [row["key"]], NOW)
+    assert found(store) == record(stamp=5)

@@ -15,9 +15,9 @@ from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.connections import describe_url
 from faregate.journals.registry import journal_from_url
-from tests.journals.kinds import KEY
 from tests.journals.redis_journal import ask, opened, running
 from tests.journals.rows import GOOD, HERE, released, started
+from tests.journals.stores import KEY
 from tests.servers import REDIS_MISSING, RedisServer, lossy_network
 from tests.servers.shared import need
 from tests.servers.store_server import free_port

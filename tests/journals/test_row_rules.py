@@ -16,9 +16,9 @@ from faregate.journals.policy import DEFAULT_POLICY
 from faregate.journals.row import Fingerprint, Holder, Row
 from faregate.journals.states import COLUMN_RULES, DECIDED, FINAL, OWED, TRANSITIONS, State
 from faregate.journals.store import Record, RowStore, TransactionTaken
-from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.records import BEGUN, CLAIMED
 from tests.journals.rows import GOOD
+from tests.journals.stores import STORED, Clock, disconnect
 
 # The table
 
@@ -132,7 +132,7 @@ FILLED: dict[str, Any] = {
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[RowStore]:
     journal = STORED[request.param](tmp_path, Clock())
     yield journal._store
-    done_with(journal)
+    disconnect(journal)
 
 
 def insert_claim(store: RowStore) -> dict[str, Any]:

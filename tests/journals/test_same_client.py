@@ -21,8 +21,8 @@ from faregate.core.claims import (
 )
 from faregate.journals.persistent import PersistentJournal
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.kinds import KINDS, AnyJournal, Clock
 from tests.journals.rows import GOOD, LEASE, WORK_SECONDS, fresh
+from tests.journals.stores import JOURNALS, AnyJournal, Clock
 
 URL = "GET /summary?q=1"
 PLAIN = Claimant(URL)
@@ -188,7 +188,7 @@ def test_a_body_that_was_known_is_compared_where_it_is_known(journal: AnyJournal
 
 def test_no_credential_and_no_digest_is_kept(tmp_path: Path, clock: Clock) -> None:
     for kind in ("sqlite", "redis", "postgres", "django"):
-        journal = KINDS[kind](tmp_path, clock)
+        journal = JOURNALS[kind](tmp_path, clock)
         assert isinstance(journal, PersistentJournal)
         journal.claim("proof", Claimant(URL, ("authorization canary",), "canary" * 10))
         [name] = journal._keyring.lookup_keys("proof", PLAIN)

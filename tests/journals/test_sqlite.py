@@ -22,9 +22,9 @@ from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.store import SqliteStore
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.failing_disk import without_locks
-from tests.journals.kinds import KEY, Clock, sqlite
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, fresh, released, started
 from tests.journals.sqlite_file import asked, written
+from tests.journals.stores import KEY, Clock, sqlite
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = Succeeded(Response(200, (), b"x" * 1_000_000))
@@ -227,7 +227,7 @@ READ_ONLY = """
 import os, sys
 from pathlib import Path
 from faregate.core.claims import Claimant
-from tests.journals.kinds import Clock, sqlite
+from tests.journals.stores import Clock, sqlite
 place = Path(sys.argv[1])
 journal = sqlite(place, Clock())
 journal.lease_next()

@@ -11,9 +11,9 @@ from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.store import APART
 from tests.core.flow_script import OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import Clock, sqlite
 from tests.journals.rows import HERE, fresh, started
 from tests.journals.sqlite_file import asked, written
+from tests.journals.stores import Clock, sqlite
 
 BODY = bytes(range(256)) * (APART // 128)
 LARGE = Succeeded(Response(200, (("a", "1"),), BODY), (("tokens", "3"),), 7)

@@ -24,8 +24,8 @@ from faregate.paywall import Paywall
 from tests.adapters.asgi import CONTENT, header
 from tests.adapters.asgi_app import Plain, ask
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.kinds import STORED, Clock, done_with
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh
+from tests.journals.stores import STORED, Clock, disconnect
 
 LOOPS = ("asyncio", "trio")
 
@@ -62,7 +62,7 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
 
     asyncio.run(sell())
     assert blocking._store.measure()[0] == 3
-    done_with(blocking)
+    disconnect(blocking)
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -17,7 +17,7 @@ from faregate.core.steps import (
 from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
-from tests.journals.kinds import STEADY
+from tests.journals.stores import STEADY
 from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How, ModelWorld
 from tests.model.dict_store import DictShelf
 from tests.model.fault_plan import Weather

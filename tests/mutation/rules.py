@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 CORE = (
     "tests/core",
-    *(f"tests/journals/test_{name}.py" for name in ("contract", "ends", "memory", "stored")),
+    *(f"tests/journals/test_{name}.py" for name in ("contract", "open_payments", "memory", "persistent")),
 )
 SHELVES = tuple(
-    f"tests/journals/test_{name}.py" for name in ("stored", "ends", "sqlite", "django_journal", "threaded")
+    f"tests/journals/test_{name}.py"
+    for name in ("persistent", "open_payments", "sqlite", "django_journal", "threaded")
 )
 GROUP = ("tests/journals/test_group_commit.py",)
 LARGE = ("tests/journals/test_sqlite_large.py",)
@@ -212,11 +213,11 @@ MUTANTS = (
     Mutant("async-listeners-are-accepted", VOICE, "            _check_listener(on_event)\n", "            pass\n"),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("leased-for-the-work-while-told", ROW, "        self.lease_until, self.touched_at = now + policy.completion_lease, now\n        return True", "        return True",
-           ("tests/journals/test_ends.py",)),
-    Mutant("swept-before-its-payer", ROW, "            self.due_at = now + policy.claim_lease\n", "", ("tests/journals/test_ends.py",)),
+           ("tests/journals/test_open_payments.py",)),
+    Mutant("swept-before-its-payer", ROW, "            self.due_at = now + policy.claim_lease\n", "", ("tests/journals/test_open_payments.py",)),
     Mutant("starts-what-runs-already", ROW, "            return False\n        self._bind_transaction(State.WAITING if waits", "            return True\n        self._bind_transaction(State.WAITING if waits", CORE[1:]),
     Mutant("watched-and-forgotten-for-another", ROW, "is_known = self.transaction_id == transaction_id and ", "is_known = ", CORE[1:]),
-    Mutant("held-so-often-and-no-more", ROW, "self.key[self.holds_so_far % len(self.key)]", "self.key[self.holds_so_far]", ("tests/journals/test_ends.py",)),
+    Mutant("held-so-often-and-no-more", ROW, "self.key[self.holds_so_far % len(self.key)]", "self.key[self.holds_so_far]", ("tests/journals/test_open_payments.py",)),
     Mutant("watched-by-two-rows", MEMORY, "            if not self._is_free(transaction_id, lease.key):\n                self._drop(lease, row)\n                return\n", "", CORE[1:]),
     Mutant("over-and-owed-again", MEMORY, "        if row.expires_at is None:\n            self._owed", "        if True:\n            self._owed", CORE[1:]),
     Mutant("written-under-a-sweep", STORED, '            "lease_until": now + policy.completion_lease,\n            "stamp": _random_id(),\n', '            "lease_until": now + policy.completion_lease,\n', SHELVES),
@@ -276,7 +277,7 @@ MUTANTS = (
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
     Mutant("402-for-a-transaction-that-was-learned", STORED, "                return unknown\n", "                return True\n", SHELVES),
-    Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is State.CLAIMED", "", ("tests/core", "tests/journals/test_ends.py")),
+    Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is State.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
     Mutant("402-while-unknown", FLOW,
            "            return again or (yield from _fresh_instructions(sale, entry.transaction_id))",
            "            return (yield from _fresh_instructions(sale, entry.transaction_id))"),
@@ -507,7 +508,7 @@ MUTANTS = (
     Mutant("demoted-server-is-kept", REDIS + "client.py", "if errors.is_failed_over(error):", "if False:", REDIS_SERVERS),
     Mutant("redis-url-is-guessed-at", REDIS + "connections.py", "if not has_address or", "if", REDIS_SERVERS),
     Mutant("prepared-behind-a-pooler", "src/faregate/journals/postgres/connection.py", "prepare_threshold=None", "prepare_threshold=5",
-           ("tests/journals/test_postgres_others.py",)),
+           ("tests/journals/test_postgres_concurrency.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", SHELVES),
     Mutant("released-failure", "src/faregate/journals/states.py", "State.FAILED: (State.STUCK, *_NO_RESULT)", "State.FAILED: (State.STUCK, *FINAL)",

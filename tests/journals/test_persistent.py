@@ -17,7 +17,6 @@ from faregate.journals.row import Row
 from faregate.journals.states import State
 from faregate.journals.store import Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KEY, OTHER_KEY, STORED, Clock, done_with, sqlite, tamper
 from tests.journals.rows import (
     GOOD,
     HERE,
@@ -29,6 +28,7 @@ from tests.journals.rows import (
     released,
     started,
 )
+from tests.journals.stores import KEY, OTHER_KEY, STORED, Clock, disconnect, sqlite, tamper
 
 Open = Callable[..., PersistentJournal]
 TERMS = JournalPolicy()
@@ -50,7 +50,7 @@ def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> G
 
     yield open_one
     for journal in made:
-        done_with(journal)
+        disconnect(journal)
 
 
 def record_of(journal: PersistentJournal, proof: str = "proof") -> Record:
@@ -300,7 +300,7 @@ def test_what_was_sealed_before_an_upgrade_is_found_and_opens_after_it(tmp_path:
     clock.now += LEASE
     entry = owed(journal.claim("proof", HERE))
     assert (entry.proof, entry.outcome) == ("proof", GOOD)
-    done_with(journal)
+    disconnect(journal)
 
 
 @pytest.mark.parametrize("changes", [{"state": "novel"}, {"result": b"{}"}, {"result": b'{"status":200}'}])

@@ -21,7 +21,6 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from faregate.journals.store import ENCRYPTED
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.kinds import KINDS, AnyJournal, Clock, done_with
 from tests.journals.rows import (
     GOOD,
     HERE,
@@ -34,6 +33,7 @@ from tests.journals.rows import (
     released,
     started,
 )
+from tests.journals.stores import JOURNALS, AnyJournal, Clock, disconnect
 
 
 @pytest.fixture(name="clock")
@@ -41,11 +41,11 @@ def _clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=KINDS, name="journal")
+@pytest.fixture(params=JOURNALS, name="journal")
 def _journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[AnyJournal]:
-    made = KINDS[request.param](tmp_path, clock)
+    made = JOURNALS[request.param](tmp_path, clock)
     yield made
-    done_with(made)
+    disconnect(made)
 
 
 def due(journal: AnyJournal) -> PendingPayment:
@@ -361,7 +361,7 @@ def test_a_stale_ticket_sticks_nothing(journal: AnyJournal, clock: Clock) -> Non
 @pytest.mark.parametrize("delivered", [True, False])
 def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) -> None:
     """A result that nobody got yet is handed out once all the same."""
-    for name, make in KINDS.items():
+    for name, make in JOURNALS.items():
         journal = make(tmp_path, clock, policy=replace(JournalPolicy(), redeliveries=0))
         lease = fresh(journal.claim(name, HERE))
         assert journal.record_transaction(lease, f"txn_{name}", ACR, WORK_SECONDS)
@@ -370,7 +370,7 @@ def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) ->
         if not delivered:
             assert isinstance(journal.claim(name, HERE), Replayable)
         assert journal.claim(name, HERE) == AlreadyUsed(f"txn_{name}")
-        done_with(journal)
+        disconnect(journal)
 
 
 # People

@@ -10,17 +10,17 @@ from faregate.core.claims import InProgress
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from tests.core.flow_script import OTHER_TXN, TXN
-from tests.journals.kinds import Clock
 from tests.journals.postgres_schema import (
     asked,
     asked_inside,
+    get_store,
     own_schema,
     postgres,
-    shelf_of,
     stamp_of,
     with_setting,
 )
 from tests.journals.rows import GOOD, HERE, LEASE, started
+from tests.journals.stores import Clock
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def test_who_waited_for_another_writer_sees_what_that_one_wrote(url: str) -> Non
     """The other one was quicker, by whatever isolation the server has by default."""
     journal = postgres(with_setting(url, "default_transaction_isolation=repeatable read"))
     started(journal)
-    stamp, found = stamp_of(journal, TXN), shelf_of(journal).find_transaction(TXN)
+    stamp, found = stamp_of(journal, TXN), get_store(journal).find_transaction(TXN)
     assert found is not None
     answers: list[bool] = []
     waiting = threading.Thread(
-        target=lambda: answers.append(shelf_of(journal).replace(found["key"], stamp, {"stamp": 2}, True))
+        target=lambda: answers.append(get_store(journal).replace(found["key"], stamp, {"stamp": 2}, True))
     )
     with psycopg.connect(url) as other:
         other.execute("UPDATE faregate_journal SET stamp = 1")
@@ -97,9 +97,9 @@ def test_rows_that_are_being_looked_at_are_forgotten_another_time(url: str) -> N
     with psycopg.connect(url) as other:
         other.execute("SELECT FROM faregate_journal FOR UPDATE")
         journal.claim("second", HERE)
-        assert shelf_of(journal).measure() == (2, 0)
+        assert get_store(journal).measure() == (2, 0)
     journal.claim("third", HERE)
-    assert shelf_of(journal).measure() == (2, 0)
+    assert get_store(journal).measure() == (2, 0)
     journal.disconnect()
 
 

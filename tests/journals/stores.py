@@ -101,10 +101,10 @@ STORED: dict[str, Callable[..., PersistentJournal]] = {
     "redis": redis,
     "postgres": postgres,
 }
-KINDS: dict[str, Callable[..., AnyJournal]] = {"memory": memory, **STORED}
+JOURNALS: dict[str, Callable[..., AnyJournal]] = {"memory": memory, **STORED}
 
 
-def done_with(journal: AnyJournal) -> None:
+def disconnect(journal: AnyJournal) -> None:
     """Close what this thread has open."""
     if isinstance(journal, PersistentJournal):
         journal.disconnect()
@@ -116,31 +116,31 @@ def tamper(journal: PersistentJournal, record: Record, changes: dict[str, bytes]
     change(journal._store, record["key"], {**changes, "stamp": 1})
 
 
-def _tamper_with_sqlite(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
+def _tamper_with_sqlite(store: Any, key: bytes, columns: dict[str, Any]) -> None:
     assignments = ", ".join(f"{name} = ?" for name in columns)
     change = f"UPDATE journal SET {assignments} WHERE key = ?"
-    shelf._database.write(lambda file: file.execute("DROP TRIGGER IF EXISTS journal_decided_once"))
-    shelf._database.write(lambda file: file.execute(change, (*columns.values(), key)))
+    store._database.write(lambda file: file.execute("DROP TRIGGER IF EXISTS journal_decided_once"))
+    store._database.write(lambda file: file.execute(change, (*columns.values(), key)))
 
 
-def _tamper_with_django(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
-    assert shelf._rows().filter(key=key.hex()).update(**columns) == 1
+def _tamper_with_django(store: Any, key: bytes, columns: dict[str, Any]) -> None:
+    assert store._rows().filter(key=key.hex()).update(**columns) == 1
 
 
-def _tamper_with_redis(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
-    row = shelf._client._schema_key.replace("schema", f"row:{key.hex()}")
+def _tamper_with_redis(store: Any, key: bytes, columns: dict[str, Any]) -> None:
+    row = store._client._schema_key.replace("schema", f"row:{key.hex()}")
     words = [word for column in columns.items() for word in column]
-    assert shelf._client._call("HSET", row, *words) == 0
+    assert store._client._call("HSET", row, *words) == 0
 
 
-def _tamper_with_postgres(shelf: Any, key: bytes, columns: dict[str, Any]) -> None:
+def _tamper_with_postgres(store: Any, key: bytes, columns: dict[str, Any]) -> None:
     import psycopg
 
     assignments = ", ".join(f"{name} = %s" for name in columns)
     change = f"UPDATE faregate_journal SET {assignments} WHERE namespace = %s AND key = %s"
     with psycopg.connect(shared("postgres")) as connection:
         connection.execute("SET session_replication_role = replica")  # no triggers
-        values = (*columns.values(), shelf._namespace, key)
+        values = (*columns.values(), store._namespace, key)
         assert connection.execute(change.encode(), values).rowcount == 1
 
 
