@@ -15,7 +15,7 @@ import pytest
 
 from faregate.core.models import Response
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.merchant.api_key import ApiKey, RedactedHeaders, sealed
+from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.wire import Call
 
@@ -83,7 +83,7 @@ def test_a_client_shows_its_environment_and_address_only() -> None:
 @pytest.mark.parametrize("value", ["a\r\nX: 1", "a\n", "é", "", " a", "a\0", "a\x7f"])
 def test_a_header_that_cannot_be_sent_is_not_echoed(value: str) -> None:
     with pytest.raises(ValueError, match="PAYMENT-SIGNATURE") as caught:
-        sealed((), (("PAYMENT-SIGNATURE", value),))
+        merge_headers((), (("PAYMENT-SIGNATURE", value),))
     assert not value.strip(" a") or value not in str(caught.value)
 
 

@@ -20,7 +20,7 @@ class ApiKey:
     environment: Environment
 
     def __init__(self, key: str) -> None:
-        fault = _fault(key)
+        fault = _find_problem(key)
         if fault is None:
             self._key = key
             self.environment = "live" if key.startswith("svc_live_") else "test"
@@ -45,7 +45,7 @@ class ApiKey:
         raise TypeError("an API key cannot be serialized: create it again from where it is stored")
 
 
-def _fault(key: object) -> str | None:
+def _find_problem(key: object) -> str | None:
     """What is wrong with a key, in words that do not repeat it."""
     if not isinstance(key, str) or not key:
         return f"There is no API key. {_HOW}."
@@ -70,7 +70,7 @@ class RedactedHeaders(tuple[Header, ...]):
     __str__ = __repr__
 
 
-def sealed(constant: Headers, more: Headers) -> RedactedHeaders:
+def merge_headers(constant: Headers, more: Headers) -> RedactedHeaders:
     """Both, checked: a value with line breaks or beyond ASCII is a `ValueError` that does not repeat it."""
     for name, value in more:
         # Twice as fast as a pattern on a proof of 1 kB: printable ASCII is exactly space to tilde.

@@ -13,7 +13,7 @@ from typing import Generic, Self, TypedDict, TypeVar, Unpack
 from faregate.core.models import Headers, WireRequest
 from faregate.errors import BadAnswer, ConfigurationError
 from faregate.merchant import wire
-from faregate.merchant.api_key import ApiKey, RedactedHeaders, sealed
+from faregate.merchant.api_key import ApiKey, RedactedHeaders, merge_headers
 from faregate.merchant.models import (
     AccessDecision,
     AccessRequest,
@@ -31,7 +31,7 @@ from faregate.merchant.models import (
     TransactionDetail,
     TransactionQuery,
 )
-from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, awaiting, blocking
+from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
 from faregate.merchant.transports.url import BaseURL
 from faregate.merchant.types import Environment, ListOrder
 from faregate.merchant.wire import Call, Completed
@@ -74,7 +74,7 @@ class _Client(Generic[C, X]):
             raise ConfigurationError("timeout must be a number of seconds above 0.")
         self.environment: Environment = key.environment
         self._address = BaseURL(base_url, key.environment)
-        self._headers = _constant(key)
+        self._headers = _build_constant_headers(key)
         self._timeout = timeout
         self._transport = self._choose(transport)
 
@@ -86,7 +86,7 @@ class _Client(Generic[C, X]):
         return (
             request.method,
             self._address.url(request.path),
-            sealed(self._headers, request.headers),
+            merge_headers(self._headers, request.headers),
             request.body,
             self._timeout,
         )
@@ -97,7 +97,7 @@ class _Client(Generic[C, X]):
         return f"<{type(self).__name__} {known.get('environment')} {known.get('_address')}>"
 
 
-def _constant(key: ApiKey) -> RedactedHeaders:
+def _build_constant_headers(key: ApiKey) -> RedactedHeaders:
     return RedactedHeaders(
         (
             ("Authorization", key.reveal()),
@@ -108,7 +108,7 @@ def _constant(key: ApiKey) -> RedactedHeaders:
     )
 
 
-def _following(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
+def _next_call(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
     """The call for the next page; `BadAnswer` for a page that is its own next."""
     following = wire.next_page(page, call)
     if following is not None and following.request.path == call.request.path:
@@ -124,7 +124,7 @@ class MerchantClient(_Client[Choice, Transport]):
     """
 
     def _choose(self, choice: Choice) -> Transport:
-        return blocking(choice)
+        return make_sync(choice)
 
     def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
@@ -183,7 +183,7 @@ class MerchantClient(_Client[Choice, Transport]):
         while call is not None:
             page = self.send(call)
             yield from page.items
-            call = _following(page, call)
+            call = _next_call(page, call)
 
     def close(self) -> None:
         """Close the connections of this process. A later call opens new ones."""
@@ -200,7 +200,7 @@ class AsyncMerchantClient(_Client[AsyncChoice, AsyncTransport]):
     """Awaiting, on asyncio and trio; any number of event loops may share one. See `MerchantClient`."""
 
     def _choose(self, choice: AsyncChoice) -> AsyncTransport:
-        return awaiting(choice)
+        return make_async(choice)
 
     async def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
@@ -260,7 +260,7 @@ class AsyncMerchantClient(_Client[AsyncChoice, AsyncTransport]):
             page = await self.send(call)
             for item in page.items:
                 yield item
-            call = _following(page, call)
+            call = _next_call(page, call)
 
     async def aclose(self) -> None:
         """Close the connections of this process and event loop. A later call opens new ones."""

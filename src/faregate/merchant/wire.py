@@ -1,7 +1,7 @@
 """Each of the eight operations as a value: the request to send and how to read its reply. Pure.
 
 `Call.read` gives the contract's answer or raises the contract's error (`faregate.errors`). Which
-socket, colour or key is used is not known here.
+transport or key is used is not known here.
 """
 
 import json
@@ -149,7 +149,7 @@ def _reader(model: type[M]) -> Callable[[Response], M]:
 
 def _read_access(reply: Response) -> AccessDecision:
     if reply.status == 202:
-        raise PaymentPending(pending_id(reply), reply.first("retry-after"))
+        raise PaymentPending(find_pending_id(reply), reply.first("retry-after"))
     return _reader(AccessDecision)(reply)
 
 
@@ -163,7 +163,7 @@ def parse(model: type[M], reply: Response) -> M:
     """The body as `model`, or `BadAnswer` naming the first thing wrong (never the body itself)."""
     try:
         answer = model.model_validate_json(reply.body)
-        json.loads(reply.body, object_pairs_hook=_said_once)
+        json.loads(reply.body, object_pairs_hook=_check_unique_names)
         return answer
     except (ValueError, RecursionError) as error:
         raise BadAnswer(f"HTTP {reply.status}: not a {model.__name__}: {_first_fault(error)}") from None
@@ -174,7 +174,7 @@ def parse_object(reply: Response) -> dict[str, Any]:
     try:
         # Strict, and bounded in depth whatever the process has set as its recursion limit.
         found = from_json(reply.body, allow_inf_nan=False)
-        json.loads(reply.body, object_pairs_hook=_said_once)
+        json.loads(reply.body, object_pairs_hook=_check_unique_names)
     except (ValueError, RecursionError) as error:
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {_first_fault(error)}") from None
     if not isinstance(found, dict):
@@ -182,7 +182,7 @@ def parse_object(reply: Response) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _said_once(pairs: list[tuple[str, object]]) -> None:
+def _check_unique_names(pairs: list[tuple[str, object]]) -> None:
     """Of two values of one name some readers take the first, some the last: nothing is said then."""
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("one name has two values")
@@ -199,7 +199,7 @@ class _Pending(AccessDecision):
     """The spec shows no 202 body for access; only a transaction id is looked for."""
 
 
-def pending_id(reply: Response) -> str | None:
+def find_pending_id(reply: Response) -> str | None:
     """The transaction id of a 202 body, if it has a well-formed one."""
     try:
         return parse(_Pending, reply).transaction_id

@@ -8,7 +8,7 @@ from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import NoAnswer
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.client import MerchantClient
-from faregate.merchant.transports import Transport, blocking
+from faregate.merchant.transports import Transport, make_sync
 from faregate.merchant.transports.url import BaseURL
 from faregate.merchant.types import Environment
 from faregate.merchant.wire import PROOF, ROOT, Call
@@ -23,7 +23,7 @@ class RawClient:
     def __init__(
         self, key: ApiKey, base_url: str, *, timeout: float, transport: Transport | None = None
     ) -> None:
-        self._transport = blocking(transport)
+        self._transport = make_sync(transport)
         self._url = BaseURL(base_url, key.environment)
         self._base_url = base_url
         self._timeout = timeout

@@ -36,7 +36,7 @@ class Lanes:
         self._lanes: list[Lane] = []
 
     def __enter__(self) -> "Lanes":
-        httpcore_transport._trust()  # dear, and needed by every shop
+        httpcore_transport._make_ssl_context()  # dear, and needed by every shop
         gc.freeze()  # what is never looked at again is never copied for a child
         processes.lifeline()
         self._service = processes.serving(service.run)

@@ -1,7 +1,7 @@
-"""The sockets under the client: two transports, one small protocol (docs/client.md)."""
+"""The HTTP clients under the Merchant API client: two transports, one small protocol (docs/client.md)."""
 
 from faregate.merchant.transports.base import MAX_REPLY_BYTES, AsyncTransport, CannotRunHere, Transport
-from faregate.merchant.transports.select import AsyncChoice, Choice, awaiting, blocking
+from faregate.merchant.transports.select import AsyncChoice, Choice, make_async, make_sync
 
 __all__ = [
     "MAX_REPLY_BYTES",
@@ -10,6 +10,6 @@ __all__ = [
     "CannotRunHere",
     "Choice",
     "Transport",
-    "awaiting",
-    "blocking",
+    "make_async",
+    "make_sync",
 ]

@@ -1,4 +1,4 @@
-"""What the client needs of a transport, and what every transport makes of a reply.
+"""The protocols of a transport, and how every transport turns a reply or an error into ours.
 
 A transport sends one request and gives back one whole response, or raises `NoAnswer` (refused,
 reset, timed out: what the service did is unknown) or `BadAnswer` (too large, coded, cut short, not
@@ -46,10 +46,10 @@ class CannotRunHere(ConfigurationError):
     """This transport does not work under this event loop or in this process; another would."""
 
 
-def whole(status: int, headers: Headers, body: bytes) -> Response:
-    """The reply that came. Raises `BadAnswer` if it is too large or coded.
+def build_response(status: int, headers: Headers, body: bytes) -> Response:
+    """Build the response from a reply. Raises `BadAnswer` if it is too large or content-encoded.
 
-    A transport stops reading once it has more than `MAX_REPLY_BYTES`, and leaves the verdict to this.
+    A transport stops reading once it has more than `MAX_REPLY_BYTES`, and leaves the check to this function.
     """
     if len(body) > MAX_REPLY_BYTES:
         raise BadAnswer(f"HTTP {status}: the reply has more than {MAX_REPLY_BYTES} bytes")
@@ -59,9 +59,9 @@ def whole(status: int, headers: Headers, body: bytes) -> Response:
     return Response(status, headers, body)
 
 
-def no_answer(method: str, url: str, reason: str) -> ServiceError:
+def build_no_answer(method: str, url: str, reason: str) -> ServiceError:
     return NoAnswer(f"{method} {url}: no answer: {reason:.200}")
 
 
-def bad_answer(method: str, url: str, reason: str) -> ServiceError:
+def build_bad_answer(method: str, url: str, reason: str) -> ServiceError:
     return BadAnswer(f"{method} {url}: the reply is not a complete HTTP response: {reason:.200}")

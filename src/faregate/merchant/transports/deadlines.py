@@ -19,12 +19,12 @@ ADDRESS_SECONDS = 2.0
 """How long one address of several is waited for: long enough for one lost packet to be sent again."""
 
 
-def timeouts(moment: float, seconds: float) -> dict[str, Any]:
+def build_timeouts(moment: float, seconds: float) -> dict[str, Any]:
     """The httpcore request extension for a deadline at `moment`; the pool itself counts in seconds."""
     return {"timeout": {"connect": moment, "read": moment, "write": moment, "pool": seconds}}
 
 
-def rest(moment: float | None) -> float | None:
+def get_remaining(moment: float | None) -> float | None:
     """Seconds until `moment`. Raises httpcore's timeout when there are none."""
     if moment is None:
         return None
@@ -34,9 +34,9 @@ def rest(moment: float | None) -> float | None:
     return left
 
 
-def share(moment: float | None) -> float:
+def get_share(moment: float | None) -> float:
     """Seconds for an address that is not the host's last: part of the rest, so that others are tried."""
-    left = rest(moment)
+    left = get_remaining(moment)
     return ADDRESS_SECONDS if left is None else min(ADDRESS_SECONDS, left / 2)
 
 
@@ -45,12 +45,12 @@ class DeadlineStream(httpcore.NetworkStream):
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, rest(timeout))
+        return self._inner.read(max_bytes, get_remaining(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         # The inner stream gives every partial send the whole rest: hand it little at a time.
         for start in range(0, len(buffer), SLICE):
-            self._inner.write(buffer[start : start + SLICE], rest(timeout))
+            self._inner.write(buffer[start : start + SLICE], get_remaining(timeout))
 
     def close(self) -> None:
         self._inner.close()
@@ -58,7 +58,7 @@ class DeadlineStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return DeadlineStream(self._inner.start_tls(ssl_context, server_hostname, rest(timeout)))
+        return DeadlineStream(self._inner.start_tls(ssl_context, server_hostname, get_remaining(timeout)))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
@@ -82,8 +82,8 @@ class DeadlineBackend(httpcore.NetworkBackend):
         *others, last = _addresses(host, port)
         for address in others:
             with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
-                return self._connect(address, port, share(timeout), local_address, socket_options)
-        return self._connect(last, port, rest(timeout), local_address, socket_options)
+                return self._connect(address, port, get_share(timeout), local_address, socket_options)
+        return self._connect(last, port, get_remaining(timeout), local_address, socket_options)
 
     def _connect(
         self,
@@ -109,10 +109,10 @@ class AsyncDeadlineStream(httpcore.AsyncNetworkStream):
         self._inner = inner
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return await self._inner.read(max_bytes, rest(timeout))
+        return await self._inner.read(max_bytes, get_remaining(timeout))
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._inner.write(buffer, rest(timeout))
+        await self._inner.write(buffer, get_remaining(timeout))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -120,7 +120,9 @@ class AsyncDeadlineStream(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.AsyncNetworkStream:
-        return AsyncDeadlineStream(await self._inner.start_tls(ssl_context, server_hostname, rest(timeout)))
+        return AsyncDeadlineStream(
+            await self._inner.start_tls(ssl_context, server_hostname, get_remaining(timeout))
+        )
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
@@ -142,5 +144,5 @@ class AsyncDeadlineBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         return AsyncDeadlineStream(
-            await self._inner.connect_tcp(host, port, rest(timeout), local_address, socket_options)
+            await self._inner.connect_tcp(host, port, get_remaining(timeout), local_address, socket_options)
         )

@@ -1,6 +1,6 @@
 """The transport that is always there: httpx's own connection pool, httpcore, without httpx's models.
 
-Both colours; asyncio and trio. Driving httpcore directly costs less than an httpx client (docs/client.md),
+Sync, asyncio and trio. Driving httpcore directly costs less than an httpx client (docs/client.md),
 takes a total deadline (`deadlines`), and leaves out by construction what must not happen: redirects,
 cookies, proxies, netrc.
 """
@@ -19,11 +19,11 @@ from faregate.errors import ServiceError
 from faregate.merchant.transports.base import (
     KEEP_ALIVE_SECONDS,
     MAX_REPLY_BYTES,
-    bad_answer,
-    no_answer,
-    whole,
+    build_bad_answer,
+    build_no_answer,
+    build_response,
 )
-from faregate.merchant.transports.deadlines import AsyncDeadlineBackend, DeadlineBackend, timeouts
+from faregate.merchant.transports.deadlines import AsyncDeadlineBackend, DeadlineBackend, build_timeouts
 from faregate.merchant.transports.pools import PerLoop, PerProcess, PoolStack
 
 _FAILURES = (
@@ -36,41 +36,41 @@ _FAILURES = (
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def _make_ssl_context() -> ssl.SSLContext:
     """Verification as httpx does it: certifi, or what `SSL_CERT_FILE` names. Made once, it is dear."""
     import httpx
 
     return httpx.create_ssl_context()
 
 
-def _pool() -> httpcore.ConnectionPool:
+def _make_pool() -> httpcore.ConnectionPool:
     return httpcore.ConnectionPool(
-        ssl_context=_trust(),
+        ssl_context=_make_ssl_context(),
         max_connections=1,
         keepalive_expiry=KEEP_ALIVE_SECONDS,
         network_backend=DeadlineBackend(),
     )
 
 
-def _async_pool() -> httpcore.AsyncConnectionPool:
+def _make_async_pool() -> httpcore.AsyncConnectionPool:
     return httpcore.AsyncConnectionPool(
-        ssl_context=_trust(),
+        ssl_context=_make_ssl_context(),
         max_connections=1,
         keepalive_expiry=KEEP_ALIVE_SECONDS,
         network_backend=AsyncDeadlineBackend(),
     )
 
 
-def _stack() -> PoolStack[httpcore.ConnectionPool]:
-    return PoolStack(_pool, KEEP_ALIVE_SECONDS)
+def _make_stack() -> PoolStack[httpcore.ConnectionPool]:
+    return PoolStack(_make_pool, KEEP_ALIVE_SECONDS)
 
 
-def _async_stack() -> PoolStack[httpcore.AsyncConnectionPool]:
-    return PoolStack(_async_pool, KEEP_ALIVE_SECONDS)
+def _make_async_stack() -> PoolStack[httpcore.AsyncConnectionPool]:
+    return PoolStack(_make_async_pool, KEEP_ALIVE_SECONDS)
 
 
 @contextmanager
-def _borrowed(pools: PoolStack[httpcore.ConnectionPool]) -> Generator[httpcore.ConnectionPool]:
+def _borrow(pools: PoolStack[httpcore.ConnectionPool]) -> Generator[httpcore.ConnectionPool]:
     pool = pools.take()
     try:
         yield pool
@@ -82,7 +82,7 @@ def _borrowed(pools: PoolStack[httpcore.ConnectionPool]) -> Generator[httpcore.C
 
 
 @asynccontextmanager
-async def _aborrowed(
+async def _aborrow(
     pools: PoolStack[httpcore.AsyncConnectionPool],
 ) -> AsyncGenerator[httpcore.AsyncConnectionPool]:
     pool = pools.take()
@@ -131,26 +131,28 @@ class HttpcoreTransport:
     """Blocking `send` and awaiting `asend` over httpcore's pools."""
 
     def __init__(self) -> None:
-        self._pools = PerProcess(_stack, _close_all)
-        self._async_pools = PerLoop(_async_stack, _aclose_all)
+        self._pools = PerProcess(_make_stack, _close_all)
+        self._async_pools = PerLoop(_make_async_stack, _aclose_all)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         try:
             reply = self._exchange(method, url, headers, body, seconds)
         except _FAILURES as error:
-            failure = _read_failure(method, url, error)
+            failure = _map_error(method, url, error)
         else:
-            return whole(*reply)
+            return build_response(*reply)
         # Out here the error has no context: httpcore's frames hold the headers in plain sight.
         raise failure
 
     def _exchange(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> tuple[int, Headers, bytes]:
-        extensions = timeouts(monotonic() + seconds, seconds)
+        extensions = build_timeouts(monotonic() + seconds, seconds)
         with (
-            _borrowed(self._pools.get()) as pool,
-            pool.stream(method, url, headers=_raw(headers), content=body, extensions=extensions) as response,
+            _borrow(self._pools.get()) as pool,
+            pool.stream(
+                method, url, headers=_encode_headers(headers), content=body, extensions=extensions
+            ) as response,
         ):
             came = bytearray()
             for chunk in response.iter_stream():
@@ -159,7 +161,7 @@ class HttpcoreTransport:
                     break
             if (connection := _spoilt(response)) is not None:
                 connection.close()
-        return response.status, _pairs(response), bytes(came)
+        return response.status, _decode_headers(response), bytes(came)
 
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
@@ -167,18 +169,20 @@ class HttpcoreTransport:
         try:
             reply = await self._aexchange(method, url, headers, body, seconds)
         except _FAILURES as error:
-            failure = _read_failure(method, url, error)
+            failure = _map_error(method, url, error)
         else:
-            return whole(*reply)
+            return build_response(*reply)
         raise failure
 
     async def _aexchange(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> tuple[int, Headers, bytes]:
-        extensions = timeouts(monotonic() + seconds, seconds)
+        extensions = build_timeouts(monotonic() + seconds, seconds)
         async with (
-            _aborrowed(await self._async_pools.get()) as pool,
-            pool.stream(method, url, headers=_raw(headers), content=body, extensions=extensions) as response,
+            _aborrow(await self._async_pools.get()) as pool,
+            pool.stream(
+                method, url, headers=_encode_headers(headers), content=body, extensions=extensions
+            ) as response,
         ):
             came = bytearray()
             try:
@@ -192,7 +196,7 @@ class HttpcoreTransport:
                     raise
             if (connection := _spoilt(response)) is not None:
                 await connection.aclose()
-        return response.status, _pairs(response), bytes(came)
+        return response.status, _decode_headers(response), bytes(came)
 
     def close(self) -> None:
         self._pools.close()
@@ -208,23 +212,23 @@ def _spoilt(response: httpcore.Response) -> Any:
     return connection if state is not None and state.trailing_data[0] else None
 
 
-def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
+def _encode_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in headers]
 
 
-def _pairs(response: httpcore.Response) -> Headers:
+def _decode_headers(response: httpcore.Response) -> Headers:
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
 
 
-def _read_failure(method: str, url: str, error: Exception) -> ServiceError:
+def _map_error(method: str, url: str, error: Exception) -> ServiceError:
     """Bytes that are not HTTP, or too few, are a bad answer; everything else is none."""
-    if isinstance(error, httpcore.RemoteProtocolError) and not _said_nothing(error):
-        return bad_answer(method, url, str(error))
+    if isinstance(error, httpcore.RemoteProtocolError) and not _is_silent_close(error):
+        return build_bad_answer(method, url, str(error))
     if isinstance(error, httpcore.LocalProtocolError):
-        return no_answer(method, url, "the request could not be written")
-    return no_answer(method, url, f"{type(error).__name__}: {error}")
+        return build_no_answer(method, url, "the request could not be written")
+    return build_no_answer(method, url, f"{type(error).__name__}: {error}")
 
 
-def _said_nothing(error: httpcore.RemoteProtocolError) -> bool:
+def _is_silent_close(error: httpcore.RemoteProtocolError) -> bool:
     # httpcore itself speaks in words when the peer left before the reply; the rest wraps h11's error.
     return bool(error.args) and isinstance(error.args[0], str)

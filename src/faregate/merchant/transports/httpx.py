@@ -13,7 +13,12 @@ import httpx
 
 from faregate.core.models import Headers, Response
 from faregate.errors import ConfigurationError, ServiceError
-from faregate.merchant.transports.base import MAX_REPLY_BYTES, bad_answer, no_answer, whole
+from faregate.merchant.transports.base import (
+    MAX_REPLY_BYTES,
+    build_bad_answer,
+    build_no_answer,
+    build_response,
+)
 
 MAX_CALLS = 50
 """Calls of one kind at once (`limits`): the two kinds together are what httpx's own pool lets through."""
@@ -33,9 +38,9 @@ class HttpxTransport:
         try:
             reply = _exchange(self._mount, _request(method, url, headers, body, seconds), seconds)
         except _FAILURES as error:
-            failure = _read_failure(method, url, error)
+            failure = _map_error(method, url, error)
         else:
-            return whole(*reply)
+            return build_response(*reply)
         raise failure
 
     async def asend(
@@ -47,9 +52,9 @@ class HttpxTransport:
             with anyio.fail_after(seconds):
                 reply = await _aexchange(self._mount, _request(method, url, headers, body, seconds))
         except _FAILURES as error:
-            failure = _read_failure(method, url, error)
+            failure = _map_error(method, url, error)
         else:
-            return whole(*reply)
+            return build_response(*reply)
         raise failure
 
     def close(self) -> None:
@@ -83,7 +88,7 @@ def _exchange(
                 break
     finally:
         response.close()
-    return response.status_code, _pairs(response), bytes(came)
+    return response.status_code, _decode_headers(response), bytes(came)
 
 
 async def _aexchange(mount: httpx.AsyncBaseTransport, request: httpx.Request) -> tuple[int, Headers, bytes]:
@@ -96,14 +101,14 @@ async def _aexchange(mount: httpx.AsyncBaseTransport, request: httpx.Request) ->
                 break
     finally:
         await response.aclose()
-    return response.status_code, _pairs(response), bytes(came)
+    return response.status_code, _decode_headers(response), bytes(came)
 
 
-def _pairs(response: httpx.Response) -> Headers:
+def _decode_headers(response: httpx.Response) -> Headers:
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
 
 
-def _read_failure(method: str, url: str, error: Exception) -> ServiceError:
+def _map_error(method: str, url: str, error: Exception) -> ServiceError:
     reason = f"{type(error).__name__}: {error}"
     broken = isinstance(error, httpx.RemoteProtocolError) and "without sending a response" not in reason
-    return (bad_answer if broken else no_answer)(method, url, reason)
+    return (build_bad_answer if broken else build_no_answer)(method, url, reason)

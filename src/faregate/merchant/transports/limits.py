@@ -103,7 +103,7 @@ def finishes_payment(url: str) -> bool:
     return f"{ROOT}/transactions/" in url
 
 
-class BothColours(Transport, AsyncTransport, Protocol):
+class DualTransport(Transport, AsyncTransport, Protocol):
     """What every transport of ours is."""
 
 
@@ -113,9 +113,9 @@ class LimitedTransport:
     Each process and each event loop counts for itself. The time in the queue is part of the deadline.
     """
 
-    def __init__(self, inner: BothColours, slots: int = MAX_CALLS, places: int = MAX_WAITING) -> None:
+    def __init__(self, inner: DualTransport, slots: int = MAX_CALLS, places: int = MAX_WAITING) -> None:
         self._inner = inner
-        self._limits = PerProcess(lambda: Limits(slots, places, Event), _discard)
+        self._limits = PerProcess(lambda: Limits(slots, places, Event), _ignore)
         self._async_limits = PerLoop(lambda: Limits(slots, places, anyio.Event), _adiscard)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
@@ -164,7 +164,7 @@ class LimitedTransport:
         await self._async_limits.close()
 
 
-def _discard(_limits: object) -> None:
+def _ignore(_limits: object) -> None:
     return None
 
 

@@ -24,9 +24,9 @@ from faregate.merchant.transports.base import (
     KEEP_ALIVE_SECONDS,
     MAX_REPLY_BYTES,
     CannotRunHere,
-    bad_answer,
-    no_answer,
-    whole,
+    build_bad_answer,
+    build_no_answer,
+    build_response,
 )
 from faregate.merchant.transports.pools import PerLoop, PerProcess, on_trio
 
@@ -38,7 +38,7 @@ B = TypeVar("B", bound=BaseClientBuilder)
 R = TypeVar("R", bound=BaseRequestBuilder)
 
 
-def _settled(builder: B) -> B:
+def _configure(builder: B) -> B:
     """No proxy, redirect, cookie or decoding; connecting and idle connections for a short time."""
     return (
         builder.no_proxy()
@@ -55,15 +55,15 @@ def _settled(builder: B) -> B:
     )
 
 
-def _client() -> SyncClient:
+def _make_client() -> SyncClient:
     try:
-        return _settled(SyncClientBuilder()).build()
+        return _configure(SyncClientBuilder()).build()
     except RuntimeError as error:
-        raise _forked() from error
+        raise _build_fork_error() from error
 
 
 @cache
-def _rest_at_exit() -> None:
+def _wait_at_exit() -> None:
     """Give pyreqwest's thread a moment before the interpreter ends.
 
     It wakes an event loop from its own thread and then needs the interpreter's lock once more; a process
@@ -72,17 +72,17 @@ def _rest_at_exit() -> None:
     atexit.register(sleep, 0.01)
 
 
-def _async_client() -> Client:
+def _make_async_client() -> Client:
     if on_trio():
         raise CannotRunHere("pyreqwest needs asyncio: under trio, omit the transport or use 'httpx'.")
-    _rest_at_exit()
+    _wait_at_exit()
     try:
-        return _settled(ClientBuilder()).build()
+        return _configure(ClientBuilder()).build()
     except RuntimeError as error:
-        raise _forked() from error
+        raise _build_fork_error() from error
 
 
-def _forked() -> CannotRunHere:
+def _build_fork_error() -> CannotRunHere:
     return CannotRunHere(
         "pyreqwest was used before this process was forked, and cannot be used here: "
         "make the first call after the fork, omit the transport, or use 'httpx'."
@@ -93,26 +93,26 @@ class PyreqwestTransport:
     """Blocking `send` and awaiting `asend` over pyreqwest's clients."""
 
     def __init__(self) -> None:
-        self._clients = PerProcess(_client, SyncClient.close)
-        self._async_clients = PerLoop(_async_client, Client.close)
+        self._clients = PerProcess(_make_client, SyncClient.close)
+        self._async_clients = PerLoop(_make_async_client, Client.close)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         try:
             reply = self._exchange(method, url, headers, body, seconds)
         except PyreqwestError as error:
-            failure = _read_failure(method, url, error)
+            failure = _map_error(method, url, error)
         else:
-            return whole(*reply)
+            return build_response(*reply)
         raise failure
 
     def _exchange(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> tuple[int, Headers, bytes]:
         request = self._clients.get().request(method, url).headers(headers)
-        with _filled(request, body, seconds).build_streamed() as response:
+        with _set_body(request, body, seconds).build_streamed() as response:
             # Gives less than it is asked for only at the end of the body.
             came = response.body_reader.read(MAX_REPLY_BYTES + 1)
-            return response.status, _pairs(response.headers), bytes(came or b"")
+            return response.status, _decode_headers(response.headers), bytes(came or b"")
 
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
@@ -123,14 +123,14 @@ class PyreqwestTransport:
         try:
             outcome = await _aexchange(client, method, url, headers, body, seconds)
         except PyreqwestError as error:
-            outcome = _read_failure(method, url, error)
+            outcome = _map_error(method, url, error)
         except asyncio.CancelledError:
-            outcome = no_answer(method, url, "pyreqwest gave the call up")
+            outcome = build_no_answer(method, url, "pyreqwest gave the call up")
         if _cancel_requests() > requested:
             await _raise_cancellation()
         if isinstance(outcome, ServiceError):
             raise outcome
-        return whole(*outcome)
+        return build_response(*outcome)
 
     def close(self) -> None:
         self._clients.close()
@@ -143,10 +143,10 @@ async def _aexchange(
     client: Client, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
 ) -> tuple[int, Headers, bytes]:
     request = client.request(method, url).headers(headers)
-    async with _filled(request, body, seconds).build_streamed() as response:
+    async with _set_body(request, body, seconds).build_streamed() as response:
         # Gives less than it is asked for only at the end of the body.
         came = await response.body_reader.read(MAX_REPLY_BYTES + 1)
-        return response.status, _pairs(response.headers), bytes(came or b"")
+        return response.status, _decode_headers(response.headers), bytes(came or b"")
 
 
 def _cancel_requests() -> int:
@@ -165,12 +165,12 @@ async def _raise_cancellation() -> None:
     raise asyncio.CancelledError
 
 
-def _filled(request: R, body: bytes | None, seconds: float) -> R:
+def _set_body(request: R, body: bytes | None, seconds: float) -> R:
     timed = request.timeout(timedelta(seconds=seconds))
     return timed if body is None else timed.body_bytes(body)
 
 
-def _pairs(headers: HeaderMap) -> Headers:
+def _decode_headers(headers: HeaderMap) -> Headers:
     try:
         return tuple(headers.items())
     except ValueError:
@@ -185,9 +185,9 @@ def _readable(headers: HeaderMap, name: str) -> list[str]:
         return []
 
 
-def _read_failure(method: str, url: str, error: PyreqwestError) -> ServiceError:
+def _map_error(method: str, url: str, error: PyreqwestError) -> ServiceError:
     """Bytes that are not HTTP, or too few, are a bad answer; everything else is none."""
     causes = (error.details["causes"] or ()) if isinstance(error, DetailedPyreqwestError) else ()
     reason = causes[-1]["message"] if causes else error.message
-    kind = bad_answer if isinstance(error, DecodeError) else no_answer
+    kind = build_bad_answer if isinstance(error, DecodeError) else build_no_answer
     return kind(method, url, f"{type(error).__name__}: {reason}")

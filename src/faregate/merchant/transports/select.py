@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from faregate.core.models import Headers, Response
 from faregate.errors import ConfigurationError
 from faregate.merchant.transports.base import AsyncTransport, CannotRunHere, Transport
-from faregate.merchant.transports.limits import BothColours, LimitedTransport
+from faregate.merchant.transports.limits import DualTransport, LimitedTransport
 
 if TYPE_CHECKING:
     import httpx
@@ -18,25 +18,25 @@ Choice: TypeAlias = "Name | Transport | httpx.BaseTransport | None"
 AsyncChoice: TypeAlias = "Name | AsyncTransport | httpx.AsyncBaseTransport | None"
 
 
-def blocking(choice: Choice) -> Transport:
-    """The transport of a `MerchantClient`. Raises `ConfigurationError`."""
-    ours: Transport = _ours(choice)
+def make_sync(choice: Choice) -> Transport:
+    """Make the transport of a `MerchantClient`. Raises `ConfigurationError`."""
+    ours: Transport = _select(choice)
     return ours
 
 
-def awaiting(choice: AsyncChoice) -> AsyncTransport:
-    """The transport of an `AsyncMerchantClient`. Raises `ConfigurationError`."""
-    ours: AsyncTransport = _ours(choice)
+def make_async(choice: AsyncChoice) -> AsyncTransport:
+    """Make the transport of an `AsyncMerchantClient`. Raises `ConfigurationError`."""
+    ours: AsyncTransport = _select(choice)
     return ours
 
 
-def _ours(choice: Any) -> Any:
+def _select(choice: Any) -> Any:
     if choice is None:
-        return _fastest()
+        return _make_default()
     if choice == "httpx":
-        return _httpcore()
+        return _make_httpcore()
     if choice == "pyreqwest":
-        return _pyreqwest()
+        return _make_pyreqwest()
     if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
         from faregate.merchant.transports.httpx import MAX_CALLS, HttpxTransport
 
@@ -48,24 +48,24 @@ def _ours(choice: Any) -> Any:
     )
 
 
-def _fastest() -> BothColours:
+def _make_default() -> DualTransport:
     if find_spec("pyreqwest") and _may_load_pyreqwest():
-        return DefaultTransport(_pyreqwest(), _httpcore())
-    return _httpcore()
+        return DefaultTransport(_make_pyreqwest(), _make_httpcore())
+    return _make_httpcore()
 
 
-def _httpcore() -> BothColours:
+def _make_httpcore() -> DualTransport:
     from faregate.merchant.transports.httpcore import HttpcoreTransport
 
     return LimitedTransport(HttpcoreTransport())
 
 
 def _may_load_pyreqwest() -> bool:
-    """Its allocator takes the thread that loads it for the main one: when that ends, a later one crashes."""
+    # Its allocator takes the thread that loads it for the main one; when that thread ends, others crash.
     return "pyreqwest" in sys.modules or threading.current_thread() is threading.main_thread()
 
 
-def _pyreqwest() -> BothColours:
+def _make_pyreqwest() -> DualTransport:
     if not _may_load_pyreqwest():
         raise CannotRunHere(
             "pyreqwest must be loaded by the main thread: import it or make the client there, leave the "
@@ -81,9 +81,9 @@ def _pyreqwest() -> BothColours:
 
 
 class DefaultTransport:
-    """The fast transport; the plain one where the fast one cannot run (trio, some forked children)."""
+    """Use the fast transport, or the plain one where the fast one cannot run (trio, some forked children)."""
 
-    def __init__(self, fast: BothColours, plain: BothColours) -> None:
+    def __init__(self, fast: DualTransport, plain: DualTransport) -> None:
         self._fast = fast
         self._plain = plain
 

@@ -20,12 +20,12 @@ class BaseURL:
     __slots__ = ("_base", "_origin", "_own_root")
 
     def __init__(self, base_url: str, environment: Environment) -> None:
-        parts = _parts(base_url)
+        parts = _split(base_url)
         self._origin = f"{parts.scheme}://{parts.netloc}"
         prefix = parts.path.rstrip("/")
         self._base = self._origin + prefix
         self._own_root = f"{prefix}{ROOT}/" if prefix else None
-        if environment == "live" and parts.scheme == "http" and not _is_here(parts.hostname or ""):
+        if environment == "live" and parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
             raise ConfigurationError("A live key is sent over https only: give an https base_url.")
 
     def url(self, path: str) -> str:
@@ -44,7 +44,7 @@ class BaseURL:
         return self._base
 
 
-def _parts(base_url: object) -> SplitResult:
+def _split(base_url: object) -> SplitResult:
     if not isinstance(base_url, str) or not _BASE.fullmatch(base_url):
         raise ConfigurationError(f"{_HOW} in plain ASCII.")
     if any(char in base_url for char in "?#@\\"):
@@ -59,7 +59,7 @@ def _parts(base_url: object) -> SplitResult:
     return parts
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Whether plain http to this host stays on this machine."""
     try:
         return ip_address(host).is_loopback
