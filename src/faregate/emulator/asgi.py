@@ -51,6 +51,7 @@ async def _transmit(delivery: Delivery, scope: Scope, receive: Receive, send: Se
         case "whole":
             await send_whole(delivery.response, send)
         case "cut":
+            # uvicorn would complain about a short body, so the connection is closed under it.
             await _send_truncated(delivery.response, send)
             _get_connection(send).close()
             await _wait_disconnect(receive)
@@ -91,6 +92,7 @@ async def _send_truncated(response: Response, send: Send) -> None:
 
 async def _reset(connection: asyncio.Transport, receive: Receive) -> None:
     if not connection.is_closing():
+        # Without SO_LINGER the client would see an orderly end (FIN), not a reset (RST).
         peer: socket.socket = connection.get_extra_info("socket")
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         connection.abort()
@@ -122,6 +124,7 @@ async def _read_body(receive: Receive) -> bytes | None:
     """Read the body, no further than the service would; None if the client disconnected."""
     parts: list[bytes] = []
     size = 0
+    # One chunk more than the limit is enough for the service to refuse the body.
     while size <= MAX_BODY:
         message = await receive()
         if message["type"] == "http.disconnect":

@@ -69,37 +69,37 @@ def find_double_charges(service: Service, answers: Iterable[ReceivedResponse]) -
             )
 
 
-def find_overlapping_charges(service: Service, diary: CallLog) -> Iterator[Violation]:
+def find_overlapping_charges(service: Service, log: CallLog) -> Iterator[Violation]:
     """Find payers charged twice for one URL, before the seller knew how the first payment ended.
 
     Not certain: the service does not see the query, and a payer may buy the same twice at once. A payer who
     was asked to pay again afterwards is not found.
     """
-    begun, told = _find_first_calls(diary)
+    begun, reported = _find_first_calls(log)
     before: dict[tuple[str, str], TransactionRecord] = {}
     for record in _iter_records(service):
         if record.status != "succeeded" or record.id not in begun:
             continue
         use = record.payer.id, record.context.request.resource.url
         first = before.get(use)
-        if first is not None and begun[record.id] < told.get(first.id, diary.count + 1):
+        if first is not None and begun[record.id] < reported.get(first.id, log.count + 1):
             ids = first.id, record.id
             yield Violation(f"{ids[1]} was charged beside {ids[0]}, for the same payer and URL", ids)
         before[use] = record
 
 
-def _find_first_calls(diary: CallLog) -> tuple[dict[str, int], dict[str, int]]:
+def _find_first_calls(log: CallLog) -> tuple[dict[str, int], dict[str, int]]:
     """Return the call that began each transaction, and the call that told the seller its end."""
     begun: dict[str, int] = {}
-    told: dict[str, int] = {}
-    for call in diary:
+    reported: dict[str, int] = {}
+    for call in log:
         if call.undone or call.transaction is None or call.status != 200:
             continue
         if call.operation == "access":
             begun.setdefault(call.transaction, call.number)
         elif call.delivery is not None and call.delivery.ending == "whole" and _reports_final_status(call):
-            told.setdefault(call.transaction, call.number)
-    return begun, told
+            reported.setdefault(call.transaction, call.number)
+    return begun, reported
 
 
 def _reports_final_status(call: RecordedCall) -> bool:
@@ -122,22 +122,22 @@ def find_paid_by(service: Service, proof: str) -> TransactionRecord | None:
 
 
 def find_unpaid_releases(
-    service: Service, diary: CallLog, answers: Iterable[ReceivedResponse]
+    service: Service, log: CallLog, answers: Iterable[ReceivedResponse]
 ) -> Iterator[Violation]:
     """Find results released for a proof before its complete was answered with a proof of payment.
 
     A result is a 2xx with a body, except a 202 with a transaction id and without `PAYMENT-RESPONSE`: that is
     a request to wait. Requests without a proof or without a price are not judged.
     """
-    calls = list(diary)
+    calls = list(log)
     for answer in answers:
         if answer.proof is None or not answer.priced or not _is_result(answer):
             continue
-        told = [call for call in calls if call.number <= answer.calls and _has_proof(call, answer.proof)]
-        if any(_allows_release(call) for call in told):
+        reported = [call for call in calls if call.number <= answer.calls and _has_proof(call, answer.proof)]
+        if any(_allows_release(call) for call in reported):
             continue
         record = find_paid_by(service, answer.proof)
-        if diary.count > MAX_CALLS and record is not None and record.status == "succeeded":
+        if log.count > MAX_CALLS and record is not None and record.status == "succeeded":
             continue  # what allowed it may be forgotten
         about = "no transaction" if record is None else f"{record.id}, now {record.status}"
         yield Violation(

@@ -217,7 +217,7 @@ class RecordedCall:
 
 
 LogPosition = tuple[int, tuple[range, ...]]
-"""A moment of a diary: how many calls there were, and the numbers of those that were undone."""
+"""A position in the log: how many calls there were, and the numbers of those already undone."""
 
 
 class CallLog:

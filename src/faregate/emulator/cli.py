@@ -65,10 +65,10 @@ def _add_clock_options(command: ArgumentParser) -> None:
 
 def format_json(emulator: Emulator, url: str, arguments: Namespace) -> str:
     """Format one line of JSON: `url`, `test_key`, and `live_key` if live keys are allowed."""
-    told = {"url": url, "test_key": emulator.account.first_key("test")}
+    values = {"url": url, "test_key": emulator.account.first_key("test")}
     if arguments.allow_live:
-        told["live_key"] = emulator.account.first_key("live")
-    return json.dumps(told)
+        values["live_key"] = emulator.account.first_key("live")
+    return json.dumps(values)
 
 
 def format_text(emulator: Emulator, url: str, arguments: Namespace) -> str:

@@ -42,6 +42,7 @@ class _Segment:
     rate: float
 
     def at(self, real: datetime) -> datetime:
+        # The real clock may be set back; the emulated one must not run backwards.
         self.latest = max(self.latest, self._compute(real))
         return self.latest
 
@@ -63,19 +64,19 @@ class EmulatorClock:
     def __init__(self, source: Clock, *, frozen_at: datetime | None = None) -> None:
         self._source = source
         real = self._real()
-        self._course = (
+        self._segment = (
             _start_segment(real, real, 1.0)
             if frozen_at is None
             else _start_segment(_to_utc(frozen_at), real, 0.0)
         )
 
     def __call__(self) -> datetime:
-        return self._course.at(self._real())
+        return self._segment.at(self._real())
 
     @property
     def rate(self) -> float:
         """Emulated seconds per real second; 0 is frozen."""
-        return self._course.rate
+        return self._segment.rate
 
     @property
     def mode(self) -> Mode:
@@ -84,21 +85,21 @@ class EmulatorClock:
     def freeze(self, at: datetime | None = None) -> None:
         """Freeze the clock, now or at a later moment; `ConfigurationError` for a moment that has passed."""
         real = self._real()
-        now = self._course.at(real)
+        now = self._segment.at(real)
         moment = now if at is None else _to_utc(at)
         if moment < now:
             raise ConfigurationError(
                 f"time does not run backwards from {now.isoformat()}: restore a snapshot"
             )
         _check_range(moment)
-        self._course = _start_segment(moment, real, 0.0)
+        self._segment = _start_segment(moment, real, 0.0)
 
     def run(self, rate: float = 1.0) -> None:
         """Run on from the current moment at `rate`; 1 is in step with the real clock."""
         if not 0 < rate <= MAX_RATE:
             raise ConfigurationError(f"the rate of a clock is above 0 and at most {MAX_RATE:g}, not {rate}")
         real = self._real()
-        self._course = _start_segment(self._course.at(real), real, float(rate))
+        self._segment = _start_segment(self._segment.at(real), real, float(rate))
 
     def advance(self, seconds: float) -> None:
         """Move the clock forward by this many seconds; its rate stays."""
@@ -106,11 +107,11 @@ class EmulatorClock:
             raise ConfigurationError(f"time advances by 0 seconds or more, not by {seconds}")
         real = self._real()
         try:
-            later = self._course.at(real) + timedelta(seconds=seconds)
+            later = self._segment.at(real) + timedelta(seconds=seconds)
         except OverflowError:
             raise ConfigurationError(f"time ends before {seconds} seconds from now") from None
         _check_range(later)
-        self._course = _start_segment(later, real, self.rate)
+        self._segment = _start_segment(later, real, self.rate)
 
     def copy(self) -> "EmulatorClock":
         """Return an independent clock that shows the same."""
@@ -121,7 +122,7 @@ class EmulatorClock:
     def state(self) -> dict[str, Any]:
         """Return its state for JSON. A running clock is kept as its distance from the real one."""
         real = self._real()
-        return ClockState(world=self._course.at(real), real=real, rate=self.rate).model_dump(mode="json")
+        return ClockState(world=self._segment.at(real), real=real, rate=self.rate).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from this state; `ConfigurationError` if it is not one.
@@ -135,7 +136,7 @@ class EmulatorClock:
             place = ".".join(str(step) for step in fault["loc"])
             raise ConfigurationError(f"this is no state of a clock: {place}: {fault['msg']}") from None
         _check_range(_to_utc(found.world))
-        self._course = _start_segment(_to_utc(found.world), _to_utc(found.real), found.rate)
+        self._segment = _start_segment(_to_utc(found.world), _to_utc(found.real), found.rate)
 
     def _real(self) -> datetime:
         return self._source().astimezone(UTC)

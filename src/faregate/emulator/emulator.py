@@ -369,6 +369,7 @@ class Emulator:
                 store.catalog.publish(key, revision, store.clock.edit())
 
     def _load(self, document: StateDocument) -> None:
+        # Loaded into a new service first: if the document does not fit, the current state is untouched.
         service = self._new_service()
         load_environments(service.environments, document)
         load_surroundings(document, self._beginning, self.clock, self._ids, self.payments, self.faults)

@@ -45,13 +45,13 @@ def build_criteria(operation: str | None, match: Match) -> Criteria:
     return found
 
 
-def list_differences(call: RecordedCall, wanted: Criteria) -> list[str]:
+def list_differences(call: RecordedCall, criteria: Criteria) -> list[str]:
     """List the criteria that the call does not meet."""
-    return [name for name, value in wanted.items() if _normalize(getattr(call, name)) != _normalize(value)]
+    return [name for name, value in criteria.items() if _normalize(getattr(call, name)) != _normalize(value)]
 
 
-def is_match(call: RecordedCall, wanted: Criteria) -> bool:
-    return not list_differences(call, wanted)
+def is_match(call: RecordedCall, criteria: Criteria) -> bool:
+    return not list_differences(call, criteria)
 
 
 def _normalize(value: Any) -> Any:
@@ -67,7 +67,7 @@ class ExpectationFailed(AssertionError):
 class Expectation:
     """An expected call. `times` None is any number, including none."""
 
-    wanted: Criteria
+    criteria: Criteria
     times: int | None = 1
 
     def __post_init__(self) -> None:
@@ -75,8 +75,10 @@ class Expectation:
             raise ConfigurationError(f"a call is expected 0 times or more, not {self.times}")
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.wanted.items() if name != "operation")
-        return f"{self.wanted.get('operation', 'any call')}({said})"
+        described = ", ".join(
+            f"{name}={value!r}" for name, value in self.criteria.items() if name != "operation"
+        )
+        return f"{self.criteria.get('operation', 'any call')}({described})"
 
 
 def check_expectations(
@@ -100,7 +102,7 @@ def check_expectations(
 
 
 def _is_unexpected(call: RecordedCall, expected: Sequence[Expectation], strict: bool) -> bool:
-    if any(is_match(call, one.wanted) for one in expected):
+    if any(is_match(call, one.criteria) for one in expected):
         return True
     return strict and call.operation != "contracts"
 
@@ -116,7 +118,7 @@ def _assign(
 
     def place(call: RecordedCall, tried: set[int]) -> bool:
         for number, one in enumerate(expected):
-            if number in tried or not is_match(call, one.wanted):
+            if number in tried or not is_match(call, one.criteria):
                 continue
             tried.add(number)
             if one.times is None or len(taken[number]) < one.times:
@@ -148,20 +150,20 @@ def _describe_failure(
         yield "calls that did not come:"
     for one, came in missing:
         yield f"  {one!r} came {came} of {one.times} times"
-        others = [call for call in calls if list_differences(call, one.wanted)]
+        others = [call for call in calls if list_differences(call, one.criteria)]
         if others:
             call = min(others, key=lambda call: _distance(call, one))
             yield f"    nearest is {call!r}{_explain(call, one)}"
 
 
 def _distance(call: RecordedCall, one: Expectation) -> tuple[bool, int]:
-    differing = list_differences(call, one.wanted)
-    return "operation" in differing, len(differing)
+    differences = list_differences(call, one.criteria)
+    return "operation" in differences, len(differences)
 
 
 def _explain(call: RecordedCall, one: Expectation) -> str:
-    differing = list_differences(call, one.wanted)
-    if not differing:
+    differences = list_differences(call, one.criteria)
+    if not differences:
         return f", expected {one.times} times"
-    said = (f"{name} {getattr(call, name)!r} instead of {one.wanted[name]!r}" for name in differing)
-    return f": {', '.join(said)}"
+    described = (f"{name} {getattr(call, name)!r} instead of {one.criteria[name]!r}" for name in differences)
+    return f": {', '.join(described)}"

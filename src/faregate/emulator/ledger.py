@@ -69,6 +69,7 @@ class SimulatedLedger:
     def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled | PaymentRefused:
         """Move the value from payer to recipient, once; the same payment again gets the same hash."""
         use = self._use(payment, terms)
+        # Settling must be repeatable: the caller may not have got the first answer.
         if use in self._settled:
             return PaymentSettled(self._settled[use])
         if now.timestamp() >= payment.valid_before:
@@ -94,13 +95,13 @@ def _build_hash(use: Use) -> str:
 BOTH: Final[tuple[Environment, ...]] = ("test", "live")
 
 
-def build_ledger(world: Account) -> SimulatedLedger:
+def build_ledger(account: Account) -> SimulatedLedger:
     """Build a ledger with the account's balances; the seller starts with nothing."""
-    ledger = SimulatedLedger(world.default_balance)
+    ledger = SimulatedLedger(account.default_balance)
     for token in TOKENS.values():
-        ledger.fund(token, world.seller.pay_to, 0)
+        ledger.fund(token, account.seller.pay_to, 0)
     for environment in BOTH:
-        for payer in list_special_payers(world, environment):
+        for payer in list_special_payers(account, environment):
             for asset, balance in payer.balances.items():
                 ledger.fund(TOKENS[environment, asset], payer.address, balance)
     return ledger

@@ -48,19 +48,19 @@ class CallRecorder:
 
     def find(self, operation: str | None, match: Match) -> list[RecordedCall]:
         """List the matching calls, oldest first."""
-        sought = build_criteria(operation, match)
+        criteria = build_criteria(operation, match)
         with self._lock:
             calls = list(self.log)
-        return _select(calls, sought)
+        return _select(calls, criteria)
 
     def wait(self, operation: str | None, match: Match, count: int, timeout: float) -> list[RecordedCall]:
         """Block until there are `count` matching calls; `NoSuchCall` after `timeout` seconds."""
-        sought, end = build_criteria(operation, match), time.monotonic() + timeout
+        criteria, end = build_criteria(operation, match), time.monotonic() + timeout
         with self._answered:
-            while len(found := _select(self.log, sought)) < count:
+            while len(found := _select(self.log, criteria)) < count:
                 rest = end - time.monotonic()
                 if rest <= 0:
-                    raise _build_error(sought, found, count, timeout, list(self.log))
+                    raise _build_error(criteria, found, count, timeout, list(self.log))
                 self._answered.wait(rest)
         return found
 
@@ -68,10 +68,10 @@ class CallRecorder:
         self, operation: str | None, match: Match, count: int, timeout: float
     ) -> list[RecordedCall]:
         """Await them instead. It polls, since the calls may come from threads without an event loop."""
-        sought, end = build_criteria(operation, match), time.monotonic() + timeout
+        criteria, end = build_criteria(operation, match), time.monotonic() + timeout
         while len(found := self.find(operation, match)) < count:
             if time.monotonic() >= end:
-                raise _build_error(sought, found, count, timeout, self.find(None, {}))
+                raise _build_error(criteria, found, count, timeout, self.find(None, {}))
             await anyio.sleep(_POLL_SECONDS)
         return found
 
@@ -102,13 +102,13 @@ class CallRecorder:
         )
 
 
-def _select(calls: Iterable[RecordedCall], sought: Criteria) -> list[RecordedCall]:
-    return [call for call in calls if is_match(call, sought)]
+def _select(calls: Iterable[RecordedCall], criteria: Criteria) -> list[RecordedCall]:
+    return [call for call in calls if is_match(call, criteria)]
 
 
 def _build_error(
-    sought: Criteria, found: list[RecordedCall], count: int, timeout: float, came: list[RecordedCall]
+    criteria: Criteria, found: list[RecordedCall], count: int, timeout: float, came: list[RecordedCall]
 ) -> NoSuchCall:
     last = (f"\n  {call!r}" for call in came[-20:])
-    what = f"{Expectation(sought)!r} came {len(found)} of {count} times in {timeout:g} s"
+    what = f"{Expectation(criteria)!r} came {len(found)} of {count} times in {timeout:g} s"
     return NoSuchCall("".join((what, "; the last calls:" if came else "; there was no call", *last)))

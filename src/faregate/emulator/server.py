@@ -28,6 +28,7 @@ def listen(host: str = "127.0.0.1", port: int = 0, *, allow_remote: bool = False
         )
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
+        # A restarted server could otherwise not bind for as long as old connections are in TIME_WAIT.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1" if host == "localhost" else host, port))
         listener.listen(1024)
@@ -89,6 +90,7 @@ def _build_server(emulator: Emulator | Tenants, control: bool, state: StateFile 
         scope.setdefault("extensions", {})[IS_CLOSING] = lambda: server.should_exit
         await served(scope, receive, send)
 
+    # The lifespan is required: it keeps and saves the state file.
     server = uvicorn.Server(
         uvicorn.Config(
             serving,

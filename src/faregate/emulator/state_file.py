@@ -57,6 +57,7 @@ class StateLock:
                 os.close(handle)
                 return False
             if self._is_current(handle):
+                # finalize runs at interpreter exit as well, so that the lock file does not stay behind.
                 self._finalizer = finalize(self, _remove, self._path, handle)
                 return True
             os.close(handle)
@@ -166,6 +167,7 @@ class StateFile:
             with open(handle, "w", encoding="utf-8") as file:
                 file.writelines(dump_tenants(tenants))
                 file.flush()
+                # Without fsync a power failure could leave an empty file under the new name.
                 os.fsync(handle)
             os.replace(beside, self.path)
         except BaseException:

@@ -67,6 +67,7 @@ class Tenants:
             return self._check_config(name, self.main, TenantConfig(), setup)
         if not is_valid_name(name):
             raise ConfigurationError("the name of a tenant has 1 to 100 letters, digits, _ and -")
+        # Parallel tests may use a new key at the same moment: only one of them creates its tenant.
         with self._lock:
             if name in self._others:
                 return self._check_config(name, *self._others[name], setup)

@@ -74,5 +74,6 @@ class Service:
         key = authenticate(request.headers, self.keys, self.allow_live)
         require_capability(key, route.capability)
         store = self.environments[key.environment]
+        # Before the operation, so that it and every list see what time has settled by now.
         settle_due(store, store.clock.now())
         return route.handle(store, ParsedRequest(identifier, query, request.headers, request.body or b""))

@@ -69,6 +69,7 @@ class Catalog:
 
     def edit(self, key: str, moment: datetime, change: Callable[[Listing], Listing]) -> None:
         """Change a resource, as a new version from `moment` on; `KeyError` if it is unknown."""
+        # A new object: transactions and lists keep the version that they were made with.
         changed = replace(change(self.listings[key]), updated_at=moment)
         self._versions[key].append(changed)
         self.put(changed)

@@ -61,8 +61,8 @@ class Settlement(FrozenModel):
     def _fail_at_expiry(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        told = cast("dict[str, Any]", given)
-        return {"to": "failed", **told} if told.get("until_expiry") else told
+        values = cast("dict[str, Any]", given)
+        return {"to": "failed", **values} if values.get("until_expiry") else values
 
     @model_validator(mode="after")
     def _check_measure(self) -> Self:
@@ -72,7 +72,7 @@ class Settlement(FrozenModel):
         if self.until_expiry and self.to == "succeeded":
             raise ValueError("what waits until_expiry fails: leave `to` out")
         if self.manual and self.to == "failed":
-            raise ValueError("what is manual ends as it is told: leave `to` out")
+            raise ValueError("manual settlement ends by settle or fail: leave `to` out")
         return self
 
 

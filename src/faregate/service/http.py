@@ -103,6 +103,7 @@ class ParsedRequest:
 @lru_cache(maxsize=_REMEMBERED_BODIES)
 def _parse_body(adapter: TypeAdapter[Any], body: bytes) -> Any:
     """A seller sends few different bodies. What they say is frozen, so that all may share it."""
+    # A seller sends few different bodies, and the parsed models are frozen, so they can be shared.
     return adapter.validate_json(body)
 
 
@@ -119,6 +120,7 @@ def authenticate(headers: Headers, keys: Mapping[str, Key], allow_live: bool) ->
     values = header_values(headers, "authorization")
     if len(values) != 1:
         raise _build_401("send one Authorization header: Bearer <API_KEY>")
+    # Schemes are case-insensitive (RFC 9110), keys are not.
     scheme, _, secret = values[0].partition(" ")
     key = keys.get(secret.strip(" "))
     if scheme.lower() != "bearer" or key is None:

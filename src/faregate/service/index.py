@@ -73,28 +73,28 @@ class TemporalIndex(Generic[R]):
 
     def newest(self, moment: datetime) -> R | None:
         """Return the last record created by this moment."""
-        made = self._made_by(moment)
+        made = self._count_until(moment)
         return self._records[made - 1] if made else None
 
     def count(self, moment: datetime, status: str | None = None) -> int:
         """Count the records at this moment, of this status if one is given."""
-        made = self._made_by(moment)
+        made = self._count_until(moment)
         if status is None:
             return made
         if not self._large:
             return sum(record.status_at(moment) == status for record in self._records[:made])
         size = self._blocks[0]
-        return sum(self._held(size, block, status, moment) for block in range(-(-made // size)))
+        return sum(self._count_in_block(size, block, status, moment) for block in range(-(-made // size)))
 
     def between(self, start: int, stop: int, moment: datetime, status: str | None = None) -> list[R]:
         """Return the records that `count` counts, oldest first, from position `start` to before `stop`."""
-        made = self._made_by(moment)
+        made = self._count_until(moment)
         if status is None:
             return self._records[start : min(stop, made)]
         sizes = self._blocks if self._large else ()
-        return list(islice(self._found(sizes, 0, made, start, status, moment), stop - start))
+        return list(islice(self._iter_with_status(sizes, 0, made, start, status, moment), stop - start))
 
-    def _found(
+    def _iter_with_status(
         self, sizes: tuple[int, ...], first: int, end: int, skip: int, status: str, moment: datetime
     ) -> Iterator[R]:
         """Iterate over records of this status in positions `first` to `end`, without the first `skip`."""
@@ -103,20 +103,20 @@ class TemporalIndex(Generic[R]):
             yield from islice(fitting, skip, None)
             return
         for begin in range(first, end, sizes[0]):
-            held = self._held(sizes[0], begin // sizes[0], status, moment)
+            held = self._count_in_block(sizes[0], begin // sizes[0], status, moment)
             if held > skip:
                 inside = min(begin + sizes[0], end)
-                yield from self._found(sizes[1:], begin, inside, skip, status, moment)
+                yield from self._iter_with_status(sizes[1:], begin, inside, skip, status, moment)
             skip = max(0, skip - held)
 
     @property
     def _large(self) -> bool:
         return len(self._records) > self._blocks[-1]
 
-    def _made_by(self, moment: datetime) -> int:
+    def _count_until(self, moment: datetime) -> int:
         return bisect_right(self._records, moment, key=lambda one: one.created_at)
 
-    def _held(self, size: int, block: int, status: str, moment: datetime) -> int:
+    def _count_in_block(self, size: int, block: int, status: str, moment: datetime) -> int:
         tally = self._tallies.get((size, block, status))
         return 0 if tally is None else tally.at(moment)
 

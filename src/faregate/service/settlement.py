@@ -34,6 +34,7 @@ def submit(store: EnvironmentState, record: TransactionRecord) -> None:
 
 def schedule(store: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
     """Settle the submitted payment by this rule, starting at `at`."""
+    # Due payments settle at once, so that complete is answered 200 and not 202.
     due = _get_due_time(record, plan, at)
     if plan.after_reads == 0 or (due is not None and due <= at):
         finish(store, record, plan, at)
@@ -83,6 +84,7 @@ def settle_due(store: EnvironmentState, now: datetime) -> None:
     while store.due and store.due[0][0] <= now:
         due, _, record = heapq.heappop(store.due)
         if record.plan is not None:
+            # Stamped with the due time, not with now: when a list is read must not change what it shows.
             finish(store, record, record.plan, due)
 
 

@@ -35,6 +35,7 @@ class Reservations:
     def add(self, record: TransactionRecord) -> None:
         self._held.add(record.id)
         self._change(record, record.payment.value)
+        # The number breaks ties: records themselves cannot be compared.
         heapq.heappush(self._expiring, (record.payment.valid_before, record.number, record))
 
     def release(self, record: TransactionRecord) -> None:
@@ -47,6 +48,7 @@ class Reservations:
         """Release reservations whose authorization expired before it was submitted."""
         while self._expiring and self._expiring[0][0] <= now.timestamp():
             record = heapq.heappop(self._expiring)[2]
+            # A submitted payment may still settle after its authorization expired, so it stays reserved.
             if record.submitted_at is None:
                 self.release(record)
 

@@ -158,14 +158,14 @@ def recover_signer(payment: Payment, token: Token) -> str | None:
         return None
     if int.from_bytes(signature[32:64], "big") > _HALF_ORDER:
         return None
-    return _recovered(_digest(build_typed_data(payment, token)), signature)
+    return _recover(_digest(build_typed_data(payment, token)), signature)
 
 
 def _digest(message: TypedData) -> bytes:
     return keccak(b"\x19" + message.version + message.header + message.body)
 
 
-def _recovered(digest: bytes, signature: bytes) -> str | None:
+def _recover(digest: bytes, signature: bytes) -> str | None:
     """The address of the key. eth-account, which could tell it too, takes more than twice the time."""
     key = CURVE.recover(digest, signature[:64] + bytes([signature[64] - 27]))
     return None if key is None else _hash_address(key)

@@ -36,6 +36,7 @@ def parse_payment(proof: str) -> Payment:
     """Parse this header value; `InvalidPayload` if it cannot be read."""
     payload = _decode_payload(proof)
     version = payload.get("x402Version")
+    # `True` is an int and equals 1; `isinstance` would let it pass.
     if type(version) is not int or version != X402_VERSION:
         raise InvalidPayload(f"x402Version must be {X402_VERSION}")
     _get_object(payload, "accepted")
@@ -56,6 +57,7 @@ def parse_payment(proof: str) -> Payment:
 def _decode_payload(proof: str) -> Mapping[str, Any]:
     if len(proof) > MAX_PROOF:
         raise InvalidPayload(f"the payment proof is longer than {MAX_PROOF} characters")
+    # b64decode skips characters outside the alphabet, so one proof could be written in many ways.
     if not _BASE64.fullmatch(proof) or len(proof) % 4:
         raise InvalidPayload("the payment proof is not standard, padded base64")
     try:

@@ -32,6 +32,7 @@ def _check_accepted(payment: Payment, terms: Terms) -> str | None:
     }
     for name, value in expected.items():
         found = accepted.get(name)
+        # Addresses may be in any case; the other values are lower case or digits anyway.
         if not isinstance(found, str) or found.lower() != value.lower():
             return f"accepted.{name} must be {value}"
     return None if _has_challenge(accepted) else _NO_CHALLENGE

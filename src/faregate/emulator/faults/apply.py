@@ -97,6 +97,7 @@ def deliver_with_faults(
         return Delivery(service.respond(request)), None
     said = service.respond(request) if _reaches_service(rule.fault) else NO_RESPONSE
     delivery = call.deliver(rule.fault, said)
+    # A fault that changed nothing stays active for a later call.
     if delivery == Delivery(said):
         return delivery, None
     faults.struck(rule)

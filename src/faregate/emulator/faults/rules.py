@@ -35,6 +35,7 @@ class Rule:
         """Whether it applies to the current call, by its probability; repeatable by its seed."""
         if self.fault.probability is None:
             return True
+        # A hash instead of random numbers: repeatable, and independent of the order of other faults.
         thrown = sha256(f"{self.fault.seed}/{self.seen}".encode()).digest()
         return int.from_bytes(thrown[:8]) < self.fault.probability * 2**64
 

@@ -40,6 +40,7 @@ def complete(store: EnvironmentState, call: ParsedRequest) -> Response:
     payment = _read_payment(call)
     request = call.body_as(complete_request)
     record = find_transaction(store, call.identifier)
+    # Compared byte by byte: the authorization alone is public once it is settled.
     if record.payment.header != payment.header:
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
     if record.context.revision.id != request.revision_id:
@@ -70,6 +71,7 @@ def _read_payment(call: ParsedRequest) -> Payment:
 
 
 def _accept_outcome(store: EnvironmentState, record: TransactionRecord, request: Request) -> None:
+    # The outcome is stored before settling, so that a payment never moves without it.
     if isinstance(request, SucceededCompleteRequest):
         _check_values(request, record.context.revision.rules)
         record.accepted = request

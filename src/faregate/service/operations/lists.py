@@ -123,11 +123,12 @@ def _build_page(
 
 def _build_next_url(path: str, query: ListQuery, as_of: str) -> str:
     """Build the URL of the next page, with the same snapshot, filters, order and size."""
-    asked = {
+    # The URL names the snapshot, so that later pages show the same moment as the first.
+    query_values = {
         "as_of": as_of,
         **query.filters,
         "order": "newest" if query.newest_first else "oldest",
         "page": query.page + 1,
         "page_size": query.page_size,
     }
-    return f"{ROOT}{path}?{urlencode(asked)}"
+    return f"{ROOT}{path}?{urlencode(query_values)}"
