@@ -15,7 +15,7 @@ from faregate.emulator.tenants import Tenants
 from tests.servers.shared import need
 
 from .browser import CHROMIUM_MISSING, chromium
-from .buying import Buying
+from .purchases import Purchases
 
 DESKTOP: Final[ViewportSize] = {"width": 1360, "height": 900}
 
@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _looks() -> Iterator[None]:
+def _fast_polling() -> Iterator[None]:
     """The feed looks more often than for a person: no test waits long for the next look."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(feed, "POLL_SECONDS", 0.08)
@@ -59,10 +59,10 @@ def emulator(worlds: Tenants, world: str) -> Iterator[Emulator]:
 
 
 @pytest.fixture
-def buying(url: str, world: str, emulator: Emulator) -> Iterator[Buying]:
+def purchases(url: str, world: str, emulator: Emulator) -> Iterator[Purchases]:
     headers = {"Authorization": f"Bearer svc_test_world_{world}"}
     with httpx.Client(base_url=f"{url}/merchant/v1", headers=headers, trust_env=False) as client:
-        yield Buying(client, emulator)
+        yield Purchases(client, emulator)
 
 
 @pytest.fixture(scope="package")

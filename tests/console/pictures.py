@@ -17,7 +17,7 @@ from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
 from faregate.service.identifiers import SeededIds
 from tests.console.browser import chromium
-from tests.console.buying import Buying
+from tests.console.purchases import Purchases
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 BEGIN: Final = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
@@ -32,34 +32,34 @@ RESOURCES: Final = (
 )
 
 
-def tell(buying: Buying, clock: ManualClock, purchases: int = 44) -> None:
+def make_purchases(purchases: Purchases, clock: ManualClock, count: int = 44) -> None:
     """A minute of trade: all kinds of payers, some work that fails, some faults."""
-    buying.emulator.faults.add(Fault(kind="status", status=503, operation="complete", times=2))
-    buying.emulator.faults.add(Fault(kind="stale-read", operation="transaction", probability=0.1, seed=7))
-    for number in range(purchases):
+    purchases.emulator.faults.add(Fault(kind="status", status=503, operation="complete", times=2))
+    purchases.emulator.faults.add(Fault(kind="stale-read", operation="transaction", probability=0.1, seed=7))
+    for number in range(count):
         payer, resource = PAYERS[number % len(PAYERS)], RESOURCES[number * 5 % len(RESOURCES)]
-        _buy(buying, clock, number, payer, resource)
+        _buy(purchases, clock, number, payer, resource)
         clock.advance(0.3 + number * 37 % 11 / 8)
-    buying.emulator.settle_after("daily_report", Settlement(after_seconds=5, via="reconciling"))
-    buying.authorize("poor")
+    purchases.emulator.settle_after("daily_report", Settlement(after_seconds=5, via="reconciling"))
+    purchases.authorize("poor")
     clock.advance(0.2)
-    buying.authorize("good", "daily_report")
+    purchases.authorize("good", "daily_report")
     clock.advance(0.8)
 
 
-def _buy(buying: Buying, clock: ManualClock, number: int, payer: str, resource: str) -> None:
-    bought = buying.authorize(payer, resource, ponder=lambda: clock.advance(0.04 + number % 7 / 90))
+def _buy(purchases: Purchases, clock: ManualClock, number: int, payer: str, resource: str) -> None:
+    bought = purchases.authorize(payer, resource, before_paying=lambda: clock.advance(0.04 + number % 7 / 90))
     clock.advance(0.12 + number * 13 % 10 / 12)
     if number % 12 == 7:
-        buying.fail(bought, "model_overloaded")
+        purchases.fail(bought, "model_overloaded")
         return
     values = {"input_tokens": str(300 + number * 17)} if resource == "token_meter" else {}
-    while buying.complete(bought, values=values).status_code == 503:
+    while purchases.complete(bought, values=values).status_code == 503:
         clock.advance(0.5)
     if payer in ("reads", "reconciles") and number < 30:
         for _ in range(2):
             clock.advance(0.6)
-            buying.http.get(f"/transactions/{bought.id}")
+            purchases.http.get(f"/transactions/{bought.id}")
 
 
 def take(browser: Browser, url: str, to: Path) -> None:
@@ -99,7 +99,7 @@ def main() -> None:
     with serve(emulator) as url:
         headers = {"Authorization": f"Bearer {TEST_KEY}"}
         with httpx.Client(base_url=f"{url}/merchant/v1", headers=headers, trust_env=False) as http:
-            tell(Buying(http, emulator), clock)
+            make_purchases(Purchases(http, emulator), clock)
         with chromium() as browser:
             take(browser, url, to)
 

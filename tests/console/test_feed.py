@@ -20,7 +20,7 @@ from faregate.emulator.tenants import Tenants
 from faregate.service.test_payers import TEST_PAYERS
 from tests.emulator.load import Seller
 
-from .buying import Buying
+from .purchases import Purchases
 
 Json = dict[str, Any]
 Events = Iterator[tuple[str, Json]]
@@ -40,7 +40,9 @@ def read(lines: Iterator[str]) -> Events:
 
 
 @contextmanager
-def followed(url: str, world: str, headers: dict[str, str] | None = None, **query: str) -> Generator[Events]:
+def follow_events(
+    url: str, world: str, headers: dict[str, str] | None = None, **query: str
+) -> Generator[Events]:
     address = f"{url}/_emulator/worlds/{world}/events"
     with (
         httpx.Client(trust_env=False, timeout=5) as client,
@@ -58,16 +60,16 @@ def until(events: Events, part: str) -> Any:
 
 
 def test_it_begins_with_everything_and_goes_on_with_what_changed(
-    url: str, world: str, buying: Buying
+    url: str, world: str, purchases: Purchases
 ) -> None:
-    identifier = buying.buy()
-    with followed(url, world) as events:
+    identifier = purchases.buy()
+    with follow_events(url, world) as events:
         kind, data = next(events)
         assert kind == "whole"
         assert [one["id"] for one in data["transactions"]] == [identifier]
         assert [call["status"] for call in data["calls"]] == [402, 200, 200]
         assert data["clock"]["mode"] == "real"
-        second = buying.authorize()
+        second = purchases.authorize()
         kind, data = next(events)
         while "transactions" not in data:
             kind, data = next(events)
@@ -76,18 +78,18 @@ def test_it_begins_with_everything_and_goes_on_with_what_changed(
         assert "faults" not in data
 
 
-def test_who_comes_back_is_given_everything_anew(url: str, world: str, buying: Buying) -> None:
-    buying.buy()
-    with followed(url, world, {"Last-Event-ID": "3"}) as events:
+def test_who_comes_back_is_given_everything_anew(url: str, world: str, purchases: Purchases) -> None:
+    purchases.buy()
+    with follow_events(url, world, {"Last-Event-ID": "3"}) as events:
         kind, data = next(events)
     assert (kind, len(data["transactions"])) == ("whole", 1)
 
 
-def test_the_402_is_that_of_the_purchase(url: str, world: str, buying: Buying) -> None:
-    report, summary = buying.ask("daily_report"), buying.ask()
-    first, second = buying.pay(report, resource="daily_report"), buying.pay(summary)
-    unasked = buying.pay(summary)
-    with followed(url, world) as events:
+def test_the_402_is_that_of_the_purchase(url: str, world: str, purchases: Purchases) -> None:
+    report, summary = purchases.ask("daily_report"), purchases.ask()
+    first, second = purchases.pay(report, resource="daily_report"), purchases.pay(summary)
+    unasked = purchases.pay(summary)
+    with follow_events(url, world) as events:
         told = {one["id"]: one for one in until(events, "transactions")}
     assert told[first.id]["asked"]["number"] == 1
     assert told[second.id]["asked"]["number"] == 2
@@ -95,36 +97,36 @@ def test_the_402_is_that_of_the_purchase(url: str, world: str, buying: Buying) -
     assert told[unasked.id]["asked"] is None
 
 
-def test_an_older_purchase_has_its_402_and_its_faults_too(url: str, world: str, buying: Buying) -> None:
+def test_an_older_purchase_has_its_402_and_its_faults_too(url: str, world: str, purchases: Purchases) -> None:
     """A page begins with the last 300 calls."""
-    bought = buying.authorize()
-    buying.emulator.faults.add(Fault(kind="status", status=503, operation="complete"))
-    buying.complete(bought)
-    buying.complete(bought)
+    bought = purchases.authorize()
+    purchases.emulator.faults.add(Fault(kind="status", status=503, operation="complete"))
+    purchases.complete(bought)
+    purchases.complete(bought)
     for _ in range(changes.CALLS_PER_READ + 1):
-        buying.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
-    with followed(url, world) as events:
+        purchases.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
+    with follow_events(url, world) as events:
         _, data = next(events)
     assert [call["number"] for call in data["calls"]] == list(range(206, 506))
     told = data["transactions"][0]
     assert (told["asked"]["number"], told["calls"], told["faults"]) == (1, [2, 3, 4], ["status-1"])
 
 
-def test_a_call_that_was_undone_belongs_to_nothing(url: str, world: str, buying: Buying) -> None:
-    buying.emulator.snapshot("before")
-    instructions = buying.ask()
-    buying.emulator.restore("before")
-    buying.pay(instructions)
-    with followed(url, world) as events:
+def test_a_call_that_was_undone_belongs_to_nothing(url: str, world: str, purchases: Purchases) -> None:
+    purchases.emulator.snapshot("before")
+    instructions = purchases.ask()
+    purchases.emulator.restore("before")
+    purchases.pay(instructions)
+    with follow_events(url, world) as events:
         told = until(events, "transactions")[0]
     assert (told["asked"], told["calls"]) == (None, [2])
 
 
 def test_what_falls_due_is_told_though_nobody_calls(
-    url: str, world: str, buying: Buying, emulator: Emulator
+    url: str, world: str, purchases: Purchases, emulator: Emulator
 ) -> None:
-    identifier = buying.buy("slow")
-    with followed(url, world) as events:
+    identifier = purchases.buy("slow")
+    with follow_events(url, world) as events:
         assert until(events, "transactions")[0]["status"] == "settling"
         emulator.clock.advance(3)
         told = until(events, "transactions")[0]
@@ -132,39 +134,39 @@ def test_what_falls_due_is_told_though_nobody_calls(
 
 
 def test_a_rule_of_a_pending_transaction_is_told(
-    url: str, world: str, buying: Buying, emulator: Emulator
+    url: str, world: str, purchases: Purchases, emulator: Emulator
 ) -> None:
-    identifier = buying.buy("reads")
-    with followed(url, world) as events:
+    identifier = purchases.buy("reads")
+    with follow_events(url, world) as events:
         assert until(events, "transactions")[0]["rule"] == {"after_reads": 2}
         emulator.settle_after(identifier, Settlement(manual=True))
         assert until(events, "transactions")[0]["rule"] == {"manual": True}
 
 
 @pytest.mark.parametrize("back", ["reset", "restore"])
-def test_a_world_that_goes_back_is_told_whole(url: str, world: str, buying: Buying, back: str) -> None:
-    buying.emulator.snapshot("before")
-    buying.buy()
-    with followed(url, world) as events:
+def test_a_restored_world_is_sent_whole(url: str, world: str, purchases: Purchases, back: str) -> None:
+    purchases.emulator.snapshot("before")
+    purchases.buy()
+    with follow_events(url, world) as events:
         next(events)
-        buying.emulator.reset() if back == "reset" else buying.emulator.restore("before")
+        purchases.emulator.reset() if back == "reset" else purchases.emulator.restore("before")
         kind, data = next(events)
     assert kind == "whole"
     assert "transactions" not in data
     assert data["money"]["revenue"] == {}
 
 
-def test_an_empty_world_that_begins_anew_is_followed_on(url: str, world: str, buying: Buying) -> None:
-    with followed(url, world) as events:
+def test_events_continue_after_an_empty_world_is_reset(url: str, world: str, purchases: Purchases) -> None:
+    with follow_events(url, world) as events:
         next(events)
-        buying.emulator.reset()
-        identifier = buying.buy()
+        purchases.emulator.reset()
+        identifier = purchases.buy()
         assert until(events, "transactions")[0]["id"] == identifier
 
 
-def test_neither_signatures_nor_keys_are_told(url: str, world: str, buying: Buying) -> None:
-    bought = buying.authorize()
-    with followed(url, world) as events:
+def test_neither_signatures_nor_keys_are_sent(url: str, world: str, purchases: Purchases) -> None:
+    bought = purchases.authorize()
+    with follow_events(url, world) as events:
         _, data = next(events)
     text = json.dumps(data)
     assert bought.proof not in text
@@ -173,19 +175,19 @@ def test_neither_signatures_nor_keys_are_told(url: str, world: str, buying: Buyi
     assert len(data["transactions"][0]["proof"]["signature"]) == 15
 
 
-def test_a_live_key_is_never_told() -> None:
+def test_a_live_key_is_never_sent() -> None:
     emulator = Emulator(allow_live=True)
-    with serve(emulator) as url, followed(url, "main", environment="live") as events:
+    with serve(emulator) as url, follow_events(url, "main", environment="live") as events:
         kind, data = next(events)
     assert kind == "whole"
     assert data["about"] == {"environment": "live", "key": None, "live": True}
 
 
-def test_a_large_world_is_told_by_its_newest_and_its_sums() -> None:
+def test_a_large_world_is_sent_as_its_newest_entries_and_totals() -> None:
     seller = Seller.trusted()
     for _ in range(2500):
         seller.story()
-    with serve(seller.emulator) as url, followed(url, "main") as events:
+    with serve(seller.emulator) as url, follow_events(url, "main") as events:
         _, data = next(events)
         assert [one["number"] for one in data["transactions"]] == list(range(2301, 2501))
         assert len(data["calls"]) <= 300
@@ -198,29 +200,31 @@ def test_a_large_world_is_told_by_its_newest_and_its_sums() -> None:
         assert len(until(events, "transactions")) == 1
 
 
-def test_an_idle_world_says_only_that_it_is_there(
+def test_an_idle_world_sends_only_heartbeats(
     url: str, world: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(feed, "HEARTBEAT_SECONDS", 0.05)
-    with followed(url, world) as events:
+    with follow_events(url, world) as events:
         next(events)
         assert [next(events)[0] for _ in range(3)] == ["beat", "beat", "beat"]
 
 
-def test_it_ends_with_its_world(url: str, worlds: Tenants, world: str, emulator: Emulator) -> None:
-    with followed(url, world) as events:
+def test_the_stream_ends_when_its_world_is_deleted(
+    url: str, worlds: Tenants, world: str, emulator: Emulator
+) -> None:
+    with follow_events(url, world) as events:
         next(events)
         worlds.delete(world)
         assert [kind for kind, _ in events][-1] == "gone"
 
 
-def test_it_ends_as_soon_as_the_server_does() -> None:
+def test_the_stream_ends_when_the_server_stops() -> None:
     ended = threading.Event()
     began = threading.Event()
 
     def follow(url: str) -> None:
-        with followed(url, "main") as events:
+        with follow_events(url, "main") as events:
             for _ in events:
                 began.set()
         ended.set()
@@ -236,7 +240,7 @@ def test_it_ends_as_soon_as_the_server_does() -> None:
     assert took < 0.9  # the server would cut it off after a second
 
 
-def test_what_there_is_not_cannot_be_followed(url: str, world: str, emulator: Emulator) -> None:
+def test_an_unknown_world_has_no_events(url: str, world: str, emulator: Emulator) -> None:
     address = f"{url}/_emulator/worlds"
     with httpx.Client(trust_env=False) as client:
         assert client.get(f"{address}/nowhere/events").json()["code"] == "world_not_found"

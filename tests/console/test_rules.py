@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from faregate.emulator import Emulator, Wallet
 from faregate.service.test_payers import TEST_PAYERS
 
-from .buying import Buying, choose
+from .purchases import Purchases, choose
 
 GOOD = TEST_PAYERS["good"].address
 
@@ -43,24 +43,24 @@ def set_rule(page: Page, **given: str) -> None:
     ],
 )
 def test_a_rule_is_set_holds_and_is_taken_back(
-    page: Page, buying: Buying, given: dict[str, str], told: str, status: str
+    page: Page, purchases: Purchases, given: dict[str, str], told: str, status: str
 ) -> None:
     set_rule(page, target=GOOD, **given)
     expect(page.locator("#rules")).to_contain_text(f"good {told}")
-    identifier = buying.buy("good")
+    identifier = purchases.buy("good")
     expect(page.locator(f'[data-id="{identifier}"]')).to_contain_text(status)
     page.locator("#rules button").click()
     expect(page.locator("#rules")).to_contain_text("Payments settle at once")
-    expect(page.locator(f'[data-id="{buying.buy("good")}"]')).to_contain_text("succeeded")
+    expect(page.locator(f'[data-id="{purchases.buy("good")}"]')).to_contain_text("succeeded")
 
 
-def test_what_a_resource_began_with_comes_back(page: Page, buying: Buying) -> None:
+def test_what_a_resource_began_with_comes_back(page: Page, purchases: Purchases) -> None:
     set_rule(page, target="slow_settlement", measure="at_once")
     expect(page.locator("#rules")).to_contain_text("slow_settlement succeeds at once")
     page.get_by_role("button", name="Remove slow_settlement").click()
     expect(page.locator("#rules")).to_contain_text("Payments settle at once")
-    stranger = Wallet(clock=buying.emulator.clock).pay(buying.ask("slow_settlement"))
-    assert buying.complete(buying.bring(stranger, "slow_settlement")).json()["status"] == "settling"
+    stranger = Wallet(clock=purchases.emulator.clock).pay(purchases.ask("slow_settlement"))
+    assert purchases.complete(purchases.access(stranger, "slow_settlement")).json()["status"] == "settling"
 
 
 def test_all_payments_can_be_made_to_wait(page: Page, emulator: Emulator) -> None:
@@ -71,9 +71,9 @@ def test_all_payments_can_be_made_to_wait(page: Page, emulator: Emulator) -> Non
 
 
 @pytest.mark.parametrize("width", [1280, 360])
-def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buying, width: int) -> None:
+def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, purchases: Purchases, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
-    bought = buying.authorize()
+    bought = purchases.authorize()
     choose(page, page.locator(f'[data-id="{bought.id}"]'))
     page.get_by_role("button", name="Change how this payment ends").focus()
     page.keyboard.press("Enter")
@@ -82,14 +82,14 @@ def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, buying: Buyi
     expect(page.locator("#add-rule [name=target]")).to_have_value(bought.id)
     for _ in range(4):
         page.keyboard.press("ArrowDown")
-    buying.buy("slow")  # the choices are drawn again
+    purchases.buy("slow")  # the choices are drawn again
     expect(page.locator("#payers")).to_contain_text("slow")
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("#toast")).to_contain_text("Rule added")
-    assert buying.complete(bought).json()["status"] == "reconciling"
+    assert purchases.complete(bought).json()["status"] == "reconciling"
     expect(page.locator(f'[data-id="{bought.id}"]')).to_contain_text("reconciling")
     expect(page.locator("#rules")).to_contain_text("Payments settle at once")
 
@@ -114,13 +114,13 @@ def test_a_form_belongs_to_its_world(page: Page, emulator: Emulator) -> None:
     expect(page.locator("#add-rule [name=via]")).to_be_hidden()
 
 
-def test_an_answer_is_changed_for_one_payer_only(page: Page, buying: Buying) -> None:
+def test_an_answer_is_changed_for_one_payer_only(page: Page, purchases: Purchases) -> None:
     fill(page, "#add-fault", {"kind": "changed-body", "operation": "complete", "target": GOOD})
     page.locator("#add-fault [name=fields]").fill('{"status": "tomorrow"}')
     page.get_by_role("button", name="Add fault").click()
     expect(page.locator("#faults")).to_contain_text('fields {"status":"tomorrow"}')
-    assert buying.complete(buying.authorize("reads")).json()["status"] == "settling"
-    assert buying.complete(buying.authorize("good")).json()["status"] == "tomorrow"
+    assert purchases.complete(purchases.authorize("reads")).json()["status"] == "settling"
+    assert purchases.complete(purchases.authorize("good")).json()["status"] == "tomorrow"
     expect(page.locator("#faults")).to_contain_text("No faults set")
 
 
@@ -132,8 +132,8 @@ def test_fields_that_are_no_object_are_refused(page: Page, emulator: Emulator, f
     assert list(emulator.faults) == []
 
 
-def test_an_address_is_shown_short_and_copied_whole(page: Page, buying: Buying) -> None:
-    buying.buy()
+def test_an_address_is_shown_short_and_copied_whole(page: Page, purchases: Purchases) -> None:
+    purchases.buy()
     page.get_by_role("button", name=f"Copy {GOOD}").click()
     expect(page.locator("#toast")).to_contain_text(GOOD)
     assert page.evaluate("navigator.clipboard.readText()") == GOOD

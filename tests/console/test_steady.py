@@ -1,4 +1,4 @@
-"""What is shown stays while things change: what is pressed, focused, selected, scrolled or unfolded."""
+"""What is shown stays while things change: what is pressed, get_focus, selected, scrolled or unfolded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from faregate.emulator import Emulator, Settlement
 from faregate.emulator.tenants import Tenants
 
-from .buying import Buying, choose
+from .purchases import Purchases, choose
 
 ALWAYS = "header :not(option), .sum, .plot, .listing > .bar"
 """What keeps its place on any screen; where the list is not above them, the forms do, too."""
@@ -31,14 +31,14 @@ def press(page: Page, target: Locator, meanwhile: Callable[[], object]) -> None:
     page.mouse.up()
 
 
-def test_a_row_that_is_pressed_is_clicked_though_all_moves_on(page: Page, buying: Buying) -> None:
-    bought = buying.authorize()
+def test_a_row_that_is_pressed_is_clicked_though_all_moves_on(page: Page, purchases: Purchases) -> None:
+    bought = purchases.authorize()
     expect(row(page, bought.id)).to_contain_text("authorized")
 
     def meanwhile() -> None:
-        buying.complete(bought)
+        purchases.complete(bought)
         for _ in range(3):
-            buying.buy()
+            purchases.buy()
         expect(page.locator(".sum", has_text="succeeded")).to_contain_text("4")
 
     press(page, row(page, bought.id), meanwhile)
@@ -47,13 +47,13 @@ def test_a_row_that_is_pressed_is_clicked_though_all_moves_on(page: Page, buying
     expect(page.locator(".row")).to_have_count(4)
 
 
-def test_a_call_that_is_pressed_is_clicked_though_others_come(page: Page, buying: Buying) -> None:
-    buying.authorize("poor")
+def test_a_call_that_is_pressed_is_clicked_though_others_come(page: Page, purchases: Purchases) -> None:
+    purchases.authorize("poor")
     call = page.locator("#calls button", has_text="not enough")
 
     def meanwhile() -> None:
         before = call.evaluate(TOP)
-        buying.buy()
+        purchases.buy()
         expect(page.locator(".sum", has_text="succeeded")).to_contain_text("1")
         assert call.evaluate(TOP) == pytest.approx(before, abs=UNSEEN)
 
@@ -63,43 +63,43 @@ def test_a_call_that_is_pressed_is_clicked_though_others_come(page: Page, buying
     expect(page.locator("#calls li")).to_have_count(5)
 
 
-def test_a_row_lives_as_long_as_its_transaction(page: Page, buying: Buying) -> None:
-    bought = buying.authorize()
+def test_a_row_lives_as_long_as_its_transaction(page: Page, purchases: Purchases) -> None:
+    bought = purchases.authorize()
     row(page, bought.id).evaluate("one => { one.mine = one.querySelector('.what').firstChild.mine = true }")
     row(page, bought.id).focus()
-    buying.complete(bought)
-    second = buying.buy()
+    purchases.complete(bought)
+    second = purchases.buy()
     expect(row(page, second)).to_contain_text("succeeded")
     expect(row(page, bought.id)).to_contain_text("succeeded")
     assert row(page, bought.id).evaluate("one => one.mine && one.querySelector('.what').firstChild.mine")
     assert row(page, bought.id).evaluate("one => document.activeElement === one")
 
 
-def test_what_was_selected_scrolled_and_unfolded_stays_so(page: Page, buying: Buying) -> None:
+def test_what_was_selected_scrolled_and_unfolded_stays_so(page: Page, purchases: Purchases) -> None:
     page.set_viewport_size({"width": 1280, "height": 500})
-    bought = buying.authorize()
+    bought = purchases.authorize()
     choose(page, row(page, bought.id))
     call = page.locator("#detail details", has_text="access 200")
     call.locator("summary").click()
     page.locator("#detail [data-part='PAYMENT-SIGNATURE'] summary").click()
     page.evaluate("getSelection().selectAllChildren(document.querySelector('#detail .pairs dd'))")
     scrolled = page.evaluate("(document.querySelector('.side').scrollTop = 60)")
-    buying.complete(bought)
+    purchases.complete(bought)
     expect(page.locator("#detail-title")).to_contain_text("succeeded")
     assert bought.id in page.evaluate("String(getSelection())")
     assert page.evaluate("document.querySelector('.side').scrollTop") == scrolled
     expect(page.locator("#detail details[open]")).to_have_count(2)
     call.locator("summary").click()
-    buying.http.get(f"/transactions/{bought.id}")
+    purchases.http.get(f"/transactions/{bought.id}")
     expect(page.locator("#detail summary", has_text="transaction 200")).to_be_visible()
     expect(page.locator("#detail details[open]")).to_have_count(1)
 
 
 def test_focus_goes_to_what_is_left_when_its_button_goes(
-    page: Page, buying: Buying, emulator: Emulator
+    page: Page, purchases: Purchases, emulator: Emulator
 ) -> None:
     emulator.settle_after("*", Settlement(manual=True))
-    identifier = buying.buy("reads")
+    identifier = purchases.buy("reads")
     choose(page, row(page, identifier))
     page.get_by_role("button", name="Settle", exact=True).focus()
     page.keyboard.press("Enter")
@@ -133,12 +133,12 @@ def test_a_pixel_is_a_move() -> None:
     ("width", "steady"), [(1440, f"{ALWAYS}, {FORMS}"), (360, ALWAYS)], ids=["desk", "phone"]
 )
 def test_a_first_payment_moves_nothing_but_the_lists(
-    page: Page, buying: Buying, worlds: Tenants, width: int, steady: str
+    page: Page, purchases: Purchases, worlds: Tenants, width: int, steady: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     expect(page.get_by_text("No purchases yet")).to_be_visible()
     before = places(page, steady)
-    buying.buy("good", "euro_report"), buying.buy("slow")
+    purchases.buy("good", "euro_report"), purchases.buy("slow")
     worlds.get_or_create("another-world-with-a-long-name")
     expect(page.locator(".row")).to_have_count(2)
     expect(page.locator("#payers tbody tr")).to_have_count(2)
@@ -147,12 +147,12 @@ def test_a_first_payment_moves_nothing_but_the_lists(
     assert_unmoved(before, places(page, steady))
 
 
-def test_who_reads_further_down_is_not_moved_by_new_payments(page: Page, buying: Buying) -> None:
+def test_who_reads_further_down_is_not_moved_by_new_payments(page: Page, purchases: Purchases) -> None:
     page.set_viewport_size({"width": 1280, "height": 500})
-    first, *_ = (buying.buy() for _ in range(12))
+    first, *_ = (purchases.buy() for _ in range(12))
     expect(page.locator(".row")).to_have_count(12)
     row(page, first).scroll_into_view_if_needed()
     before = row(page, first).evaluate(TOP)
-    newest = buying.buy()
+    newest = purchases.buy()
     expect(row(page, newest)).to_be_attached()
     assert abs(row(page, first).evaluate(TOP) - before) < 1

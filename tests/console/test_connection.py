@@ -10,7 +10,7 @@ from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Tenants
 
-from .buying import Buying, choose
+from .purchases import Purchases, choose
 
 QUIET_MS: Final = 26_000
 """More than the page waits for a sign of life."""
@@ -19,7 +19,7 @@ QUIET_MS: Final = 26_000
 def bought(url: str, emulator: Emulator, key: str = TEST_KEY) -> str:
     headers = {"Authorization": f"Bearer {key}"}
     with httpx.Client(base_url=f"{url}/merchant/v1", headers=headers, trust_env=False) as http:
-        return Buying(http, emulator).buy()
+        return Purchases(http, emulator).buy()
 
 
 def test_a_server_that_comes_back_is_found_and_nothing_is_doubled_or_missing(alone: Page) -> None:
@@ -78,25 +78,25 @@ def test_a_world_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> No
 
 
 def test_another_page_that_resets_the_world_is_followed(
-    page: Page, alone: Page, buying: Buying, url: str, world: str
+    page: Page, alone: Page, purchases: Purchases, url: str, world: str
 ) -> None:
-    choose(page, page.locator(f'[data-id="{buying.buy()}"]'))
+    choose(page, page.locator(f'[data-id="{purchases.buy()}"]'))
     alone.goto(f"{url}/#{world}")
     alone.get_by_role("button", name="Reset").click()
     alone.get_by_role("button", name="Really reset?").click()
     expect(page.get_by_text("No purchases yet")).to_be_visible()
     expect(page.locator("#detail")).to_be_hidden()
-    identifier = buying.buy()
+    identifier = purchases.buy()
     for one in (page, alone):
         expect(one.locator(".row")).to_have_count(1)
         expect(one.locator(f'[data-id="{identifier}"]')).to_be_visible()
 
 
 def test_what_belongs_to_a_world_is_there_again(
-    page: Page, buying: Buying, worlds: Tenants, url: str, world: str
+    page: Page, purchases: Purchases, worlds: Tenants, url: str, world: str
 ) -> None:
     other = f"{world}-2"[-60:]
-    here, there = buying.buy(), bought(url, worlds.get_or_create(other), f"svc_test_world_{other}")
+    here, there = purchases.buy(), bought(url, worlds.get_or_create(other), f"svc_test_world_{other}")
     for name, identifier in ((other, there), (world, here), (other, there)):
         page.locator("#world").select_option(name)
         expect(page.locator(f'[data-id="{identifier}"]')).to_be_visible()

@@ -7,8 +7,8 @@ from playwright.sync_api import Page, expect
 from faregate.emulator import Emulator, Settlement
 from faregate.service.test_payers import TEST_PAYERS
 
-from .buying import Buying, choose
 from .contrast import FAINTEST, contrasts
+from .purchases import Purchases, choose
 
 CUT_OFF = """() => [...document.querySelectorAll(".row, .panel, header, #calls button")]
   .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
@@ -18,18 +18,20 @@ SEEN = """() => document.activeElement === document.body ||
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 
 
-def focused(page: Page, attribute: str) -> str | None:
+def get_focus(page: Page, attribute: str) -> str | None:
     return page.evaluate(f"document.activeElement.getAttribute('{attribute}')")  # type: ignore[no-any-return]
 
 
-def test_the_keyboard_is_enough(page: Page, buying: Buying, emulator: Emulator) -> None:
+def test_everything_can_be_done_with_the_keyboard(
+    page: Page, purchases: Purchases, emulator: Emulator
+) -> None:
     emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
-    first, second = buying.buy(), buying.buy()
+    first, second = purchases.buy(), purchases.buy()
     expect(page.locator(".row")).to_have_count(2)
     page.keyboard.press("j")
-    assert focused(page, "data-id") == second
+    assert get_focus(page, "data-id") == second
     page.keyboard.press("ArrowDown")
-    assert focused(page, "data-id") == first
+    assert get_focus(page, "data-id") == first
     page.keyboard.press("Enter")
     expect(page.locator("#detail")).to_contain_text(first)
     page.keyboard.press("s")
@@ -40,15 +42,15 @@ def test_the_keyboard_is_enough(page: Page, buying: Buying, emulator: Emulator) 
     expect(page.locator(f'[data-id="{second}"]')).to_contain_text("failed")
     page.keyboard.press("Escape")
     expect(page.locator("#detail")).to_be_hidden()
-    assert focused(page, "data-id") == second
+    assert get_focus(page, "data-id") == second
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_tab_reaches_every_control_and_one_row(page: Page, buying: Buying) -> None:
-    buying.buy(), buying.buy()
+def test_tab_reaches_every_control_and_one_row(page: Page, purchases: Purchases) -> None:
+    purchases.buy(), purchases.buy()
     expect(page.locator(".row")).to_have_count(2)
     reached: list[str] = []
     for _ in range(40):
@@ -63,25 +65,25 @@ def test_tab_reaches_every_control_and_one_row(page: Page, buying: Buying) -> No
     page.keyboard.press("j")
     held = page.locator('.row[tabindex="0"]')
     assert held.count() == 1
-    assert held.get_attribute("data-id") == focused(page, "data-id")
+    assert held.get_attribute("data-id") == get_focus(page, "data-id")
 
 
-def test_a_story_that_changes_does_not_take_the_focus_away(page: Page, buying: Buying) -> None:
-    bought = buying.authorize()
+def test_a_changing_transaction_keeps_the_focus(page: Page, purchases: Purchases) -> None:
+    bought = purchases.authorize()
     choose(page, page.locator(f'[data-id="{bought.id}"]'))
     page.locator(".actions").first.get_by_role("button", name="Copy as curl").focus()
-    buying.complete(bought)
+    purchases.complete(bought)
     expect(page.locator("#detail-title")).to_contain_text("succeeded")
-    assert focused(page, "data-key") == "curl"
+    assert get_focus(page, "data-key") == "curl"
 
 
-def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
+def test_a_phone_scrolls_in_one_direction(page: Page, purchases: Purchases) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
-    buying.emulator.clock.freeze()
-    identifier = buying.buy("slow")
-    buying.http.get(f"/{'long/' * 60}")
+    purchases.emulator.clock.freeze()
+    identifier = purchases.buy("slow")
+    purchases.http.get(f"/{'long/' * 60}")
     expect(page.locator("#calls button", has_text="long")).to_be_visible()
-    buying.emulator.faults.apply_preset("reconcile-unavailable")
+    purchases.emulator.faults.apply_preset("reconcile-unavailable")
     page.locator(f'[data-id="{identifier}"]').wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.evaluate(CUT_OFF) == []
@@ -96,14 +98,14 @@ def test_a_phone_scrolls_in_one_direction(page: Page, buying: Buying) -> None:
     expect(page.locator("#detail")).to_be_hidden()
 
 
-def test_every_text_stands_out_in_the_light_and_in_the_dark(page: Page, buying: Buying) -> None:
+def test_every_text_has_enough_contrast_in_both_colour_schemes(page: Page, purchases: Purchases) -> None:
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
-    buying.emulator.clock.freeze()  # or a text comes or goes between the two looks
-    buying.emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
-    slow, *_ = (buying.buy(payer) for payer in ("slow", "good", "reconciles", "rejected"))
-    buying.authorize("poor")
-    buying.emulator.faults.apply_preset("slow-answer")
-    buying.emulator.settle(buying.buy())
+    purchases.emulator.clock.freeze()  # or a text comes or goes between the two looks
+    purchases.emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
+    slow, *_ = (purchases.buy(payer) for payer in ("slow", "good", "reconciles", "rejected"))
+    purchases.authorize("poor")
+    purchases.emulator.faults.apply_preset("slow-answer")
+    purchases.emulator.settle(purchases.buy())
     expect(page.locator(".row")).to_have_count(5)
     choose(page, page.locator(f'[data-id="{slow}"]'))
     for part in page.locator("summary").all():
@@ -117,12 +119,12 @@ def test_every_text_stands_out_in_the_light_and_in_the_dark(page: Page, buying: 
 
 
 @pytest.mark.parametrize("width", [1280, 360])
-def test_axe_finds_nothing(page: Page, buying: Buying, width: int) -> None:
+def test_axe_finds_nothing(page: Page, purchases: Purchases, width: int) -> None:
     """The rules of axe-core, those of WCAG 2.2 among them."""
     page.set_viewport_size({"width": width, "height": 800})
-    buying.buy(), buying.authorize("poor")
-    buying.emulator.faults.apply_preset("slow-answer")
-    buying.emulator.settle_after("*", Settlement(after_reads=2))
+    purchases.buy(), purchases.authorize("poor")
+    purchases.emulator.faults.apply_preset("slow-answer")
+    purchases.emulator.settle_after("*", Settlement(after_reads=2))
     for part in page.locator(".panel > details > summary").all():
         part.click()
     choose(page, page.locator(".row", has_text="succeeded"))
@@ -132,9 +134,9 @@ def test_axe_finds_nothing(page: Page, buying: Buying, width: int) -> None:
     assert len(found.response["passes"]) > 40
 
 
-def test_what_a_payer_writes_stays_text(page: Page, buying: Buying) -> None:
-    bought = buying.authorize(description=HOSTILE)
-    buying.complete(bought)
+def test_text_of_a_payer_is_never_markup(page: Page, purchases: Purchases) -> None:
+    bought = purchases.authorize(description=HOSTILE)
+    purchases.complete(bought)
     choose(page, page.locator(f'[data-id="{bought.id}"]'))
     expect(page.locator("#detail")).to_contain_text(HOSTILE)
     for part in page.locator("#detail summary").all():
@@ -143,8 +145,8 @@ def test_what_a_payer_writes_stays_text(page: Page, buying: Buying) -> None:
     assert "taken" not in page.title()
 
 
-def test_motion_is_left_out_for_those_who_want_none(page: Page, buying: Buying) -> None:
+def test_reduced_motion_is_respected(page: Page, purchases: Purchases) -> None:
     page.emulate_media(reduced_motion="reduce")
-    identifier = buying.buy()
+    identifier = purchases.buy()
     page.locator(f'[data-id="{identifier}"]').wait_for()
     assert page.evaluate("getComputedStyle(document.querySelector('.row')).animationName") == "none"

@@ -1,4 +1,4 @@
-"""What is copied from the console runs as it is: curl in a shell, a case in pytest."""
+"""What is copy_text from the console runs as it is: curl in a shell, a case in pytest."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from faregate.emulator.tenants import Tenants
 from tests.servers.shared import need
 
 from .browser import CURL_MISSING
-from .buying import Buying
+from .purchases import Purchases
 
 OWN = """
 keys = [{ key = "svc_test_own" }]
@@ -31,7 +31,7 @@ def emulator_world():
 """
 
 
-def copied(page: Page, identifier: str, button: str) -> str:
+def copy_text(page: Page, identifier: str, button: str) -> str:
     page.locator(f'[data-id="{identifier}"][aria-expanded="false"]').click()
     page.locator(".actions").first.get_by_role("button", name=button).click()
     expect(page.locator("#toast")).to_contain_text("Copied")
@@ -41,20 +41,20 @@ def copied(page: Page, identifier: str, button: str) -> str:
 @pytest.mark.parametrize(
     ("payer", "status"), [("good", "succeeded"), ("rejected", "failed"), ("expires", "settling")]
 )
-def test_curl_reads_the_transaction(page: Page, buying: Buying, payer: str, status: str) -> None:
+def test_curl_reads_the_transaction(page: Page, purchases: Purchases, payer: str, status: str) -> None:
     need("curl", CURL_MISSING)
-    identifier = buying.buy(payer)
+    identifier = purchases.buy(payer)
     answer = subprocess.run(
-        ["sh", "-c", copied(page, identifier, "Copy as curl")], capture_output=True, check=True
+        ["sh", "-c", copy_text(page, identifier, "Copy as curl")], capture_output=True, check=True
     )
     assert json.loads(answer.stdout)["id"] == identifier
     assert json.loads(answer.stdout)["status"] == status
 
 
-def test_curl_completes_again_with_a_proof_of_ones_own(page: Page, buying: Buying) -> None:
+def test_curl_completes_again_with_an_own_proof(page: Page, purchases: Purchases) -> None:
     need("curl", CURL_MISSING)
-    bought = buying.authorize()
-    assert buying.fail(bought, "it:was.late").status_code == 200
+    bought = purchases.authorize()
+    assert purchases.fail(bought, "it:was.late").status_code == 200
     page.locator("#calls button", has_text="complete").click()
     page.locator("#detail summary", has_text="complete 200").click()
     page.locator("#detail details[open]").get_by_role("button", name="Copy as curl").click()
@@ -73,9 +73,9 @@ def test_curl_completes_again_with_a_proof_of_ones_own(page: Page, buying: Buyin
     assert json.loads(again.stdout.splitlines()[-1])["status"] == "failed"
 
 
-def test_curl_asks_for_a_list_with_its_query(page: Page, buying: Buying) -> None:
+def test_curl_repeats_a_list_with_its_query(page: Page, purchases: Purchases) -> None:
     need("curl", CURL_MISSING)
-    buying.http.get("/transactions?status=failed&order=oldest")
+    purchases.http.get("/transactions?status=failed&order=oldest")
     page.locator("#calls button", has_text="transactions").click()
     page.locator("#detail").get_by_role("button", name="Copy as curl").click()
     expect(page.locator("#toast")).to_contain_text("Copied")
@@ -85,60 +85,67 @@ def test_curl_asks_for_a_list_with_its_query(page: Page, buying: Buying) -> None
     assert "status=failed&order=oldest" in command
 
 
-def test_curl_makes_a_call_again(page: Page, buying: Buying) -> None:
+def test_curl_repeats_a_call(page: Page, purchases: Purchases) -> None:
     need("curl", CURL_MISSING)
-    buying.authorize(description="it's a 'quoted' $HOME `thing`")
+    purchases.authorize(description="it's a 'quoted' $HOME `thing`")
     page.locator("#calls button", has_text="402").click()
     page.locator("#detail").get_by_role("button", name="Copy as curl").click()
     expect(page.locator("#toast")).to_contain_text("Copied")
     command = str(page.evaluate("navigator.clipboard.readText()"))
     answer = subprocess.run(["sh", "-c", command], capture_output=True, check=True, text=True)
     assert "402 Payment Required" in answer.stdout
-    first, *_, last = (call for call in buying.emulator.calls("access") if not call.proof)
+    first, *_, last = (call for call in purchases.emulator.calls("access") if not call.proof)
     assert last.request.body == first.request.body
 
 
-def case_of_another_world(page: Page, worlds: Tenants, url: str) -> str:
+def copy_test_of_another_world(page: Page, worlds: Tenants, url: str) -> str:
     with httpx.Client(base_url=f"{url}/merchant/v1", trust_env=False) as http:
         http.headers["Authorization"] = "Bearer svc_test_world_own"
-        identifier = Buying(http, worlds.get_or_create("own", account=Account.from_toml(OWN))).buy()
+        identifier = Purchases(http, worlds.get_or_create("own", account=Account.from_toml(OWN))).buy()
     page.locator("#world").select_option("own")
-    case = copied(page, identifier, "Copy as pytest test")
+    case = copy_text(page, identifier, "Copy as pytest test")
     worlds.delete("own")
     assert "# The built-in account does not sell this" in case
     return case
 
 
-def test_a_pytest_case_tells_the_same_story(
-    page: Page, buying: Buying, worlds: Tenants, url: str, tmp_path: Path
+def test_copied_pytest_tests_have_the_same_outcome(
+    page: Page, purchases: Purchases, worlds: Tenants, url: str, tmp_path: Path
 ) -> None:
     """Taken at once, late, not at all, still open, ended by hand; work that failed, and reported values.
 
     That of another world fails without it, and passes with it.
     """
-    emulator = buying.emulator
-    metered = buying.authorize("good", "token_meter")
-    buying.complete(metered, values={"input_tokens": "812"})
-    broken = buying.authorize("good", "euro_report")
-    buying.fail(broken)
-    late = buying.buy("slow")
+    emulator = purchases.emulator
+    metered = purchases.authorize("good", "token_meter")
+    purchases.complete(metered, values={"input_tokens": "812"})
+    broken = purchases.authorize("good", "euro_report")
+    purchases.fail(broken)
+    late = purchases.buy("slow")
     emulator.clock.advance(2)
-    expired, stopped = buying.buy("expires"), buying.buy("reads")
+    expired, stopped = purchases.buy("expires"), purchases.buy("reads")
     emulator.fail(stopped)
     emulator.clock.advance(120)
-    dead, left = buying.authorize(), buying.authorize()
+    dead, left = purchases.authorize(), purchases.authorize()
     emulator.fail(dead.id)
-    stories = [buying.buy(), metered.id, broken.id, late, buying.buy("rejected"), buying.buy("reconciles")]
+    stories = [
+        purchases.buy(),
+        metered.id,
+        broken.id,
+        late,
+        purchases.buy("rejected"),
+        purchases.buy("reconciles"),
+    ]
     stories += [expired, stopped, dead.id, left.id]
     for number, identifier in enumerate(stories):
-        case = copied(page, identifier, "Copy as pytest test")
+        case = copy_text(page, identifier, "Copy as pytest test")
         (tmp_path / f"test_{number}.py").write_text(case)
         assert "emulator_world" not in case
     (tmp_path / "test_other.py").write_text(case.replace("== before", "!= before"))
     own = tmp_path / "own"
     own.mkdir()
     (own / "conftest.py").write_text(CONFTEST)
-    case = case_of_another_world(page, worlds, url)
+    case = copy_test_of_another_world(page, worlds, url)
     (own / "test_with_its_world.py").write_text(case)
     (tmp_path / "test_without_it.py").write_text(case)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]

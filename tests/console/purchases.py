@@ -1,4 +1,4 @@
-"""A seller and its payers over HTTP, in a world of their own, for a page to look at."""
+"""Make purchases over HTTP, as a seller and its payers, for the page to show."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Buying:
+class Purchases:
     """`http` has the key of the world."""
 
     http: httpx.Client
@@ -24,48 +24,50 @@ class Buying:
         payer: str = "good",
         resource: str = "text_summary",
         description: str = "",
-        ponder: Callable[[], None] = lambda: None,
-    ) -> "Bought":
-        """402, a payment, 200; the payer ponders before it pays."""
+        before_paying: Callable[[], None] = lambda: None,
+    ) -> "AuthorizedPurchase":
+        """Request a price, and pay it after calling `before_paying`."""
         instructions = self.ask(resource, description)
-        ponder()
+        before_paying()
         return self.pay(instructions, payer, resource, description)
 
     def ask(self, resource: str = "text_summary", description: str = "") -> str:
-        """The instructions in a 402."""
+        """Return the instructions in a 402."""
         asked = self.http.post("/access", json=self._body(resource, description))
         assert asked.status_code == 402, asked.text
         return asked.headers["payment-required"]
 
     def pay(
         self, instructions: str, payer: str = "good", resource: str = "text_summary", description: str = ""
-    ) -> "Bought":
-        """Access with a payment for these."""
+    ) -> "AuthorizedPurchase":
+        """Sign a payment for these instructions, and access with it."""
         proof = Wallet.test(payer, clock=self.emulator.clock).pay(instructions)
-        return self.bring(proof, resource, description)
+        return self.access(proof, resource, description)
 
-    def bring(self, proof: str, resource: str = "text_summary", description: str = "") -> "Bought":
-        """Access with this proof."""
+    def access(
+        self, proof: str, resource: str = "text_summary", description: str = ""
+    ) -> "AuthorizedPurchase":
+        """Call access with this proof."""
         body = self._body(resource, description)
         allowed = self.http.post("/access", json=body, headers={"PAYMENT-SIGNATURE": proof})
         identifier = allowed.json().get("transaction_id", "")
-        return Bought(identifier, proof, body["revision_id"], allowed.status_code)
+        return AuthorizedPurchase(identifier, proof, body["revision_id"], allowed.status_code)
 
-    def complete(self, bought: "Bought", **said: object) -> httpx.Response:
-        body = {"revision_id": bought.revision_id, "outcome": "succeeded", "values": {}, **said}
-        headers = {"PAYMENT-SIGNATURE": bought.proof}
-        return self.http.post(f"/transactions/{bought.id}/complete", json=body, headers=headers)
+    def complete(self, purchase: "AuthorizedPurchase", **fields: object) -> httpx.Response:
+        body = {"revision_id": purchase.revision_id, "outcome": "succeeded", "values": {}, **fields}
+        headers = {"PAYMENT-SIGNATURE": purchase.proof}
+        return self.http.post(f"/transactions/{purchase.id}/complete", json=body, headers=headers)
 
-    def fail(self, bought: "Bought", code: str = "no_luck") -> httpx.Response:
-        body = {"revision_id": bought.revision_id, "outcome": "failed", "failure_code": code}
-        headers = {"PAYMENT-SIGNATURE": bought.proof}
-        return self.http.post(f"/transactions/{bought.id}/complete", json=body, headers=headers)
+    def fail(self, purchase: "AuthorizedPurchase", code: str = "no_luck") -> httpx.Response:
+        body = {"revision_id": purchase.revision_id, "outcome": "failed", "failure_code": code}
+        headers = {"PAYMENT-SIGNATURE": purchase.proof}
+        return self.http.post(f"/transactions/{purchase.id}/complete", json=body, headers=headers)
 
     def buy(self, payer: str = "good", resource: str = "text_summary") -> str:
         """A whole purchase; gives the transaction's id."""
-        bought = self.authorize(payer, resource)
-        self.complete(bought)
-        return bought.id
+        purchase = self.authorize(payer, resource)
+        self.complete(purchase)
+        return purchase.id
 
     def _body(self, resource: str, description: str) -> Json:
         sold = {one.key: one for one in self.emulator.account.resources}[resource]
@@ -78,7 +80,7 @@ class Buying:
 
 
 @dataclass(frozen=True)
-class Bought:
+class AuthorizedPurchase:
     """`status` is that of the access with the proof; `id` is empty if it was refused."""
 
     id: str
