@@ -850,7 +850,7 @@ def test_check_and_sweep_speak_in_sentences() -> None:
     with project(path("paid", SOLD(content))):
         well = f"All is well: 1 offer can be sold.\n{UNGUESSABLE}\n"
         assert said_by("faregate_check") == well
-        assert said_by("faregate_sweep") == "Looked at 0 sales.\n"
+        assert said_by("faregate_sweep") == "Looked at 0 payments.\n"
     with project(path("x", paid("no_such_thing")(content))):
         assert said_by("faregate_check", status=1).startswith("no_such_thing: ")
     with project(FAREGATE={"BASE_URL": "nonsense"}), pytest.raises(CommandError):

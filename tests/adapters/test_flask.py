@@ -834,10 +834,10 @@ def test_the_sweep_finishes_what_is_held(seller: Seller, monkeypatch: pytest.Mon
     seller.app.add_url_rule("/late", view_func=paywall.paid("slow_settlement")(content()))
     journal = seller.app.extensions["faregate"].paywall.journal
     assert seller.buy("/late").status_code == 202
-    assert run(seller, "sweep") == (0, "Looked at 0 sales.\n")  # it was held a moment ago
+    assert run(seller, "sweep") == (0, "Looked at 0 payments.\n")  # it was held a moment ago
     for later, came_to in ((7, "held"), (27, "settled")):
         monkeypatch.setattr(journal, "_clock", lambda later=later: time.monotonic() + later)
-        assert run(seller, "sweep") == (0, f"Looked at 1 sale: 1 {came_to}.\n")
+        assert run(seller, "sweep") == (0, f"Looked at 1 payment: 1 {came_to}.\n")
     assert seller.statuses == ["succeeded"]
 
 

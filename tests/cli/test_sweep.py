@@ -36,22 +36,22 @@ def first_line(process: "subprocess.Popen[str]") -> str:
 
 def test_once_is_once_and_says_what_it_came_to(seller: Seller) -> None:
     sale = seller.held()
-    assert ended(seller.run("sweep")) == "Looked at 1 sale: 1 settled.\n"
-    assert ended(seller.run("sweep")) == "Looked at 0 sales.\n"
+    assert ended(seller.run("sweep")) == "Looked at 1 payment: 1 settled.\n"
+    assert ended(seller.run("sweep")) == "Looked at 0 payments.\n"
     sent = sale.comes_back()
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())
 
 
 def test_it_watches_until_it_is_told_to_end(seller: Seller) -> None:
     watching = seller.run("sweep", "--watch", "--every", "0.05")
-    assert first_line(watching) == "Looked at 0 sales.\n"
+    assert first_line(watching) == "Looked at 0 payments.\n"
     sale = seller.held()
     assert eventually(lambda: seller.statuses() == {sale.id: "succeeded"}, 20)
     assert eventually(lambda: seller.state(sale) is None)
     watching.send_signal(signal.SIGINT)
     lines = ended(watching).splitlines()
-    assert set(lines) <= {"Looked at 0 sales.", "Looked at 1 sale: 1 settled."}
-    assert lines.count("Looked at 1 sale: 1 settled.") == 1
+    assert set(lines) <= {"Looked at 0 payments.", "Looked at 1 payment: 1 settled."}
+    assert lines.count("Looked at 1 payment: 1 settled.") == 1
 
 
 def test_what_becomes_stuck_is_named_and_is_no_fault_of_the_sweep(seller: Seller) -> None:
@@ -62,7 +62,7 @@ def test_what_becomes_stuck_is_named_and_is_no_fault_of_the_sweep(seller: Seller
     said, logged = sweeping.communicate(timeout=30)
     assert sweeping.returncode == 0
     assert said == (
-        f"Looked at 1 sale: 1 stuck.\nStuck: {sale.id} (completion was refused: 404 transaction_not_found).\n"
+        f"Looked at 1 payment: 1 stuck.\nStuck: {sale.id} (completion was refused: 404 transaction_not_found).\n"
     )
     assert "faregate holds" in logged
 
@@ -86,7 +86,7 @@ def test_a_sigterm_is_heard_between_two_sales(seller: Seller, options: tuple[str
     assert gate.reached.wait(30)
     sweeping.send_signal(signal.SIGTERM)
     gate.goes_on.set()
-    assert ended(sweeping) == "Looked at 1 sale: 1 settled.\n"
+    assert ended(sweeping) == "Looked at 1 payment: 1 settled.\n"
     assert sorted(seller.statuses().values()) == ["settling", "succeeded"]
     assert sorted(filter(None, map(seller.state, sales))) == ["ok"]
 

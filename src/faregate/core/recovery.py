@@ -80,8 +80,8 @@ class SweepReport:
         """One sentence, and one more for each that became stuck."""
         counts = {"settled": self.settled, "failed": self.failed, "held": self.held, "stuck": len(self.stuck)}
         listed = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-        sales = "sale" if self.looked_at == 1 else "sales"
-        first = f"Looked at {self.looked_at} {sales}{listed and ': '}{listed}."
+        payments = "payment" if self.looked_at == 1 else "payments"
+        first = f"Looked at {self.looked_at} {payments}{listed and ': '}{listed}."
         return "\n".join((first, *(f"Stuck: {one} ({why})." for one, why in self.stuck.items())))
 
     def as_json(self) -> str:
