@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faregate.core.models import OfferRevision
-from faregate.core.usage import as_decimal, check
+from faregate.core.usage import as_decimal, check_values
 from faregate.errors import InvalidUsage
 from tests.core.flow_script import ACR
 
@@ -96,21 +96,21 @@ def test_a_refusal_does_not_repeat_all_of_a_long_value() -> None:
 
 def test_values_are_sorted_by_name() -> None:
     given = {"words": 3, "tokens": 2, "pages": 1}
-    assert check(given, RULES) == (("pages", "1"), ("tokens", "2"), ("words", "3"))
+    assert check_values(given, RULES) == (("pages", "1"), ("tokens", "2"), ("words", "3"))
 
 
 def test_a_name_that_is_unknown_is_told_with_those_that_are_known() -> None:
     with pytest.raises(InvalidUsage, match=r"^lines, zeros: not among .* \(pages, tokens, words\)$"):
-        check({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
+        check_values({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
     with pytest.raises(InvalidUsage, match=r"^lines: not among this revision's values \(none\)$"):
-        check({"lines": 4}, OfferRevision(ACR, "USDC", frozenset()))
+        check_values({"lines": 4}, OfferRevision(ACR, "USDC", frozenset()))
 
 
 def test_names_that_are_missing_are_told() -> None:
     with pytest.raises(InvalidUsage, match=r"^pages, tokens: required by this revision and not reported$"):
-        check({"words": 1}, RULES)
+        check_values({"words": 1}, RULES)
     with pytest.raises(InvalidUsage, match=r"^pages: required"):
-        check({"tokens": 1}, RULES)
+        check_values({"tokens": 1}, RULES)
 
 
 @pytest.mark.parametrize(

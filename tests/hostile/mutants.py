@@ -68,18 +68,18 @@ def _no_receipt_asked_for(patch: pytest.MonkeyPatch) -> None:
         header = reply.first(PAYMENT_RESPONSE)
         return CompletionUnknown("no header") if header is None else CompletionPaid(header, "{}")
 
-    patch.setattr(interpret, "_proof_of_payment", lax)
+    patch.setattr(interpret, "_parse_paid", lax)
 
 
 def _any_header_will_do(patch: pytest.MonkeyPatch) -> None:
     def lax(reply: Response, name: str) -> str | None:
         return next(iter(header_values(reply.headers, name)), None)
 
-    patch.setattr(interpret, "_one_sane", lax)
+    patch.setattr(interpret, "_find_header", lax)
 
 
 def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(interpret, "_not_paid", lambda _reply, _result: CompletionUnpaid())
+    patch.setattr(interpret, "_parse_unpaid", lambda _reply, _result: CompletionUnpaid())
 
 
 def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:

@@ -60,12 +60,12 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
     for name, value in headers:
         name = name.lower()
         if name in _HEADERS and value.strip():
-            found.update(_forms_of(name, value.strip()))
+            found.update(_build_forms(name, value.strip()))
         elif name == "cookie":
-            cookies.update(filter(_is_the_sellers, (pair.strip() for pair in value.split(";"))))
+            cookies.update(filter(_is_sellers_cookie, (pair.strip() for pair in value.split(";"))))
     return (
         *sorted(found),
-        *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _forms_of("cookie", pair)),
+        *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _build_forms("cookie", pair)),
     )
 
 
@@ -75,7 +75,7 @@ def hash_credential(credential: str, hashed: Callable[[str], str]) -> str:
     return form + hashed(credential)
 
 
-def _forms_of(kind: str, credential: str) -> Iterator[str]:
+def _build_forms(kind: str, credential: str) -> Iterator[str]:
     stable = _find_stable_part(credential)
     value = credential.partition("=")[2] if kind == "cookie" else credential
     if stable is not None:
@@ -103,6 +103,6 @@ def _read_claims(encoded: str) -> dict[str, str]:
         return {}
 
 
-def _is_the_sellers(pair: str) -> bool:
+def _is_sellers_cookie(pair: str) -> bool:
     name, _, value = pair.partition("=")
     return bool(value.strip('"')) and _INFRASTRUCTURE_COOKIE.fullmatch(name) is None

@@ -82,7 +82,7 @@ from faregate.core.steps import (
     Sleep,
     WriteFallback,
 )
-from faregate.core.usage import check
+from faregate.core.usage import check_values
 from faregate.errors import (
     FaregateError,
     HandlerError,
@@ -513,4 +513,4 @@ def _decide_outcome(result: HandlerResult, request: PaidRequest, revision: Offer
     status = result.response.status
     if status not in request.offer.billable or _is_slash_redirect(result.response, request):
         return Failed(f"status_{status}")
-    return Succeeded(result.response, check(result.values, revision), result.duration_ms)
+    return Succeeded(result.response, check_values(result.values, revision), result.duration_ms)

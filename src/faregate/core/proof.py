@@ -42,7 +42,7 @@ def find_proof(request: Request) -> str | None:
         raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE or X-PAYMENT, not both")
     if len(found) > 1:
         raise BadProof(400, "invalid_proof", "Send PAYMENT-SIGNATURE once")
-    return _checked(found[0])
+    return _check_proof(found[0])
 
 
 def _has_twin(headers: Headers) -> bool:
@@ -50,7 +50,7 @@ def _has_twin(headers: Headers) -> bool:
     return any("_" in name for name, _ in headers)
 
 
-def _checked(proof: str) -> str:
+def _check_proof(proof: str) -> str:
     if len(proof) > MAX_PROOF_BYTES:
         raise BadProof(431, "proof_too_large", f"PAYMENT-SIGNATURE may have {MAX_PROOF_BYTES} bytes")
     if not _ONE_VALUE.fullmatch(proof):

@@ -13,18 +13,20 @@ MAX_EXPONENT = 60
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
 
 
-def check(values: Mapping[str, object], rules: OfferRevision) -> tuple[tuple[str, str], ...]:
+def check_values(values: Mapping[str, object], revision: OfferRevision) -> tuple[tuple[str, str], ...]:
     """The values as the wire wants them, sorted by name.
 
     Raises `InvalidUsage` for an unknown name, a missing required one, or a value that is not a
     non-negative decimal of at most 18 integer and 12 fraction digits.
     """
-    unknown = values.keys() - rules.names
+    unknown = values.keys() - revision.names
     if unknown:
-        raise InvalidUsage(f"{_listed(unknown)}: not among this revision's values ({_listed(rules.names)})")
-    missing = rules.required - values.keys()
+        raise InvalidUsage(
+            f"{_format_names(unknown)}: not among this revision's values ({_format_names(revision.names)})"
+        )
+    missing = revision.required - values.keys()
     if missing:
-        raise InvalidUsage(f"{_listed(missing)}: required by this revision and not reported")
+        raise InvalidUsage(f"{_format_names(missing)}: required by this revision and not reported")
     return tuple((name, as_decimal(name, values[name])) for name in sorted(values))
 
 
@@ -32,7 +34,7 @@ def as_decimal(name: str, value: object) -> str:
     """An int, a Decimal or a decimal string as the wire's string; a float is refused."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
         raise InvalidUsage(f"{name}: report an int, a Decimal or a string, not {type(value).__name__}")
-    text = value if isinstance(value, str) else _plain(Decimal(value))
+    text = value if isinstance(value, str) else _format_decimal(Decimal(value))
     if not _DECIMAL.fullmatch(text):
         raise InvalidUsage(
             f"{name}: {text[:40]} is not a decimal of 18 integer and 12 fraction digits at most"
@@ -40,7 +42,7 @@ def as_decimal(name: str, value: object) -> str:
     return text
 
 
-def _plain(value: Decimal) -> str:
+def _format_decimal(value: Decimal) -> str:
     """Without an exponent and without trailing zeros, which could push it over twelve places.
 
     What is far out of bounds stays short: a payer may have had a say in it.
@@ -51,5 +53,5 @@ def _plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _listed(names: set[str] | frozenset[str]) -> str:
+def _format_names(names: set[str] | frozenset[str]) -> str:
     return ", ".join(sorted(names)) or "none"

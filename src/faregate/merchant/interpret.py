@@ -1,4 +1,4 @@
-"""What a reply of the service proves. Pure; the money rules of DESIGN section 3 stand here.
+"""What a reply of the service proves. Pure; the money rules of DESIGN section 3.
 
 Rules
 1. Paid means: HTTP 200, `succeeded`, our transaction id, a receipt, and exactly one sane `PAYMENT-RESPONSE`
@@ -53,33 +53,33 @@ def parse_access(reply: Response) -> Access:
     """The meaning of a reply to access."""
     match reply.status:
         case 200:
-            return _read_decision(parse_object(reply))
+            return _parse_decision(parse_object(reply))
         case 202:
-            found = _unfinished(reply)
-            return AccessPending(_relayable(reply, found), _transaction_id(found))
-        case 402 if _one_sane(reply, INSTRUCTIONS) is not None:
+            found = _parse_pending(reply)
+            return AccessPending(_strip_proof(reply, found), _find_transaction_id(found))
+        case 402 if _find_header(reply, INSTRUCTIONS) is not None:
             return AccessUnpaid(reply)
-        case 422 if _error(reply) is not None:
-            return RevisionRejected(_trouble(reply))
+        case 422 if _find_error(reply) is not None:
+            return RevisionRejected(_parse_failure(reply))
         case _:
-            return _trouble(reply)
+            return _parse_failure(reply)
 
 
-def _read_decision(decision: dict[str, Any]) -> AccessFree | AccessGranted:
+def _parse_decision(decision: dict[str, Any]) -> AccessFree | AccessGranted:
     if decision.get("transaction_id", "") is None:
         execution_id = decision.get("resource_execution_id")
         known = isinstance(execution_id, str) and _EXECUTION_ID.fullmatch(execution_id)
         return AccessFree(execution_id if known else None)
-    transaction_id = _transaction_id(decision)
+    transaction_id = _find_transaction_id(decision)
     if transaction_id is None:
         raise BadAnswer("HTTP 200: an access decision without a transaction_id")
     return AccessGranted(transaction_id)
 
 
-def _trouble(reply: Response) -> AccessFailed:
+def _parse_failure(reply: Response) -> AccessFailed:
     status = 503 if reply.status >= 500 or reply.status == 429 else 502
     return AccessFailed(
-        status, f"access was answered with {reply.status} {_code(reply)}", _retry_after(reply)
+        status, f"access was answered with {reply.status} {_find_error_code(reply)}", _find_retry_after(reply)
     )
 
 
@@ -89,57 +89,57 @@ def _trouble(reply: Response) -> AccessFailed:
 def parse_completion(reply: Response, transaction_id: str) -> Completion:
     """The meaning of a reply to complete for this transaction."""
     if reply.status not in (200, 202):
-        return _refusal(reply)
+        return _parse_rejection(reply)
     if reply.status == 202:
-        return _still_settling(reply, transaction_id)
+        return _parse_settling(reply, transaction_id)
     result = parse_object(reply)
     if result.get("transaction_id") != transaction_id:
         return CompletionUnknown("the reply is about another transaction")
     match result.get("status"):
         case "succeeded":
-            return _proof_of_payment(reply, result)
+            return _parse_paid(reply, result)
         case "failed":
-            return _not_paid(reply, result)
+            return _parse_unpaid(reply, result)
         case str():
-            return _still_settling(replace(reply, status=202), transaction_id)
+            return _parse_settling(replace(reply, status=202), transaction_id)
         case _:
             raise BadAnswer("HTTP 200: a completion without a status")
 
 
-def _unfinished(reply: Response) -> dict[str, Any] | None:
+def _parse_pending(reply: Response) -> dict[str, Any] | None:
     try:
         return parse_object(reply)
     except BadAnswer:
         return None
 
 
-def _transaction_id(found: dict[str, Any] | None) -> str | None:
+def _find_transaction_id(found: dict[str, Any] | None) -> str | None:
     given = None if found is None else found.get("transaction_id")
     return given if isinstance(given, str) and _TRANSACTION_ID.fullmatch(given) else None
 
 
-def _relayable(reply: Response, found: dict[str, Any] | None) -> Response:
+def _strip_proof(reply: Response, found: dict[str, Any] | None) -> Response:
     """The reply, unless it is not JSON or already carries what only a proven payment may."""
     early = found is None or found.get("payment_response") is not None or found.get("receipt") is not None
-    return Response(202) if early or _transaction_id(found) is None else reply
+    return Response(202) if early or _find_transaction_id(found) is None else reply
 
 
-def _still_settling(reply: Response, transaction_id: str) -> CompletionPending | CompletionUnknown:
-    found = _unfinished(reply)
-    if _transaction_id(found) != transaction_id:
+def _parse_settling(reply: Response, transaction_id: str) -> CompletionPending | CompletionUnknown:
+    found = _parse_pending(reply)
+    if _find_transaction_id(found) != transaction_id:
         return CompletionUnknown("the reply is not about this transaction")
-    return CompletionPending(_relayable(reply, found))
+    return CompletionPending(_strip_proof(reply, found))
 
 
-def _not_paid(reply: Response, result: dict[str, Any]) -> CompletionUnpaid | CompletionUnknown:
+def _parse_unpaid(reply: Response, result: dict[str, Any]) -> CompletionUnpaid | CompletionUnknown:
     """Only a clean `failed` is certain: with any sign of payment the payer must not pay again."""
     if _looks_paid(result) or header_values(reply.headers, PAYMENT_RESPONSE):
         return CompletionUnknown("failed, and yet with signs of a payment")
     return CompletionUnpaid()
 
 
-def _proof_of_payment(reply: Response, result: dict[str, Any]) -> CompletionPaid | CompletionUnknown:
-    payment_response = _one_sane(reply, PAYMENT_RESPONSE)
+def _parse_paid(reply: Response, result: dict[str, Any]) -> CompletionPaid | CompletionUnknown:
+    payment_response = _find_header(reply, PAYMENT_RESPONSE)
     if payment_response is None:
         return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")
     if not _has_receipt(result):
@@ -147,14 +147,16 @@ def _proof_of_payment(reply: Response, result: dict[str, Any]) -> CompletionPaid
     return CompletionPaid(payment_response, json.dumps(result["receipt"]))
 
 
-def _refusal(reply: Response) -> CompletionRejected | CompletionUnknown:
+def _parse_rejection(reply: Response) -> CompletionRejected | CompletionUnknown:
     # A 402 here must not reach the payer, who would sign a new payment for it. Above 599 no server relays it.
     if not 400 <= reply.status < 600 or reply.status == 402:
         return CompletionUnknown(f"complete was answered with {reply.status}")
-    return CompletionRejected(reply.status, _code(reply), _retry_after(reply), _error(reply) is not None)
+    return CompletionRejected(
+        reply.status, _find_error_code(reply), _find_retry_after(reply), _find_error(reply) is not None
+    )
 
 
-def _error(reply: Response) -> ErrorBody | None:
+def _find_error(reply: Response) -> ErrorBody | None:
     """The error that the service itself wrote; None for what a proxy or balancer says in its place."""
     try:
         return parse(ErrorBody, reply)
@@ -162,8 +164,8 @@ def _error(reply: Response) -> ErrorBody | None:
         return None
 
 
-def _code(reply: Response) -> str:
-    error = _error(reply)
+def _find_error_code(reply: Response) -> str:
+    error = _find_error(reply)
     return "unreadable" if error is None else error.code
 
 
@@ -205,7 +207,7 @@ def _has_receipt(found: dict[str, Any]) -> bool:
 
 
 def parse_revisions(reply: Response) -> dict[str, OfferRevision]:
-    """The rules of every active revision, by its id and by its integration key. Raises `ServiceError`.
+    """Every active revision, by its id and by its integration key. Raises `ServiceError`.
 
     Of several revisions under one key the one with the highest number sells. A revision that cannot be read
     is left out: the others are for sale.
@@ -214,15 +216,15 @@ def parse_revisions(reply: Response) -> dict[str, OfferRevision]:
         raise parse_error(reply)
     found: dict[str, OfferRevision] = {}
     newest: dict[str, int] = {}
-    for revision in _schemas(parse_object(reply)):
-        rules = _rules(revision)
-        if rules is None:
+    for schema in _find_schemas(parse_object(reply)):
+        revision = _parse_revision(schema)
+        if revision is None:
             continue
-        found[rules.revision_id] = rules
-        key, number = revision.get(_INTEGRATION_KEY), revision.get(_NUMBER)
+        found[revision.revision_id] = revision
+        key, number = schema.get(_INTEGRATION_KEY), schema.get(_NUMBER)
         number = number if isinstance(number, int) else 0
         if isinstance(key, str) and number >= newest.get(key, 0):
-            found[key], newest[key] = rules, number
+            found[key], newest[key] = revision, number
     return found
 
 
@@ -230,7 +232,7 @@ _ID, _ASSET = "x-svc-revision-id", "x-svc-settlement-asset"
 _INTEGRATION_KEY, _NUMBER = "x-svc-resource-integration-key", "x-svc-revision-number"
 
 
-def _schemas(document: dict[str, Any]) -> list[dict[str, Any]]:
+def _find_schemas(document: dict[str, Any]) -> list[dict[str, Any]]:
     components: Any = document.get("components")
     schemas: Any = cast("dict[str, Any]", components).get("schemas") if isinstance(components, dict) else None
     if not isinstance(schemas, dict):
@@ -239,9 +241,9 @@ def _schemas(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", schema) for schema in found if isinstance(schema, dict)]
 
 
-def _rules(revision: dict[str, Any]) -> OfferRevision | None:
-    revision_id, asset = revision.get(_ID), revision.get(_ASSET)
-    properties, required = revision.get("properties"), revision.get("required")
+def _parse_revision(schema: dict[str, Any]) -> OfferRevision | None:
+    revision_id, asset = schema.get(_ID), schema.get(_ASSET)
+    properties, required = schema.get("properties"), schema.get("required")
     if not (isinstance(revision_id, str) and _REVISION_ID.fullmatch(revision_id)):
         return None
     if asset not in ("EURC", "USDC"):
@@ -257,7 +259,7 @@ def _rules(revision: dict[str, Any]) -> OfferRevision | None:
 # Headers
 
 
-def _one_sane(reply: Response, name: str) -> str | None:
+def _find_header(reply: Response, name: str) -> str | None:
     """The only value of a header that is about to be relayed, if it is bounded visible ASCII."""
     values = header_values(reply.headers, name)
     if len(values) != 1 or len(values[0]) > MAX_HEADER:
@@ -265,7 +267,7 @@ def _one_sane(reply: Response, name: str) -> str | None:
     return values[0] if _VISIBLE.fullmatch(values[0]) else None
 
 
-def _retry_after(reply: Response) -> str | None:
+def _find_retry_after(reply: Response) -> str | None:
     """`Retry-After` if it is a number of at most four digits or a date; else the default is used."""
     value = reply.first("retry-after")
     if value is None or not value.isascii():
