@@ -2,13 +2,17 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
+import click
 import pytest
 
 from faregate.cli import main
+from faregate.cli.command import Command
 from faregate.cli.commands import COMMANDS
+from faregate.flask.cli import commands as flask_commands
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
@@ -59,3 +63,28 @@ def test_a_reader_who_has_seen_enough_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+def list_flags(command: Command) -> dict[str, set[str]]:
+    """The options of a command and of its actions."""
+    flags = {command.name: {option.flag for option in command.options}}
+    return flags | {action.name: {option.flag for option in action.options} for action in command.actions}
+
+
+SHARED = [command for command in COMMANDS if command.target is not None]
+
+
+@pytest.mark.parametrize("command", SHARED, ids=lambda command: command.name)
+def test_flask_has_the_same_options(command: Command) -> None:
+    made = flask_commands.commands[command.name]
+    actions: dict[str, click.Command] = getattr(made, "commands", {})
+    assert {
+        name: {flag for one in action.params for flag in one.opts} for name, action in actions.items()
+    } == {name: flags for name, flags in list_flags(command).items() if name != command.name}
+    assert {flag for one in made.params for flag in one.opts} == list_flags(command)[command.name]
+
+
+@pytest.mark.parametrize("command", SHARED, ids=lambda command: command.name)
+def test_django_has_the_same_commands(command: Command) -> None:
+    module = import_module(f"faregate.django.management.commands.faregate_{command.name}")
+    assert module.Command.command is command

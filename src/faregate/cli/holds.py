@@ -37,7 +37,7 @@ def run_list(paywall: Paywall, echo: Echo, *, all: bool, stuck: bool, json: bool
         echo(_format_list_as_json(holds, shown))
         return 0
     if shown:
-        echo(format_table(_HEAD, [_build_row(hold, now) for hold in shown]) + "\n")
+        echo(format_table([_build_row(hold, now) for hold in shown], _HEAD) + "\n")
     echo(_summarize(holds))
     for problem in find_problems(paywall):
         echo(problem)

@@ -27,7 +27,7 @@ def run_keys(paywall: Paywall, echo: Echo, *, json: bool) -> int:
         ]
         echo(jsonlib.dumps({"keys": keys}, indent=2))
     elif usage:
-        echo(format_table(_HEAD, [_build_row(key, is_configured) for key, is_configured in usage]))
+        echo(format_table([_build_row(key, is_configured) for key, is_configured in usage], _HEAD))
     else:
         echo("The journal has no rows.")
     return 0
@@ -46,7 +46,7 @@ def run_addresses(paywall: Paywall, echo: Echo, *, json: bool) -> int:
         echo(jsonlib.dumps({"unfinished": namespaces}, indent=2))
     elif namespaces:
         rows = [(str(number), name) for name, number in sorted(namespaces.items())]
-        echo(format_table(("UNFINISHED", "ADDRESS"), rows))
+        echo(format_table(rows, ("UNFINISHED", "ADDRESS")))
     else:
         echo("No unfinished payments.")
     return 0

@@ -23,7 +23,7 @@ def format_as_text(table: RouteTable) -> str:
     ]
     accesses = [route.access for route in table.routes]
     counts = ", ".join(f"{accesses.count(access)} {access}" for access in ("paid", "free", "refused"))
-    routes = format_table(_HEAD, rows) if rows else "This application has no routes."
+    routes = format_table(rows, _HEAD) if rows else "This application has no routes."
     return "\n".join((routes, "", counts, *(("", *table.problems) if table.problems else ())))
 
 

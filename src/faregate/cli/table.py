@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
-def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells in aligned columns below a head."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+def format_table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """Rows of cells in aligned columns, below a head if there is one."""
+    lines = [head, *rows] if head else list(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
     )
 
 

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from faregate.cli.command import CommandError
+from faregate.cli.table import format_table
 from faregate.errors import FaregateError
 from faregate.pay.cli import add_payer, parse_amount, parse_seconds, suggest_extra
 from faregate.x402.tokens import format_price
@@ -74,7 +75,7 @@ def _run(arguments: Namespace) -> int:
         session = config.start_session()
         print(format_cost(session), file=sys.stderr, flush=True)
         results = list(run_checks(ProbeRun(session)))
-    print(format_json(config.base_url, results) if arguments.json else format_table(results))
+    print(format_json(config.base_url, results) if arguments.json else format_text(results))
     return 1 if any(result.verdict == "fail" for result in results) else 0
 
 
@@ -99,17 +100,12 @@ def _format_total(products: Sequence["Product"]) -> str:
     return " + ".join(format_price(atomic, asset) for asset, atomic in totals.items())
 
 
-def format_table(results: Sequence["CheckResult"]) -> str:
+def format_text(results: Sequence["CheckResult"]) -> str:
     """Format one line per check (verdict, source, id, expected, observed) and a summary."""
-    rows = [(one.verdict, one.source, one.id, one.expected) for one in results]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=True)), one.observed])
-        for row, one in zip(rows, results, strict=True)
-    ]
+    table = format_table([(one.verdict, one.source, one.id, one.expected, one.observed) for one in results])
     counts = Counter(one.verdict for one in results)
     summary = f"{counts['pass']} passed, {counts['fail']} failed, {counts['skipped']} skipped"
-    return "\n".join([*lines, "", summary])
+    return "\n".join([table, "", summary])
 
 
 def format_json(base_url: str, results: Sequence["CheckResult"]) -> str:
