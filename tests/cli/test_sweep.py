@@ -62,7 +62,8 @@ def test_what_becomes_stuck_is_named_and_is_no_fault_of_the_sweep(seller: Seller
     said, logged = sweeping.communicate(timeout=30)
     assert sweeping.returncode == 0
     assert said == (
-        f"Looked at 1 payment: 1 stuck.\nStuck: {sale.id} (completion was refused: 404 transaction_not_found).\n"
+        "Looked at 1 payment: 1 stuck.\n"
+        f"Stuck: {sale.id} (completion was refused: 404 transaction_not_found).\n"
     )
     assert "faregate holds" in logged
 
