@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from faregate.errors import ConfigurationError
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
 
-SOON = 20.0
+SOON = 60.0
 """Seconds, on a busy machine: without its sentence a server would serve for ever."""
 PREFIX = "A paid prefix starts with a slash: 'sold' does not."
 NOT_CALLED = "Write Depends(paid('text_summary')), with what is sold."
@@ -61,12 +60,10 @@ def test_a_server_ends_with_the_sentence(server: str, app: str, tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     words = [sys.executable, "-m", *SERVERS[server].format(port=port).split(), f"shop:{app}"]
-    began = time.monotonic()
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=SOON)
     said = " ".join((done.stdout + done.stderr).split())
     figures.count("starts of what is misconfigured", [] if APPS[app] in said else [server])
     assert APPS[app] in said
-    assert time.monotonic() - began < SOON
 
 
 def wrong_prefix(**options: Any) -> Any:

@@ -4,6 +4,7 @@ The thief knows the calldata of the settlement and asks for instructions like ev
 comes back after a lost answer or a late settlement, still gets what was paid for.
 """
 
+import itertools
 from collections.abc import Generator
 
 import httpx
@@ -90,7 +91,13 @@ def test_what_a_stranger_can_guess_is_no_credential(guessable: Target, own: dict
     assert guessable.content.runs == 1
 
 
-@pytest.mark.parametrize("kind", CREDENTIALS)
+BOUND = list(zip(SITES, itertools.cycle(CREDENTIALS), strict=False))
+"""Which request is bound to which credentials is decided in shared code: one kind on each site, in turn."""
+
+
+@pytest.mark.parametrize(
+    ("guessable", "kind"), BOUND, indirect=["guessable"], ids=[f"{site.name}-{kind}" for site, kind in BOUND]
+)
 def test_a_result_that_is_bound_to_credentials_is_its_payers(guessable: Target, kind: str) -> None:
     own, other = CREDENTIALS[kind], OTHERS[kind]
     with guessable.attacker() as payer, guessable.attacker() as thief:

@@ -65,10 +65,10 @@ def test_the_deadline_holds_for_all_addresses_together(
     resolve(monkeypatch, *SILENT)
     with unaccepting(SILENT[0]) as port, unaccepting(SILENT[1], port):
         started = time.monotonic()
-        (error,) = over_httpcore.speak(f"http://{NAME}:{port}", get(), timeout=1.0)
+        (error,) = over_httpcore.speak(f"http://{NAME}:{port}", get(), timeout=2.0)
         took = time.monotonic() - started
     assert type(error) is NoAnswer
-    assert 0.9 < took < 1.9
+    assert 1.9 < took < 3.8  # one after the other they would take four seconds
 
 
 @pytest.mark.parametrize("backend", [None, "asyncio"])
