@@ -21,6 +21,7 @@ from faregate.emulator.faults.models import Kind
 from faregate.emulator.server import get_url, listen, serve
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import BadAnswer, NoAnswer
+from tests.support.patience import GRACE, grant_grace
 from tests.support.waiting import eventually
 
 from .seller import ROOT, bearer
@@ -132,7 +133,10 @@ def silent_call(url: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("fault", [Fault(kind="silence"), Fault(kind="latency", seconds=600)])
-def test_a_server_that_ends_waits_for_no_silence(fault: Fault, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_ends_waits_for_no_silence(
+    fault: Fault, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant_grace(monkeypatch)
     emulator = Emulator()
     emulator.faults.add(fault)
     with ExitStack() as calls:
@@ -140,7 +144,7 @@ def test_a_server_that_ends_waits_for_no_silence(fault: Fault, capfd: pytest.Cap
             calls.enter_context(silent_call(url))
             assert eventually(lambda: bool(emulator.calls()))
             began = monotonic()
-        assert monotonic() - began < 0.9  # uvicorn would wait for a second, and then break off
+        assert monotonic() - began < GRACE / 2
     assert capfd.readouterr().err == ""
 
 
