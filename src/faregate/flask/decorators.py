@@ -1,11 +1,11 @@
 """A price on a view, and what a request is checked for before its view runs and after it answered."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from inspect import isclass
 from typing import Any, TypeVar, cast
 
-from flask import Flask, Response, current_app, request
+from flask import Response, current_app, request
 from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
@@ -13,20 +13,18 @@ from werkzeug.wrappers import Response as BaseResponse
 from faregate.core.models import Offer
 from faregate.core.responses import NO_STORE
 from faregate.errors import ConfigurationError
-from faregate.flask.middleware import NAME, describe_answer
+from faregate.flask.middleware import NAME, defer_session_writes, describe_answer
 from faregate.flask.placement import (
     EXEMPT,
     GUARD,
     OFFER,
-    Placement,
-    describe_bypass,
     find_login,
     find_offers,
     inspect_view,
-    is_bypassed,
+    list_mistakes,
+    list_offers,
     mark_sold,
 )
-from faregate.flask.sessions import defer_session_writes
 from faregate.middleware.checkout import SkipHandler, State, is_result
 from faregate.payment import Payment
 from faregate.wsgi import find_checkout, require_payment
@@ -184,42 +182,6 @@ def check_response(response: Response) -> Response:
 
 def _list_offers(rule: Rule) -> tuple[Offer, ...]:
     return list_offers(current_app, rule, request.method)
-
-
-def list_mistakes(app: Flask, rule: Rule, method: str) -> Iterator[str]:
-    """What is wrong with where the price of a rule's view is."""
-    view = app.view_functions.get(rule.endpoint)
-    placement = inspect_view(view, method)
-    if is_bypassed(view):
-        yield describe_bypass(rule.endpoint)
-    yield from placement.mistakes
-    if placement.login_mistake is not None and _list_group_offers(app, rule, placement):
-        yield placement.login_mistake
-
-
-def list_offers(app: Flask, rule: Rule, method: str) -> tuple[Offer, ...]:
-    """What the view of a rule sells, and what its blueprints do."""
-    placement = inspect_view(app.view_functions.get(rule.endpoint), method)
-    return tuple(dict.fromkeys((*placement.offers, *_list_group_offers(app, rule, placement))))
-
-
-def _list_group_offers(app: Flask, rule: Rule, placement: Placement) -> tuple[Offer, ...]:
-    if placement.is_exempt:
-        return ()
-    return tuple(sold for name, sold in list_sold_groups(app) if is_in(rule, name))
-
-
-def list_sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:
-    """The blueprints that are sold as a whole; None is the app itself."""
-    for name, hooks in app.before_request_funcs.items():
-        for hook in hooks:
-            if OFFER in getattr(hook, "__dict__", {}):
-                yield name, hook.__dict__[OFFER]
-
-
-def is_in(rule: Rule, group: str | None) -> bool:
-    """Whether a rule belongs to a blueprint, or one nested in it."""
-    return group is None or rule.endpoint.startswith(f"{group}.")
 
 
 def _find_view(rule: Rule) -> View | None:

@@ -16,7 +16,7 @@ from faregate.flask.decorators import (
     wrap_view,
 )
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.flask.stack import find_sold, list_stack_mistakes
+from faregate.flask.placement import find_sold, list_stack_mistakes
 from faregate.offers import OfferOptions, offer
 from faregate.paywall import Paywall
 from faregate.settings import SETTINGS, from_config

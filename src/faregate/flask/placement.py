@@ -1,16 +1,28 @@
-"""Where the price of a view stands: found through its decorators, and the mistakes that can be seen there."""
+"""Where the prices of an app's views stand: what is sold, and the mistakes that can be seen there.
 
-from collections.abc import Callable
+A mistake would give something away, or charge for nothing. It is an error with the first request that meets
+it, and told by `flask faregate routes` and `flask faregate check`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import isclass
+from itertools import takewhile
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from flask import Flask
 from flask.views import View as ClassView
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Rule
+from werkzeug.test import create_environ
 
 from faregate.core.models import Offer
+from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.middleware.callables import walk
+from faregate.wsgi import Environ
 
 View = Callable[..., Any]
 
@@ -143,3 +155,86 @@ def _module(one: Any) -> str:
 
 def _name(view: object) -> str:
     return str(getattr(view, "__name__", view))
+
+
+# What a rule of the app sells
+
+
+def list_mistakes(app: Flask, rule: Rule, method: str) -> Iterator[str]:
+    """What is wrong with where the price of a rule's view is."""
+    view = app.view_functions.get(rule.endpoint)
+    placement = inspect_view(view, method)
+    if is_bypassed(view):
+        yield describe_bypass(rule.endpoint)
+    yield from placement.mistakes
+    if placement.login_mistake is not None and _list_group_offers(app, rule, placement):
+        yield placement.login_mistake
+
+
+def list_offers(app: Flask, rule: Rule, method: str) -> tuple[Offer, ...]:
+    """What the view of a rule sells, and what its blueprints do."""
+    placement = inspect_view(app.view_functions.get(rule.endpoint), method)
+    return tuple(dict.fromkeys((*placement.offers, *_list_group_offers(app, rule, placement))))
+
+
+def _list_group_offers(app: Flask, rule: Rule, placement: Placement) -> tuple[Offer, ...]:
+    if placement.is_exempt:
+        return ()
+    return tuple(sold for name, sold in list_sold_groups(app) if is_in(rule, name))
+
+
+def list_sold_groups(app: Flask) -> Iterator[tuple[str | None, Offer]]:
+    """The blueprints that are sold as a whole; None is the app itself."""
+    for name, hooks in app.before_request_funcs.items():
+        for hook in hooks:
+            if OFFER in getattr(hook, "__dict__", {}):
+                yield name, hook.__dict__[OFFER]
+
+
+def is_in(rule: Rule, group: str | None) -> bool:
+    """Whether a rule belongs to a blueprint, or one nested in it."""
+    return group is None or rule.endpoint.startswith(f"{group}.")
+
+
+# What stands around the paywall, and would answer in its place
+
+
+_WHITENOISE = "whitenoise.base.WhiteNoise"
+
+
+def list_stack_mistakes(app: Flask) -> tuple[str, ...]:
+    """What is known to answer outside of the paywall where something is sold. Looked for once."""
+    middleware: FlaskPaywallMiddleware = app.extensions[NAME]
+    if middleware.stack_mistakes is None:
+        middleware.stack_mistakes = tuple(_list_stack_mistakes(app, middleware))
+    return middleware.stack_mistakes
+
+
+def _list_stack_mistakes(app: Flask, middleware: FlaskPaywallMiddleware) -> Iterator[str]:
+    for one in takewhile(lambda one: one is not middleware, walk(app.wsgi_app)):
+        bases: tuple[type, ...] = type(one).__mro__
+        kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in bases}
+        urls = _list_urls(one) if _WHITENOISE in kinds else ()
+        for url in urls:
+            if middleware.path_rules.match(url).protected or find_sold(app, create_environ(url)):
+                yield (
+                    f"WhiteNoise stands outside of the paywall and has a file at {url}, which is sold or "
+                    "refused: the file is free. Take it away, or serve it by a view."
+                )
+
+
+def _list_urls(whitenoise: Any) -> Iterator[str]:
+    yield from whitenoise.files
+    for root, prefix in whitenoise.directories:  # where it looks anew for each request
+        for folder, _, names in os.walk(str(root)):
+            below = str(os.path.relpath(folder, root)).replace(os.sep, "/")
+            yield from (prefix + (name if below == "." else f"{below}/{name}") for name in names)
+
+
+def find_sold(app: Flask, environ: Environ) -> str | None:
+    """The endpoint that a request is for, if it sells something."""
+    try:
+        rule, _ = app.url_map.bind_to_environ(environ).match(return_rule=True)
+    except HTTPException:
+        return None
+    return rule.endpoint if list_offers(app, rule, environ["REQUEST_METHOD"]) else None

@@ -8,9 +8,14 @@ from werkzeug.routing import Rule
 
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
-from faregate.flask.decorators import is_in, list_mistakes, list_offers, list_sold_groups
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.flask.stack import list_stack_mistakes
+from faregate.flask.placement import (
+    is_in,
+    list_mistakes,
+    list_offers,
+    list_sold_groups,
+    list_stack_mistakes,
+)
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules
 
