@@ -54,7 +54,7 @@ def test_the_names_of_the_front_doors() -> None:
         "on_release",
         "require_payment",
     ]
-    assert faregate.django.__all__ == ["Payment", "PaywallMiddleware", "paid", "paid_include", "payment_of"]
+    assert faregate.django.__all__ == ["Payment", "PaywallMiddleware", "get_payment", "paid", "paid_include"]
 
 
 @pytest.mark.parametrize(

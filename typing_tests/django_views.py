@@ -7,13 +7,13 @@ from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views import View
 
-from faregate.django import Payment, PaywallMiddleware, paid, paid_include, payment_of
+from faregate.django import Payment, PaywallMiddleware, get_payment, paid, paid_include
 
 
 @paid("daily_report", asset="USDC", max_work_seconds=20)
 def plain(request: HttpRequest, name: str) -> HttpResponse:
-    assert_type(payment_of(request), Payment)
-    payment_of(request).report(input_tokens=3)
+    assert_type(get_payment(request), Payment)
+    get_payment(request).report(input_tokens=3)
     return HttpResponse(name)
 
 

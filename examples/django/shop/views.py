@@ -4,7 +4,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.decorators import method_decorator
 from django.views import View
 
-from faregate.django import paid, payment_of
+from faregate.django import get_payment, paid
 
 NOTES = {"markets": "Calm.", "weather": "Sunny."}
 
@@ -21,7 +21,7 @@ class Summary(View):
 
     async def get(self, request: HttpRequest) -> JsonResponse:
         words = request.GET.get("text", "").split()
-        payment_of(request).report(input_tokens=len(words))
+        get_payment(request).report(input_tokens=len(words))
         return JsonResponse({"summary": " ".join(words[:5])})
 
 

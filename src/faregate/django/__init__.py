@@ -21,7 +21,7 @@ else:
 
 from faregate.django.decorators import paid, paid_include
 from faregate.django.middleware import PaywallMiddleware
-from faregate.django.requests import payment_of
+from faregate.django.requests import get_payment
 from faregate.payment import Payment
 
-__all__ = ["Payment", "PaywallMiddleware", "paid", "paid_include", "payment_of"]
+__all__ = ["Payment", "PaywallMiddleware", "get_payment", "paid", "paid_include"]

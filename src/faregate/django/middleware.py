@@ -14,7 +14,7 @@ from django.urls import Resolver404, get_resolver, resolve
 from faregate.django import conf
 from faregate.django.decorators import aauthorize, authorize
 from faregate.django.offers import find_early_offer
-from faregate.django.placement import find_given_away, inspect_view, name_of
+from faregate.django.placement import find_given_away, inspect_view, name_view
 from faregate.django.requests import DjangoCheckout, find_checkout, make_checkout
 from faregate.django.responses import PaywallResponse, aread_response, close_response, read_response
 from faregate.django.state import restore_locale
@@ -175,7 +175,7 @@ def _describe_bypass(request: HttpRequest) -> str:
     if view is None or not inspect_view(view, str(request.method)).offers:
         return ""
     return (
-        f"{name_of(view)} was answered by something above its price, such as a cache: nobody has paid. "
+        f"{name_view(view)} was answered by something above its price, such as a cache: nobody has paid. "
         "What answers in place of a view belongs below @paid, or must redirect or refuse."
     )
 

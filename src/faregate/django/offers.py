@@ -8,7 +8,7 @@ from django.db import connections
 
 from faregate.core.models import Offer
 from faregate.django.decorators import OFFER, find_offers, is_price, made_in
-from faregate.middleware.callables import closure_of, walk
+from faregate.middleware.callables import get_closure, walk
 
 # Where Django and REST framework make the functions of class-based views, and wrap them unasked.
 _CLASS_VIEWS = ("django.views.generic.base", "rest_framework.viewsets")
@@ -27,7 +27,7 @@ def find_early_offer(view: Any, method: str) -> Offer | None:
     while made_in(view) == _TRANSPARENT and hasattr(view, "__wrapped__"):
         view = view.__wrapped__
     if made_in(view) in _CLASS_VIEWS:
-        dispatch = getattr(class_of(view), "dispatch", None)
+        dispatch = getattr(get_view_class(view), "dispatch", None)
         if made_in(dispatch) in _DISPATCHERS:
             return _outermost(_handler(view, method)) if _is_atomic(view) else None
         return _outermost(dispatch)
@@ -40,7 +40,7 @@ def _outermost(view: Any) -> Offer | None:
         return _offer_on(view)
     if made_in(view) == "django.utils.decorators":
         # What `method_decorator` put outermost; a login there comes before the price.
-        decorators: Any = closure_of(view).get("decorators")
+        decorators: Any = get_closure(view).get("decorators")
         return _offer_on(decorators[-1]) if decorators else None
     return None
 
@@ -50,10 +50,10 @@ def _handler(view: Any, method: str) -> Any:
     made = _find_class_view(view)
     actions: dict[str, str] = getattr(made, "actions", None) or {}
     for name in (method.lower(), "get") if method == "HEAD" else (method.lower(),):
-        handler = getattr(class_of(made), actions.get(name, name), None)
+        handler = getattr(get_view_class(made), actions.get(name, name), None)
         if handler is not None:
             # REST framework's `api_view` makes a class whose methods call the function.
-            return closure_of(handler).get("func") if made_in(handler) == _API_VIEW else handler
+            return get_closure(handler).get("func") if made_in(handler) == _API_VIEW else handler
     return None
 
 
@@ -71,12 +71,12 @@ def is_atomic_in(alias: str, view: Any) -> bool:
 def list_offers(view: Any, method: str) -> tuple[Offer, ...]:
     """Everything that a view sells to requests with this method, wherever on it that is said."""
     handlers = list_handlers(view, (method,)).get(method, ())
-    return _unique(*shared_offers(view), *(sold for one in handlers for sold in find_offers(one)))
+    return _unique(*list_shared_offers(view), *(sold for one in handlers for sold in find_offers(one)))
 
 
-def shared_offers(view: Any) -> tuple[Offer, ...]:
+def list_shared_offers(view: Any) -> tuple[Offer, ...]:
     """What a view sells to everybody."""
-    return _unique(*find_offers(view), *find_offers(getattr(class_of(view), "dispatch", None)))
+    return _unique(*find_offers(view), *find_offers(getattr(get_view_class(view), "dispatch", None)))
 
 
 def list_handlers(view: Any, methods: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -90,10 +90,10 @@ def list_handlers(view: Any, methods: Sequence[str]) -> dict[str, tuple[Any, ...
 
 def _operations(view: Any) -> Iterator[Any]:
     for one in walk(view):
-        yield from getattr(closure_of(one).get("self"), "operations", ())
+        yield from getattr(get_closure(one).get("self"), "operations", ())
 
 
-def class_of(view: Any) -> Any:
+def get_view_class(view: Any) -> Any:
     """Of a class-based view, however it is decorated; None for a function."""
     made = _find_class_view(view)
     return getattr(made, "view_class", None) or getattr(made, "cls", None)  # REST framework's viewsets

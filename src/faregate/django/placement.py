@@ -17,9 +17,9 @@ from django.views import View
 
 from faregate.core.models import Offer
 from faregate.django.decorators import LOGIN_BELOW, find_offers, has_login, is_price, made_in
-from faregate.django.offers import class_of, find_early_offer, is_atomic_in, list_handlers, list_offers
+from faregate.django.offers import find_early_offer, get_view_class, is_atomic_in, list_handlers, list_offers
 from faregate.django.options import find_journal_database
-from faregate.middleware.callables import closure_of, walk, walk_chain
+from faregate.middleware.callables import get_closure, walk, walk_chain
 
 _METHOD_NAMES = frozenset(
     (*View.http_method_names, "dispatch", "list", "create", "retrieve", "partial_update", "update", "destroy")
@@ -57,12 +57,12 @@ def list_transaction_mistakes(view: Any, method: str) -> Iterator[str]:
         return
     if is_atomic_in(using, view):
         yield (
-            f"{name_of(view)} cannot be sold: its payment would be written inside the transaction that "
+            f"{name_view(view)} cannot be sold: its payment would be written inside the transaction that "
             "ATOMIC_REQUESTS puts around it. Put @paid above all other decorators, or mark the view with "
             "transaction.non_atomic_requests."
         )
     elif any(_is_atomic_above(one, using) for one in walk(view)):
-        yield f"{name_of(view)} cannot be sold inside a transaction: put @paid above transaction.atomic."
+        yield f"{name_view(view)} cannot be sold inside a transaction: put @paid above transaction.atomic."
 
 
 def find_given_away(resolver: URLResolver) -> dict[int, str]:
@@ -73,9 +73,9 @@ def find_given_away(resolver: URLResolver) -> dict[int, str]:
     return found
 
 
-def name_of(view: Any) -> str:
+def name_view(view: Any) -> str:
     """Where a person finds a view."""
-    named = class_of(view) or view
+    named = get_view_class(view) or view
     return f"{named.__module__}.{getattr(named, '__qualname__', type(named).__name__)}"
 
 
@@ -84,32 +84,32 @@ _given_away: "WeakKeyDictionary[URLResolver, dict[int, str]]" = WeakKeyDictionar
 
 def _misplaced_methods(view: Any) -> Iterator[str]:
     """A price on what a class does before or after it answers."""
-    bases: tuple[type, ...] = getattr(class_of(view), "__mro__", ())
+    bases: tuple[type, ...] = getattr(get_view_class(view), "__mro__", ())
     for name, member in (item for base in bases for item in vars(base).items()):
         if name in _METHOD_NAMES or not isinstance(member, FunctionType) or hasattr(member, "mapping"):
             continue
         if find_offers(member):
             yield (
-                f"The price of {name_of(view)} is on its method {name!r}, which answers nothing: put it on "
+                f"The price of {name_view(view)} is on its method {name!r}, which answers nothing: put it on "
                 "dispatch, or on get, post and the others."
             )
 
 
 def _logins_below(view: Any, method: str) -> Iterator[str]:
     """Find a login that runs after the payment: on the view, its class, or the method that answers."""
-    kind, handlers = class_of(view), list_handlers(view, (method,)).get(method, ())
+    kind, handlers = get_view_class(view), list_handlers(view, (method,)).get(method, ())
     dispatch = getattr(kind, "dispatch", None)
     is_below = any(_is_login_below(one) for part in (view, dispatch, *handlers) for one in walk(part))
     is_around = bool(find_offers(view)) and kind is not None and any(map(_is_login_mixin, kind.__mro__))
     is_dispatched = bool(find_offers(view) or find_offers(dispatch)) and any(map(has_login, handlers))
     if is_below or is_around or is_dispatched or _has_mixin_below(kind):
-        yield LOGIN_BELOW.format(name=name_of(view))
+        yield LOGIN_BELOW.format(name=name_view(view))
 
 
 def _is_login_below(one: Any) -> bool:
     if is_price(one):
         return has_login(getattr(one, "__wrapped__", None))
-    return made_in(one) == "django.utils.decorators" and _is_login_in(closure_of(one))
+    return made_in(one) == "django.utils.decorators" and _is_login_in(get_closure(one))
 
 
 def _is_login_in(closure: dict[str, Any]) -> bool:
@@ -136,7 +136,7 @@ def _is_login_mixin(base: type) -> bool:
 
 
 def _is_atomic_above(one: Any, using: str) -> bool:
-    closure = closure_of(one)
+    closure = get_closure(one)
     transaction = closure.get("self")
     if not isinstance(transaction, Atomic) or (transaction.using or "default") != using:
         return False
@@ -147,26 +147,26 @@ def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
     """By identity and by the arguments of the route: one function may serve two folders, and sell one."""
     patterns = list(walk_patterns(resolver))
     sold = {
-        (id(inner), _arguments_of(pattern))
+        (id(inner), _freeze_arguments(pattern))
         for pattern in patterns
         for one in walk(pattern.callback)
         if is_price(one)
         for inner in walk(getattr(one, "__wrapped__", None))
     }
     for pattern in patterns:
-        if any((id(one), _arguments_of(pattern)) in sold for one in walk_chain(pattern.callback)):
+        if any((id(one), _freeze_arguments(pattern)) in sold for one in walk_chain(pattern.callback)):
             if any(is_price(one) for one in walk(pattern.callback)):
                 continue
             yield (
                 id(pattern.callback),
                 (
-                    f"{name_of(pattern.callback)} is sold on one route and free on another. Put @paid on its "
-                    "definition, or route two functions."
+                    f"{name_view(pattern.callback)} is sold on one route and free on another. Put @paid on "
+                    "its definition, or route two functions."
                 ),
             )
 
 
-def _arguments_of(pattern: URLPattern) -> frozenset[tuple[str, object]]:
+def _freeze_arguments(pattern: URLPattern) -> frozenset[tuple[str, object]]:
     """To be compared: plain values as they are, others by identity."""
     given: dict[str, Any] = pattern.default_args
     plain = (str, int, PurePath)

@@ -119,7 +119,7 @@ def find_request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> HttpRequest:
     raise ConfigurationError("@paid needs a view that takes the request. On a class, use method_decorator.")
 
 
-def payment_of(request: object) -> Payment:
+def get_payment(request: object) -> Payment:
     """Return `request.payment`, for type checkers. Raises `ConfigurationError`."""
     found = getattr(find_request((request,), {}), "payment", None)
     if not isinstance(found, Payment):

@@ -8,12 +8,12 @@ from django.views import View
 
 from faregate.core.models import Offer
 from faregate.django.conf import get_config
-from faregate.django.offers import list_handlers, list_offers, shared_offers
+from faregate.django.offers import list_handlers, list_offers, list_shared_offers
 from faregate.django.placement import (
     find_given_away,
     inspect_view,
     list_transaction_mistakes,
-    name_of,
+    name_view,
     walk_patterns,
 )
 from faregate.django.stack import list_stack_mistakes
@@ -42,14 +42,14 @@ def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[
             continue
         path = path.removesuffix("$").removesuffix("\\Z")
         if id(pattern.callback) in given_away or any(_list_mistakes(pattern.callback)):
-            yield RouteInfo(path, (), name_of(pattern.callback), None, "refused")
+            yield RouteInfo(path, (), name_view(pattern.callback), None, "refused")
         else:
-            yield from _listed(pattern.callback, path)
+            yield from _list_rows(pattern.callback, path)
 
 
-def _listed(view: Any, path: str) -> Iterator[RouteInfo]:
+def _list_rows(view: Any, path: str) -> Iterator[RouteInfo]:
     """One row for a view, or several where its methods are sold differently."""
-    name, shared = name_of(view), shared_offers(view)
+    name, shared = name_view(view), list_shared_offers(view)
     methods = tuple(list_handlers(view, _METHODS))
     if shared or not methods:
         all_offers = (*shared, *(one for method in methods for one in list_offers(view, method)))

@@ -54,7 +54,7 @@ class ViewState:
         """Perform the recorded writes. A store that fails is logged."""
         self.released = True
         if self._session is not None:
-            with self._session.acting() as writes:
+            with self._session.suspend_recording() as writes:
                 for write in writes:
                     self._session.perform(write)
 
@@ -62,7 +62,7 @@ class ViewState:
         """`release`, awaiting."""
         self.released = True
         if self._session is not None:
-            with self._session.acting() as writes:
+            with self._session.suspend_recording() as writes:
                 for write in writes:
                     await self._session.aperform(write)
 
@@ -136,7 +136,7 @@ class _DeferredWrites:
         self._attributes.update(state)
 
     @contextmanager
-    def acting(self) -> Generator[list[_Write]]:
+    def suspend_recording(self) -> Generator[list[_Write]]:
         """Let the session write again; afterwards it is as the view left it.
 
         The payer has paid: an error of the store is logged, and takes the result from nobody.

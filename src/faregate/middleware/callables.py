@@ -35,7 +35,7 @@ def _inside(found: object, through_self: bool) -> list[object]:
         return [found.__func__, *(_find_kept(found.__self__) if through_self else ())]
     attributes: dict[str, object] = getattr(found, "__dict__", {})
     if isinstance(found, FunctionType):
-        held = [one for name, one in closure_of(found).items() if not _is_neighbour(found, name, one)]
+        held = [one for name, one in get_closure(found).items() if not _is_neighbour(found, name, one)]
         defaults: list[object] = [*(found.__defaults__ or ()), *(found.__kwdefaults__ or {}).values()]
         return [attributes.get("__wrapped__"), *_flatten(held), *_flatten(defaults)]
     # An object that is called, as a decorator that is a class.
@@ -74,7 +74,7 @@ def _flatten(values: Iterable[object]) -> Iterator[object]:
             yield value
 
 
-def closure_of(function: Callable[..., Any]) -> dict[str, Any]:
+def get_closure(function: Callable[..., Any]) -> dict[str, Any]:
     """The variables that a function was made with, by name; without those that have no value yet."""
     names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_freevars", ())
     cells: Any = getattr(function, "__closure__", None) or ()

@@ -82,7 +82,7 @@ def with_payments(
     """
     schemes = schema.get("components", {}).get("securitySchemes", {})
     for path, operation in _operations(schema):
-        info = _unmarked(operation, schemes) or _sold_at(ground(path))
+        info = _take_mark(operation, schemes) or _sold_at(ground(path))
         if info is not None and not _is_documented(operation):
             _document(operation, _components(schema))
         told = operation.get(INFO, {})
@@ -104,7 +104,7 @@ def _sold_at(sold: Offer | None) -> Schema | None:
     return None if sold is None else payment_info(sold)
 
 
-def _unmarked(operation: Schema, schemes: Schema) -> Schema | None:
+def _take_mark(operation: Schema, schemes: Schema) -> Schema | None:
     """Takes the mark of a paid operation away, and gives what it said."""
     asked: list[Schema] = operation.get("security", [])
     marks = [name for one in asked for name in one if name.startswith(MARK)]

@@ -5,12 +5,12 @@ import time
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 
-from faregate.django import paid, payment_of
+from faregate.django import get_payment, paid
 from tests.crash.workers.seller import SOLD, made, note, work_seconds
 
 
 def work(request: HttpRequest) -> JsonResponse:
-    payment = payment_of(request)
+    payment = get_payment(request)
     transaction = payment.transaction_id or ""
     note(transaction)
     time.sleep(work_seconds())
