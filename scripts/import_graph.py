@@ -17,6 +17,7 @@ BEGIN, END = "<!-- import graph: scripts/import_graph.py -->\n", "<!-- end of im
 _GROUPS = {
     **dict.fromkeys(("asgi", "wsgi", "starlette", "fastapi", "flask", "django"), "adapters"),
     "pytest_plugin": "testing",
+    "offers": "paywall",
     "settings": "paywall",
 }
 # Small modules that nearly everything imports: their arrows would hide the others.
