@@ -36,7 +36,7 @@ def test_a_claim_is_won_once(journal: AnyJournal) -> None:
     fresh(journal.claim("another proof", HERE))
 
 
-def test_a_claim_belongs_to_its_request_for_ever(journal: AnyJournal) -> None:
+def test_a_claim_is_bound_to_its_request(journal: AnyJournal) -> None:
     lease = fresh(journal.claim("proof", HERE))
     elsewhere = Claimant("GET /summary?q=2")
     assert journal.claim("proof", elsewhere) == RequestMismatch()
@@ -46,12 +46,12 @@ def test_a_claim_belongs_to_its_request_for_ever(journal: AnyJournal) -> None:
     assert journal.claim("proof", elsewhere) == RequestMismatch()
 
 
-def test_a_dropped_claim_leaves_no_trace(journal: AnyJournal) -> None:
+def test_an_abandoned_claim_is_deleted(journal: AnyJournal) -> None:
     journal.abandon_claim(fresh(journal.claim("proof", HERE)))
     fresh(journal.claim("proof", Claimant("GET /other")))
 
 
-def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fenced(
+def test_an_expired_claim_is_taken_over_and_its_first_holder_is_fenced(
     journal: AnyJournal, clock: Clock
 ) -> None:
     slow = fresh(journal.claim("proof", HERE))
@@ -63,7 +63,7 @@ def test_a_claim_whose_lease_is_over_is_taken_over_and_the_first_holder_is_fence
     assert journal.record_transaction(quick, TXN, ACR, WORK_SECONDS)
 
 
-def test_who_comes_late_does_not_start_work_that_runs(journal: AnyJournal, clock: Clock) -> None:
+def test_a_fenced_process_does_not_start_work_that_runs(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     quick = started(journal)
@@ -71,7 +71,7 @@ def test_who_comes_late_does_not_start_work_that_runs(journal: AnyJournal, clock
     assert journal.record_outcome(quick, GOOD)
 
 
-def test_work_that_started_is_never_fresh_again(journal: AnyJournal, clock: Clock) -> None:
+def test_a_row_whose_work_started_is_never_claimed_as_new(journal: AnyJournal, clock: Clock) -> None:
     slow = started(journal)
     clock.now += LEASE - 1
     assert journal.claim("proof", HERE) == InProgress()
@@ -97,7 +97,9 @@ def test_an_outcome_is_decided_once(journal: AnyJournal) -> None:
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
-def test_a_held_row_is_the_payers_at_once_and_the_sweeps_later(journal: AnyJournal, clock: Clock) -> None:
+def test_a_held_row_is_due_for_its_payer_at_once_and_for_the_sweep_later(
+    journal: AnyJournal, clock: Clock
+) -> None:
     lease = decided(journal)
     journal.schedule_retry(lease)
     assert journal.lease_next() is None
@@ -109,7 +111,7 @@ def test_a_held_row_is_the_payers_at_once_and_the_sweeps_later(journal: AnyJourn
     assert journal.claim("proof", HERE) == InProgress()
 
 
-def test_the_sweep_waits_longer_each_time(journal: AnyJournal, clock: Clock) -> None:
+def test_the_backoff_of_the_sweep_doubles(journal: AnyJournal, clock: Clock) -> None:
     journal.schedule_retry(decided(journal))
     for pause in (5, 10, 20, 40, 80, 160, 300, 300, 300):
         earliest, latest = 0.75 * pause, 1.25 * pause
@@ -121,7 +123,7 @@ def test_the_sweep_waits_longer_each_time(journal: AnyJournal, clock: Clock) -> 
         journal.schedule_retry(entry.lease)
 
 
-def test_a_released_result_is_given_again_three_times_within_the_window(
+def test_a_settled_result_is_replayed_three_times_within_the_window(
     journal: AnyJournal, clock: Clock
 ) -> None:
     released(journal)
@@ -132,7 +134,7 @@ def test_a_released_result_is_given_again_three_times_within_the_window(
     fresh(journal.claim("proof", HERE))
 
 
-def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: AnyJournal, clock: Clock) -> None:
+def test_any_process_may_record_a_settlement(journal: AnyJournal, clock: Clock) -> None:
     slow = decided(journal)
     clock.now += LEASE
     owed(journal.claim("proof", HERE))
@@ -140,7 +142,7 @@ def test_a_proven_payment_is_released_by_whoever_has_the_proof(journal: AnyJourn
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
-def test_the_window_opens_when_the_result_is_first_handed_out(journal: AnyJournal, clock: Clock) -> None:
+def test_the_replay_window_opens_with_the_first_delivery(journal: AnyJournal, clock: Clock) -> None:
     """A sweep got it paid while nobody waited: the payer who comes late still gets all deliveries."""
     journal.record_settlement(decided(journal), "cGFpZA==", RECEIPT, False)
     clock.now += TERMS.undelivered_retention - 1
@@ -174,7 +176,7 @@ def test_an_abandoned_claim_that_was_taken_over_is_forgotten_as_well(
     fresh(journal.claim("proof", Claimant("GET /other")))
 
 
-def test_fences_are_never_used_twice(journal: AnyJournal) -> None:
+def test_fencing_tokens_are_never_used_twice(journal: AnyJournal) -> None:
     stale = fresh(journal.claim("proof", HERE))
     journal.abandon_claim(stale)
     again = fresh(journal.claim("proof", HERE))
@@ -182,7 +184,7 @@ def test_fences_are_never_used_twice(journal: AnyJournal) -> None:
     assert journal.record_transaction(again, TXN, ACR, WORK_SECONDS)
 
 
-def test_what_was_released_stays_as_it_was(journal: AnyJournal, clock: Clock) -> None:
+def test_a_settled_row_does_not_change(journal: AnyJournal, clock: Clock) -> None:
     lease = released(journal)
     clock.now += TERMS.redelivery_window - 1
     journal.record_settlement(lease, "YW5vdGhlcg==", RECEIPT, True)
@@ -191,7 +193,7 @@ def test_what_was_released_stays_as_it_was(journal: AnyJournal, clock: Clock) ->
     fresh(journal.claim("proof", HERE))
 
 
-def test_nothing_undecided_or_failed_is_ever_released(journal: AnyJournal) -> None:
+def test_an_undecided_or_failed_row_is_never_settled(journal: AnyJournal) -> None:
     lease = started(journal)
     journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
     assert journal.claim("proof", HERE) == InProgress()
@@ -200,7 +202,7 @@ def test_nothing_undecided_or_failed_is_ever_released(journal: AnyJournal) -> No
     assert journal.claim("proof", HERE) == InProgress()
 
 
-def test_a_closed_row_is_void_and_keeps_no_result(journal: AnyJournal, clock: Clock) -> None:
+def test_an_unpaid_row_keeps_no_result(journal: AnyJournal, clock: Clock) -> None:
     lease = decided(journal)
     journal.record_final(lease, False)
     assert journal.claim("proof", HERE) == AlreadyFailed()
@@ -211,7 +213,7 @@ def test_a_closed_row_is_void_and_keeps_no_result(journal: AnyJournal, clock: Cl
     fresh(journal.claim("proof", HERE))
 
 
-def test_what_is_owed_never_expires(journal: AnyJournal, clock: Clock) -> None:
+def test_an_open_payment_never_expires(journal: AnyJournal, clock: Clock) -> None:
     journal.schedule_retry(decided(journal))
     started(journal, "second", OTHER_TXN)
     clock.now += 10**9
@@ -235,7 +237,7 @@ def test_a_waiting_payment_is_watched_by_the_sweep_and_by_its_payer(
     assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
-def test_a_stale_ticket_writes_nothing(journal: AnyJournal, clock: Clock) -> None:
+def test_a_stale_lease_writes_nothing(journal: AnyJournal, clock: Clock) -> None:
     stale = started(journal)
     clock.now += LEASE
     entry = owed(journal.claim("proof", HERE))

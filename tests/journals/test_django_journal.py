@@ -46,7 +46,7 @@ def journal(tmp_path: Path) -> Generator[PersistentJournal]:
     made.disconnect()
 
 
-def test_the_migration_is_what_the_model_says() -> None:
+def test_the_migration_matches_the_model() -> None:
     call_command("makemigrations", "faregate_journal", check=True, dry_run=True, verbosity=0)
 
 
@@ -71,7 +71,7 @@ def test_inside_an_open_transaction_nothing_is_written_or_read(journal: Persiste
     assert journal._store.measure() == (1, 0)
 
 
-def test_a_connection_that_does_not_commit_by_itself_is_an_open_transaction(
+def test_a_connection_without_autocommit_counts_as_an_open_transaction(
     journal: PersistentJournal,
 ) -> None:
     transaction.set_autocommit(False)
@@ -114,7 +114,7 @@ def test_a_database_that_fails_is_a_journal_error(journal: PersistentJournal) ->
             cursor.execute(f"ALTER TABLE aside RENAME TO {table}")
 
 
-def test_a_row_that_was_taken_up_anew_is_not_purged(
+def test_a_row_that_was_claimed_again_is_not_purged(
     journal: PersistentJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look for expired rows and their end, one of them became owed."""
@@ -168,7 +168,7 @@ def test_a_paywall_is_given_the_factory() -> None:
 
 
 @override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["only for tests"])
-def test_what_was_sealed_with_an_older_secret_key_is_still_read(tmp_path: Path) -> None:
+def test_rows_encrypted_with_a_fallback_secret_key_are_read(tmp_path: Path) -> None:
     with override_settings(SECRET_KEY="only for tests", SECRET_KEY_FALLBACKS=[]):
         released(make_journal(context(str(tmp_path))))
     journal = make_journal(context(str(tmp_path)))
@@ -212,7 +212,7 @@ def admin() -> Generator[Client]:
     User.objects.all().delete()
 
 
-def test_the_admin_shows_rows_and_nothing_sealed(journal: PersistentJournal, admin: Client) -> None:
+def test_the_admin_shows_no_encrypted_column(journal: PersistentJournal, admin: Client) -> None:
     decided(journal)
     started(journal, "another", OTHER_TXN)
     listed = admin.get("/admin/faregate_journal/journalrow/").content.decode()

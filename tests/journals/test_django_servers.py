@@ -78,7 +78,7 @@ def connect(kind: str) -> Any:
 # Locks
 
 
-def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(
+def test_a_sweep_skips_a_locked_row(
     journal: PersistentJournal, clock: Clock, kind: str, tmp_path: Path
 ) -> None:
     started(journal)
@@ -114,7 +114,7 @@ def test_the_clocks_of_the_machines_need_not_agree(
     ahead.disconnect()
 
 
-def test_of_eight_threads_each_takes_rows_of_its_own(journal: PersistentJournal, clock: Clock) -> None:
+def test_eight_threads_take_different_rows(journal: PersistentJournal, clock: Clock) -> None:
     names = [f"txn_{number:03}" for number in range(40)]
     for name in names:
         started(journal, name, name)
@@ -161,7 +161,7 @@ def _decided(journal: PersistentJournal) -> Any:
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("kind", ["default", *SERVERS])
-def test_who_is_stopped_between_two_statements_keeps_nothing_locked(
+def test_a_process_that_stops_between_two_statements_holds_no_lock(
     kind: str, use: str, clock: Clock, tmp_path: Path
 ) -> None:
     """So each of them is a transaction by itself."""
@@ -187,7 +187,7 @@ def test_who_is_stopped_between_two_statements_keeps_nothing_locked(
 
 
 @pytest.mark.parametrize("use", USES)
-def test_what_the_database_undid_is_done_again(
+def test_a_call_that_was_rolled_back_is_repeated(
     journal: PersistentJournal, kind: str, use: str, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each statement is the one that ends a deadlock, once."""
@@ -207,7 +207,7 @@ def test_what_the_database_undid_is_done_again(
     assert undone
 
 
-def test_a_database_that_undoes_everything_is_an_error(journal: PersistentJournal, kind: str) -> None:
+def test_a_database_that_rolls_back_every_try_is_an_error(journal: PersistentJournal, kind: str) -> None:
     def undo(execute: Any, query: str, values: Any, many: bool, context: Any) -> Any:
         return execute(UNDO[kind], None, False, context)
 
@@ -221,9 +221,7 @@ def test_a_database_that_undoes_everything_is_an_error(journal: PersistentJourna
 # What is on the disk
 
 
-def test_what_must_be_on_the_disk_is_forced_there_whatever_the_project_chose(
-    clock: Clock, tmp_path: Path
-) -> None:
+def test_durable_writes_are_synced_whatever_the_projects_settings(clock: Clock, tmp_path: Path) -> None:
     journal = make(databases.add("postgres"), clock, tmp_path)
     lease = started(journal)
     [[before]] = asked(shared("postgres"), "SELECT pg_current_wal_insert_lsn()")
@@ -236,7 +234,7 @@ def test_what_must_be_on_the_disk_is_forced_there_whatever_the_project_chose(
 # Answers that were lost
 
 
-def test_what_was_written_already_is_not_written_again(journal: PersistentJournal) -> None:
+def test_a_write_that_was_done_is_not_repeated(journal: PersistentJournal) -> None:
     store, row = journal._store, cast(Record, {"key": b"\1" * 32, **CLAIMED})
     assert store.insert(row, [row["key"]], 0.0)
     assert store.insert(row, [row["key"]], 0.0)
@@ -248,7 +246,7 @@ def test_what_was_written_already_is_not_written_again(journal: PersistentJourna
 
 @pytest.mark.parametrize("statement", ["INSERT", "UPDATE", "SELECT"])
 @pytest.mark.parametrize("use", ["claim", "start", "decide", "release", "due"])
-def test_a_session_that_ends_after_a_statement_is_begun_anew(
+def test_a_session_that_was_lost_is_replaced(
     journal: PersistentJournal, kind: str, use: str, statement: str, clock: Clock
 ) -> None:
     """The answer to that statement is lost. What it wrote stands, and is not done twice."""

@@ -123,7 +123,7 @@ def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file:
     assert said.count("COMMIT") == 3  # of who asked for this, of who kept them waiting, and theirs
 
 
-def test_what_was_written_can_be_read_at_once_by_whoever_is_told(file: Database) -> None:
+def test_a_write_is_visible_as_soon_as_it_returns(file: Database) -> None:
     missed: list[int] = []
 
     def write_and_look(first: int) -> None:
@@ -140,7 +140,7 @@ def test_what_was_written_can_be_read_at_once_by_whoever_is_told(file: Database)
     assert (missed, len(notes(file))) == ([], 400)
 
 
-def test_who_reads_waits_for_no_writer(file: Database) -> None:
+def test_readers_do_not_wait_for_writers(file: Database) -> None:
     slow = Slow(note(1))
     write = Writing(file, slow)
     write.start()
@@ -154,7 +154,7 @@ def test_who_reads_waits_for_no_writer(file: Database) -> None:
 # What goes wrong with one
 
 
-def test_a_write_that_is_refused_touches_no_other(file: Database) -> None:
+def test_a_refused_write_does_not_affect_others_in_its_batch(file: Database) -> None:
     file.write(note(0))
 
     def half(then: int) -> Act:
@@ -193,7 +193,7 @@ def test_a_refused_write_alone_leaves_nothing_behind(file: Database) -> None:
 # What goes wrong for all
 
 
-def test_a_sync_that_fails_is_told_to_all(file: Database) -> None:
+def test_a_failed_sync_is_an_error_for_the_whole_batch(file: Database) -> None:
     """All or none of it may be there later: what was not synced need not be lost either."""
     refused: list[str] = []
     leads = with_failing_disk(lambda: refused.append(refusal(file, note(0))))
@@ -224,7 +224,7 @@ def test_a_log_that_may_have_a_hole_is_not_added_to(file: Database, tmp_path: Pa
     assert notes(file) in ([1, 3], [1, 2, 3])
 
 
-def test_a_full_disk_is_told_to_all_it_concerns(file: Database) -> None:
+def test_a_full_disk_is_an_error_for_the_whole_batch(file: Database) -> None:
     file.write(lambda connection: connection.execute("PRAGMA max_page_count = 20").fetchone())
     large: Act = lambda connection: connection.execute("INSERT INTO notes VALUES (zeroblob(1000000))")  # noqa: E731
     writes = [Writing(file, act) for act in (note(1), large, note(2))]
@@ -235,7 +235,7 @@ def test_a_full_disk_is_told_to_all_it_concerns(file: Database) -> None:
     assert notes(file) == [3]
 
 
-def test_a_file_that_another_program_has_locked_is_told_to_each_and_written_to_later(tmp_path: Path) -> None:
+def test_a_file_locked_by_another_program_is_an_error_for_each_writer_and_works_later(tmp_path: Path) -> None:
     file = opened(tmp_path, 0.3)
     other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -256,7 +256,7 @@ def test_a_file_that_another_program_has_locked_is_told_to_each_and_written_to_l
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_a_signal_stops_who_leads_and_another_serves_the_rest(
+def test_a_signal_stops_the_holder_and_the_next_one_writes_for_the_rest(
     file: Database, signal: type[BaseException]
 ) -> None:
     def stopped(connection: sqlite3.Connection) -> None:
@@ -271,7 +271,7 @@ def test_a_signal_stops_who_leads_and_another_serves_the_rest(
     assert not file.write(lambda connection: connection.total_changes < 0)
 
 
-def test_a_signal_in_the_write_of_another_is_not_its_fault(file: Database) -> None:
+def test_a_signal_during_anothers_write_does_not_fail_that_write(file: Database) -> None:
     signals = [KeyboardInterrupt]
 
     def unlucky_once(connection: sqlite3.Connection) -> str:
@@ -289,7 +289,7 @@ def test_a_signal_in_the_write_of_another_is_not_its_fault(file: Database) -> No
 # Patience
 
 
-def test_who_gave_up_is_not_written_later(tmp_path: Path) -> None:
+def test_a_write_that_timed_out_is_not_executed_later(tmp_path: Path) -> None:
     file = opened(tmp_path, 0.3)
     slow = Slow()
     before, impatient = Writing(file, slow), Writing(file, note(1))
@@ -304,7 +304,7 @@ def test_who_gave_up_is_not_written_later(tmp_path: Path) -> None:
     file.disconnect()
 
 
-def test_who_was_taken_along_waits_for_what_becomes_of_it(tmp_path: Path) -> None:
+def test_a_writer_in_a_batch_waits_for_the_commit(tmp_path: Path) -> None:
     file = opened(tmp_path, 1.0)
     slow = Slow(note(0))
     leads, taken = Writing(file, slow), Writing(file, note(1))
@@ -318,7 +318,7 @@ def test_who_was_taken_along_waits_for_what_becomes_of_it(tmp_path: Path) -> Non
     file.disconnect()
 
 
-def test_who_closes_the_file_is_not_overtaken_for_ever(file: Database) -> None:
+def test_an_exclusive_waiter_is_not_overtaken(file: Database) -> None:
     stop = threading.Event()
 
     def write(first: int) -> None:
@@ -339,7 +339,7 @@ def test_who_closes_the_file_is_not_overtaken_for_ever(file: Database) -> None:
 # What is forced to the disk
 
 
-def test_one_who_must_be_forced_to_the_disk_takes_all_along(file: Database) -> None:
+def test_a_durable_write_makes_its_batch_durable(file: Database) -> None:
     refused: list[str] = []
     leads = with_failing_disk(lambda: refused.append(refusal(file, note(1), durable=False)))
     durable, other = Writing(file, note(2)), Writing(file, note(3), durable=False)
@@ -349,7 +349,7 @@ def test_one_who_must_be_forced_to_the_disk_takes_all_along(file: Database) -> N
     assert [str(write.over().error) for write in (other, durable)] == refused * 2
 
 
-def test_nobody_is_taken_along_by_who_will_not_force_it_to_the_disk(file: Database, tmp_path: Path) -> None:
+def test_a_durable_write_joins_no_batch_that_is_not_synced(file: Database, tmp_path: Path) -> None:
     """It came when that one waited for another process already."""
     file.write(note(1))
     another = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
@@ -373,7 +373,7 @@ def refusal(file: Database, act: Act, durable: bool = True) -> str:
     return str(raised.value)
 
 
-def test_a_sale_is_forced_to_the_disk_twice(tmp_path: Path) -> None:
+def test_a_paid_request_syncs_twice(tmp_path: Path) -> None:
     """A thread whose disk cannot sync gets through all that need not be."""
     journal = sqlite(tmp_path, Clock())
     journal.claim("another", HERE)

@@ -78,7 +78,7 @@ def test_work_of_a_dead_process_is_given_up_soon(open_one: Open, clock: Clock) -
     assert mine.claim("proof", HERE) == InProgress()  # a sweep has it now
 
 
-def test_its_payer_gets_there_first(open_one: Open, clock: Clock) -> None:
+def test_the_payer_may_take_the_row_before_the_sweep(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     decided(mine)
     clock.now += SILENCE
@@ -86,7 +86,7 @@ def test_its_payer_gets_there_first(open_one: Open, clock: Clock) -> None:
     assert theirs.lease_next() is None
 
 
-def test_who_lives_keeps_what_it_has_however_long_it_takes(open_one: Open, clock: Clock) -> None:
+def test_a_living_process_keeps_its_leases(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     started(mine)
     for _ in range(10):
@@ -98,7 +98,7 @@ def test_who_lives_keeps_what_it_has_however_long_it_takes(open_one: Open, clock
     assert theirs.lease_next() is not None
 
 
-def test_one_renewal_is_for_all_leases(open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_write_renews_all_leases(open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, theirs = open_one(), open_one()
     for number in range(5):
         started(mine, f"proof {number}", f"txn{number}")
@@ -120,7 +120,7 @@ def _counted(write: Callable[..., Any], name: str, writes: list[str]) -> Callabl
     return counted
 
 
-def test_nobody_who_lives_is_renewed_past_the_longest_work(open_one: Open, clock: Clock) -> None:
+def test_no_lease_is_renewed_past_its_own_end(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     started(mine)
     clock.now += WORK_SECONDS + TERMS.completion_lease
@@ -128,14 +128,14 @@ def test_nobody_who_lives_is_renewed_past_the_longest_work(open_one: Open, clock
     assert isinstance(theirs.claim("proof", HERE), Resumable)
 
 
-def test_what_is_given_back_is_nobodys(open_one: Open, clock: Clock) -> None:
+def test_a_lease_that_was_given_back_has_no_owner(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     assert mine.schedule_retry(decided(mine))
     assert isinstance(theirs.claim("proof", HERE), Resumable)
     assert not mine._heartbeat._leases
 
 
-def test_owners_that_died_are_forgotten(open_one: Open, clock: Clock) -> None:
+def test_dead_owners_are_deleted(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     started(mine)
     beat(mine)
@@ -147,7 +147,7 @@ def test_owners_that_died_are_forgotten(open_one: Open, clock: Clock) -> None:
     assert theirs._store.owner_until(owner) == 0.0
 
 
-def test_who_slept_and_wakes_delivers_nothing_twice(open_one: Open, clock: Clock) -> None:
+def test_a_suspended_process_delivers_nothing_twice(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     slow = decided(mine)
     clock.now += SILENCE
@@ -158,7 +158,7 @@ def test_who_slept_and_wakes_delivers_nothing_twice(open_one: Open, clock: Clock
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
-def test_who_slept_delivers_what_a_sweep_only_settled(open_one: Open, clock: Clock) -> None:
+def test_a_suspended_process_delivers_what_a_sweep_settled(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(), open_one()
     slow = decided(mine)
     clock.now += SILENCE
@@ -169,7 +169,7 @@ def test_who_slept_delivers_what_a_sweep_only_settled(open_one: Open, clock: Clo
     assert not theirs.record_settlement(taken.lease, "cGFpZA==", RECEIPT, True)
 
 
-def test_who_wakes_and_delivers_first_is_the_only_one(open_one: Open, clock: Clock) -> None:
+def test_only_the_first_of_two_processes_delivers(open_one: Open, clock: Clock) -> None:
     """Who had taken the row over delivered as well: one payment, two results, also with `replay=False`."""
     mine, theirs = open_one(), open_one()
     slow = decided(mine)
@@ -224,7 +224,7 @@ def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.M
     renewals.wait_for(len(renewals.owners) + 1)
 
 
-def test_a_lease_that_nobody_gave_back_is_renewed_to_its_end_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_was_not_given_back_is_renewed_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, 0.01)
@@ -287,7 +287,7 @@ def test_a_store_that_fails_does_not_end_the_thread(
     assert not thread.is_alive()
 
 
-def test_a_heartbeat_keeps_no_journal_alive() -> None:
+def test_a_heartbeat_does_not_keep_its_journal_from_being_collected() -> None:
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, 0.01)
     heartbeat.add(b"a", 60)
@@ -349,7 +349,7 @@ def test_a_sweep_leaves_another_sellers_rows_alone(open_one: Open, clock: Clock)
     assert owed(other.claim("proof", HERE)).foreign
 
 
-def test_many_rows_of_another_seller_hide_none_of_ones_own(open_one: Open, clock: Clock) -> None:
+def test_rows_of_another_seller_do_not_hide_ones_own(open_one: Open, clock: Clock) -> None:
     one, other = open_one(seller="one"), open_one(seller="other")
     for number in range(80):
         other.record_pending(fresh(other.claim(f"their proof {number}", HERE)), f"txn their {number}", ACR)
@@ -372,7 +372,7 @@ def test_silent_work_of_another_seller_is_left_alone_too(open_one: Open, clock: 
 # Other keys
 
 
-def test_rows_of_a_key_that_is_not_there_are_noticed(open_one: Open, clock: Clock) -> None:
+def test_rows_under_an_unknown_key_are_noticed(open_one: Open, clock: Clock) -> None:
     """A worker without the newest key would ask for a payment that others have taken."""
     old, new, both = open_one(), open_one(keys=[OTHER_KEY, KEY]), open_one(keys=[KEY, OTHER_KEY])
     assert not old.has_unknown_keys()
@@ -403,7 +403,7 @@ def test_what_each_key_is_needed_for(open_one: Open, clock: Clock) -> None:
     }
 
 
-def test_a_row_that_a_sweep_cannot_open_stays_its_payers(open_one: Open, clock: Clock) -> None:
+def test_a_row_that_a_sweep_cannot_decrypt_is_left_to_its_payer(open_one: Open, clock: Clock) -> None:
     """The sweep put its lease off, and the payer was told "in progress" by everybody else."""
     mine, stale = open_one(), open_one(keys=[OTHER_KEY])
     decided(mine)
@@ -422,7 +422,7 @@ def test_a_row_that_a_sweep_cannot_open_stays_its_payers(open_one: Open, clock: 
 # Other addresses
 
 
-def test_rows_are_moved_to_a_new_address(open_one: Open, clock: Clock) -> None:
+def test_rows_are_moved_to_another_namespace(open_one: Open, clock: Clock) -> None:
     old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
     assert old.schedule_retry(decided(old))
     lease = started(old, "settled", OTHER_TXN)
@@ -440,7 +440,7 @@ def test_rows_are_moved_to_a_new_address(open_one: Open, clock: Clock) -> None:
     assert isinstance(old.claim("proof", HERE), Claimed)
 
 
-def test_what_is_known_here_is_not_moved_over(open_one: Open, clock: Clock) -> None:
+def test_a_proof_known_in_both_namespaces_is_not_moved(open_one: Open, clock: Clock) -> None:
     old, new = open_one(namespace="test https://old"), open_one(namespace="test https://new")
     started(old)
     started(old, "twin", OTHER_TXN)
@@ -455,7 +455,7 @@ def test_what_is_known_here_is_not_moved_over(open_one: Open, clock: Clock) -> N
 # A full journal
 
 
-def test_a_full_journal_costs_its_refusals_nothing(
+def test_a_full_journal_refuses_without_measuring_again(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each refused claim counted all rows, and all others waited for that."""

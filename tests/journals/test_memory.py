@@ -23,7 +23,7 @@ def test_it_refuses_rather_than_evicts_when_full() -> None:
     assert isinstance(journal.claim("three", HERE), Claimed)
 
 
-def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
+def test_results_are_limited_in_bytes_and_freed() -> None:
     clock = Clock()
     journal = MemoryJournal(max_bytes=10, clock=clock)
     lease = started(journal)
@@ -36,7 +36,7 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back() -> None:
     assert isinstance(journal.claim("two", HERE), Claimed)
 
 
-def test_only_a_row_that_is_closed_gives_its_room_back() -> None:
+def test_only_an_ended_row_frees_its_bytes() -> None:
     clock = Clock()
     journal = MemoryJournal(max_bytes=10, clock=clock)
     stale = started(journal)
@@ -60,7 +60,7 @@ def test_an_abandoned_claim_is_forgotten() -> None:
     assert len(journal) == 1
 
 
-def test_the_proof_is_not_kept_longer_than_it_is_owed_and_never_shown() -> None:
+def test_the_proof_is_kept_until_the_row_is_final_and_never_shown() -> None:
     journal = MemoryJournal()
 
     def kept() -> list[str]:
@@ -80,7 +80,7 @@ def test_namespaces_do_not_answer_for_each_other() -> None:
     assert isinstance(MemoryJournal(namespace="live https://one.example").claim("proof", HERE), Claimed)
 
 
-def test_a_dropped_claim_takes_no_room() -> None:
+def test_an_abandoned_claim_takes_no_space() -> None:
     journal = MemoryJournal()
     journal.abandon_claim(fresh(journal.claim("proof", HERE)))
     assert len(journal) == 0

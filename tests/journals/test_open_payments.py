@@ -57,7 +57,7 @@ def due(journal: AnyJournal) -> PendingPayment:
 # A transaction is known, and no work was started
 
 
-def test_an_id_is_remembered_whoever_learned_it(journal: AnyJournal, clock: Clock) -> None:
+def test_a_transaction_id_is_accepted_without_the_lease(journal: AnyJournal, clock: Clock) -> None:
     """Two requests asked access, one after the other's lease; the first is answered, the second dies."""
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
@@ -70,7 +70,7 @@ def test_an_id_is_remembered_whoever_learned_it(journal: AnyJournal, clock: Cloc
     assert not journal.record_transaction(quick, TXN, ACR, WORK_SECONDS)
 
 
-def test_an_open_row_is_served_to_its_payer_and_failed_by_the_sweep(
+def test_an_open_row_is_resumed_by_its_payer_and_failed_by_the_sweep(
     journal: AnyJournal, clock: Clock
 ) -> None:
     slow = fresh(journal.claim("proof", HERE))
@@ -84,7 +84,7 @@ def test_an_open_row_is_served_to_its_payer_and_failed_by_the_sweep(
     assert journal.record_outcome(due(journal).lease, Failed("interrupted"))
 
 
-def test_work_is_not_sold_for_an_open_row(journal: AnyJournal, clock: Clock) -> None:
+def test_no_result_is_recorded_for_an_open_row(journal: AnyJournal, clock: Clock) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
     clock.now += TERMS.claim_lease
@@ -93,7 +93,7 @@ def test_work_is_not_sold_for_an_open_row(journal: AnyJournal, clock: Clock) -> 
     assert journal.record_outcome(entry.lease, Failed("interrupted"))
 
 
-def test_a_waiting_payment_that_is_open_after_all_may_be_begun_anew(
+def test_a_waiting_payment_that_turns_out_open_may_be_claimed_again(
     journal: AnyJournal, clock: Clock
 ) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
@@ -111,7 +111,7 @@ def overtaken(journal: AnyJournal, clock: Clock) -> Lease:
     return quick
 
 
-def test_a_payment_that_settles_without_us_is_watched_whoever_learned_it(
+def test_a_payment_that_settles_without_us_is_recorded_without_the_lease(
     journal: AnyJournal, clock: Clock
 ) -> None:
     """It is not open: the sweep must not report work as failed that nobody here was asked to do."""
@@ -139,7 +139,7 @@ def test_a_watched_payment_belongs_to_one_row(journal: AnyJournal, clock: Clock)
     assert journal.record_outcome(lease, GOOD)
 
 
-def test_who_learns_of_a_payment_when_it_is_over_opens_nothing(journal: AnyJournal, clock: Clock) -> None:
+def test_a_transaction_id_learned_late_opens_nothing(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     released(journal)
@@ -149,7 +149,9 @@ def test_who_learns_of_a_payment_when_it_is_over_opens_nothing(journal: AnyJourn
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
-def test_who_learns_the_same_gives_the_row_back(journal: AnyJournal, clock: Clock) -> None:
+def test_recording_the_same_pending_transaction_again_ends_the_lease(
+    journal: AnyJournal, clock: Clock
+) -> None:
     quick = overtaken(journal, clock)
     journal.record_pending(quick, TXN, ACR)
     assert owed(journal.claim("proof", HERE)).waiting
@@ -185,7 +187,7 @@ def test_what_is_written_of_a_row_that_is_gone_is_no_error(journal: AnyJournal) 
     assert journal.list_holds(10) == []
 
 
-def test_a_row_that_is_forgotten_lets_its_transaction_go(journal: AnyJournal, clock: Clock) -> None:
+def test_a_deleted_row_frees_its_transaction(journal: AnyJournal, clock: Clock) -> None:
     released(journal)
     clock.now += TERMS.redelivery_window
     fresh(journal.claim("proof", HERE))
@@ -210,7 +212,7 @@ def test_a_payment_that_is_watched_is_not_forgotten_for_another(journal: AnyJour
     assert due(journal).transaction_id == TXN
 
 
-def test_who_drops_a_claim_learns_whether_it_was_his(journal: AnyJournal, clock: Clock) -> None:
+def test_abandoning_a_claim_tells_whether_it_was_held(journal: AnyJournal, clock: Clock) -> None:
     slow = fresh(journal.claim("proof", HERE))
     clock.now += TERMS.claim_lease
     quick = fresh(journal.claim("proof", HERE))
@@ -234,7 +236,7 @@ def stuck(journal: AnyJournal) -> None:
     journal.mark_stuck(decided(journal), "refused")
 
 
-def test_a_stuck_row_is_not_the_sweeps(journal: AnyJournal, clock: Clock) -> None:
+def test_a_sweep_ignores_stuck_rows(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     clock.now += 10**9
     assert journal.lease_next() is None
@@ -242,7 +244,7 @@ def test_a_stuck_row_is_not_the_sweeps(journal: AnyJournal, clock: Clock) -> Non
     assert (hold.transaction_id, hold.state, hold.reason) == (TXN, "stuck", "refused")
 
 
-def test_a_stuck_row_is_still_its_payers(journal: AnyJournal, clock: Clock) -> None:
+def test_a_payer_can_resume_a_stuck_row(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     entry = owed(journal.claim("proof", HERE))
     assert (entry.outcome, entry.waiting) == (GOOD, False)
@@ -254,13 +256,13 @@ def test_a_stuck_row_is_still_its_payers(journal: AnyJournal, clock: Clock) -> N
     assert journal.list_holds(10) == []
 
 
-def test_a_stuck_row_can_be_closed(journal: AnyJournal, clock: Clock) -> None:
+def test_a_stuck_row_can_end(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     journal.record_final(owed(journal.claim("proof", HERE)).lease, False)
     assert journal.claim("proof", HERE) == AlreadyFailed()
 
 
-def test_what_waits_for_a_payment_can_be_stuck(journal: AnyJournal, clock: Clock) -> None:
+def test_a_waiting_row_can_get_stuck(journal: AnyJournal, clock: Clock) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.mark_stuck(owed(journal.claim("proof", HERE)).lease, "unknown")
     entry = owed(journal.claim("proof", HERE))
@@ -269,16 +271,14 @@ def test_what_waits_for_a_payment_can_be_stuck(journal: AnyJournal, clock: Clock
     assert journal.claim("proof", HERE) == InProgress()
 
 
-def test_what_was_stuck_without_an_outcome_and_is_open_after_all_is_begun_anew(
-    journal: AnyJournal, clock: Clock
-) -> None:
+def test_a_stuck_row_without_an_outcome_can_be_claimed_again(journal: AnyJournal, clock: Clock) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.mark_stuck(owed(journal.claim("proof", HERE)).lease, "unknown")
     assert not journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
     assert journal.record_transaction(fresh(journal.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 
-def test_a_stuck_outcome_is_not_dropped(journal: AnyJournal) -> None:
+def test_a_stuck_row_with_an_outcome_cannot_be_abandoned(journal: AnyJournal) -> None:
     stuck(journal)
     lease = owed(journal.claim("proof", HERE)).lease
     assert not journal.abandon_claim(lease)
@@ -286,13 +286,13 @@ def test_a_stuck_outcome_is_not_dropped(journal: AnyJournal) -> None:
     assert owed(journal.claim("proof", HERE)).outcome == GOOD
 
 
-def test_who_paid_for_nothing_is_remembered_for_a_month(journal: AnyJournal, clock: Clock) -> None:
+def test_a_paid_row_without_a_result_is_kept_for_a_month(journal: AnyJournal, clock: Clock) -> None:
     journal.record_final(decided(journal), True)
     clock.now += 2_592_000 - 1
     assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
-def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
+def test_listing_decrypts_nothing(journal: AnyJournal) -> None:
     """Nor read: it may be large."""
     decided(journal)
     if isinstance(journal, PersistentJournal):
@@ -301,7 +301,7 @@ def test_what_is_listed_is_not_opened(journal: AnyJournal) -> None:
         assert record["size"] > 0
 
 
-def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock: Clock) -> None:
+def test_a_payment_open_beyond_max_age_gets_stuck(journal: AnyJournal, clock: Clock) -> None:
     assert journal.schedule_retry(decided(journal))
     clock.now += TERMS.max_age - 1
     assert journal.schedule_retry(due(journal).lease)
@@ -313,15 +313,13 @@ def test_what_stays_open_beyond_the_horizon_is_stuck(journal: AnyJournal, clock:
 
 
 @pytest.mark.parametrize(("age", "open_still"), [(TERMS.max_age - 1, True), (TERMS.max_age, False)])
-def test_the_horizon_is_as_far_as_it_says(
-    journal: AnyJournal, clock: Clock, age: float, open_still: bool
-) -> None:
+def test_max_age_is_exact(journal: AnyJournal, clock: Clock, age: float, open_still: bool) -> None:
     lease = decided(journal)
     clock.now += age
     assert journal.schedule_retry(lease) is open_still
 
 
-def test_why_it_is_stuck_stays_known_beyond_the_horizon(journal: AnyJournal, clock: Clock) -> None:
+def test_the_reason_of_a_stuck_row_survives_max_age(journal: AnyJournal, clock: Clock) -> None:
     stuck(journal)
     clock.now += TERMS.max_age
     assert not journal.schedule_retry(owed(journal.claim("proof", HERE)).lease)
@@ -329,14 +327,14 @@ def test_why_it_is_stuck_stays_known_beyond_the_horizon(journal: AnyJournal, clo
     assert hold.reason == "refused"
 
 
-def test_it_is_held_as_often_as_it_takes(journal: AnyJournal, clock: Clock) -> None:
+def test_a_row_may_be_retried_any_number_of_times(journal: AnyJournal, clock: Clock) -> None:
     assert journal.schedule_retry(decided(journal))
     for _ in range(40):
         clock.now += 1.25 * TERMS.max_backoff
         assert journal.schedule_retry(due(journal).lease)
 
 
-def test_rows_that_were_held_together_come_back_one_by_one(journal: AnyJournal, clock: Clock) -> None:
+def test_retries_are_spread_by_jitter(journal: AnyJournal, clock: Clock) -> None:
     for number in range(8):
         lease = started(journal, f"proof {number}", f"{TXN[:-1]}{number}")
         assert journal.record_outcome(lease, GOOD)
@@ -346,7 +344,7 @@ def test_rows_that_were_held_together_come_back_one_by_one(journal: AnyJournal, 
     assert all(0.75 * TERMS.initial_backoff <= pause <= 1.25 * TERMS.initial_backoff for pause in pauses)
 
 
-def test_a_stale_ticket_sticks_nothing(journal: AnyJournal, clock: Clock) -> None:
+def test_a_stale_lease_marks_nothing_stuck(journal: AnyJournal, clock: Clock) -> None:
     stale = decided(journal)
     clock.now += LEASE
     due(journal)
@@ -376,7 +374,7 @@ def test_redelivery_can_be_off(tmp_path: Path, clock: Clock, delivered: bool) ->
 # People
 
 
-def test_people_see_what_is_owed_from_the_oldest_on(journal: AnyJournal, clock: Clock) -> None:
+def test_holds_are_listed_oldest_first(journal: AnyJournal, clock: Clock) -> None:
     began = clock.now
     journal.schedule_retry(decided(journal))
     clock.now += 1
@@ -391,7 +389,7 @@ def test_people_see_what_is_owed_from_the_oldest_on(journal: AnyJournal, clock: 
     assert journal.get_hold(OTHER_TXN) == second
 
 
-def test_people_take_what_nobody_else_has(journal: AnyJournal, clock: Clock) -> None:
+def test_an_operator_can_lease_a_hold_that_is_free(journal: AnyJournal, clock: Clock) -> None:
     lease = decided(journal)
     assert journal.lease_hold(TXN) is None
     journal.schedule_retry(lease)
@@ -403,7 +401,7 @@ def test_people_take_what_nobody_else_has(journal: AnyJournal, clock: Clock) -> 
     assert journal.claim("proof", HERE) == AlreadyUsed(TXN)
 
 
-def test_people_are_not_shown_what_is_settled_or_unheard_of(journal: AnyJournal, clock: Clock) -> None:
+def test_settled_and_unknown_transactions_are_no_holds(journal: AnyJournal, clock: Clock) -> None:
     released(journal)
     clock.now += LEASE
     assert (journal.list_holds(10), journal.get_hold(TXN), journal.lease_hold(TXN)) == ([], None, None)
@@ -420,7 +418,7 @@ def test_a_claim_can_be_begun_anew_after_a_crash_before_access(journal: AnyJourn
 # When somebody else may come
 
 
-def test_who_decided_has_the_row_for_as_long_as_telling_takes(journal: AnyJournal, clock: Clock) -> None:
+def test_recording_an_outcome_extends_the_lease_for_completion(journal: AnyJournal, clock: Clock) -> None:
     decided(journal)
     clock.now += TERMS.completion_lease - 1
     assert journal.lease_next() is None
@@ -428,7 +426,7 @@ def test_who_decided_has_the_row_for_as_long_as_telling_takes(journal: AnyJourna
     assert due(journal).outcome == GOOD
 
 
-def test_an_open_payment_is_its_payers_first_and_then_the_sweeps(journal: AnyJournal, clock: Clock) -> None:
+def test_an_open_payment_is_due_for_its_payer_before_the_sweep(journal: AnyJournal, clock: Clock) -> None:
     journal.record_pending(fresh(journal.claim("proof", HERE)), TXN, ACR)
     journal.abandon_claim(owed(journal.claim("proof", HERE)).lease)
     clock.now += TERMS.claim_lease - 1

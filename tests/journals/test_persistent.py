@@ -62,7 +62,7 @@ def record_of(journal: PersistentJournal, proof: str = "proof") -> Record:
 # It lasts, and is shared
 
 
-def test_what_was_written_is_there_for_whoever_opens_it_next(open_one: Open, clock: Clock) -> None:
+def test_rows_survive_the_journal_object(open_one: Open, clock: Clock) -> None:
     slow = Succeeded(Response(200, (("a", "\xe9"), ("A", "2")), bytes(range(256))), (("tokens", "3"),), 7)
     decided(open_one(), slow)
     clock.now += LEASE
@@ -70,7 +70,7 @@ def test_what_was_written_is_there_for_whoever_opens_it_next(open_one: Open, clo
     assert (entry.outcome, entry.proof, entry.transaction_id, entry.revision_id) == (slow, "proof", TXN, ACR)
 
 
-def test_a_failed_outcome_is_remembered_as_it_was(open_one: Open, clock: Clock) -> None:
+def test_a_failed_outcome_is_stored_unchanged(open_one: Open, clock: Clock) -> None:
     decided(open_one(), Failed("status_500"))
     clock.now += LEASE
     entry = open_one().lease_next()
@@ -78,14 +78,14 @@ def test_a_failed_outcome_is_remembered_as_it_was(open_one: Open, clock: Clock) 
     assert entry.outcome == Failed("status_500")
 
 
-def test_redeliveries_are_counted_once_each_however_many_ask(open_one: Open) -> None:
+def test_concurrent_redeliveries_are_counted_exactly(open_one: Open) -> None:
     released(open_one())
     answers = together(8, lambda: open_one().claim("proof", HERE))
     assert sum(isinstance(answer, Replayable) for answer in answers) == TERMS.redeliveries
     assert sum(answer == AlreadyUsed(TXN) for answer in answers) == 8 - TERMS.redeliveries
 
 
-def test_a_transaction_that_many_want_is_had_by_one(open_one: Open) -> None:
+def test_one_of_many_claims_gets_a_transaction(open_one: Open) -> None:
     journal = open_one()
     tickets = [fresh(journal.claim(f"encoded {number} times", HERE)) for number in range(8)]
     answers = together(8, lambda: open_one().record_transaction(tickets.pop(), TXN, ACR, WORK_SECONDS))
@@ -113,7 +113,7 @@ def together(count: int, act: Callable[[], Any]) -> list[Any]:
     return answers
 
 
-def test_a_write_that_was_overtaken_is_judged_anew(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conflicting_write_is_decided_again(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between reading and writing, somebody else decides: the second outcome is refused, not written over."""
     journal = open_one()
     lease = started(journal)
@@ -122,7 +122,7 @@ def test_a_write_that_was_overtaken_is_judged_anew(open_one: Open, monkeypatch: 
     assert record_of(journal)["state"] == "ok"
 
 
-def test_who_is_late_does_not_write_what_a_sweep_has_taken(
+def test_a_late_process_does_not_overwrite_a_sweep(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_one()
@@ -133,13 +133,13 @@ def test_who_is_late_does_not_write_what_a_sweep_has_taken(
     assert record_of(journal)["state"] == "running"
 
 
-def test_a_claim_that_was_overtaken_is_read_anew(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conflicting_claim_is_read_again(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_one()
     taken_over(journal, monkeypatch, lambda: fresh(open_one().claim("proof", HERE)))
     assert journal.claim("proof", HERE) == InProgress()
 
 
-def test_a_release_that_was_overtaken_is_written_all_the_same(
+def test_a_conflicting_settlement_is_still_recorded(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_one()
@@ -150,7 +150,7 @@ def test_a_release_that_was_overtaken_is_written_all_the_same(
     assert journal.claim("proof", HERE) == Replayable(GOOD.result, "cGFpZA==", TXN)
 
 
-def test_a_dropped_claim_that_was_taken_over_stays(
+def test_an_abandoned_claim_that_was_taken_over_stays(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_one()
@@ -174,7 +174,7 @@ def taken_over(journal: PersistentJournal, monkeypatch: pytest.MonkeyPatch, act:
     monkeypatch.setattr(journal._store, "find", find_and_be_late)
 
 
-def test_what_must_not_be_lost_is_forced_to_the_disk(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transaction_and_outcome_are_written_durably(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """That work starts, what it gave, that a payment is watched: a power cut takes none of them."""
     journal = open_one()
     replace, forced = journal._store.replace, []
@@ -189,7 +189,7 @@ def test_what_must_not_be_lost_is_forced_to_the_disk(open_one: Open, monkeypatch
     assert forced == ["running", "ok", "waiting"]
 
 
-def test_endless_overtaking_is_an_error(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_conflicts_are_an_error(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_one()
     lease = started(journal)
     monkeypatch.setattr(journal._store, "replace", lambda *_: False)
@@ -200,7 +200,7 @@ def test_endless_overtaking_is_an_error(open_one: Open, monkeypatch: pytest.Monk
 # Keys
 
 
-def test_keys_can_be_changed(open_one: Open, clock: Clock) -> None:
+def test_keys_can_be_rotated(open_one: Open, clock: Clock) -> None:
     decided(open_one(keys=[KEY]))
     both = open_one(keys=[OTHER_KEY, KEY])
     assert both.claim("proof", HERE) == InProgress()
@@ -211,13 +211,13 @@ def test_keys_can_be_changed(open_one: Open, clock: Clock) -> None:
     assert isinstance(open_one(keys=[KEY]).claim("new", HERE), Claimed)  # not to be found: as if never seen
 
 
-def test_a_payment_under_a_forgotten_key_is_still_not_served_twice(open_one: Open) -> None:
+def test_a_payment_under_a_missing_key_is_not_served_twice(open_one: Open) -> None:
     started(open_one(keys=[KEY]))
     forgetful = open_one(keys=[OTHER_KEY])
     assert not forgetful.record_transaction(fresh(forgetful.claim("proof", HERE)), TXN, ACR, WORK_SECONDS)
 
 
-def test_a_row_under_a_forgotten_key_holds_up_no_other_and_is_told(open_one: Open, clock: Clock) -> None:
+def test_a_row_under_a_missing_key_blocks_no_other_and_is_reported(open_one: Open, clock: Clock) -> None:
     started(open_one(keys=[KEY]))
     journal = open_one(keys=[OTHER_KEY])
     started(journal, "another", OTHER_TXN)
@@ -242,7 +242,7 @@ def test_keys_are_long_enough(open_one: Open, keys: list[bytes]) -> None:
         open_one(keys=keys)
 
 
-def test_keys_and_what_they_seal_are_not_shown(open_one: Open) -> None:
+def test_keys_are_not_shown(open_one: Open) -> None:
     journal = open_one()
     assert repr(KEY) not in repr(journal.__dict__)
     assert "canary" not in repr(Row(b"", "", "", "canary", 1, 0.0, 0.0, None))
@@ -252,7 +252,7 @@ def test_keys_and_what_they_seal_are_not_shown(open_one: Open) -> None:
     ("here", "there"),
     [("proof", "proof"), ("result", "result"), ("result", "proof"), ("payment_response", "result")],
 )
-def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, there: str) -> None:
+def test_an_encrypted_value_that_was_moved_does_not_decrypt(open_one: Open, here: str, there: str) -> None:
     journal = open_one()
     if here == "payment_response":
         released(journal)
@@ -270,7 +270,7 @@ def test_a_sealed_value_that_was_moved_does_not_open(open_one: Open, here: str, 
 @pytest.mark.parametrize(
     "change", [lambda sealed: sealed[:-1] + bytes([sealed[-1] ^ 1]), lambda sealed: sealed[:9]]
 )
-def test_a_result_that_was_changed_does_not_open(open_one: Open, change: Callable[[Any], bytes]) -> None:
+def test_a_result_that_was_changed_does_not_decrypt(open_one: Open, change: Callable[[Any], bytes]) -> None:
     journal = open_one()
     released(journal)
     record = record_of(journal)
@@ -288,7 +288,7 @@ EARLIER = {
 }
 
 
-def test_what_was_sealed_before_an_upgrade_is_found_and_opens_after_it(tmp_path: Path, clock: Clock) -> None:
+def test_rows_of_an_earlier_version_are_found_and_decrypted(tmp_path: Path, clock: Clock) -> None:
     """Another derivation or form, and all that is owed would be lost, and used proofs taken for new ones."""
     sealed = {name: bytes.fromhex(value) for name, value in EARLIER.items()}
     journal = sqlite(tmp_path, clock)
@@ -304,7 +304,7 @@ def test_what_was_sealed_before_an_upgrade_is_found_and_opens_after_it(tmp_path:
 
 
 @pytest.mark.parametrize("changes", [{"state": "novel"}, {"result": b"{}"}, {"result": b'{"status":200}'}])
-def test_what_a_newer_version_wrote_is_told_as_that(
+def test_a_row_of_a_newer_version_is_reported_as_such(
     open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
     journal = open_one()
@@ -320,7 +320,7 @@ def test_what_a_newer_version_wrote_is_told_as_that(
         journal.claim("proof", HERE)
 
 
-def test_sealed_values_differ_although_what_they_hold_is_the_same(open_one: Open) -> None:
+def test_equal_values_encrypt_differently(open_one: Open) -> None:
     journal = open_one()
     decided(journal)
     journal.record_outcome(started(journal, "another", OTHER_TXN), GOOD)
@@ -329,7 +329,7 @@ def test_sealed_values_differ_although_what_they_hold_is_the_same(open_one: Open
     assert one["request"] != other["request"]
 
 
-def test_the_proof_and_the_result_go_when_they_are_no_longer_owed(open_one: Open) -> None:
+def test_proof_and_result_are_deleted_when_no_longer_needed(open_one: Open) -> None:
     journal = open_one()
     released(journal)
     journal.record_final(decided_again(journal), False)
@@ -375,7 +375,7 @@ def test_an_impossible_row_is_refused(open_one: Open, changes: dict[str, Any]) -
     assert record_of(journal) == record
 
 
-def test_a_failure_is_never_released_nor_a_release_unpaid(open_one: Open) -> None:
+def test_a_failed_row_is_never_settled_nor_a_settled_row_unpaid(open_one: Open) -> None:
     journal = open_one()
     settled: dict[str, Any] = {"state": State.SETTLED.value, "proof": None, "expires_at": 1.0, "stamp": 1}
     decided(journal, Failed("no"))
@@ -398,7 +398,7 @@ def test_it_refuses_rather_than_evicts_when_full(open_one: Open) -> None:
     fresh(journal.claim("three", HERE))
 
 
-def test_what_others_added_is_counted(open_one: Open, clock: Clock) -> None:
+def test_rows_of_other_processes_are_counted(open_one: Open, clock: Clock) -> None:
     mine, theirs = open_one(max_rows=3), open_one()
     mine.claim("one", HERE)
     theirs.claim("two", HERE)
@@ -408,7 +408,7 @@ def test_what_others_added_is_counted(open_one: Open, clock: Clock) -> None:
         mine.claim("four", HERE)
 
 
-def test_results_are_bounded_in_bytes_and_the_room_comes_back(open_one: Open, clock: Clock) -> None:
+def test_results_are_limited_in_bytes_and_freed(open_one: Open, clock: Clock) -> None:
     journal = open_one(max_bytes=10)
     lease = started(journal)
     journal.record_outcome(lease, Succeeded(Response(200, (), b"x" * 10)))
@@ -420,7 +420,7 @@ def test_results_are_bounded_in_bytes_and_the_room_comes_back(open_one: Open, cl
     fresh(journal.claim("two", HERE))
 
 
-def test_what_has_expired_is_forgotten_on_the_way(open_one: Open, clock: Clock) -> None:
+def test_a_claim_deletes_a_few_expired_rows(open_one: Open, clock: Clock) -> None:
     journal = open_one()
     decided(journal)
     for number in range(20):
@@ -431,9 +431,7 @@ def test_what_has_expired_is_forgotten_on_the_way(open_one: Open, clock: Clock) 
     assert journal._store.measure() == (1 + 4, len(b"result") + 4)
 
 
-def test_a_sweep_removes_what_has_expired(
-    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_deletes_expired_rows(open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota, "PURGE_BATCH", 3)
     journal = open_one()
     journal.mark_stuck(decided(journal), "a person has to look")

@@ -71,7 +71,7 @@ SPACED = ["postgresql://user:sec ret@host/db"] if psycopg.pq.version() >= 18_00_
         "host",
     ],
 )
-def test_an_address_that_cannot_be_read_is_told_without_its_password(address: str) -> None:
+def test_an_invalid_url_is_reported_without_its_password(address: str) -> None:
     with pytest.raises(ConfigurationError, match=r"postgresql://user:password@host.*percent-encoded") as told:
         postgres(address)
     assert not any(part in str(told.value) for part in ("sec", "ret", "123", "45"))
@@ -119,7 +119,7 @@ def test_another_version_is_refused_and_left_alone(
         ["CREATE VIEW faregate_journal AS SELECT 1", "CREATE VIEW faregate_journal_version AS SELECT 1"],
     ],
 )
-def test_another_programs_tables_are_refused_and_left_alone(
+def test_foreign_tables_are_refused_and_left_alone(
     journal: PostgresJournal, url: str, made: list[str]
 ) -> None:
     for statement in made:
@@ -130,7 +130,7 @@ def test_another_programs_tables_are_refused_and_left_alone(
     assert tables(url) == before
 
 
-def test_tables_that_were_taken_away_are_not_made_anew(journal: PostgresJournal, url: str) -> None:
+def test_removed_tables_are_not_created_again(journal: PostgresJournal, url: str) -> None:
     started(journal)
     [[schema]] = asked(url, "SELECT current_schema()")
     asked(url, f"ALTER SCHEMA {schema} RENAME TO aside_{schema}; CREATE SCHEMA {schema}")
@@ -143,7 +143,7 @@ def test_tables_that_were_taken_away_are_not_made_anew(journal: PostgresJournal,
     assert journal.claim("proof", HERE) == InProgress()
 
 
-def test_tables_of_which_some_are_there_are_not_made_whole(journal: PostgresJournal, url: str) -> None:
+def test_incomplete_tables_are_not_completed(journal: PostgresJournal, url: str) -> None:
     asked(url, "CREATE TABLE faregate_journal_expiring (id integer)")
     with pytest.raises(JournalUnreadable, match="a schema of its own"):
         journal.claim("proof", HERE)
@@ -195,7 +195,7 @@ def test_threads_share_a_few_connections(url: str) -> None:
     journal.disconnect()
 
 
-def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
+def test_waiting_too_long_for_a_connection_is_an_error(url: str) -> None:
     journal = postgres(url, connections=1, timeout=0.2)
     taken, done = threading.Event(), threading.Event()
 
@@ -214,7 +214,7 @@ def test_who_waits_too_long_for_a_connection_is_told(url: str) -> None:
     journal.disconnect()
 
 
-def test_what_is_open_is_closed_when_the_journal_goes(url: str) -> None:
+def test_connections_are_closed_with_the_journal(url: str) -> None:
     journal = postgres(f"{url}&application_name=gone")
     journal.lease_next()
     [connection] = get_store(journal)._pool._get_pool()._idle
@@ -269,7 +269,7 @@ print(json.dumps(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_fork_in_the_middle_of_a_question_of_another_thread(
+def test_a_fork_during_another_threads_query(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TESTS_POSTGRES", url)
@@ -290,13 +290,13 @@ def test_event_loops_of_both_kinds_can_use_it(url: str, backend: str) -> None:
     journal.disconnect()
 
 
-def test_it_goes_by_the_servers_clock(url: str) -> None:
+def test_it_uses_the_servers_clock(url: str) -> None:
     journal = PostgresJournal(url, keys=[KEY])
     assert abs(journal._clock() - time.time()) < 60
     journal.disconnect()
 
 
-def test_conditions_are_seen_anew_whatever_isolation_is_the_servers_default(url: str) -> None:
+def test_it_reads_committed_rows_whatever_the_servers_default_isolation(url: str) -> None:
     journal = postgres(with_setting(url, "default_transaction_isolation=repeatable read"))
     assert asked_inside(journal, "SHOW transaction_isolation") == "read committed"
     journal.disconnect()

@@ -36,9 +36,7 @@ def journal(url: str) -> Generator[PostgresJournal]:
     made.disconnect()
 
 
-def test_a_row_that_somebody_else_keeps_locked_is_an_error_and_then_works_again(
-    journal: PostgresJournal, url: str
-) -> None:
+def test_a_locked_row_is_an_error_until_it_is_unlocked(journal: PostgresJournal, url: str) -> None:
     lease = started(journal)
     with psycopg.connect(url) as other:
         other.execute("SELECT FROM faregate_journal FOR UPDATE")
@@ -48,7 +46,7 @@ def test_a_row_that_somebody_else_keeps_locked_is_an_error_and_then_works_again(
     assert journal.record_outcome(lease, GOOD)
 
 
-def test_who_waited_for_another_writer_sees_what_that_one_wrote(url: str) -> None:
+def test_a_write_that_waited_sees_what_the_other_wrote(url: str) -> None:
     """The other one was quicker, by whatever isolation the server has by default."""
     journal = postgres(with_setting(url, "default_transaction_isolation=repeatable read"))
     started(journal)
@@ -70,7 +68,7 @@ def test_who_waited_for_another_writer_sees_what_that_one_wrote(url: str) -> Non
     journal.disconnect()
 
 
-def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(url: str) -> None:
+def test_a_sweep_skips_a_locked_row(url: str) -> None:
     clock = Clock()
     journal = postgres(url, clock=clock, timeout=30)
     started(journal)
@@ -89,7 +87,7 @@ def test_a_sweep_passes_over_a_row_that_somebody_else_keeps_locked(url: str) -> 
     journal.disconnect()
 
 
-def test_rows_that_are_being_looked_at_are_forgotten_another_time(url: str) -> None:
+def test_locked_rows_are_purged_later(url: str) -> None:
     clock = Clock()
     journal = postgres(url, clock=clock)
     journal.claim("first", HERE)
@@ -103,7 +101,7 @@ def test_rows_that_are_being_looked_at_are_forgotten_another_time(url: str) -> N
     journal.disconnect()
 
 
-def test_of_eight_threads_each_takes_rows_of_its_own(url: str) -> None:
+def test_eight_threads_take_different_rows(url: str) -> None:
     clock = Clock()
     journal = postgres(url, clock=clock, connections=8, timeout=30)
     names = [f"txn_{number:03}" for number in range(64)]
@@ -125,7 +123,7 @@ def test_of_eight_threads_each_takes_rows_of_its_own(url: str) -> None:
     journal.disconnect()
 
 
-def test_a_server_that_takes_no_writes_is_told_of(journal: PostgresJournal, url: str) -> None:
+def test_a_read_only_server_is_reported(journal: PostgresJournal, url: str) -> None:
     started(journal)
     standby = postgres(with_setting(url, "default_transaction_read_only=on"))
     with pytest.raises(JournalError, match="read-only, a standby perhaps: name the server that takes writes"):
@@ -145,7 +143,7 @@ def test_a_server_that_takes_no_writes_is_told_of(journal: PostgresJournal, url:
         ("23000", JournalError, "refused an impossible row"),
     ],
 )
-def test_what_a_server_says_is_told_plainly_and_what_was_written_stands(
+def test_server_errors_are_explained_and_lose_no_row(
     journal: PostgresJournal, url: str, code: str, kind: type[JournalError], says: str
 ) -> None:
     lease = started(journal)
@@ -170,12 +168,12 @@ def test_what_a_server_says_is_told_plainly_and_what_was_written_stands(
         ("postgres?port=1", "accepts no connection"),
     ],
 )
-def test_a_server_that_cannot_be_reached_is_told_of(url: str, name: str, says: str) -> None:
+def test_an_unreachable_server_is_reported(url: str, name: str, says: str) -> None:
     with pytest.raises(JournalError, match=says):
         postgres(f"{url.partition('?')[0].rpartition('/')[0]}/{name}").claim("proof", HERE)
 
 
-def test_nothing_is_prepared_that_a_pooler_could_take_for_something_else(journal: PostgresJournal) -> None:
+def test_no_statement_is_prepared(journal: PostgresJournal) -> None:
     """Behind one, sessions change from call to call, and other processes prepare under the same names."""
     for number in range(10):
         lease = started(journal, str(number), f"txn_{number}")

@@ -77,7 +77,7 @@ def port_of(url: str) -> int:
 
 @pytest.mark.parametrize("what", ["answer", "request"])
 @pytest.mark.parametrize("name", WRITES)
-def test_a_call_whose_answer_is_lost_says_the_same_as_if_it_were_not(
+def test_a_call_whose_response_is_lost_returns_the_same(
     distant: PostgresJournal, network: Network, name: str, what: str
 ) -> None:
     call, expected = WRITES[name]
@@ -87,7 +87,7 @@ def test_a_call_whose_answer_is_lost_says_the_same_as_if_it_were_not(
 
 
 @pytest.mark.parametrize("what", ["answer", "request"])
-def test_a_row_whose_taking_was_lost_is_taken_once(
+def test_a_row_taken_with_a_lost_response_is_taken_once(
     distant: PostgresJournal, network: Network, url: str, what: str
 ) -> None:
     network.lose(what)
@@ -95,14 +95,14 @@ def test_a_row_whose_taking_was_lost_is_taken_once(
     assert asked(url, "SELECT transaction_id FROM faregate_journal WHERE stamp = 99") == [("txn3",)]
 
 
-def test_who_asked_in_vain_twice_is_told(distant: PostgresJournal, network: Network) -> None:
+def test_two_lost_responses_are_an_error(distant: PostgresJournal, network: Network) -> None:
     network.lose("answer")
     network.close()
     with pytest.raises(JournalError, match="accepts no connection"):
         distant.claim("proof", HERE)
 
 
-def test_another_stamp_is_not_taken_for_ours(distant: PostgresJournal) -> None:
+def test_another_writes_stamp_is_not_mistaken_for_ours(distant: PostgresJournal) -> None:
     store, key = get_store(distant), record(1)["key"]
     assert not store.insert(cast(Record, {**record(1), "stamp": 7}), [key], 0.0)
     assert not store.replace(key, 7, {"stamp": 8}, False)
@@ -112,9 +112,7 @@ def test_another_stamp_is_not_taken_for_ours(distant: PostgresJournal) -> None:
     assert store.replace(key, 1, {"stamp": 8}, False)
 
 
-def test_a_server_that_never_answers_is_asked_once_more_and_then_does_nothing(
-    journal: PostgresJournal, url: str
-) -> None:
+def test_a_server_that_never_responds_is_retried_once(journal: PostgresJournal, url: str) -> None:
     lease = started(journal)
     frozen: int = asked_inside(journal, MY_PID)
     os.kill(frozen, signal.SIGSTOP)
@@ -126,7 +124,7 @@ def test_a_server_that_never_answers_is_asked_once_more_and_then_does_nothing(
     assert asked(url, "SELECT state FROM faregate_journal") == [("ok",)]
 
 
-def test_a_server_that_ended_our_sessions_is_asked_anew(journal: PostgresJournal, url: str) -> None:
+def test_ended_sessions_are_replaced(journal: PostgresJournal, url: str) -> None:
     lease = started(journal)
     for _ in range(2):
         asked(url, "SELECT pg_terminate_backend(%s, 5000)", asked_inside(journal, MY_PID))

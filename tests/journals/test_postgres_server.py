@@ -47,7 +47,7 @@ def test_a_server_may_be_stopped_and_started(server: PostgresServer) -> None:
     journal.disconnect()
 
 
-def test_what_must_be_on_the_disk_is_there_when_a_server_crashes(server: PostgresServer) -> None:
+def test_durable_writes_survive_a_crash_of_the_server(server: PostgresServer) -> None:
     """However careless the server is by default."""
     assert asked(server.url, "SHOW synchronous_commit") == [("off",)]
     for what, state in ((started, "running"), (decided, "ok")):
@@ -60,7 +60,7 @@ def test_what_must_be_on_the_disk_is_there_when_a_server_crashes(server: Postgre
         journal.disconnect()
 
 
-def test_what_need_not_be_on_the_disk_waits_for_no_disk(server: PostgresServer) -> None:
+def test_other_writes_do_not_wait_for_the_disk(server: PostgresServer) -> None:
     journal = postgres(server.url, namespace="quick")
     lease = started(journal)
     [[before]] = asked(server.url, "SELECT pg_current_wal_insert_lsn()")
@@ -73,7 +73,7 @@ def test_what_need_not_be_on_the_disk_waits_for_no_disk(server: PostgresServer) 
     journal.disconnect()
 
 
-def test_a_server_that_forces_nothing_to_the_disk_is_told_of(
+def test_a_server_without_fsync_is_warned_of(
     server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.stop()
@@ -135,7 +135,7 @@ def test_nothing_of_a_payment_can_be_read_from_the_servers_disk(server: Postgres
     assert [canary for canary in (*canaries[1:], f"{proof}-2", "GET /") if canary.encode() in seen] == []
 
 
-def test_a_session_that_is_read_only_is_left_for_one_that_is_not(server: PostgresServer) -> None:
+def test_a_read_only_session_is_replaced(server: PostgresServer) -> None:
     """After a fail-over the old sessions stay where they were."""
     postgres(server.url).lease_next()
     asked(server.url, "ALTER DATABASE postgres SET default_transaction_read_only = on")

@@ -38,7 +38,7 @@ print("null")
 """
 
 
-def test_what_was_written_outlives_its_killed_writer(kind: str, tmp_path: Path) -> None:
+def test_writes_survive_their_killed_process(kind: str, tmp_path: Path) -> None:
     assert said(run(kind, tmp_path, KILLED)) is None
     clock = Clock()
     journal = STORED[kind](tmp_path, clock)
@@ -53,7 +53,7 @@ def test_what_was_written_outlives_its_killed_writer(kind: str, tmp_path: Path) 
     disconnect(journal)
 
 
-def test_who_is_killed_in_the_middle_of_a_write_has_written_nothing(tmp_path: Path) -> None:
+def test_a_process_killed_during_a_write_has_written_nothing(tmp_path: Path) -> None:
     killed = run(
         "sqlite",
         tmp_path,
@@ -71,7 +71,7 @@ journal._store._database.write(forget_all_and_die)
     disconnect(journal)
 
 
-def test_of_four_processes_with_four_threads_one_wins_each_proof(kind: str, tmp_path: Path) -> None:
+def test_one_of_sixteen_threads_wins_each_proof(kind: str, tmp_path: Path) -> None:
     racers = [run(kind, tmp_path, RACE) for _ in range(4)]
     start_together(racers, tmp_path)
     assert all_said(racers) == list(range(10))
@@ -159,7 +159,7 @@ print(json.dumps([status, journal.claim("before", HERE) == InProgress()]))
 """
 
 
-def test_a_fork_that_python_did_not_see_is_refused_in_the_child(tmp_path: Path) -> None:
+def test_a_connection_carried_over_an_unseen_fork_is_refused(tmp_path: Path) -> None:
     assert said(run("sqlite", tmp_path, FORKED_UNSEEN)) == [0, True]
 
 
@@ -198,7 +198,7 @@ print(json.dumps([status, len(won), all(won), all(seen)]))
 """
 
 
-def test_a_fork_lets_those_who_wait_write_first(tmp_path: Path) -> None:
+def test_a_fork_waits_for_queued_writes(tmp_path: Path) -> None:
     assert said(run("sqlite", tmp_path, QUEUED + FORKED_WHILE_MANY_WAIT)) == [0, 20, True, True]
 
 
@@ -213,7 +213,7 @@ time.sleep(30)
 """
 
 
-def test_who_is_killed_while_it_writes_for_many_has_written_for_none(tmp_path: Path) -> None:
+def test_a_process_killed_during_a_batch_has_written_none_of_it(tmp_path: Path) -> None:
     assert said(run("sqlite", tmp_path, QUEUED + KILLED_WITH_MANY), -signal.SIGKILL) is None
     assert (tmp_path / "told before").read_text() == "0"
     journal = STORED["sqlite"](tmp_path, Clock())
@@ -259,7 +259,7 @@ print(json.dumps([sorted(lost), len(writers - {0}), len(file._writer.lock._queue
 """
 
 
-def test_signals_at_any_moment_stop_only_whom_they_are_for(tmp_path: Path) -> None:
+def test_signals_at_any_moment_stop_only_their_own_thread(tmp_path: Path) -> None:
     assert said(run("sqlite", tmp_path, SIGNALS)) == [[], 3, 0]
 
 

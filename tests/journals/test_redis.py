@@ -60,7 +60,7 @@ def test_nothing_is_opened_before_it_is_needed(server: RedisServer, journal: Red
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])
-def test_a_server_that_may_forget_rows_is_refused(policy: str) -> None:
+def test_a_server_that_may_evict_rows_is_refused(policy: str) -> None:
     with running(maxmemory_policy=policy) as server, opened(server) as journal:
         for _ in range(2):
             with pytest.raises(ConfigurationError, match=f"{policy}.*Set maxmemory-policy noeviction"):
@@ -82,7 +82,7 @@ WEAK: list[tuple[dict[str, str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("settings", "says"), WEAK)
-def test_weak_persistence_is_said_once(
+def test_weak_persistence_is_warned_of_once(
     settings: dict[str, str], says: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with running(**settings) as server, opened(server) as journal:
@@ -104,9 +104,7 @@ def test_an_eviction_policy_is_found_though_config_is_forbidden() -> None:
         journal.claim("proof", HERE)
 
 
-def test_a_user_who_may_do_no_more_than_a_journal_needs(
-    server: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_user_with_the_least_rights_suffices(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     rights = ["~faregate:*", "resetchannels", "-@all", "+@read", "+@write", "+@scripting", "+time"]
     ask(server, "ACL", "SETUSER", "seller", "on", f">{PASSWORD}", *rights)
     url = f"redis://seller:{QUOTED}@127.0.0.1:{server.port}/0"
@@ -127,7 +125,7 @@ def test_a_user_who_may_do_no_more_than_a_journal_needs(
 # What can go wrong
 
 
-def test_a_wrong_password_is_said_and_not_shown() -> None:
+def test_a_wrong_password_is_reported_and_not_shown() -> None:
     with running(requirepass="another") as server:
         ask(server, "CONFIG", "RESETSTAT")
         for tries, user in enumerate(("", f":{QUOTED}", f"seller:{QUOTED}")):
@@ -145,7 +143,7 @@ def test_a_wrong_password_is_said_and_not_shown() -> None:
     "url",
     ["redis://seller:canary/pass@host:6379/0", "canary", "redis://host:canary", "redis://host?db=canary"],
 )
-def test_a_url_that_is_none_is_refused_and_not_shown(url: str) -> None:
+def test_an_invalid_url_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigurationError, match="redis://USER:PASSWORD@HOST") as caught:
         RedisJournal(url, keys=[KEY])
     assert caught.value.__cause__ is None
@@ -163,7 +161,7 @@ def test_a_server_that_is_not_there_is_an_error(server: RedisServer, journal: Re
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_what_was_written_outlives_the_server(server: RedisServer, journal: RedisJournal, how: str) -> None:
+def test_rows_survive_a_restart_of_the_server(server: RedisServer, journal: RedisJournal, how: str) -> None:
     """Whoever was connected goes on with the next call, and so do its scripts, which the server forgot."""
     lease = started(journal)
     for _ in range(2):
@@ -175,7 +173,7 @@ def test_what_was_written_outlives_the_server(server: RedisServer, journal: Redi
     assert journal.record_outcome(lease, GOOD)
 
 
-def test_a_server_that_hangs_costs_no_more_than_the_patience(server: RedisServer) -> None:
+def test_a_server_that_hangs_costs_no_more_than_the_timeout(server: RedisServer) -> None:
     with opened(server, timeout=0.4) as journal:
         lease = started(journal)
         os.kill(server.pid(), signal.SIGSTOP)
@@ -225,7 +223,7 @@ def test_a_full_memory_refuses_new_rows_and_lets_old_ones_end(
     assert journal.list_holds(10) == []
 
 
-def test_a_journal_that_was_emptied_is_not_made_anew(server: RedisServer, journal: RedisJournal) -> None:
+def test_an_emptied_journal_is_not_created_again(server: RedisServer, journal: RedisJournal) -> None:
     released(journal)
     ask(server, "FLUSHALL")
     for _ in range(2):
@@ -254,7 +252,7 @@ def test_a_newer_version_is_refused_and_left_alone(server: RedisServer, journal:
     assert journal.record_outcome(lease, GOOD)
 
 
-def test_a_row_that_cannot_be_understood_is_said(server: RedisServer, journal: RedisJournal) -> None:
+def test_an_unreadable_row_is_reported(server: RedisServer, journal: RedisJournal) -> None:
     started(journal)
     [row] = ask(server, "KEYS", "*row:*")
     for change in (("HSET", row, "fence", "many"), ("HDEL", row, "fence")):
@@ -299,7 +297,7 @@ def look(server: RedisServer) -> bytes:
     return b"".join(path.read_bytes() for path in files)
 
 
-def test_the_clock_is_the_servers(server: RedisServer) -> None:
+def test_it_uses_the_servers_time(server: RedisServer) -> None:
     with opened(server, clock=None) as journal:
         before = float(ask(server, "TIME")[0])
         lease = started(journal)
@@ -369,7 +367,7 @@ def test_a_journal_in_use_can_be_forked(server: RedisServer) -> None:
     assert json.loads(done.stdout) == [[0] * 8, [True] * 8]
 
 
-def test_who_stops_in_the_middle_of_a_call_leaves_no_answer_for_the_next(
+def test_an_interrupted_call_leaves_no_reply_for_the_next(
     server: RedisServer, journal: RedisJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(journal)

@@ -109,13 +109,15 @@ def test_a_row_is_read_as_it_was_written(store: RedisStore, steps: Steps) -> Non
     assert store.find_transaction("txn_1") == (row if steps else None)
 
 
-def test_of_several_keys_the_first_one_counts(store: RedisStore) -> None:
+def test_of_several_candidate_keys_the_first_is_found(store: RedisStore) -> None:
     one, other = put(store), put(store, name="b")
     assert store.find([b"c" * 32, other["key"], one["key"]]) == other
     assert not store.insert(record("c"), [b"c" * 32, one["key"]], NOW)
 
 
-def test_a_large_result_is_kept_apart_and_goes_with_its_row(server: RedisServer, store: RedisStore) -> None:
+def test_a_large_result_is_stored_apart_and_deleted_with_its_row(
+    server: RedisServer, store: RedisStore
+) -> None:
     large = {**OK, "result": b"x" * (APART + 1), "size": APART}
     row = put(store, RUNNING, large)
     assert found(store) == row
@@ -127,7 +129,7 @@ def test_a_large_result_is_kept_apart_and_goes_with_its_row(server: RedisServer,
 
 
 @pytest.mark.parametrize("how", ["purge", "delete", "insert"])
-def test_what_is_forgotten_leaves_nothing_behind(server: RedisServer, store: RedisStore, how: str) -> None:
+def test_a_deleted_row_leaves_no_key_behind(server: RedisServer, store: RedisStore, how: str) -> None:
     row = put(store, RUNNING, {**OK, "result": b"x" * (APART + 1)}, SETTLED)
     if how == "purge":
         assert (store.purge(LATER - 1, 10), store.purge(LATER, 10), store.purge(LATER, 10)) == (0, 1, 0)
@@ -220,7 +222,7 @@ def test_an_impossible_new_row_is_refused(
     assert kept(server) == {"schema": "string"}
 
 
-def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(store: RedisStore) -> None:
+def test_a_transaction_belongs_to_one_row_until_it_is_deleted(store: RedisStore) -> None:
     put(store, RUNNING, OK, SETTLED)
     twin = put(store, name="b")
     with pytest.raises(TransactionTaken):
@@ -231,7 +233,7 @@ def test_a_transaction_belongs_to_one_row_until_it_is_forgotten(store: RedisStor
     moved(store, twin, {"transaction_id": "txn_1"})
 
 
-def test_who_has_an_older_stamp_writes_nothing(store: RedisStore) -> None:
+def test_an_older_stamp_writes_nothing(store: RedisStore) -> None:
     row = put(store)
     assert not store.replace(row["key"], row["stamp"] - 1, {"stamp": 1, **RUNNING}, True)
     assert not store.delete(row["key"], row["stamp"] - 1)
@@ -243,7 +245,7 @@ def test_who_has_an_older_stamp_writes_nothing(store: RedisStore) -> None:
 # The sweep
 
 
-def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never(store: RedisStore) -> None:
+def test_the_longest_due_row_is_taken_first_and_stuck_rows_never(store: RedisStore) -> None:
     for name, lease, due in (("a", 30.0, 10.0), ("b", 10.0, 40.0), ("c", 20.0, 51.0), ("d", 51.0, 0.0)):
         put(store, {**RUNNING, "transaction_id": name}, name=name, lease_until=lease, due_at=due)
     put(store, {**RUNNING, **STUCK, "transaction_id": "e"}, name="e", lease_until=0.0)
@@ -257,7 +259,7 @@ def test_the_row_that_was_left_alone_longest_is_taken_first_and_stuck_ones_never
     assert found(store, "b") == taken[0]
 
 
-def test_what_is_owed_is_listed_from_the_oldest_on(store: RedisStore) -> None:
+def test_open_rows_are_listed_oldest_first(store: RedisStore) -> None:
     for name, since, state in (("a", 3.0, RUNNING), ("b", 1.0, RUNNING), ("c", 2.0, STUCK)):
         put(store, {**RUNNING, **state, "transaction_id": name}, name=name, since=since)
     put(store, name="d", since=0.0)
@@ -267,7 +269,7 @@ def test_what_is_owed_is_listed_from_the_oldest_on(store: RedisStore) -> None:
     assert store.owed(0) == []
 
 
-def test_eight_sweepers_never_get_the_same_row(server: RedisServer, store: RedisStore) -> None:
+def test_eight_sweeps_get_different_rows(server: RedisServer, store: RedisStore) -> None:
     names = [f"txn_{number}" for number in range(64)]
     for number, name in enumerate(names):
         put(store, {**RUNNING, "transaction_id": name}, name=chr(64 + number))
@@ -329,7 +331,7 @@ CALLS: dict[str, tuple[Steps | None, Callable[[RedisStore, Record], Any]]] = {
 
 @pytest.mark.parametrize("lost", ["answer", "request"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_is_made_once_and_says_the_same_though_something_was_lost(
+def test_a_command_whose_request_or_reply_is_lost_is_done_once(
     store: RedisStore, far: RedisStore, network: Network, call: str, lost: str
 ) -> None:
     steps, act = CALLS[call]
@@ -343,7 +345,7 @@ def test_a_call_is_made_once_and_says_the_same_though_something_was_lost(
     assert far.measure() == store.measure()
 
 
-def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisStore, network: Network) -> None:
+def test_a_sweep_whose_reply_was_lost_takes_one_row(far: RedisStore, network: Network) -> None:
     for name in "ab":
         put(far, {**RUNNING, "transaction_id": name}, name=name)
     network.lose("answer")
@@ -352,7 +354,7 @@ def test_a_sweeper_whose_answer_was_lost_takes_one_row(far: RedisStore, network:
     assert [other["stamp"] == 7 for other in far.owed(5)].count(True) == 1
 
 
-def test_a_call_that_is_lost_twice_is_an_error_and_may_be_made_again(
+def test_a_command_that_is_lost_twice_is_an_error_and_may_be_repeated(
     far: RedisStore, network: Network
 ) -> None:
     """The second time at every answer there is, those of connecting among them: it may have been made."""
@@ -370,7 +372,7 @@ def test_a_call_that_is_lost_twice_is_an_error_and_may_be_made_again(
     assert after > 0
 
 
-def test_a_row_that_others_made_since_is_not_taken_for_ones_own(store: RedisStore) -> None:
+def test_a_row_inserted_by_another_is_not_mistaken_for_ours(store: RedisStore) -> None:
     row = put(store)
     assert store.delete(row["key"], row["stamp"])
     put(store, stamp=5)

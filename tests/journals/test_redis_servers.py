@@ -42,7 +42,7 @@ NO_URLS = [
 
 
 @pytest.mark.parametrize("url", NO_URLS)
-def test_what_a_url_does_not_say_is_not_guessed(url: str) -> None:
+def test_missing_parts_of_a_url_are_not_guessed(url: str) -> None:
     with pytest.raises(
         ConfigurationError, match=r"redis://USER:PASSWORD@HOST.*ssl_ca_certs.*unix://"
     ) as caught:
@@ -59,7 +59,7 @@ def test_what_a_url_does_not_say_is_not_guessed(url: str) -> None:
         ("unix://user:canary@/run/redis%20here.sock?db=2", "unix:///run/redis here.sock?db=2"),
     ],
 )
-def test_what_is_secret_in_a_url_is_not_said(url: str, place: str) -> None:
+def test_secrets_in_a_url_are_not_shown(url: str, place: str) -> None:
     assert describe_url(url) == place
     assert "canary" not in repr(vars(RedisJournal(url, keys=[KEY])))
 
@@ -195,7 +195,7 @@ def offset_of(primary: RedisServer) -> int:
     return int(said.partition(b"master_repl_offset:")[2].split()[0])
 
 
-def test_who_is_demoted_is_left_for_whoever_has_its_name_now(
+def test_a_demoted_server_is_left_for_the_one_with_its_name(
     pair: tuple[RedisServer, RedisServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The old primary keeps its connections, and refuses every write on them."""
@@ -216,7 +216,7 @@ def test_who_is_demoted_is_left_for_whoever_has_its_name_now(
     assert "a replica has taken over; it may not have what was written last" in said
 
 
-def test_a_server_that_takes_over_is_looked_at_like_the_first(pair: tuple[RedisServer, RedisServer]) -> None:
+def test_a_promoted_server_is_checked_like_the_first(pair: tuple[RedisServer, RedisServer]) -> None:
     primary, replica = pair
     ask(replica, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     with (
@@ -257,7 +257,7 @@ def full_disk() -> Generator[RedisServer]:
         shutil.rmtree(in_the_way.parent)  # or it would not stop
 
 
-def test_a_disk_that_takes_no_snapshot_stops_sales_until_it_does(full_disk: RedisServer) -> None:
+def test_a_server_that_cannot_save_refuses_writes_until_it_can(full_disk: RedisServer) -> None:
     """Scripts that the server forgot meanwhile are sent anew."""
     with opened(full_disk) as journal:
         with pytest.raises(JournalError, match="refuses writes since it cannot write to its disk"):

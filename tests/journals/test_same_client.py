@@ -43,7 +43,7 @@ def sold(journal: AnyJournal, claimant: Claimant, *, delivered: bool = True) -> 
     assert journal.record_settlement(worked(journal, claimant), "cGFpZA==", RECEIPT, delivered)
 
 
-def test_a_result_goes_to_who_shows_the_same_credentials(journal: AnyJournal) -> None:
+def test_a_result_is_replayed_to_the_same_credentials(journal: AnyJournal) -> None:
     sold(journal, ALICE)
     more = Claimant(URL, (*ALICE.credentials, "cookie theme=dark"), replay=ReplayPolicy.SAME_CLIENT)
     assert journal.claim("proof", ALICE) == AGAIN
@@ -55,7 +55,7 @@ def test_a_result_goes_to_who_shows_the_same_credentials(journal: AnyJournal) ->
     "stranger",
     [PLAIN, BOB, Claimant(URL, ALICE.credentials[:1]), Claimant(URL, ("authorization Bearer alice ",))],
 )
-def test_a_stranger_gets_nothing_and_uses_nothing_up(
+def test_another_client_gets_nothing_and_uses_up_no_delivery(
     journal: AnyJournal, stranger: Claimant, delivered: bool
 ) -> None:
     sold(journal, ALICE, delivered=delivered)
@@ -93,7 +93,7 @@ def test_a_credential_that_can_be_guessed_makes_no_proof_secret(journal: AnyJour
     assert journal.claim("proof", replace(guessed, replay=ReplayPolicy.SAME_PROOF)) == AGAIN
 
 
-def test_what_was_never_delivered_waits_for_who_brings_the_proof(journal: AnyJournal) -> None:
+def test_an_undelivered_result_waits_for_its_payer(journal: AnyJournal) -> None:
     sold(journal, PLAIN, delivered=False)
     assert journal.claim("proof", UNSURE) == AGAIN
     assert journal.claim("proof", UNSURE) == ClientUnverified(TXN)
@@ -139,7 +139,7 @@ def test_credentials_keep_nobody_from_paying_anew(journal: AnyJournal) -> None:
     assert journal.claim("proof", BOB) == AlreadyFailed()
 
 
-def test_work_that_was_not_begun_is_for_who_comes_now(journal: AnyJournal, clock: Clock) -> None:
+def test_a_row_without_work_is_bound_to_the_client_that_comes_now(journal: AnyJournal, clock: Clock) -> None:
     """Nothing was paid for yet, and a payer whose cookie changed is not locked out."""
     first = fresh(journal.claim("proof", ALICE))
     clock.now += LEASE

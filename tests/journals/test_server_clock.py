@@ -39,9 +39,7 @@ def clock(server: Server) -> ServerClock:
     return ServerClock(server.ask, server.monotonic)
 
 
-def test_nobody_is_asked_before_it_is_needed_and_then_once_in_a_while(
-    server: Server, clock: ServerClock
-) -> None:
+def test_the_server_is_asked_on_first_use_and_then_once_a_minute(server: Server, clock: ServerClock) -> None:
     assert server.asked == 0
     assert clock() == 1050.0
     server.now += REFRESH_SECONDS - 1
@@ -52,7 +50,7 @@ def test_nobody_is_asked_before_it_is_needed_and_then_once_in_a_while(
     assert server.asked == 2
 
 
-def test_half_of_the_way_is_taken_off(server: Server, clock: ServerClock) -> None:
+def test_half_of_the_round_trip_is_subtracted(server: Server, clock: ServerClock) -> None:
     server.there = server.back = 2.0
     assert clock() == server.now + 1000.0
     server.now += REFRESH_SECONDS
@@ -78,7 +76,7 @@ def test_a_clock_that_was_set_is_followed_however_slow_the_answer(server: Server
     assert clock() == server.now + 5000.0
 
 
-def test_two_clocks_that_drift_apart_are_brought_together(server: Server, clock: ServerClock) -> None:
+def test_drift_between_two_clocks_is_corrected(server: Server, clock: ServerClock) -> None:
     """What was sure once is not sure for ever."""
     assert clock() == 1050.0
     server.there = server.back = 0.005

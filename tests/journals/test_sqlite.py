@@ -48,7 +48,7 @@ def test_nothing_is_opened_before_it_is_needed(journal: SqliteJournal, tmp_path:
     assert {path.name for path in tmp_path.iterdir()} == {"journal.db", "journal.db-wal", "journal.db-shm"}
 
 
-def test_it_is_for_its_owner_alone(journal: SqliteJournal, tmp_path: Path) -> None:
+def test_the_file_is_private_to_its_owner(journal: SqliteJournal, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         journal.claim("proof", HERE)
@@ -57,7 +57,7 @@ def test_it_is_for_its_owner_alone(journal: SqliteJournal, tmp_path: Path) -> No
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_the_file_has_a_log_and_the_disk_is_told_to_mean_it(journal: SqliteJournal) -> None:
+def test_the_file_uses_a_wal_and_full_fsync(journal: SqliteJournal) -> None:
     journal.claim("proof", HERE)
     assert (asked(journal, "PRAGMA journal_mode"), asked(journal, "PRAGMA fullfsync")) == ("wal", 1)
 
@@ -73,7 +73,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b.db", "100%.db", "%20.db", "a?mode=ro#b.db"])
-def test_what_is_special_in_an_address_is_not_in_a_path(tmp_path: Path, name: str) -> None:
+def test_special_characters_of_urls_are_plain_in_a_path(tmp_path: Path, name: str) -> None:
     journal = journal_from_url(
         f"sqlite://{tmp_path}/{name}", [KEY], JournalContext("test", "", DEFAULT_POLICY)
     )
@@ -140,7 +140,7 @@ def test_another_programs_database_is_refused_and_left_alone(journal: SqliteJour
 
 
 @pytest.mark.parametrize("damage", ["head", "middle"])
-def test_a_damaged_file_is_said_plainly_and_never_made_anew(
+def test_a_damaged_file_is_reported_and_not_recreated(
     journal: SqliteJournal, file: Path, damage: str
 ) -> None:
     for number in range(50):
@@ -158,7 +158,7 @@ def test_a_damaged_file_is_said_plainly_and_never_made_anew(
     assert file.read_bytes() == content
 
 
-def test_a_file_that_was_taken_away_is_not_made_anew(journal: SqliteJournal, file: Path) -> None:
+def test_a_removed_file_is_not_recreated(journal: SqliteJournal, file: Path) -> None:
     released(journal)
     aside = file.with_name("aside")
     file.rename(aside)
@@ -171,9 +171,7 @@ def test_a_file_that_was_taken_away_is_not_made_anew(journal: SqliteJournal, fil
     assert isinstance(journal.claim("proof", HERE), Replayable)
 
 
-def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(
-    journal: SqliteJournal, tmp_path: Path
-) -> None:
+def test_a_replaced_file_is_refused(journal: SqliteJournal, tmp_path: Path) -> None:
     started(journal)
     (tmp_path / "other").mkdir()
     other = sqlite(tmp_path / "other", Clock())
@@ -348,6 +346,6 @@ def test_a_missing_extra_says_how_to_get_it(code: str, says: str) -> None:
     assert f"{says}pip install 'faregate[sqlite]'" in found.stderr
 
 
-def test_who_needs_no_file_loads_nothing_for_it() -> None:
+def test_sqlite_is_imported_only_when_used() -> None:
     code = "import sys, faregate; sys.exit(sum(name in sys.modules for name in ('sqlite3', 'cryptography')))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

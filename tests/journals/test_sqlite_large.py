@@ -66,7 +66,7 @@ def test_it_is_written_once_whatever_happens_to_its_row(journal: SqliteJournal, 
     assert kept(journal) == 1
 
 
-def test_a_sweep_is_given_it(journal: SqliteJournal, clock: Clock) -> None:
+def test_a_sweep_reads_it(journal: SqliteJournal, clock: Clock) -> None:
     decided(journal)
     clock.now += 1000
     entry = journal.lease_next()
@@ -92,7 +92,7 @@ def claimed_anew(journal: SqliteJournal, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("end", [closed, forgotten, claimed_anew])
-def test_it_goes_with_its_row(
+def test_it_is_deleted_with_its_row(
     journal: SqliteJournal, clock: Clock, end: Callable[[SqliteJournal, Clock], None]
 ) -> None:
     end(journal, clock)
