@@ -137,7 +137,7 @@ def test_a_prefix_that_matches_nothing_is_a_fault_and_named(folder: Path) -> Non
     ("words", "status", "said"),
     [
         (["shop"], 2, "'shop' does not name an application. Use MODULE:APP, such as shop:app."),
-        (["shop:"], 2, "'shop:' names no application."),
+        (["shop:"], 2, "'shop:' does not name an application."),
         (["shob:app"], 2, "There is no module 'shob' here."),
         (["shop:ap"], 2, "The module 'shop' has no 'ap'."),
         (["shop:number"], 2, "shop:number is not an application but of type int."),
