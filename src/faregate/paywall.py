@@ -57,8 +57,8 @@ class Paywall:
     ) -> None:
         named = journal if isinstance(journal, str) else None
         self.settings = config.read_settings(os.environ if environ is None else environ, named, arguments)
-        self.journal: Journal = self._journal(journal)
-        client = self._client_arguments(transport)
+        self.journal: Journal = self._make_journal(journal)
+        client = self._build_client_arguments(transport)
         self._client = MerchantClient(**client)
         self._async_client = AsyncMerchantClient(**client)
         self._revisions = RevisionCache(time.monotonic)
@@ -66,7 +66,6 @@ class Paywall:
         shared = (self._revisions, time.monotonic, events)
         self.backend = MerchantBackend(self._client, self.journal, *shared)
         self.async_backend = AsyncMerchantBackend(self._async_client, as_async(self.journal), *shared)
-
         if self.settings.embedded and transport is None:
             EMBEDDED.add(self)
 
@@ -76,7 +75,7 @@ class Paywall:
         if isinstance(self.journal, MemoryJournal):
             self.journal.clear()
 
-    def _journal(self, journal: str | Journal | MakeJournal | None) -> Journal:
+    def _make_journal(self, journal: str | Journal | MakeJournal | None) -> Journal:
         settings = self.settings
         context = JournalContext(settings.namespace, settings.seller, self._make_policy())
         if journal is None or isinstance(journal, str):
@@ -94,7 +93,7 @@ class Paywall:
             redelivery_window=self.settings.redelivery_window,
         )
 
-    def _client_arguments(self, transport: Any) -> dict[str, Any]:
+    def _build_client_arguments(self, transport: Any) -> dict[str, Any]:
         address = self.settings.base_url
         if self.settings.embedded:
             address, transport = config.EMULATOR_ADDRESS, transport or _embedded()
@@ -108,7 +107,7 @@ class Paywall:
     def build_request(
         self, offer: Offer, request: Request, path: str, origin: str | None, host: str | None
     ) -> PaidRequest:
-        """One request on a paid handler.
+        """Build the request on a paid handler that the flow serves.
 
         `path` is decoded and without query. `origin` is the address the server listens on, `host` the
         Host header, used only with `trust_host`. Raises `ConfigurationError`.
@@ -121,13 +120,13 @@ class Paywall:
             offer.max_result_bytes or self.settings.max_result_bytes,
         )
 
-    def work_seconds(self, sale: PaidRequest, elapsed: float) -> float:
+    def get_work_seconds(self, request: PaidRequest, elapsed: float) -> float:
         """How long the work of a request may take that began `elapsed` seconds ago.
 
         Its outcome has to be reported before servers and proxies give the request up.
         """
         left = self.settings.max_request_seconds - elapsed - self.settings.completion_seconds
-        return min(sale.work_seconds, max(left, 1.0))
+        return min(request.work_seconds, max(left, 1.0))
 
     def _base(self, origin: str | None, host: str | None) -> str:
         if self.settings.public_url:
@@ -140,7 +139,7 @@ class Paywall:
             )
         return origin
 
-    def known_asset(self, sells: str) -> str | None:
+    def find_asset(self, sells: str) -> str | None:
         """Return the asset of this offer if it is known already; makes no call."""
         return self._revisions.find_asset(sells)
 

@@ -137,7 +137,7 @@ def _complete_schema(schema: dict[str, Any], front: ASGIMiddleware | None, root:
     if front is None:
         return with_payments(schema)
     path_rules, paywall = front.path_rules, front.paywall
-    return with_payments(schema, lambda path: path_rules.match(root + path, root).offer, paywall.known_asset)
+    return with_payments(schema, lambda path: path_rules.match(root + path, root).offer, paywall.find_asset)
 
 
 def paid(sells: str, **limits: Unpack[OfferOptions]) -> Callable[[Endpoint], Endpoint]:

@@ -1,8 +1,8 @@
 """Which revision an offer means, as the service's contracts document says.
 
-Integration keys are resolved there, so that test and live share one code base. What was read is kept
-for `FRESH_SECONDS`; a name that was not found is not asked for again within `MISSING_SECONDS`. Rules that
-are too old are better than none: they serve on while the service cannot be asked.
+Integration keys are resolved there, so that test and live share one code base. The document is cached for
+`FRESH_SECONDS`; a name that it does not have is not requested again within `MISSING_SECONDS`. A stale
+revision is better than none: it is used while the service does not answer.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from faregate.merchant.wire import Call, list_contracts
 FRESH_SECONDS = 300.0
 MISSING_SECONDS = 5.0
 REFRESH_SECONDS = 2.0
-"""After the service refused a revision, the document is read once in so many seconds, whatever the crowd."""
+"""After a revision was refused, all requests together read the document once in so many seconds."""
 GUESSABILITY_SECONDS = 3600.0
 ASK_SECONDS = 5.0
-"""So long one request may take to find out whether instructions are unguessable; then another tries."""
+"""How long one request may take to check the instructions, before another one tries."""
 
 
 class RevisionCache:
-    """The rules of every active revision, by revision id and by integration key."""
+    """The active revisions, by revision id and by integration key."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class RevisionCache:
         """Return the revision; None if the caller has to request it. Raises `ConfigurationError`."""
         now = self._clock()
         if offer.sells in self._revisions:
-            # When they are old one request asks anew; the others go on with what is known.
+            # When the cache is stale, one request refreshes it, and the others use what is there.
             if now - self._read_at < FRESH_SECONDS or now - self._asked_at < MISSING_SECONDS:
                 return self._check_asset(offer)
         elif now - self._read_at < MISSING_SECONDS:
@@ -49,11 +49,11 @@ class RevisionCache:
         return None
 
     def find(self, offer: Offer) -> OfferRevision | None:
-        """The rules, however old. Raises `ConfigurationError`."""
+        """Return the revision, however old. Raises `ConfigurationError`."""
         return self._check_asset(offer) if offer.sells in self._revisions else None
 
     def find_newer(self, offer: Offer, rejected: OfferRevision) -> OfferRevision | None:
-        """The rules if they were read since `rejected` was, or just now. Raises `ConfigurationError`."""
+        """Return the revision if it was read after `rejected`, or just now. Raises `ConfigurationError`."""
         found = self._revisions.get(offer.sells)
         is_newer = found is not None and found.revision_id != rejected.revision_id
         if is_newer or self._clock() - self._read_at < REFRESH_SECONDS:
@@ -69,7 +69,7 @@ class RevisionCache:
         return True
 
     def find_asset(self, sells: str) -> str | None:
-        """What was read last; None if nothing was."""
+        """Return the asset that was read last; None if nothing was."""
         return self._revisions[sells].asset if sells in self._revisions else None
 
     def recall_guessability(self) -> Guessability:

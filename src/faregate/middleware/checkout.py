@@ -214,7 +214,9 @@ class Checkout:
         self._move(State.AUTHORIZED)
         self.payment = Payment(step.transaction_id)
         self._work_start = monotonic()
-        self._work_seconds = self._paywall.work_seconds(step.request, self._work_start - self._request_start)
+        self._work_seconds = self._paywall.get_work_seconds(
+            step.request, self._work_start - self._request_start
+        )
         self._restore.append(snapshot())
 
     def _get_payment(self) -> Payment:
