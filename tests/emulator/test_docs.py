@@ -17,4 +17,4 @@ def test_the_code_runs_from_top_to_bottom() -> None:
         if "instructions" in block or "client.set_spend_controls" in block or "txn_..." in block:
             continue
         exec(compile(block.replace("0x...payer...", PAYER), "docs/emulator.md", "exec"), names)
-    assert {"clock", "rule", "before", "document", "worlds"} <= set(names)
+    assert {"clock", "rule", "before", "document", "tenants"} <= set(names)
