@@ -25,7 +25,7 @@ class How(NamedTuple):
     course: str = ""
 
 
-class ModelWorld:
+class ModelBackend:
     """`numbers` says which payment a proof is; payments and what happened to them are by number."""
 
     def __init__(self, journal: Any, numbers: dict[str, int]) -> None:

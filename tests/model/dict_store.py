@@ -16,7 +16,7 @@ WITH_RESULT = frozenset(("ok", "failed", "settled"))
 Around = Callable[[str], None]
 
 
-class DictShelf:
+class DictStore:
     """`before` and `after` are called around a call, with its name. What they raise is the store's fault."""
 
     def __init__(self) -> None:

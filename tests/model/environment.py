@@ -18,10 +18,10 @@ from faregate.errors import JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from tests.journals.stores import STEADY
-from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How, ModelWorld
-from tests.model.dict_store import DictShelf
-from tests.model.fault_plan import Weather
-from tests.model.journal_views import KEY, Books, MemoryBooks, StoredBooks
+from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, STORE_AFTER, STORE_BEFORE, WAITS, How, ModelBackend
+from tests.model.dict_store import DictStore
+from tests.model.fault_plan import FaultPlan
+from tests.model.journal_views import KEY, JournalView, MemoryView, StoredView
 from tests.model.replies import FAULTS
 
 ACCESS_FAULTS = tuple(fault for fault in FAULTS if fault != "another id")
@@ -29,8 +29,8 @@ ACCESS_FAULTS = tuple(fault for fault in FAULTS if fault != "another id")
 WELL = How()
 
 
-class Stage:
-    def __init__(self, rng: Random, weather: Weather) -> None:
+class Environment:
+    def __init__(self, rng: Random, weather: FaultPlan) -> None:
         self.now = 1_000_000.0
         self.calm = False
         self._rng = rng
@@ -38,17 +38,17 @@ class Stage:
         self.between: Callable[[], None] = lambda: None
         self.proofs = _proofs(rng, weather.payments)
         self.journal, self.books = self._stored() if weather.stored else self._in_memory()
-        self.world = ModelWorld(self.journal, self.proofs)
+        self.world = ModelBackend(self.journal, self.proofs)
 
-    def _in_memory(self) -> tuple[Any, Books]:
+    def _in_memory(self) -> tuple[Any, JournalView]:
         journal = MemoryJournal(clock=self._clock)
-        return journal, MemoryBooks(journal)
+        return journal, MemoryView(journal)
 
-    def _stored(self) -> tuple[Any, Books]:
-        shelf = DictShelf()
+    def _stored(self) -> tuple[Any, JournalView]:
+        shelf = DictStore()
         shelf.before, shelf.after = self._before_write, self._after_write
         journal = PersistentJournal(shelf, keys=[KEY], policy=STEADY, clock=self._clock)
-        return journal, StoredBooks(journal, shelf)
+        return journal, StoredView(journal, shelf)
 
     def _clock(self) -> float:
         return self.now

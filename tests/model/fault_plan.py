@@ -8,7 +8,7 @@ SECONDS = (1.0, 31.0, 61.0, 200.0, 700.0, 4000.0, 90_000.0, 300_000.0)
 
 
 @dataclass(frozen=True)
-class Weather:
+class FaultPlan:
     """Odds are from 0 to 1, for each question; `crowd` is the number of requests and walks."""
 
     stored: bool
@@ -22,10 +22,10 @@ class Weather:
     between: float
 
 
-def weather(rng: Random) -> Weather:
+def weather(rng: Random) -> FaultPlan:
     large = rng.random() < 0.02
     payments = rng.randint(5, 25) if large else rng.choice((1, 1, 1, 2, 3))
-    return Weather(
+    return FaultPlan(
         stored=rng.random() < 0.3,
         payments=payments,
         crowd=rng.randint(10, 50) if large else payments + rng.randint(1, 8),

@@ -20,7 +20,7 @@ from faregate.core.steps import (
     Step,
 )
 from tests.core.flow_script import RULES
-from tests.model.knowledge import BLANK, Mind
+from tests.model.knowledge import BLANK, Knowledge
 from tests.model.notation import brief
 from tests.model.replies import Raised
 
@@ -45,7 +45,7 @@ class Place:
     __slots__ = ("_after", "_answers", "_make", "end", "mind", "proof", "question")
 
     def __init__(
-        self, make: Make, proof: str = "", answers: tuple[Any, ...] = (), mind: Mind = BLANK
+        self, make: Make, proof: str = "", answers: tuple[Any, ...] = (), mind: Knowledge = BLANK
     ) -> None:
         self._make = make
         self._answers = answers

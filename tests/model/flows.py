@@ -4,15 +4,15 @@ from random import Random
 from typing import Any
 
 from faregate.core.claims import PendingPayment
-from tests.model.environment import WELL, Stage
+from tests.model.environment import WELL, Environment
 from tests.model.flow_run import Actor
 from tests.model.invariants import Violation
 from tests.model.monitor import Watch
 from tests.model.notation import Say, brief, in_brief
 
 
-class Cast:
-    def __init__(self, rng: Random, stage: Stage, watch: Watch, say: Say | None) -> None:
+class RunningFlows:
+    def __init__(self, rng: Random, stage: Environment, watch: Watch, say: Say | None) -> None:
         self.actors: list[Actor] = []
         self._rng = rng
         self._stage = stage

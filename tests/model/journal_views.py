@@ -8,7 +8,7 @@ from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.row import Row
 from faregate.journals.store import Record
-from tests.model.dict_store import DictShelf
+from tests.model.dict_store import DictStore
 from tests.model.invariants import TransactionState
 
 KEY = b"k" * 32
@@ -25,7 +25,7 @@ class Line(NamedTuple):
     redelivered: int
 
 
-class Books(Protocol):
+class JournalView(Protocol):
     def line(self, transaction_id: str) -> Line | None: ...
 
     def lines(self) -> list[Line]: ...
@@ -33,7 +33,7 @@ class Books(Protocol):
     def key_of(self, proof: str) -> bytes: ...
 
 
-class MemoryBooks:
+class MemoryView:
     def __init__(self, journal: MemoryJournal) -> None:
         journal._pepper = PEPPER
         self._journal = journal
@@ -49,8 +49,8 @@ class MemoryBooks:
         return hmac.digest(PEPPER, proof.encode(), "sha256")
 
 
-class StoredBooks:
-    def __init__(self, journal: PersistentJournal, shelf: DictShelf) -> None:
+class StoredView:
+    def __init__(self, journal: PersistentJournal, shelf: DictStore) -> None:
         self._journal = journal
         self._store = shelf
 
@@ -82,7 +82,7 @@ def _line_in(record: Record) -> Line:
     )
 
 
-def standing(books: Books, transaction_id: str, proof: str) -> TransactionState:
+def standing(books: JournalView, transaction_id: str, proof: str) -> TransactionState:
     line = books.line(transaction_id)
     if line is None:
         return TransactionState.NOBODYS

@@ -18,7 +18,7 @@ from tests.model.invariants import Violation
 from tests.model.replies import Raised
 
 
-class Mind(NamedTuple):
+class Knowledge(NamedTuple):
     """`learned`: an id that is still to be written. `lost`: it was told not to go on."""
 
     learned: str = ""
@@ -26,10 +26,10 @@ class Mind(NamedTuple):
     proven: bool = False
     fences: frozenset[int] = frozenset()
 
-    def after(self, question: Step[Any] | None, answer: Any) -> "Mind":
+    def after(self, question: Step[Any] | None, answer: Any) -> "Knowledge":
         if self.lost and isinstance(question, CallComplete | RunHandler | RecordSettlement):
             raise Violation(f"it lost its lease, and asked {type(question).__name__}")
-        return Mind(
+        return Knowledge(
             _id_in(question, answer) or (self.learned if isinstance(answer, Raised) else ""),
             _is_lost(self.lost, question, answer),
             (self.proven and not isinstance(question, LeaseNext)) or isinstance(answer, CompletionPaid),
@@ -37,7 +37,7 @@ class Mind(NamedTuple):
         )
 
 
-BLANK = Mind()
+BLANK = Knowledge()
 
 
 def _id_in(question: Step[Any] | None, answer: Any) -> str:

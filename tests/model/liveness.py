@@ -9,7 +9,7 @@ from typing import Any
 
 from faregate.core.steps import Flow
 from faregate.journals.states import State as RowState
-from tests.model.backend import How, ModelWorld
+from tests.model.backend import How, ModelBackend
 from tests.model.flow_tree import loud
 from tests.model.frozen_journal import AT, TERMS, Frozen, freeze, is_owed, jumped, row_of, standing_of, thaw
 from tests.model.interning import Told
@@ -28,7 +28,7 @@ class Healing:
         self._flows = flows
         self._proofs = tuple(dict.fromkeys(proofs))
         self._fences = count(1000)
-        self._world = ModelWorld(thaw(journal, self._fences), dict.fromkeys(proofs, 1))
+        self._world = ModelBackend(thaw(journal, self._fences), dict.fromkeys(proofs, 1))
         self._world.payments[1], self._world.facts[1] = told
         self._given = False
 

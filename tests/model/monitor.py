@@ -13,7 +13,7 @@ from faregate.core.steps import (
     RecordSettlement,
     ScheduleRetry,
 )
-from tests.model.backend import ModelWorld
+from tests.model.backend import ModelBackend
 from tests.model.flow_run import Actor
 from tests.model.invariants import (
     Violation,
@@ -24,7 +24,7 @@ from tests.model.invariants import (
     check_raised,
     is_content,
 )
-from tests.model.journal_views import Books, standing
+from tests.model.journal_views import JournalView, standing
 from tests.model.replies import transaction
 
 SHORTEST_LEASE = 30.0
@@ -34,7 +34,7 @@ GIVES_BACK = RecordPending | RecordFinal | AbandonClaim | ScheduleRetry | Record
 class Watch:
     """`given`: the payments whose result left. `now` is the time in the world."""
 
-    def __init__(self, world: ModelWorld, books: Books, now: Callable[[], float]) -> None:
+    def __init__(self, world: ModelBackend, books: JournalView, now: Callable[[], float]) -> None:
         self.counts: Counter[str] = Counter()
         self.given: set[int] = set()
         self._known: set[int] = set()

@@ -23,7 +23,7 @@ ENCODED = Scope("two encodings", proofs=(FIRST, ANEW), crashes=0, courses=())
 
 
 @dataclass(frozen=True)
-class Planted:
+class Mutant:
     """`plant` changes a journal's rule; `wrap` stands between a flow and its world."""
 
     name: str
@@ -120,25 +120,25 @@ def _never_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Row, "record_settlement", lambda *_: False)
 
 
-PLANTED = (
-    Planted("every claim is fresh", _no_claim),
-    Planted("work that was interrupted is done again", _worked_again),
-    Planted("no mark that the work runs", _no_running_mark),
-    Planted("whoever comes decides, and decides again", _decided_by_anybody),
-    Planted("whoever comes starts", _started_by_anybody),
-    Planted("the sweep takes rows under lease", _swept_under_lease),
-    Planted("a row is dropped after its start", _forgotten_when_held),
-    Planted("two rows for one payment", _two_rows_for_one_payment, scope=ENCODED),
-    Planted("the id that a slow request learned is lost", _id_of_the_slow_one_is_lost),
-    Planted("nothing is ever due", _never_due),
-    Planted("a result is handed out once", _delivered_once),
-    Planted("a settled row is not written", _never_released),
-    Planted("told before it is written", wrap=mutated_flows.told_before_written),
-    Planted("released on a 202", wrap=mutated_flows.released_on_202),
-    Planted("released on a GET", wrap=mutated_flows.released_on_a_get),
-    Planted("a fresh 402 while unconfirmed", wrap=mutated_flows.fresh_402),
-    Planted("a 402 that a newer request made untrue", wrap=mutated_flows.any_402),
-    Planted("who lost the decision goes on", wrap=mutated_flows.deaf_to_a_lost_decision),
-    Planted("who could not start works", wrap=mutated_flows.deaf_to_a_refused_start),
-    Planted("a failed complete counts as paid", wrap=mutated_flows.released_without_an_answer),
+MUTANTS = (
+    Mutant("every claim is fresh", _no_claim),
+    Mutant("work that was interrupted is done again", _worked_again),
+    Mutant("no mark that the work runs", _no_running_mark),
+    Mutant("whoever comes decides, and decides again", _decided_by_anybody),
+    Mutant("whoever comes starts", _started_by_anybody),
+    Mutant("the sweep takes rows under lease", _swept_under_lease),
+    Mutant("a row is dropped after its start", _forgotten_when_held),
+    Mutant("two rows for one payment", _two_rows_for_one_payment, scope=ENCODED),
+    Mutant("the id that a slow request learned is lost", _id_of_the_slow_one_is_lost),
+    Mutant("nothing is ever due", _never_due),
+    Mutant("a result is handed out once", _delivered_once),
+    Mutant("a settled row is not written", _never_released),
+    Mutant("told before it is written", wrap=mutated_flows.told_before_written),
+    Mutant("released on a 202", wrap=mutated_flows.released_on_202),
+    Mutant("released on a GET", wrap=mutated_flows.released_on_a_get),
+    Mutant("a fresh 402 while unconfirmed", wrap=mutated_flows.fresh_402),
+    Mutant("a 402 that a newer request made untrue", wrap=mutated_flows.any_402),
+    Mutant("who lost the decision goes on", wrap=mutated_flows.deaf_to_a_lost_decision),
+    Mutant("who could not start works", wrap=mutated_flows.deaf_to_a_refused_start),
+    Mutant("a failed complete counts as paid", wrap=mutated_flows.released_without_an_answer),
 )

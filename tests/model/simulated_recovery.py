@@ -1,6 +1,6 @@
 """After bad weather: walks alone bring every row to its end or report it, and who paid gets the result."""
 
-from tests.model.environment import WELL, Stage
+from tests.model.environment import WELL, Environment
 from tests.model.flow_run import Actor
 from tests.model.invariants import Violation
 from tests.model.monitor import Watch
@@ -17,7 +17,7 @@ REDELIVERIES = 3
 
 
 class Recovery:
-    def __init__(self, stage: Stage, watch: Watch, flows: Flows, say: Say | None) -> None:
+    def __init__(self, stage: Environment, watch: Watch, flows: Flows, say: Say | None) -> None:
         self._stage = stage
         self._watch = watch
         self._flows = flows

@@ -6,10 +6,10 @@ What happens is drawn before it happens, so a seed tells the same story every ti
 from collections import Counter
 from random import Random
 
-from tests.model.environment import WELL, Stage
+from tests.model.environment import WELL, Environment
 from tests.model.fault_plan import SECONDS, weather
 from tests.model.flow_run import Actor
-from tests.model.flows import Cast
+from tests.model.flows import RunningFlows
 from tests.model.monitor import Watch
 from tests.model.notation import Retold, Say, in_brief
 from tests.model.scope import Flows
@@ -30,9 +30,9 @@ class Simulation:
         self._weather = weather(self._rng)
         self._flows = flows or Flows()
         self._say = say and Retold(say)
-        self._stage = Stage(self._rng, self._weather)
+        self._stage = Environment(self._rng, self._weather)
         self._watch = Watch(self._stage.world, self._stage.books, lambda: self._stage.now)
-        self._cast = Cast(self._rng, self._stage, self._watch, self._say)
+        self._cast = RunningFlows(self._rng, self._stage, self._watch, self._say)
         self._to_come = self._weather.crowd
 
     def run(self) -> Counter[str]:

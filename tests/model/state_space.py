@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from faregate.core.steps import ClaimProof, LeaseNext, Step
-from tests.model.backend import STORE_AFTER, STORE_BEFORE, How, ModelWorld
+from tests.model.backend import STORE_AFTER, STORE_BEFORE, How, ModelBackend
 from tests.model.checks import check_end, checked
 from tests.model.flow_tree import Place
 from tests.model.frozen_journal import AT, Frozen, freeze, jumped, thaw
@@ -71,7 +71,7 @@ class Space:
 
     def _step(self, journal: int, told: int, number: int, how: How, fence: int) -> tuple[int, int, int]:
         place, before = self._tables.place(number), self._tables.journals.values[journal]
-        world = ModelWorld(thaw(before, count(fence)), self._numbers)
+        world = ModelBackend(thaw(before, count(fence)), self._numbers)
         world.payments[1], world.facts[1] = self._tables.told.values[told]
         later = place.after(world.asked(place.question, how))
         after = freeze(world.journal)

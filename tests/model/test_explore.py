@@ -5,7 +5,7 @@ from array import array
 import pytest
 
 from tests.model.explore import Broken, explore
-from tests.model.mutants import PLANTED, Planted
+from tests.model.mutants import MUTANTS, Mutant
 from tests.model.schedule_count import number_of_schedules
 from tests.model.scope import Scope
 from tests.model.scopes import SUITE
@@ -19,16 +19,16 @@ def test_no_order_of_events_breaks_a_rule(scope: Scope) -> None:
     assert explore(scope, limit=NEAREST).states >= NEAREST
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_a_rule_that_is_broken_is_found(planted: Planted) -> None:
-    with planted.flows() as flows, pytest.raises(Broken):
-        explore(planted.scope, flows)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_rule_that_is_broken_is_found(mutant: Mutant) -> None:
+    with mutant.flows() as flows, pytest.raises(Broken):
+        explore(mutant.scope, flows)
 
 
 def test_a_schedule_that_breaks_a_rule_is_told_step_by_step() -> None:
-    planted = next(planted for planted in PLANTED if planted.name == "the sweep takes rows under lease")
-    with planted.flows() as flows, pytest.raises(Broken) as broken:
-        explore(planted.scope, flows)
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == "the sweep takes rows under lease")
+    with mutant.flows() as flows, pytest.raises(Broken) as broken:
+        explore(mutant.scope, flows)
     told = str(broken.value).splitlines()
     assert told[0] == "two requests: a row was taken while somebody held its lease"
     assert told[1].split() == ["1", "request", "1:", "ClaimProof", "->", "Claimed", "#1"]

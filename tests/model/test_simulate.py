@@ -6,7 +6,7 @@ import pytest
 
 from tests.model import simulate
 from tests.model.invariants import Violation
-from tests.model.mutants import PLANTED, Planted
+from tests.model.mutants import MUTANTS, Mutant
 from tests.model.scope import Flows
 from tests.model.simulation import Simulation
 from tests.model.store_mutants import STORES
@@ -28,9 +28,9 @@ def test_a_schedule_that_broke_a_rule_once_does_so_no_more(seed: int) -> None:
     Simulation(seed).run()
 
 
-@pytest.mark.parametrize("planted", [*PLANTED, *STORES], ids=lambda planted: planted.name)
-def test_a_rule_that_is_broken_is_found(planted: Planted) -> None:
-    with planted.flows() as flows, pytest.raises(Violation):
+@pytest.mark.parametrize("mutant", [*MUTANTS, *STORES], ids=lambda mutant: mutant.name)
+def test_a_rule_that_is_broken_is_found(mutant: Mutant) -> None:
+    with mutant.flows() as flows, pytest.raises(Violation):
         _search(flows)
 
 
@@ -50,8 +50,8 @@ def test_a_seed_tells_the_same_story_every_time(seed: int) -> None:
 
 
 def test_a_seed_that_breaks_a_rule_is_named_and_can_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
-    planted = next(planted for planted in PLANTED if planted.name == "nothing is ever due")
-    with planted.flows():
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == "nothing is ever due")
+    with mutant.flows():
         assert simulate.main(["--seeds", "0..20"]) == 1
         said = capsys.readouterr()
         seed = next(iter(said.err.splitlines())).removeprefix("seed ").partition(":")[0]

@@ -16,13 +16,13 @@ from typing import Any
 
 from tests.crash.points import mutants, report, stores
 from tests.crash.points.campaign import Campaign, chosen_points, one
-from tests.crash.points.progress import Show
+from tests.crash.points.progress import ProgressDisplay
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     said = _parser().parse_args(arguments)
     campaign = _campaign(said)
-    with Show(campaign.planned, campaign.said, quiet=said.json) as show:
+    with ProgressDisplay(campaign.planned, campaign.said, quiet=said.json) as show:
         campaign.run(show.told)
     found = report.summary(campaign.said, campaign.kinds, campaign.points)
     _print(found, said, campaign)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal["shop", "sweep"]
-Weather = Literal["any", "pays", "settles later", "fails", "bounced", "pending"]
+Conditions = Literal["any", "pays", "settles later", "fails", "bounced", "pending"]
 """The sale: settled at once, or later, or failed by the handler; access that was of no use, or pending."""
 
 
@@ -37,36 +37,36 @@ class Point:
     name: str
     first: Death
     second: Death | None = None
-    weather: Weather = "any"
+    conditions: Conditions = "any"
 
 
-def _shop(*names: str, weather: Weather = "any") -> list[Point]:
-    return [Point(name, Death("shop", name), weather=weather) for name in names]
+def _shop(*names: str, conditions: Conditions = "any") -> list[Point]:
+    return [Point(name, Death("shop", name), conditions=conditions) for name in names]
 
 
-def _second(role: Role, prefix: str, first: str, *names: str, weather: Weather = "pays") -> list[Point]:
+def _second(role: Role, prefix: str, first: str, *names: str, conditions: Conditions = "pays") -> list[Point]:
     deaths = [(name, Death(role, name, stops=prefix.startswith("stopped"))) for name in names]
-    return [Point(f"{prefix}/{name}", Death("shop", first), death, weather) for name, death in deaths]
+    return [Point(f"{prefix}/{name}", Death("shop", first), death, conditions) for name, death in deaths]
 
 
 def _stopped(*names: str) -> list[Point]:
-    return [Point(f"stopped/{name}", Death("shop", name, stops=True), weather="pays") for name in names]
+    return [Point(f"stopped/{name}", Death("shop", name, stops=True), conditions="pays") for name in names]
 
 
 ALL: tuple[Point, ...] = (
     *_shop("claim:before", "claim:in", "claim:after"),
     *_shop("rules:before", "rules:acted"),
     *_shop("access:before", "access:acted", "access:after"),
-    *_shop("abandon_claim:before", "abandon_claim:after", weather="bounced"),
-    *_shop("record_pending:before", "record_pending:after", weather="pending"),
+    *_shop("abandon_claim:before", "abandon_claim:after", conditions="bounced"),
+    *_shop("record_pending:before", "record_pending:after", conditions="pending"),
     *_shop("record_transaction:before", "record_transaction:in", "record_transaction:after"),
     *_shop("work:begin", "work:middle", "work:end"),
     *_shop("record_outcome:before", "record_outcome:in", "record_outcome:after"),
     *_shop("complete:before", "complete:acted", "complete:after"),
-    *_shop("schedule_retry:before", "schedule_retry:after", weather="settles later"),
-    *_shop("record_final:before", "record_final:after", weather="fails"),
-    *_shop("record_settlement:before", "record_settlement:in", "record_settlement:after", weather="pays"),
-    *_shop("response:before", "response:head", "response:body", weather="pays"),
+    *_shop("schedule_retry:before", "schedule_retry:after", conditions="settles later"),
+    *_shop("record_final:before", "record_final:after", conditions="fails"),
+    *_shop("record_settlement:before", "record_settlement:in", "record_settlement:after", conditions="pays"),
+    *_shop("response:before", "response:head", "response:body", conditions="pays"),
     *_second("shop", "back", "work:middle", "claim:after", "record_outcome:after", "complete:acted"),
     *_second(
         "shop", "back", "record_outcome:after", "standing:before", "standing:acted", "record_settlement:after"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.crash.points.faults import NETWORK, OF_COMPLETE, SERVICE
-from tests.crash.points.kill_points import AT_RANDOM, BY_NAME, Point, Weather
+from tests.crash.points.kill_points import AT_RANDOM, BY_NAME, Conditions, Point
 
 Settlement = dict[str, Any]
 OPERATIONS = ("rules", "access", "complete", "standing")
@@ -64,8 +64,8 @@ def drawn(trial: Trial) -> Plan:
     """The plan of a trial."""
     chance = random.Random(f"{trial.seed} {trial.name}")
     point = trial.where
-    work, settlement = _weather(chance, point.weather)
-    faults = _faults(chance, point.weather)
+    work, settlement = _weather(chance, point.conditions)
+    faults = _faults(chance, point.conditions)
     visit = _visit(chance, point, faults)
     # Whoever else works in a process that is stopped would keep the store's locks from all others.
     stops = point.first.stops
@@ -76,7 +76,7 @@ def drawn(trial: Trial) -> Plan:
         settlement=settlement,
         faults=faults,
         sweeps="beside" if stops else chance.choice(("beside", "beside", "in the shop", "late")),
-        returns=point.weather == "any" or chance.random() < 0.8,
+        returns=point.conditions == "any" or chance.random() < 0.8,
         asks_again=chance.random() < 0.3,
         heals_at=chance.uniform(0.3, 1.2),
         killed_at=chance.uniform(0.0, 0.15) if point.first.at == AT_RANDOM else None,
@@ -84,8 +84,8 @@ def drawn(trial: Trial) -> Plan:
     )
 
 
-def _weather(chance: random.Random, weather: Weather) -> tuple[str, Settlement | None]:
-    match weather:
+def _weather(chance: random.Random, conditions: Conditions) -> tuple[str, Settlement | None]:
+    match conditions:
         case "settles later":
             return "ok", chance.choice(_LATER)
         case "fails":
@@ -99,12 +99,12 @@ def _weather(chance: random.Random, weather: Weather) -> tuple[str, Settlement |
     return "ok", None
 
 
-def _faults(chance: random.Random, weather: Weather) -> dict[str, list[str]]:
+def _faults(chance: random.Random, conditions: Conditions) -> dict[str, list[str]]:
     """Half of the trials have none beside those that their weather needs."""
     faults: dict[str, list[str]] = {operation: [] for operation in OPERATIONS}
-    if weather == "pending":
+    if conditions == "pending":
         faults["access"] = ["pending"]
-    elif weather == "bounced":
+    elif conditions == "bounced":
         faults["access"] = chance.choice((["500 before"], ["500 after"], ["429"], ["garbage"], ["half"]))
     if chance.random() < 0.5:
         for _ in range(chance.choice((1, 1, 2, 3))):

@@ -16,7 +16,7 @@ from faregate.merchant.transports import httpcore as httpcore_transport
 from tests.crash.points import processes, service
 from tests.crash.points.plan import Trial
 from tests.crash.points.trial import told
-from tests.crash.points.trial_setup import Ground
+from tests.crash.points.trial_setup import TrialPlace
 
 
 @dataclass
@@ -73,8 +73,8 @@ class Lanes:
         with talk.makefile("rw") as lines:
             for line in lines:
                 trial = Trial(**json.loads(line))
-                ground = Ground(self._service.port, self._folder, self._stores.get(trial.kind, ""))
-                print(json.dumps(_tried(trial, ground)), file=lines, flush=True)
+                place = TrialPlace(self._service.port, self._folder, self._stores.get(trial.kind, ""))
+                print(json.dumps(_tried(trial, place)), file=lines, flush=True)
 
 
 def _give(lane: Lane, left: Iterator[Trial]) -> bool:
@@ -93,9 +93,9 @@ def _take(lane: Lane) -> dict[str, Any]:
     return said
 
 
-def _tried(trial: Trial, ground: Ground) -> dict[str, Any]:
+def _tried(trial: Trial, place: TrialPlace) -> dict[str, Any]:
     try:
-        return told(trial, ground)
+        return told(trial, place)
     except Exception:
         failure = {"error": traceback.format_exc(), "deaths": [], "wrongs": {}, "counts": {}}
         return {"trial": trial.name, "seed": trial.seed, "broken": trial.broken, **failure}

@@ -21,7 +21,7 @@ _COLUMNS = (
 )
 
 
-class Show:
+class ProgressDisplay:
     """`before` is what an earlier run of the same campaign gave."""
 
     def __init__(self, trials: Sequence[Trial], before: Sequence[dict[str, Any]], quiet: bool) -> None:
@@ -35,7 +35,7 @@ class Show:
         for said in before:
             self._count(said)
 
-    def __enter__(self) -> "Show":
+    def __enter__(self) -> "ProgressDisplay":
         return self
 
     def __exit__(self, *_: object) -> None:

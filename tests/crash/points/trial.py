@@ -9,7 +9,7 @@ from typing import Any
 from tests.crash.points.checker import Evidence, judged
 from tests.crash.points.plan import Trial, drawn
 from tests.crash.points.processes import Process
-from tests.crash.points.trial_setup import PATIENCE, TURN, Ground, Stage
+from tests.crash.points.trial_setup import PATIENCE, TURN, Stage, TrialPlace
 
 RECOVERY = 10.0
 """Seconds after which what is still open stays so."""
@@ -19,10 +19,10 @@ A_WHILE = 0.3
 """Seconds in which a sweeper that was stopped does what it had in mind."""
 
 
-def told(trial: Trial, ground: Ground) -> dict[str, Any]:
+def told(trial: Trial, place: TrialPlace) -> dict[str, Any]:
     """Runs the trial; what is to be kept of it."""
     began = time.monotonic()
-    story = Story(trial, ground)
+    story = TrialRun(trial, place)
     evidence = story.run()
     wrongs, counts = judged(evidence)
     if not any(wrongs.values()):
@@ -40,13 +40,13 @@ def told(trial: Trial, ground: Ground) -> dict[str, Any]:
     }
 
 
-class Story:
+class TrialRun:
     """`deaths` are those that were seen to happen where they were meant to."""
 
-    def __init__(self, trial: Trial, ground: Ground) -> None:
+    def __init__(self, trial: Trial, place: TrialPlace) -> None:
         self.point, self.plan = trial.where, drawn(trial)
         self.deaths: list[str] = []
-        self._stage = Stage.set(trial, self.plan, ground)
+        self._stage = Stage.set(trial, self.plan, place)
         self.folder = self._stage.life.said.parent
 
     def run(self) -> Evidence:

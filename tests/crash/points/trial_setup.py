@@ -22,7 +22,7 @@ TURN = 0.04
 
 
 @dataclass(frozen=True)
-class Ground:
+class TrialPlace:
     """Where trials take place: the service's port, a folder, and the store (a URL, or empty for a file)."""
 
     service: int
@@ -40,12 +40,12 @@ class Stage:
     processes: list[Process] = field(default_factory=list)
 
     @classmethod
-    def set(cls, trial: Trial, plan: Plan, ground: Ground) -> "Stage":
+    def set(cls, trial: Trial, plan: Plan, place: TrialPlace) -> "Stage":
         name = "".join(letter if letter.isalnum() else "_" for letter in trial.name)
-        folder = ground.folder / name
+        folder = place.folder / name
         folder.mkdir(parents=True, exist_ok=True)
-        service = ServiceAt(ground.service, f"{name}_{time.monotonic_ns()}")
-        journal = stores.place_of(ground.store, folder)
+        service = ServiceAt(place.service, f"{name}_{time.monotonic_ns()}")
+        journal = stores.place_of(place.store, folder)
         life = Life(journal, service.url, folder / "executions", folder / "said", broken=trial.broken)
         proof = Wallet().pay(service.begin(plan.faults, plan.settlement))
         return cls(plan, life, service, Payers(proof, f"{seller.PATH}?work={plan.work}"))
