@@ -9,7 +9,7 @@ import pytest
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import require_payment as aopen_gate
+from faregate.asgi import require_payment as arequire_payment
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.middleware.checkout import SkipHandler
@@ -162,7 +162,7 @@ def test_a_body_that_a_task_of_the_framework_takes_is_compared(paywall: Paywall)
         async with anyio.create_task_group() as group:
             group.start_soon(take)
             await anyio.lowlevel.checkpoint()  # it waits for the body now
-            await aopen_gate(scope, SOLD)
+            await arequire_payment(scope, SOLD)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"".join(read)})
 

@@ -10,7 +10,7 @@ import pytest
 from werkzeug.test import Client, create_environ
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.asgi import require_payment as aopen_gate
+from faregate.asgi import require_payment as arequire_payment
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.errors import ConfigurationError
@@ -51,7 +51,7 @@ def test_a_header_that_no_server_sends_is_not_charged(header: Any) -> None:
 
 def asgi_shop(status: int, *headers: tuple[bytes, bytes]) -> tuple[Emulator, ASGIMiddleware]:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await aopen_gate(scope, SOLD)
+        await arequire_payment(scope, SOLD)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": CONTENT})
 
@@ -226,7 +226,7 @@ def test_a_middleware_with_a_task_group_does_not_turn_a_stop_into_an_error(backe
     late = offer("slow_settlement")
 
     async def handler(scope: Any, send: Any) -> None:
-        await aopen_gate(scope, late)
+        await arequire_payment(scope, late)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": CONTENT})
 
@@ -248,7 +248,7 @@ def test_a_paid_asgi_handler_is_not_offered_what_it_may_not_send(name: str) -> N
     offered: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await aopen_gate(scope, SOLD)
+        await arequire_payment(scope, SOLD)
         offered.append(f"http.response.{name}" in scope["extensions"])
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": CONTENT})

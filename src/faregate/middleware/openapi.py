@@ -72,17 +72,17 @@ def payment_info(sold: Offer) -> Schema:
 
 def with_payments(
     schema: Schema,
-    ground: Callable[[str], Offer | None] = lambda _path: None,
+    find_prefix_offer: Callable[[str], Offer | None] = lambda _path: None,
     asset: Callable[[str], str | None] = lambda _sells: None,
 ) -> Schema:
     """The schema, its paid operations completed in place. Doing it again adds what has become known.
 
-    `ground` gives what a whole prefix sells, for a path of the schema; `asset` the settlement asset of
+    `find_prefix_offer` gives what a whole prefix sells, for a path of the schema; `asset` the asset of
     what is sold, as far as the service has told it.
     """
     schemes = schema.get("components", {}).get("securitySchemes", {})
     for path, operation in _operations(schema):
-        info = _take_mark(operation, schemes) or _sold_at(ground(path))
+        info = _take_mark(operation, schemes) or _describe_offer(find_prefix_offer(path))
         if info is not None and not _is_documented(operation):
             _document(operation, _components(schema))
         told = operation.get(INFO, {})
@@ -100,7 +100,7 @@ def _operations(schema: Schema) -> Iterator[tuple[str, Schema]]:
         yield from ((path, item[method]) for method in _METHODS if method in item)
 
 
-def _sold_at(sold: Offer | None) -> Schema | None:
+def _describe_offer(sold: Offer | None) -> Schema | None:
     return None if sold is None else payment_info(sold)
 
 

@@ -1,4 +1,4 @@
-"""Quart, a foreign ASGI framework: a decorator over `open_gate`, and a blueprint."""
+"""Quart, a foreign ASGI framework: a decorator over `require_payment`, and a blueprint."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
