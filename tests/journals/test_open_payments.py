@@ -296,7 +296,7 @@ def test_listing_decrypts_nothing(journal: AnyJournal) -> None:
     """Nor read: it may be large."""
     decided(journal)
     if isinstance(journal, PersistentJournal):
-        [record] = journal._store.owed(10)
+        [record] = journal._store.list_owed(10)
         assert {value for name, value in record.items() if name in ENCRYPTED} == {None}
         assert record["size"] > 0
 

@@ -159,7 +159,7 @@ def everything(server: RedisServer) -> list[bytes]:
     assert store.delete(b"b" * 32, record()["stamp"])
     assert store.take_due(due_at(LEASE), {"stamp": 1, "fence": 1, "lease_until": LATER}) is not None
     assert store.find_transaction("txn_1") is not None
-    assert (len(store.owed(10)), store.purge(NOW, 1), store.measure()) == (1, 0, (1, row["size"]))
+    assert (len(store.list_owed(10)), store.purge(NOW, 1), store.measure()) == (1, 0, (1, row["size"]))
     names: list[bytes] = store._client._call("KEYS", "*")
     store.disconnect()
     names.remove(NAMESPACES.encode())  # of the whole server
@@ -264,9 +264,9 @@ def test_open_rows_are_listed_oldest_first(store: RedisStore) -> None:
         put(store, {**RUNNING, **state, "transaction_id": name}, name=name, since=since)
     put(store, name="d", since=0.0)
     put(store, {**RUNNING, "transaction_id": "e"}, CLOSED, name="e", since=0.0)
-    assert [row["transaction_id"] for row in store.owed(10)] == ["b", "c", "a"]
-    assert [row["transaction_id"] for row in store.owed(2)] == ["b", "c"]
-    assert store.owed(0) == []
+    assert [row["transaction_id"] for row in store.list_owed(10)] == ["b", "c", "a"]
+    assert [row["transaction_id"] for row in store.list_owed(2)] == ["b", "c"]
+    assert store.list_owed(0) == []
 
 
 def test_eight_sweeps_get_different_rows(server: RedisServer, store: RedisStore) -> None:
@@ -324,7 +324,7 @@ CALLS: dict[str, tuple[Steps | None, Callable[[RedisStore, Record], Any]]] = {
     "take_due": ((RUNNING,), lambda store, row: store.take_due(due_at(LEASE), TAKING)),
     "find": ((RUNNING,), lambda store, row: store.find([row["key"]])),
     "find_transaction": ((RUNNING,), lambda store, row: store.find_transaction("txn_1")),
-    "owed": ((RUNNING,), lambda store, row: store.owed(5)),
+    "owed": ((RUNNING,), lambda store, row: store.list_owed(5)),
     "measure": ((RUNNING, OK), lambda store, row: store.measure()),
 }
 
@@ -351,7 +351,7 @@ def test_a_sweep_whose_reply_was_lost_takes_one_row(far: RedisStore, network: Ne
     network.lose("answer")
     row = far.take_due(due_at(LEASE), TAKING)
     assert row is not None
-    assert [other["stamp"] == 7 for other in far.owed(5)].count(True) == 1
+    assert [other["stamp"] == 7 for other in far.list_owed(5)].count(True) == 1
 
 
 def test_a_command_that_is_lost_twice_is_an_error_and_may_be_repeated(

@@ -92,7 +92,7 @@ class DictStore:
     def move(self, namespace: str) -> int:
         return 0
 
-    def owed(self, limit: int) -> list[Record]:
+    def list_owed(self, limit: int) -> list[Record]:
         owed = [row for row in self.rows.values() if row["expires_at"] is None]
         return sorted(owed, key=lambda row: row["since"])[:limit]
 

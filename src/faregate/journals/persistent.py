@@ -186,7 +186,7 @@ class PersistentJournal:
 
     def list_holds(self, limit: int) -> list[HoldInfo]:
         """List open payments, oldest first."""
-        return [self._holding(record) for record in self._store.owed(limit)]
+        return [self._holding(record) for record in self._store.list_owed(limit)]
 
     def get_hold(self, transaction_id: str) -> HoldInfo | None:
         record = self._store.find_transaction(transaction_id)

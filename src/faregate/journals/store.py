@@ -143,7 +143,7 @@ class RowStore(Protocol):
         """Move the rows of another namespace into this one, but for proofs known in both; return how many."""
         ...
 
-    def owed(self, limit: int) -> list[Record]:
+    def list_owed(self, limit: int) -> list[Record]:
         """List open rows, stuck ones included, oldest first, without the encrypted columns."""
         ...
 

@@ -43,7 +43,7 @@ def states(place: str, namespace: str, transactions: Sequence[str]) -> dict[str,
     journal = opened(place, namespace)
     try:
         found = {each: journal._store.find_transaction(each) for each in transactions}
-        owed = {row["transaction_id"] or "": row["state"] for row in journal._store.owed(100)}
+        owed = {row["transaction_id"] or "": row["state"] for row in journal._store.list_owed(100)}
     finally:
         journal.disconnect()
     return {**owed, **{each: row and row["state"] for each, row in found.items()}}

@@ -261,7 +261,7 @@ class DjangoStore:
         return self._rows().filter(expires_at__isnull=True)
 
     @retry_on_disconnect
-    def owed(self, limit: int) -> list[Record]:
+    def list_owed(self, limit: int) -> list[Record]:
         with read_connection(self._using):
             return [
                 _record({**_NOTHING_ENCRYPTED, **row})

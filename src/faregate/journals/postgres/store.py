@@ -97,7 +97,7 @@ class PostgresStore:
     def find_transaction(self, transaction_id: str) -> Record | None:
         return self._find_one(_FIND_TRANSACTION, transaction_id)
 
-    def owed(self, limit: int) -> list[Record]:
+    def list_owed(self, limit: int) -> list[Record]:
         return [_record(row) for row in self._read(_OWED, limit)]
 
     def measure(self) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class RedisStore:
         return _parse_record(self._client.run("find_transaction", transaction_id))
 
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
-        names = [rival.hex() for rival in candidate_keys]
+        names = [candidate.hex() for candidate in candidate_keys]
         columns = {name: value for name, value in record.items() if name != "key"}
         return self._write(
             "insert",
@@ -82,7 +82,7 @@ class RedisStore:
     def owner_until(self, owner: str) -> float:
         return float(self._client.run("owner_until", owner)[1])
 
-    def owed(self, limit: int) -> list[Record]:
+    def list_owed(self, limit: int) -> list[Record]:
         _, rows = self._client.run("owed", limit, *_PLAIN)
         return [_parse_row(key, dict(zip(_PLAIN, words, strict=True))) for key, words in rows]
 

@@ -83,7 +83,7 @@ class SqliteStore:
         rows = self._read(_FIND_TRANSACTION, transaction_id)
         return _record(rows[0]) if rows else None
 
-    def owed(self, limit: int) -> list[Record]:
+    def list_owed(self, limit: int) -> list[Record]:
         return [_record(row) for row in self._read(_OWED, limit)]
 
     def measure(self) -> tuple[int, int]:
@@ -98,8 +98,8 @@ class SqliteStore:
 
     def insert(self, record: Record, candidate_keys: Sequence[bytes], now: float) -> bool:
         def insert(connection: sqlite3.Connection) -> bool:
-            for rival in candidate_keys:
-                if (stamp := self._stamp(connection, rival)) is not None:
+            for candidate in candidate_keys:
+                if (stamp := self._stamp(connection, candidate)) is not None:
                     return stamp == record["stamp"]
             connection.execute(_PURGE, (self._namespace, now, PURGE_WITH_INSERT))
             connection.execute(_INSERT, (self._namespace, *record.values()))
