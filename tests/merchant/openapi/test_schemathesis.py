@@ -59,7 +59,7 @@ def run(emulator: Emulator, directory: Path, *options: str) -> subprocess.Comple
 
 def test_it_finds_nothing(tmp_path: Path) -> None:
     emulator = Recorder()
-    done = run(emulator, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "2")
+    done = run(emulator, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "5")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No issues found" in done.stdout
     for request, response in emulator.told:
