@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core import recovery, responses
+from faregate.core import recovery
 from faregate.core.claims import PendingPayment
 from faregate.core.models import Response, header_values
 from faregate.core.results import (
@@ -16,6 +16,8 @@ from faregate.core.results import (
     CompletionRejected,
     CompletionUnknown,
     CompletionUnpaid,
+    PaymentProven,
+    Settlement,
 )
 from faregate.errors import BadAnswer
 from faregate.merchant import backend, interpret
@@ -83,11 +85,11 @@ def _failed_is_failed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:
-    def released(entry: PendingPayment, outcome: Any, **_: Any) -> Generator[Any, Any, Response]:
+    def released(payment: PendingPayment, outcome: Any, **_: Any) -> Generator[Any, Any, Settlement]:
         yield from ()
-        return responses.build_paid(outcome.result, "bm8=")
+        return PaymentProven(outcome.result, "bm8=")
 
-    patch.setattr(recovery, "settle", released)
+    patch.setattr(recovery, "settle_success", released)
 
 
 UNPAID, AGAIN = "UNPAID RELEASE", "FRESH 402"
