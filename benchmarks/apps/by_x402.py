@@ -3,12 +3,11 @@
 import os
 
 from goods import shop
+from x402 import x402ResourceServer
 from x402.http import FacilitatorConfig, HTTPFacilitatorClient
 from x402.http.middleware.fastapi import PaymentMiddlewareASGI
 from x402.http.types import PaymentOption, RouteConfig
 from x402.mechanisms.evm.exact.server import ExactEvmScheme
-
-from x402 import x402ResourceServer
 
 NETWORK = "eip155:84532"
 

@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import httpx
 from eth_account import Account
+from x402 import PaymentRequired, SettleResponse, x402Client
 from x402.http import x402HTTPClient
 from x402.http.clients import wrapHttpxWithPayment
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
-
-from x402 import PaymentRequired, SettleResponse, x402Client
 
 
 @dataclass(frozen=True)

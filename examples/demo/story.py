@@ -4,9 +4,10 @@ import asyncio
 from collections import Counter
 from typing import Any, cast
 
+from x402 import PaymentRequired
+
 from faregate.merchant.client import AsyncMerchantClient
 from faregate.merchant.models import Transaction
-from x402 import PaymentRequired
 
 from .payer import Answer, Payer
 from .teller import Teller, Untrue, money, short

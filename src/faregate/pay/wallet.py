@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eth_account import Account
+from x402 import x402ClientSync
 from x402.http.utils import encode_payment_signature_header
 from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
 from x402.schemas import PaymentRequired, PaymentRequirements
@@ -25,7 +26,6 @@ from faregate.pay.output import PaymentSigned
 from faregate.pay.requirements import NotSigned, find_token, format_amount, is_atomic_amount
 from faregate.service.test_payers import TEST_PAYERS
 from faregate.x402.tokens import CHAINS, DECIMALS, TOKENS
-from x402 import x402ClientSync
 
 KEY_VARIABLE = "FAREGATE_PAYER_KEY"
 DEFAULT_PAYER = "good"
