@@ -6,13 +6,12 @@ from typing import Any, Protocol
 import httpx
 import requests
 from eth_account import Account
+from x402 import x402Client, x402ClientSync
 from x402.http import x402HTTPClientSync
 from x402.http.clients import wrapHttpxWithPayment, wrapRequestsWithPayment
 from x402.http.clients.httpx import PaymentError as HttpxPaymentError
 from x402.http.clients.requests import PaymentError as RequestsPaymentError
 from x402.mechanisms.evm.exact import ExactEvmScheme
-
-from x402 import x402Client, x402ClientSync
 
 Refused = (HttpxPaymentError, RequestsPaymentError)
 """What the clients raise when they will not sign."""

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from eth_account import Account
+from x402 import x402ClientSync
 from x402.http.utils import (
     decode_payment_required_header,
     decode_payment_signature_header,
@@ -23,7 +24,6 @@ from faregate.core.instructions import are_unguessable
 from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
 from faregate.emulator.system import system_clock
 from tests.attacks.chain import read_calldata, rebuild_proof
-from x402 import x402ClientSync
 
 from .seller import Purchase, Shop, assert_error, decoded
 

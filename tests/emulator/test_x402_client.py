@@ -3,6 +3,7 @@
 import httpx
 import pytest
 from eth_account import Account
+from x402 import x402Client, x402ClientSync
 from x402.client_base import SpendControlAsset
 from x402.http.clients import x402AsyncTransport
 from x402.http.utils import (
@@ -13,7 +14,6 @@ from x402.http.utils import (
 from x402.mechanisms.evm.exact import ExactEvmScheme
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator
-from x402 import x402Client, x402ClientSync
 
 from .seller import Purchase, Shop
 
