@@ -108,13 +108,14 @@ PAY = "src/faregate/pay/"
 
 MUTANTS = (
     # RecordSettlement only on proof
-    Mutant("release-while-settling", SETTLE, "return responses.relay_settling(reply, entry.transaction_id)",
-           'return responses.build_paid(outcome.result, "")'),
-    Mutant("release-unproven", SETTLE, "return responses.build_unconfirmed(entry.transaction_id)\n\n\ndef tell_failed",
-           'return responses.build_paid(outcome.result, "")\n\n\ndef tell_failed'),
-    Mutant("release-on-get", REDEEM, "case (\n            TransactionState.SUCCEEDED\n            | TransactionState.AUTHORIZED\n",
-           'case TransactionState.SUCCEEDED:\n            return responses.build_paid(outcome.result, "")\n'
-           "        case (\n            TransactionState.AUTHORIZED\n"),
+    Mutant("release-while-settling", SETTLE, "return (yield from schedule_retry(payment, StillSettling(reply)))",
+           'return PaymentProven(outcome.result, "")'),
+    Mutant("release-unproven", SETTLE, 'return (yield from schedule_retry(payment, Unconfirmed("not proven")))',
+           'return PaymentProven(outcome.result, "")'),
+    Mutant("release-on-get", REDEEM, "        case TransactionState.PENDING:\n",
+           "        case TransactionState.SUCCEEDED:\n"
+           '            return PaymentProven(outcome.result, "")\n'
+           "        case TransactionState.PENDING:\n"),
     Mutant("no-header-needed", VERDICT, 'return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")',
            'payment_response = ""'),
     Mutant("no-receipt-needed", VERDICT, "    if not _has_receipt(result):\n", "    if False:\n"),
@@ -127,9 +128,9 @@ MUTANTS = (
            "if self.state not in (State.SUCCEEDED, State.STUCK, State.RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield from LogWarning("access granted a transaction without a proof", transaction_id)\n'
-           "            return (yield from _refuse(responses.build_unavailable(502), TROUBLE))", "return (yield from _give_free(sale, rules, AccessFree()))"),
-    Mutant("run-without-start", FLOW, "if not (yield from _start(entry, sale)):",
-           "if False:"),
+           "            return (yield from _refuse(responses.build_unavailable(502), UNAVAILABLE))",
+           "return (yield from _serve_free(request, revision, AccessFree()))"),
+    Mutant("run-without-start", FLOW, "if not (yield from start):", "if False:"),
     Mutant("free-when-nothing-is-said", VERDICT, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
     Mutant("claim-never-busy", ROW, "case _ if self.is_leased(now, policy, owner_until):", "case _ if False:"),
     Mutant("rerun-interrupted", ROW, "case State.CLAIMED | State.OPEN:\n                return self._claim_unstarted",
@@ -142,20 +143,29 @@ MUTANTS = (
     Mutant("fences-start-again", MEMORY, 'return Holder("", "", next(self._fences))', 'return Holder("", "", 1)'),
     Mutant("owed-rows-expire", ROW, "        self.expires_at = None\n", ""),
     # RecordOutcome once, then tell
-    Mutant("complete-before-decide", SETTLE, "    if not (yield from decided(entry, _storable(outcome))):\n"
-           "        return responses.build_unconfirmed(entry.transaction_id)\n    yield from EmitEvent(Worked(",
+    Mutant("complete-before-decide", SETTLE, "    if not (yield from record_outcome(payment, _remove_cookies(outcome))):\n"
+           "        return LeaseLost()\n"
+           "    yield from EmitEvent(Worked(",
            "    yield from EmitEvent(Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, State.RUNNING, *", "self._is_held(lease, State.RUNNING, State.SUCCEEDED, *"),
-    Mutant("charge-for-errors", FLOW, "if status not in sale.offer.billable or", "if"),
-    Mutant("charge-for-the-slash", FLOW, " or _leads_to_the_slash(work.response, sale)", "", ("tests/attacks/test_redirects.py",)),
+    Mutant("charge-for-errors", FLOW, "if status not in request.offer.billable or", "if"),
+    Mutant("charge-for-the-slash", FLOW, " or _is_slash_redirect(result.response, request)", "", ("tests/attacks/test_redirects.py",)),
     Mutant("offers-of-a-request-are-free", "src/faregate/middleware/checkout.py", "        if self._made and not self.is_sold_inside:\n", "        if False:\n", ("tests/attacks/test_unopened.py",)),
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
-    Mutant("charge-for-exceptions", FLOW, '        yield from fail(entry, "handler_error")\n        raise', "        raise"),
+    Mutant("charge-for-exceptions", FLOW, '        yield from record_failure(payment, "handler_error")\n'
+           "        raise",
+           "        raise"),
     Mutant("no-retry", SETTLE, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
-    Mutant("forget-the-held", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n            return responses.build_completion_refused",
-           "            yield from close(entry, code)\n            return responses.build_completion_refused"),
-    Mutant("forget-the-failed", SETTLE, "            yield from _hold_or_stick(entry, completion, repeated)\n        case _:",
-           "            yield from close(entry, code)\n        case _:"),
+    Mutant("forget-the-held", SETTLE, "refused = CompletionRefused(completion)\n"
+           "            return (yield from _handle_refusal(payment, refused, completion, repeated))",
+           "refused = CompletionRefused(completion)\n"
+           "            yield from close_unpaid(payment, code)\n"
+           "            return refused"),
+    Mutant("forget-the-failed", SETTLE, "refused = Unconfirmed(CompletionRefused(completion).reason)\n"
+           "            return (yield from _handle_refusal(payment, refused, completion, repeated))",
+           "refused = Unconfirmed(CompletionRefused(completion).reason)\n"
+           "            yield from close_unpaid(payment, code)\n"
+           "            return refused"),
     Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
     Mutant("failed-with-a-hash-believed", VERDICT, '("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")', '("receipt",)'),
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
@@ -182,31 +192,45 @@ MUTANTS = (
     Mutant("settles-without-us-and-is-failed", ROW, "State.WAITING if waits else State.OPEN", "State.OPEN"),
     Mutant("told-once-more-and-kept", ROW, "if not (is_known or self.may_start(lease, transaction_id)):",
            "if not self.may_start(lease, transaction_id):"),
-    Mutant("failed-into-a-settlement", REDEEM, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n            yield from hold(entry, \"settling\")\n            return responses.build_unconfirmed",
-           "        case None:\n            yield from hold(entry, \"settling\")\n            return responses.build_unconfirmed"),
-    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\"a payment settled although its work was reported as failed\", entry.transaction_id)\n            yield from close_as_paid(entry)\n            return responses.build_already_used(entry.transaction_id)",
-           "            return (yield from tell_failed(entry, outcome, repeated=repeated))"),
+    Mutant("failed-into-a-settlement", REDEEM, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n"
+           '            return (yield from schedule_retry(payment, Unconfirmed("settling")))\n',
+           ""),
+    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\n"
+           '                "a payment settled although its work was reported as failed", payment.transaction_id\n'
+           "            )\n"
+           "            return (yield from close_paid(payment))\n",
+           "            return (yield from settle_failure(payment, outcome, repeated=repeated))\n"),
     Mutant("a-key-that-may-not-look-never-completes", REDEEM, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
-    Mutant("reported-without-a-look", REDEEM, "return (yield from _report(entry, outcome, repeated=False))",
-           "return (yield from tell_failed(entry, outcome, repeated=False))"),
+    Mutant("reported-without-a-look", REDEEM, "return (yield from _recover_failure(payment, interrupted, repeated=False))",
+           "return (yield from settle_failure(payment, interrupted, repeated=False))"),
     Mutant("an-unnamed-status-is-settling", VERDICT, "            return TransactionState.UNRECOGNIZED", "            return TransactionState.PENDING"),
-    Mutant("not-completed-while-unnamed", REDEEM, "            | TransactionState.UNRECOGNIZED\n        ):", "        ):"),
-    Mutant("overtaken-and-told-used", FLOW, "    if not (yield from AbandonClaim(entry.lease)):", "    if not ((yield from AbandonClaim(entry.lease)) or True):"),
+    Mutant("not-completed-while-unrecognized", REDEEM, "        case TransactionState.PENDING:\n",
+           "        case TransactionState.PENDING | TransactionState.UNRECOGNIZED:\n"),
+    Mutant("overtaken-and-told-used", FLOW, "    if not (yield from AbandonClaim(payment.lease)):",
+           "    if not ((yield from AbandonClaim(payment.lease)) or True):"),
     Mutant("an-id-is-lost-with-its-row", STORED, "if row is None or row.transaction_id != transaction_id:", "if False:", SHELVES),
     Mutant("an-id-is-lost-in-memory", MEMORY, "if row is None or row.transaction_id != transaction_id:", "if False:"),
     Mutant("a-claim-of-two-is-forgotten", ROW, "and self.generation == 1", ""),
     Mutant("one-row-for-two-transactions", ROW, 'fits = self.transaction_id in ("", transaction_id)', "fits = True"),
     Mutant("work-sold-that-never-began", ROW, "*((State.OPEN,) if failed else ())", "State.OPEN"),
-    Mutant("no-last-resort", FLOW, '        yield from WriteFallback(entry.transaction_id, entry.revision_id)\n        return', "        return"),
-    Mutant("no-last-resort-for-waiting", FLOW, 'missed RecordPending: {error}", entry.transaction_id)\n        yield from WriteFallback(entry.transaction_id, entry.revision_id)',
-           'missed RecordPending: {error}", entry.transaction_id)'),
+    Mutant("no-last-resort", FLOW, "        yield from WriteFallback(payment.transaction_id, payment.revision_id)\n"
+           "        return (",
+           "        return ("),
+    Mutant("no-last-resort-for-waiting", FLOW, 'could not record RecordPending: {error}", payment.transaction_id)\n'
+           "        yield from WriteFallback(payment.transaction_id, payment.revision_id)",
+           'could not record RecordPending: {error}", payment.transaction_id)'),
     Mutant("last-resort-in-the-log-alone", VOICE, "            _append(self._file, line)\n", "            pass\n"),
     Mutant("last-resort-without-its-revision", VOICE, '{"transaction_id": transaction_id, "revision_id": revision_id}', '{"transaction_id": transaction_id}'),
     Mutant("last-resort-not-on-the-disk", VOICE, "        os.fsync(file)\n", ""),
     Mutant("sockets-read-a-path-two-ways", GROUNDS, "return self.closed or self.ambiguous or", "return self.closed or",
            ("tests/adapters/test_prefixes.py",)),
     Mutant("shortest-prefix-names-the-price", GROUNDS, "max(found, key=len", "min(found, key=len", ("tests/adapters/test_prefixes.py",)),
-    Mutant("flow-left-open-by-a-signal", "src/faregate/core/driver.py", "        del turn, answer  # an error's traceback holds this frame\n        if not paused:\n            flow.close()", "        del turn, answer"),
+    Mutant("flow-left-open-by-a-signal", "src/faregate/core/driver.py", "keep each other alive.\n"
+           "        del result, value\n"
+           "        if not paused:\n"
+           "            flow.close()",
+           "keep each other alive.\n"
+           "        del result, value"),
     Mutant("listeners-decide", VOICE, "        except Exception as error:\n            log(logging.ERROR,", "        except TypeError as error:\n            log(logging.ERROR,"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
     Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(logging.WARNING,", "        logging.getLogger(\"faregate\").log(logging.WARNING,"),
@@ -226,12 +250,17 @@ MUTANTS = (
     Mutant("decided-without-a-flush", STORED, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", SHELVES),
     Mutant("earlier-rows-do-not-open", SEAL, "info=f\"faregate journal 1 {use}\".encode()", "info=use.encode()", SHELVES),
     Mutant("no-horizon", ROW, "now >= self.since + policy.max_age", "False"),
-    Mutant("first-refusal-is-the-last", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not refusal.is_about_the_transaction:"),
-    Mutant("asked-for-ever", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if True:"),
-    Mutant("refused-for-now-is-left-to-people", SETTLE, "if not (repeated and refusal.is_about_the_transaction):", "if not repeated:"),
-    Mutant("not-charged-although-unsure", FLOW, "return unsure or responses.build_work_failed(500, code)", "return responses.build_work_failed(500, code)"),
-    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from decided(entry, Failed(code))):\n        return responses.build_unconfirmed(entry.transaction_id)",
-           "if not (yield from decided(entry, Failed(code))):\n        return None"),
+    Mutant("first-refusal-is-the-last", SETTLE, "if repeated and rejection.is_about_the_transaction:", "if rejection.is_about_the_transaction:"),
+    Mutant("asked-for-ever", SETTLE, "if repeated and rejection.is_about_the_transaction:", "if False:"),
+    Mutant("refused-for-now-is-left-to-people", SETTLE, "if repeated and rejection.is_about_the_transaction:", "if repeated:"),
+    Mutant("not-charged-although-unsure", FLOW, "        if isinstance(settlement, PaymentFailed):\n"
+           "            return responses.build_work_failed",
+           "        if True:\n"
+           "            return responses.build_work_failed"),
+    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from record_outcome(payment, Failed(code))):\n"
+           "        return LeaseLost()",
+           "if not (yield from record_outcome(payment, Failed(code))):\n"
+           "        return PaymentFailed(code)"),
     Mutant("receipt-before-it-is-paid", VERDICT, ' or found.get("receipt") is not None\n', "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and policy.redeliveries:"),
     Mutant("people-take-what-is-leased", STORED, "if row.is_leased(now, self._policy, self._owner_until(record, now)):\n            return None", "if False:\n            return None", SHELVES),
@@ -240,11 +269,12 @@ MUTANTS = (
     Mutant("handed-to-an-older-cookie", ROW, "replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
     Mutant("replayed-although-never", ROW, "elif replay is ReplayPolicy.NEVER or self", "elif self", CLIENTS),
-    Mutant("never-replay-is-ignored", FLOW, "replay if sale.offer.replay else ReplayPolicy.NEVER", "replay", CLIENTS),
+    Mutant("never-replay-is-ignored", FLOW, "replay if request.offer.replay else ReplayPolicy.NEVER", "replay", CLIENTS),
     Mutant("replayed-where-proofs-are-public", FLOW, "    if not unguessable:\n        return", "    if False:\n        return", CLIENTS),
-    Mutant("claimed-as-secret-at-once", FLOW, "_claim(sale, proof, ReplayPolicy.SAME_CLIENT)", "_claim(sale, proof, ReplayPolicy.SAME_PROOF)", CLIENTS),
+    Mutant("claimed-as-secret-at-once", FLOW, "_build_claim(request, proof, ReplayPolicy.SAME_CLIENT)",
+           "_build_claim(request, proof, ReplayPolicy.SAME_PROOF)", CLIENTS),
     Mutant("one-402-tells-whether-it-is-guessable", FLOW, "len(found) == 2 and are_unguessable(*found)", "len(found) == 2", CLIENTS),
-    Mutant("cookies-are-stored", SETTLE, "decided(entry, _storable(outcome))", "decided(entry, outcome)", CLIENTS),
+    Mutant("cookies-are-stored", SETTLE, "record_outcome(payment, _remove_cookies(outcome))", "record_outcome(payment, outcome)", CLIENTS),
     Mutant("authorization-is-no-credential", CREDENTIALS, '("authorization", "idempotency-key")', '("idempotency-key",)', CLIENTS),
     Mutant("keys-of-requests-are-no-credentials", CREDENTIALS, '("authorization", "idempotency-key")', '("authorization",)', CLIENTS),
     Mutant("cookies-are-no-credentials", CREDENTIALS, 'elif name == "cookie":', "elif False:", CLIENTS),
@@ -254,44 +284,63 @@ MUTANTS = (
     Mutant("a-guess-is-a-credential", ROW, "any(one[0] != GUESSABLE for one in self.client.split())", "bool(self.client)", CLIENTS),
     Mutant("a-setting-is-a-secret", CREDENTIALS, 'kind == "authorization" or _SECRET.search(value)', "True", CLIENTS),
     Mutant("delivered-by-two", ROW, "            self.fence = lease.fence\n", "", LEASES),
-    Mutant("succeeded-without-a-receipt-waits-for-ever", REDEEM, "        case TransactionState.CONTRADICTORY:\n            # To wait", "        case None:\n            # To wait"),
+    Mutant("succeeded-without-a-receipt-waits-for-ever", REDEEM, "            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.\n"
+           "            return (yield from settle_success(payment, outcome, repeated=False, awaited=awaited))\n",
+           "            return (yield from schedule_retry(payment, StillSettling()))\n"),
     # Leases end with their owner, and not before
     Mutant("a-dead-owner-keeps-its-row", ROW, "self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now", "self.lease_until > now", LEASES),
     Mutant("a-living-owner-loses-its-row", ROW, "max(self.touched_at + policy.owner_lease, owner_until) > now", "self.touched_at + policy.owner_lease > now", LEASES),
     Mutant("leases-are-not-renewed", HEARTBEAT, "            renew(self.owner)\n", "            pass\n", LEASES),
     Mutant("a-child-is-its-parent", HEARTBEAT, "    for heartbeat in list(_heartbeats):\n        heartbeat.reset()\n", "    return\n", LEASES),
     # Rows of others, and rows that no key opens
-    Mutant("begun-by-another-seller-and-completed", REDEEM, "if entry.foreign and not (yield from _is_known_to_service(entry)):", "if False:"),
+    Mutant("begun-by-another-seller-and-completed", REDEEM, "if payment.foreign and not (yield from _is_known_to_service(payment)):", "if False:"),
     Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
     Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(None)", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(None)"),
-    Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(entry", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(entry"),
+    Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n"
+           "        return (\n",
+           "    if False:\n"
+           "        return (\n"),
     Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
     Mutant("a-slash-is-another-service", ADDRESS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
     Mutant("a-superseded-revision-is-not-replaced", FLOW, "if not isinstance(access, RevisionRejected):", "if isinstance(access, RevisionRejected) or True:", REVISIONS),
-    Mutant("a-failed-refresh-refuses-payers", FLOW, "known = yield from _known_rules(sale)", "known = None", REVISIONS),
+    Mutant("a-failed-refresh-refuses-payers", FLOW, "known = yield from _get_known_revision(request)", "known = None", REVISIONS),
     Mutant("an-older-revision-sells", VERDICT, "number >= newest.get(key, 0)", "number <= newest.get(key, number)", TOLERANCE),
     # Answers that are not the service's own, or that cannot be read
     Mutant("a-page-of-a-proxy-is-final", "src/faregate/core/results.py", "return self.is_readable and self.status in", "return self.status in"),
-    Mutant("unreadable-and-never-completed", REDEEM, 'cannot be read: {error}", entry.transaction_id)\n        return TransactionState.UNRECOGNIZED', 'cannot be read: {error}", entry.transaction_id)\n        return None'),
+    Mutant("unreadable-and-never-completed", REDEEM, 'cannot be read: {error}", payment.transaction_id)\n'
+           "        return TransactionState.UNRECOGNIZED",
+           'cannot be read: {error}", payment.transaction_id)\n'
+           "        return TransactionState.UNAVAILABLE"),
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
     Mutant("402-for-a-transaction-that-was-learned", STORED, "                return unknown\n", "                return True\n", SHELVES),
     Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is State.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
-    Mutant("402-while-unknown", FLOW,
-           "            return again or (yield from _fresh_instructions(sale, entry.transaction_id))",
-           "            return (yield from _fresh_instructions(sale, entry.transaction_id))"),
-    Mutant("402-after-paid-without-result", REDEEM,
-           "            return responses.build_already_used(entry.transaction_id)\n        case TransactionState.AUTHORIZED:",
-           "            return None\n        case TransactionState.AUTHORIZED:"),
+    Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(request, payment, settlement))\n"
+           "        case Replayable(",
+           "            return (yield from _ask_for_new_payment(request, payment.transaction_id))\n"
+           "        case Replayable("),
+    Mutant("402-after-paid-without-result", REDEEM, "            return (yield from close_paid(payment))\n"
+           "        case TransactionState.AUTHORIZED:",
+           "            yield from close_paid(payment)\n"
+           '            return PaymentFailed("payment_failed")\n'
+           "        case TransactionState.AUTHORIZED:"),
     Mutant("failed-with-receipt-believed", VERDICT, "    if _looks_paid(result) or", "    if"),
     Mutant("conflict-is-not-final", "src/faregate/core/results.py", "(400, 404, 409, 410, 422)", "(400, 404, 410, 422)"),
     Mutant("relay-402-of-complete", VERDICT, "if not 400 <= reply.status < 600 or reply.status == 402:", "if not 400 <= reply.status < 600:",
            CORE),
-    Mutant("claim-kept-after-402", FLOW, "            yield from written(AbandonClaim(lease))\n            return (yield from _not_granted(access))",
-           "            return (yield from _not_granted(access))"),
+    Mutant("claim-kept-after-402", FLOW, "            yield from write(AbandonClaim(lease))\n"
+           "            return (yield from _refuse_access(access))",
+           "            return (yield from _refuse_access(access))"),
     # What travels
-    Mutant("held-and-not-told-when", RELAY, "retry_after or RETRY_SECONDS)\n\n\ndef in_progress", "retry_after)\n\n\ndef in_progress"),
+    Mutant("held-and-not-told-when", RELAY, "retry_after or RETRY_SECONDS)\n"
+           "\n"
+           "\n"
+           "def build_in_progress",
+           "retry_after)\n"
+           "\n"
+           "\n"
+           "def build_in_progress"),
     Mutant("not-taken-and-not-told-so", FLOW, "anew = responses.build_new_payment_required(access.response, transaction_id)", "anew = responses.build_payment_required(access.response)"),
     Mutant("handler-forges-payment-response", RELAY, '_PAYMENT = frozenset(("payment-required", "payment-response", ',
            '_PAYMENT = frozenset(("payment-required", '),
@@ -324,7 +373,7 @@ MUTANTS = (
     Mutant("cancel-is-heard", ASGI, "await to_the_end(lambda: self._limited(curtain, scope))",
            "await self._limited(curtain, scope)", DOORS),
     Mutant("no-time-limit", GATE, "self.limit.deadline = anyio.current_time() + self._work_seconds", "pass", DOORS),
-    Mutant("late-work-is-sold", FLOW, "if work.duration_ms > sale.work_seconds * 1000:", "if False:"),
+    Mutant("late-work-is-sold", FLOW, "if result.duration_ms > request.work_seconds * 1000:", "if False:"),
     Mutant("closed-ground-is-free", GATE, "if self.place.closed and not self.is_sold_inside:", "if False:", REFUSED),
     Mutant("refused-handler-runs", ASGI, "elif checkout.place.closed and not self._sells(scope):", "elif False:", REFUSED),
     Mutant("sold-inside-and-withheld", CURTAIN, "            self._outer.checkout.is_sold_inside = True\n", "            pass\n", REFUSED),
@@ -334,8 +383,8 @@ MUTANTS = (
     Mutant("state-is-not-taken", "src/faregate/middleware/asgi_scope.py", "    for one in (asked, scope):\n", "    for one in ():\n", STATE),
     Mutant("state-of-lists-is-not-taken", SNAPSHOT, "        self._take_all(held.values() if issubclass(kind, dict) else held, deep)\n", "", STATE),
     Mutant("attributes-are-not-taken", SNAPSHOT, "            self._take_contents(namespace, deep)\n", "            pass\n", STATE),
-    Mutant("cookies-of-the-unsold", RELAY, 'kept = tuple(pair for pair in _kept(response.headers) if pair[0].lower() != "set-cookie")',
-           "kept = _kept(response.headers)", STATE),
+    Mutant("cookies-of-the-unsold", RELAY, 'kept = tuple(pair for pair in _filter_headers(response.headers) if pair[0].lower() != "set-cookie")',
+           "kept = _filter_headers(response.headers)", STATE),
     Mutant("answered-by-another", CURTAIN, "elif handler is not None and handler.offers:", "elif False:", ANSWERS),
     Mutant("not-modified-is-no-result", CURTAIN, "200 <= status < 300 or status == 304", "200 <= status < 300", ANSWERS),
     Mutant("answered-on-a-mount", RESOLUTION, "if unseen or _is_mount(route):", "if unseen:", ANSWERS),
