@@ -63,65 +63,54 @@ def row_of(broken: Break) -> Row:
     return found
 
 
-_AT: Final = "src/faregate/emulator/"
-_ACCESS, _COMPLETE, _CHECKS = _AT + "access.py", _AT + "complete.py", _AT + "checks.py"
-_PROOFS, _INSTRUCTIONS, _RECEIPTS = _AT + "proofs.py", _AT + "instructions.py", _AT + "receipts.py"
-_EXECUTIONS, _READS, _LISTS, _QUERIES = (
-    _AT + "executions.py",
-    _AT + "reads.py",
-    _AT + "lists.py",
-    _AT + "queries.py",
-)
-_KEYS, _ROUTES, _SERVICE, _CALLS, _REPLIES = (
-    _AT + "keys.py",
-    _AT + "routes.py",
-    _AT + "service.py",
-    _AT + "calls.py",
-    _AT + "replies.py",
-)
-_SETTLING, _LEDGER, _CATALOG, _TOKENS, _BOOKS = (
-    _AT + "settling.py",
-    _AT + "ledger.py",
-    _AT + "catalog.py",
-    _AT + "tokens.py",
-    _AT + "books.py",
-)
-_STATE, _GOODS, _IDENTIFIERS, _TIMELINE = (
-    _AT + "state.py",
-    _AT + "goods.py",
-    _AT + "identifiers.py",
-    _AT + "timeline.py",
-)
-_TYPES, _REQUESTS, _CONTRACTS = (
-    "src/faregate/merchant/types.py",
-    "src/faregate/merchant/models.py",
-    "src/faregate/merchant/models.py",
-)
-_ANSWERS, _WIRE = "src/faregate/merchant/models.py", "src/faregate/merchant/wire.py"
+_FAREGATE: Final = "src/faregate/"
+_SERVICE: Final = _FAREGATE + "service/"
+_ACCESS: Final = _SERVICE + "operations/access.py"
+_COMPLETE: Final = _SERVICE + "operations/complete.py"
+_LISTS: Final = _SERVICE + "operations/lists.py"
+_READS: Final = _SERVICE + "operations/reads.py"
+_CATALOG: Final = _SERVICE + "catalog.py"
+_CLOCK: Final = _SERVICE + "clock.py"
+_CONFIG: Final = _SERVICE + "config.py"
+_HTTP: Final = _SERVICE + "http.py"
+_IDENTIFIERS: Final = _SERVICE + "identifiers.py"
+_RECEIPTS: Final = _SERVICE + "receipts.py"
+_RECORDS: Final = _SERVICE + "records.py"
+_ROUTES: Final = _SERVICE + "routes.py"
+_SETTLEMENT: Final = _SERVICE + "settlement.py"
+_STATE: Final = _SERVICE + "state.py"
+_HEADERS: Final = _FAREGATE + "x402/headers.py"
+_TOKENS: Final = _FAREGATE + "x402/tokens.py"
+_VERIFY: Final = _FAREGATE + "x402/verify.py"
+_LEDGER: Final = _FAREGATE + "emulator/ledger.py"
+_MODELS: Final = _FAREGATE + "merchant/models.py"
+_PROBLEMS: Final = _FAREGATE + "merchant/problems.py"
+_TYPES: Final = _FAREGATE + "merchant/types.py"
+_WIRE: Final = _FAREGATE + "merchant/wire.py"
 
 BREAKS: Final = (
     # What the service does
     Break(
         "What the service",
         "1. no proof",
-        _ACCESS,
-        'return Refusal(402, "payment_required"',
-        'return Refusal(402, "payment_missing"',
+        _PROBLEMS,
+        '402, "payment_required"',
+        '402, "payment_missing"',
     ),
     Break(
         "What the service",
         "2. with proof",
         _ACCESS,
-        "return _decision(AccessDecision(transaction_id=record.id))",
-        "return _decision(AccessDecision(transaction_id=record.id), 202)",
+        "return _build_response(AccessDecision(transaction_id=record.id))",
+        "return _build_response(AccessDecision(transaction_id=record.id), 202)",
     ),
     Break("What the service", "3. ", _COMPLETE, "if record.payment.header != payment.header:", "if False:"),
     Break(
         "What the service",
         "4. ",
         _COMPLETE,
-        "        return answer(result, status=202, headers=(SOON,))",
-        "        return answer(result, headers=(SOON,))",
+        "return json_response(result, status=202, headers=(RETRY_SOON,))",
+        "return json_response(result, headers=(RETRY_SOON,))",
     ),
     Break(
         "What the service",
@@ -134,29 +123,29 @@ BREAKS: Final = (
         "What the service",
         "6. ",
         _COMPLETE,
-        "_check_values(request, record.sale.revision.rules)",
-        "_check_values(request, books.catalog.listings[record.sale.listing.plan.key].active.rules)",
+        "_check_values(request, record.context.revision.rules)",
+        "_check_values(request, store.catalog.listings[record.context.listing.resource.key].active.rules)",
     ),
     Break("What the service", "7. ", _TOKENS, '"EURC": "EUR"}', '"EURC": "USD"}'),
     Break(
         "What the service",
         "8. ",
         _CATALOG,
-        'id=derived_id("acr", made, environment, *place)',
-        'id=derived_id("acr", made, *place)',
+        'id=derive_id("acr", made, environment, *place)',
+        'id=derive_id("acr", made, *place)',
     ),
-    Break("What the service", "9. ", _EXECUTIONS, "record.metadata = request.resource_execution", "pass"),
+    Break("What the service", "9. ", _COMPLETE, "record.metadata = request.resource_execution", "pass"),
     Break(
         "What the service",
         "10. ",
         _ACCESS,
         "if not listing.require_payment:",
-        "if not listing.plan.require_payment:",
+        "if not listing.resource.require_payment:",
     ),
     Break(
         "What the service",
         "bodies are",
-        _REPLIES,
+        _HTTP,
         'JSON_TYPE = ("Content-Type", "application/json")',
         'JSON_TYPE = ("Content-Type", "text/json")',
     ),
@@ -175,23 +164,23 @@ BREAKS: Final = (
     Break(
         "Resources",
         "PayerIdentifier",
-        _BOOKS,
+        _STATE,
         'known or PayerRecord(self.ids("pyr", now), payer, now)',
         'known or PayerRecord(self.ids("pyr", now), payer.lower(), now)',
     ),
     Break("Resources", "Transaction", _RECEIPTS, "authorized_at=record.created_at,", "authorized_at=None,"),
-    Break("Resources", "Transaction detail", _RECEIPTS, 'id=books.ids("rct", at)', 'id=books.ids("txn", at)'),
+    Break("Resources", "Transaction detail", _RECEIPTS, 'id=store.ids("rct", at)', 'id=store.ids("txn", at)'),
     Break(
         "Resources",
         "Completion result",
         _RECEIPTS,
-        "        transaction_hash=done.transaction_hash if done else None,\n    )\n\n\ndef item",
-        "        transaction_hash=done.transaction_hash if done else record.id,\n    )\n\n\ndef item",
+        "transaction_hash=done.transaction_hash if done else None,\n    )\n\n\ndef build_transaction(",
+        "transaction_hash=done.transaction_hash if done else record.id,\n    )\n\n\ndef build_transaction(",
     ),
     Break(
         "Resources",
         "PaymentResponse",
-        _INSTRUCTIONS,
+        _HEADERS,
         '"transaction": transaction_hash',
         '"transactionHash": transaction_hash',
     ),
@@ -213,7 +202,7 @@ BREAKS: Final = (
         "Resources",
         "Resource",
         _LISTS,
-        "        description=listing.plan.description,\n        image_url",
+        "        description=listing.resource.description,\n        image_url",
         "        image_url",
     ),
     Break(
@@ -226,7 +215,7 @@ BREAKS: Final = (
     Break(
         "Resources",
         "Resource execution metadata",
-        _REQUESTS,
+        _MODELS,
         "Status = Annotated[int, Field(strict=True, ge=100, le=599)",
         "Status = Annotated[int, Field(strict=True, ge=100)",
     ),
@@ -249,17 +238,17 @@ BREAKS: Final = (
         "Resources",
         "List envelope",
         _LISTS,
-        "    return answer_value(shown)",
-        '    return answer_value({**shown, "page": query.page})',
+        "    return json_value_response(shown)",
+        '    return json_value_response({**shown, "page": query.page})',
     ),
     # States and transitions
-    Break("States", "state before", _BOOKS, 'history=[(now, "authorized")]', 'history=[(now, "settling")]'),
+    Break("States", "state before", _STATE, 'history=[(now, "authorized")]', 'history=[(now, "settling")]'),
     Break(
         "States",
         "open, outcome failed",
         _COMPLETE,
-        "fail(books, record, books.timeline.stamp())",
-        "submit(books, record)",
+        "fail_payment(store, record, store.clock.tick())",
+        "submit(store, record)",
     ),
     Break(
         "States",
@@ -271,14 +260,14 @@ BREAKS: Final = (
     Break(
         "States",
         "open, outcome succeeded, not",
-        _SETTLING,
+        _SETTLEMENT,
         "record.move(plan.via, at)",
         'record.move("succeeded", at)',
     ),
     Break(
         "States",
         "transitions after",
-        _SETTLING,
+        _SETTLEMENT,
         "if record.reads >= plan.after_reads:",
         "if record.reads > plan.after_reads:",
     ),
@@ -287,14 +276,14 @@ BREAKS: Final = (
     Break(
         "POST /access",
         "headers",
-        _CALLS,
-        '        if len(values) > 1:\n            raise invalid(f"the header',
-        '        if False:\n            raise invalid(f"the header',
+        _HTTP,
+        '        if len(values) > 1:\n            raise invalid_request(f"the header',
+        '        if False:\n            raise invalid_request(f"the header',
     ),
     Break(
         "POST /access",
         "body",
-        _REQUESTS,
+        _MODELS,
         "    settlement_asset: SettlementAsset\n",
         '    settlement_asset: SettlementAsset = "USDC"\n',
     ),
@@ -310,37 +299,37 @@ BREAKS: Final = (
         "POST /access",
         "200",
         _ACCESS,
-        "    return _decision(AccessDecision(transaction_id=None, resource_execution_id=shown))",
-        "    return _decision(AccessDecision(transaction_id=None, resource_execution_id=shown), 202)",
+        "    return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown))",
+        "    return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown), 202)",
     ),
-    Break("POST /access", "402: no", _CHECKS, "LEAD_SECONDS: Final = 6", "LEAD_SECONDS: Final = 5"),
+    Break("POST /access", "402: no", _VERIFY, "LEAD_SECONDS: Final = 6", "LEAD_SECONDS: Final = 5"),
     Break(
         "POST /access",
         "402 whatever",
-        _PROOFS,
+        _HEADERS,
         "    except (ValueError, RecursionError):\n",
         "    except RecursionError:\n",
     ),
-    Break("POST /access", "402 says", _INSTRUCTIONS, '"error": reason', '"error": ""'),
+    Break("POST /access", "402 says", _HEADERS, '"error": reason', '"error": ""'),
     Break(
         "POST /access",
         "402 cannot",
-        _INSTRUCTIONS,
-        "return _in_base64(before + challenge + after)",
-        "return _in_base64(text)",
+        _HEADERS,
+        "return _encode_base64(before + challenge + after)",
+        "return _encode_base64(text)",
     ),
     Break(
         "POST /access",
         "202",
         _ACCESS,
-        "return _decision(AccessDecision(transaction_id=known.id), status=202)",
-        "return _decision(AccessDecision(transaction_id=None), status=202)",
+        "return _build_response(AccessDecision(transaction_id=known.id), status=202)",
+        "return _build_response(AccessDecision(transaction_id=None), status=202)",
     ),
     Break(
         "POST /access",
         "the same proof",
         _ACCESS,
-        " and known.sale.request.resource.url == request.resource.url",
+        " and known.context.request.resource.url == request.resource.url",
         "",
     ),
     # POST /transactions/{transaction_id}/complete
@@ -348,15 +337,15 @@ BREAKS: Final = (
         "POST /transactions",
         "path",
         _COMPLETE,
-        "record = books.transactions.get(identifier)",
-        "record = books.transactions.get(identifier) or next(iter(books.transactions.values()), None)",
+        "record = store.transactions.get(identifier)",
+        "record = store.transactions.get(identifier) or next(iter(store.transactions.values()), None)",
     ),
     Break(
         "POST /transactions",
         "`PAYMENT-SIGNATURE`",
         _COMPLETE,
-        'raise invalid("PAYMENT-SIGNATURE header is required")',
-        'raise invalid("PAYMENT-SIGNATURE header is required", 402)',
+        'raise invalid_request("PAYMENT-SIGNATURE header is required")',
+        'raise HttpError(TRANSACTION_NOT_FOUND, "PAYMENT-SIGNATURE header is required")',
     ),
     Break(
         "POST /transactions",
@@ -375,7 +364,7 @@ BREAKS: Final = (
     Break(
         "POST /transactions",
         "`resource_execution`",
-        _REQUESTS,
+        _MODELS,
         "    values: dict[ValueName, DecimalValue]\n    resource_execution: ResourceExecutionMetadata | None = None",
         "    values: dict[ValueName, DecimalValue]\n    resource_execution: ResourceExecutionMetadata",
     ),
@@ -397,20 +386,20 @@ BREAKS: Final = (
         "POST /transactions",
         "completed again",
         _COMPLETE,
-        "if _values(accepted) != _values(request):",
+        "if _get_values(accepted) != _get_values(request):",
         "if False:",
     ),
     Break(
         "POST /transactions",
         "another revision",
         _COMPLETE,
-        "if record.sale.revision.id != request.revision_id:",
+        "if record.context.revision.id != request.revision_id:",
         "if False:",
     ),
     Break(
         "POST /transactions",
         "too late",
-        _SETTLING,
+        _SETTLEMENT,
         "if at.timestamp() >= record.payment.valid_before:",
         "if at.timestamp() + 5 >= record.payment.valid_before:",
     ),
@@ -419,20 +408,20 @@ BREAKS: Final = (
         "GET /transactions",
         "200 with",
         _READS,
-        'detail(record).model_dump(mode="json", exclude_none=True)',
-        'detail(record).model_dump(mode="json", exclude_none=True, exclude={"receipt"})',
+        'build_transaction_detail(record).model_dump(mode="json", exclude_none=True)',
+        'build_transaction_detail(record).model_dump(mode="json", exclude_none=True, exclude={"receipt"})',
     ),
     Break(
         "GET /transactions",
         "404",
-        _COMPLETE,
-        'raise Refusal(404, "transaction_not_found"',
-        'raise Refusal(404, "not_found"',
+        _PROBLEMS,
+        'Problem(404, "transaction_not_found"',
+        'Problem(404, "not_found"',
     ),
     Break(
         "GET /transactions",
         "`status` filter",
-        _STATE,
+        _RECORDS,
         'STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "reconciling", "failed", "succeeded")',
         'STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "failed", "succeeded")',
     ),
@@ -443,23 +432,21 @@ BREAKS: Final = (
         "    if payer_id is None:\n",
         '    if payer_id is None or "status" in query.filters:\n',
     ),
-    Break(
-        "GET /transactions", "`as_of`", _QUERIES, "MAX_PAGE_SIZE: Final = 100", "MAX_PAGE_SIZE: Final = 101"
-    ),
+    Break("GET /transactions", "`as_of`", _HTTP, "MAX_PAGE_SIZE: Final = 100", "MAX_PAGE_SIZE: Final = 101"),
     Break(
         "GET /transactions",
         "items are",
         _LISTS,
-        "lambda record: item(record, query.as_of)",
-        "lambda record: detail(record)",
+        "lambda record: build_transaction(record, query.as_of)",
+        'lambda record: __import__("faregate.service.receipts", fromlist=["_"]).build_transaction_detail(record)',
     ),
     # GET /payers, GET /resources, GET /contracts
     Break(
         "GET /payers",
         "payers:",
         _LISTS,
-        '        "/payers",\n        lambda payer: Payer(\n            id=payer.id,\n            identifier=payer.identifier,\n            created_at=payer.created_at',
-        '        "/payers",\n        lambda payer: Payer(\n            id=payer.id,\n            identifier=payer.identifier,\n            created_at=query.as_of',
+        "created_at=payer.created_at,",
+        "created_at=query.as_of,",
     ),
     Break(
         "GET /payers",
@@ -472,8 +459,8 @@ BREAKS: Final = (
         "GET /payers",
         "resources: of",
         _CATALOG,
-        'id=derived_id("res", created, environment, plan.key)',
-        'id=derived_id("res", created, plan.key)',
+        'id=derive_id("res", created, environment, resource.key)',
+        'id=derive_id("res", created, resource.key)',
     ),
     Break(
         "GET /payers",
@@ -486,42 +473,42 @@ BREAKS: Final = (
     Break(
         "POST /resource",
         "200",
-        _EXECUTIONS,
+        _COMPLETE,
         "record.metadata not in (None, request.resource_execution)",
         "record.metadata is not None",
     ),
     Break(
         "POST /resource",
         "400",
-        _CALLS,
-        'return invalid("the body is not JSON", 400)',
-        'return invalid("the body is not JSON")',
+        _HTTP,
+        'return HttpError(MALFORMED, "the body is not JSON")',
+        'return invalid_request("the body is not JSON")',
     ),
     Break(
         "POST /resource",
         "422",
-        _REQUESTS,
+        _MODELS,
         "Count = Annotated[int, Field(strict=True, ge=0,",
         "Count = Annotated[int, Field(strict=True,",
     ),
     Break(
         "POST /resource",
         "404",
-        _EXECUTIONS,
-        'raise Refusal(404, "resource_execution_not_found"',
-        'raise Refusal(404, "transaction_not_found"',
+        _COMPLETE,
+        "raise HttpError(EXECUTION_NOT_FOUND,",
+        "raise HttpError(TRANSACTION_NOT_FOUND,",
     ),
     Break(
         "POST /resource",
         "409 `resource_execution_conflict`",
-        _EXECUTIONS,
+        _COMPLETE,
         "if record.metadata not in (None, request.resource_execution):",
         "if False:",
     ),
     Break(
         "POST /resource",
         "409 `revision_mismatch`",
-        _EXECUTIONS,
+        _COMPLETE,
         "if record.revision_id != request.revision_id:",
         "if False:",
     ),
@@ -529,14 +516,12 @@ BREAKS: Final = (
         "POST /resource",
         "how the id",
         _ACCESS,
-        "shown = execution.id if books.expose_execution_id else None",
+        "shown = execution.id if store.expose_execution_id else None",
         "shown = None",
     ),
     # Pagination rules
-    Break(
-        "Pagination", "1. first", _QUERIES, "DEFAULT_PAGE_SIZE: Final = 50", "DEFAULT_PAGE_SIZE: Final = 49"
-    ),
-    Break("Pagination", "2. `as_of`", _STATE, "if began <= moment)", "if True)"),
+    Break("Pagination", "1. first", _HTTP, "DEFAULT_PAGE_SIZE: Final = 50", "DEFAULT_PAGE_SIZE: Final = 49"),
+    Break("Pagination", "2. `as_of`", _RECORDS, "if began <= moment)", "if True)"),
     Break("Pagination", "2. `next`", _LISTS, "        **query.filters,\n", ""),
     Break(
         "Pagination",
@@ -553,13 +538,13 @@ BREAKS: Final = (
         "records = between(count - end, count - start) if",
     ),
     # Authentication
-    Break("Authentication", "1. ", _KEYS, 'scheme.lower() != "bearer"', 'scheme != "Bearer"'),
-    Break("Authentication", "2. ", _KEYS, 'if key.environment == "live" and not allow_live:', "if False:"),
-    Break("Authentication", "4. ", _KEYS, 'raise Refusal(403, "forbidden"', 'raise Refusal(401, "forbidden"'),
+    Break("Authentication", "1. ", _HTTP, 'scheme.lower() != "bearer"', 'scheme != "Bearer"'),
+    Break("Authentication", "2. ", _HTTP, 'if key.environment == "live" and not allow_live:', "if False:"),
+    Break("Authentication", "4. ", _HTTP, "raise HttpError(FORBIDDEN,", "raise HttpError(UNAUTHENTICATED,"),
     Break(
         "Authentication",
         "5. ",
-        _KEYS,
+        _HTTP,
         'values = header_values(headers, "authorization")',
         'values = header_values(headers, "authorization") or [f"Bearer {next(iter(keys))}" for _ in header_values(headers, "payment-signature")]',
     ),
@@ -568,73 +553,81 @@ BREAKS: Final = (
     Break(
         "Errors",
         "error body",
-        _REPLIES,
-        "return answer(body, status=self.status, headers=self.headers)",
-        'return answer_value({**body.model_dump(), "status": self.status}, status=self.status, headers=self.headers)',
+        _HTTP,
+        "return json_response(body, status=self.problem.status, headers=self.headers)",
+        'return json_value_response({**body.model_dump(), "status": 0}, status=self.problem.status, headers=self.headers)',
     ),
-    Break("Errors", "400", _CALLS, 'MAX_BODY} bytes", 400)', 'MAX_BODY} bytes")'),
-    Break("Errors", "401", _KEYS, 'Refusal(401, "unauthenticated"', 'Refusal(401, "unauthorized"'),
+    Break(
+        "Errors",
+        "400",
+        _HTTP,
+        'raise HttpError(MALFORMED, f"the body is longer',
+        'raise HttpError(INVALID, f"the body is longer',
+    ),
+    Break("Errors", "401", _PROBLEMS, 'Problem(401, "unauthenticated"', 'Problem(401, "unauthorized"'),
     Break(
         "Errors",
         "402",
-        _ACCESS,
-        'return Refusal(402, "payment_required"',
-        'return Refusal(400, "payment_required"',
+        _PROBLEMS,
+        '402, "payment_required"',
+        '400, "payment_required"',
     ),
-    Break("Errors", "403", _KEYS, 'raise Refusal(403, "forbidden"', 'raise Refusal(403, "not_allowed"'),
+    Break("Errors", "403", _PROBLEMS, 'Problem(403, "forbidden"', 'Problem(403, "not_allowed"'),
     Break(
         "Errors",
         "404 `transaction",
-        _COMPLETE,
-        'raise Refusal(404, "transaction_not_found"',
-        'raise Refusal(410, "transaction_not_found"',
+        _PROBLEMS,
+        'Problem(404, "transaction_not_found"',
+        'Problem(410, "transaction_not_found"',
     ),
     Break(
         "Errors",
         "404 `resource",
-        _EXECUTIONS,
-        "if record is None:",
-        "if record is None and not call.identifier:",
+        _COMPLETE,
+        "if record is None:\n        raise HttpError(EXECUTION_NOT_FOUND",
+        "if record is None and not call.identifier:\n        raise HttpError(EXECUTION_NOT_FOUND",
     ),
     Break(
         "Errors",
         "409 `resource",
-        _EXECUTIONS,
-        'raise Refusal(409, "resource_execution_conflict"',
-        'raise Refusal(409, "conflict"',
+        _PROBLEMS,
+        'Problem(409, "resource_execution_conflict"',
+        'Problem(409, "conflict"',
     ),
     Break(
         "Errors",
         "409 `revision",
-        _EXECUTIONS,
-        'raise Refusal(409, "revision_mismatch"',
-        'raise Refusal(422, "revision_mismatch"',
+        _PROBLEMS,
+        "EXECUTION_MISMATCH: Final = Problem(409,",
+        "EXECUTION_MISMATCH: Final = Problem(422,",
     ),
     Break(
         "Errors",
         "422",
-        _REPLIES,
-        'return Refusal(status, "invalid_request", message)',
-        'return Refusal(status, "invalid", message)',
+        _PROBLEMS,
+        'INVALID: Final = Problem(422, "invalid_request"',
+        'INVALID: Final = Problem(422, "invalid"',
     ),
-    Break("Errors", "500", _SERVICE, 'Refusal(500, "internal_error"', 'Refusal(500, "internal"'),
+    Break("Errors", "500", _PROBLEMS, 'Problem(500, "internal_error"', 'Problem(500, "internal"'),
     Break(
         "Errors",
         "unknown paths",
-        _ROUTES,
-        'raise Refusal(405, "invalid_request"',
-        'raise Refusal(404, "invalid_request"',
+        _PROBLEMS,
+        "METHOD_NOT_ALLOWED: Final = Problem(405,",
+        "METHOD_NOT_ALLOWED: Final = Problem(404,",
     ),
     Break(
         "Errors",
         "order of refusal",
         _COMPLETE,
-        "    request = call.body_as(complete_request)\n    record = known_transaction(books, call.identifier)\n",
-        "    record = known_transaction(books, call.identifier)\n    request = call.body_as(complete_request)\n",
+        "    request = call.body_as(complete_request)\n"
+        "    record = find_transaction(store, call.identifier)\n",
+        "    record = find_transaction(store, call.identifier)\n"
+        "    request = call.body_as(complete_request)\n",
     ),
     # Limits
-    Break("Limits", "page_size", _QUERIES, "[1-9][0-9]*", "[0-9][0-9]*"),
-    Break("Limits", "as_of", _TIMELINE, "        if moment > now:\n            return None\n", ""),
+    Break("Limits", "page_size", _HTTP, "[1-9][0-9]*", "[0-9][0-9]*"),
+    Break("Limits", "as_of", _CLOCK, "        if moment > now:\n            return None\n", ""),
     Break("Limits", "resource url", _TYPES, "min_length=1, max_length=2048", "min_length=1, max_length=2049"),
     Break(
         "Limits",
@@ -651,7 +644,7 @@ BREAKS: Final = (
         "Description = Annotated[str, StringConstraints(strict=True, max_length=501)]",
     ),
     Break("Limits", "failure_code", _TYPES, "[A-Za-z0-9._:-]{1,100}", "[A-Za-z0-9._:-]{1,101}"),
-    Break("Limits", "payer identifier", _BOOKS, "known = self.payers.get(payer.lower())", "known = None"),
+    Break("Limits", "payer identifier", _STATE, "known = self.payers.get(payer.lower())", "known = None"),
     Break(
         "Limits",
         "value and key names",
@@ -666,9 +659,9 @@ BREAKS: Final = (
         'DecimalValue = Annotated[\n    str,\n    StringConstraints(strict=True, pattern=r"^(?:0|[1-9][0-9]{0,17})',
         'DecimalValue = Annotated[\n    str,\n    StringConstraints(strict=True, pattern=r"^(?:0|[1-9][0-9]{0,18})',
     ),
-    Break("Limits", "x-svc-position", _GOODS, "Field(max_length=100)", "Field(max_length=101)"),
+    Break("Limits", "x-svc-position", _CONFIG, "Field(max_length=100)", "Field(max_length=101)"),
     Break("Limits", "atomic amounts", _TYPES, "len(text) <= 30", "len(text) <= 29"),
-    Break("Limits", "body size", _CALLS, "MAX_BODY: Final = 64 * 1024", "MAX_BODY: Final = 64 * 1024 - 1"),
+    Break("Limits", "body size", _HTTP, "MAX_BODY: Final = 64 * 1024", "MAX_BODY: Final = 64 * 1024 - 1"),
     # Versioning
     Break("Versioning", "1. ", _WIRE, 'ROOT = "/merchant/v1"', 'ROOT = "/merchant/v2"'),
     Break(
