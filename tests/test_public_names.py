@@ -32,6 +32,7 @@ def test_the_public_names() -> None:
         "Payment",
         "Paywall",
         "ServiceError",
+        "SweepReport",
     ]
 
 

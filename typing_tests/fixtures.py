@@ -7,14 +7,14 @@ import httpx
 
 from faregate import Paywall, SweepReport
 from faregate.emulator import Emulator, RecordedCall
-from faregate.testing import Answer, AsyncPayer, Payer
+from faregate.testing import AsyncPayer, PaidResponse, Payer
 
 
 def blocking(payer: Payer, emulator: Emulator, paywall: Paywall, client: httpx.Client) -> None:
     answer = payer.get(client, "/report", params={"page": 1})
-    assert_type(answer, Answer)
+    assert_type(answer, PaidResponse)
     assert_type(payer("slow"), Payer)
-    assert_type(payer.another().post(client, "/report", json={}), Answer)
+    assert_type(payer.another().post(client, "/report", json={}), PaidResponse)
     assert_type(answer.payment, dict[str, Any] | None)
     assert_type(answer.transaction, str | None)
     assert_type(emulator.calls("complete", status=200, fault=None), list[RecordedCall])
@@ -27,8 +27,8 @@ def blocking(payer: Payer, emulator: Emulator, paywall: Paywall, client: httpx.C
 
 
 async def awaiting(async_payer: AsyncPayer, emulator: Emulator, client: httpx.AsyncClient) -> None:
-    coming: Coroutine[Any, Any, Answer] = async_payer.get(client, "/report")
-    assert_type(await coming, Answer)
+    coming: Coroutine[Any, Any, PaidResponse] = async_payer.get(client, "/report")
+    assert_type(await coming, PaidResponse)
     answer = await async_payer("slow").get(client, "/report")
-    assert_type(await async_payer.again(answer), Answer)
+    assert_type(await async_payer.again(answer), PaidResponse)
     assert_type(await emulator.await_for("complete", count=2), list[RecordedCall])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from faregate.emulator.emulator import Emulator
     from faregate.paywall import Paywall
     from faregate.service.config import Account
-    from faregate.testing import AsyncPayer, Payer, Till
+    from faregate.testing import AsyncPayer, Payer, PayerSession
     from faregate.testing.options import EmulatorOptions
     from faregate.testing.server import SharedServer
 
@@ -87,14 +87,14 @@ def faregate_emulator(
     request: pytest.FixtureRequest, faregate_emulator_world: "Account"
 ) -> "Generator[Emulator]":
     """The merchant service, in this process and new for this test."""
-    from faregate.testing.emulator import plugged
+    from faregate.testing.emulator import use_emulator
     from faregate.testing.server import make_tenant_name
 
     test, options = _get_item(request), _get_options(request)
     name = test.stash[_tenant_name] = make_tenant_name(test.name)
     emulator = options.build_emulator(faregate_emulator_world, name)
     test.stash[_final_checks] = [lambda: emulator.assert_expected(strict=options.strict)]
-    with plugged(emulator):
+    with use_emulator(emulator):
         yield emulator
 
 
@@ -140,7 +140,7 @@ def faregate_paywall(faregate_emulator: "Emulator") -> "Generator[Paywall]":
 
 
 @pytest.fixture
-def faregate_payer(_faregate_payers: "Till") -> "Payer":
+def faregate_payer(_faregate_payers: "PayerSession") -> "Payer":
     """A payer unknown to the service, with money; `payer("slow")` is a test payer."""
     from faregate.testing.payers import Payer
 
@@ -148,7 +148,7 @@ def faregate_payer(_faregate_payers: "Till") -> "Payer":
 
 
 @pytest.fixture
-def faregate_async_payer(_faregate_payers: "Till") -> "AsyncPayer":
+def faregate_async_payer(_faregate_payers: "PayerSession") -> "AsyncPayer":
     """`faregate_payer` for async clients. Both collect their answers in one list."""
     from faregate.testing.payers import AsyncPayer
 
@@ -156,13 +156,13 @@ def faregate_async_payer(_faregate_payers: "Till") -> "AsyncPayer":
 
 
 @pytest.fixture
-def _faregate_payers(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> "Till":
-    from faregate.testing.payers import Till
+def _faregate_payers(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> "PayerSession":
+    from faregate.testing.payers import PayerSession
 
-    till = Till(faregate_emulator)
+    session = PayerSession(faregate_emulator)
     if _get_options(request).invariants:
-        _get_item(request).stash[_final_checks].append(till.check)
-    return till
+        _get_item(request).stash[_final_checks].append(session.check)
+    return session
 
 
 # Short names. Nothing above depends on them but `faregate_emulator_world`, which ignores all but a `World`.

@@ -18,7 +18,7 @@ from faregate.emulator import TEST_KEY, Emulator, Revision
 from faregate.errors import ConfigurationError
 from faregate.fastapi import PaywallMiddleware, paid
 from faregate.flask import Faregate
-from faregate.testing import AsyncPayer, Payer, plugged
+from faregate.testing import AsyncPayer, Payer, use_emulator
 from faregate.wsgi import PaywallMiddleware as WSGIMiddleware
 from tests.testing.suites import run
 
@@ -55,7 +55,7 @@ def test_what_one_emulator_left_open_is_no_business_of_the_next(payer: Payer, em
     assert payer("slow").get(CLIENT, "/report").status == 202
     [middleware] = [layer for layer in _layers(APP) if isinstance(layer, PaywallMiddleware)]
     assert len(middleware.paywall.journal.list_holds(10)) == 1  # type: ignore[attr-defined]
-    with plugged(Emulator()):
+    with use_emulator(Emulator()):
         assert middleware.paywall.sweep().looked_at == 0
 
 
@@ -72,7 +72,7 @@ def _layers(app: FastAPI) -> list[object]:
 def test_no_other_service_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAREGATE_BASE_URL", "https://merchant.example")
     monkeypatch.setenv("FAREGATE_API_KEY", "svc_live_real")
-    with plugged(Emulator()):
+    with use_emulator(Emulator()):
         assert Paywall().settings.embedded
         assert "FAREGATE_API_KEY" not in os.environ
     assert os.environ["FAREGATE_BASE_URL"] == "https://merchant.example"

@@ -24,42 +24,50 @@ DESCRIPTION = "Run the Merchant API on this machine, for development and tests. 
 def add_emulator(command: ArgumentParser) -> None:
     command.description = DESCRIPTION
     add = command.add_argument
-    add("--port", type=int, default=0, help="port to listen on; 0, the default, is any free one")
-    add("--host", default="127.0.0.1", help="a loopback address; others need --allow-remote")
+    add("--port", type=int, default=0, help="port to listen on; the default 0 picks a free port")
+    add(
+        "--host",
+        default="127.0.0.1",
+        help="loopback address to listen on; any other needs --allow-remote",
+    )
     add(
         "--allow-remote",
         action="store_true",
-        help="serve the API to other machines too; the control plane stays local",
+        help="accept connections from other machines; control plane and console stay local",
     )
-    add("--no-control", action="store_true", help="serve only the API, without control plane and console")
+    add("--no-control", action="store_true", help="disable the control plane and the console")
     add(
         "--account",
         metavar="FILE",
-        help="a TOML file with keys and resources; otherwise the built-in account",
+        help="read API keys and resources from this TOML file; default: the built-in account",
     )
-    add("--allow-live", action="store_true", help="accept live keys, which are answered 401 otherwise")
-    add("--state", metavar="FILE", help="load the state from this file at the start, and keep it there")
-    add("--seed", metavar="N", help="make ids repeatable: the same calls get the same ids")
+    add("--allow-live", action="store_true", help="accept live keys; without this option they get 401")
+    add("--state", metavar="FILE", help="load the state from this file, and save every change to it")
+    add("--seed", metavar="N", help="generate the same ids and challenges for the same calls")
     _add_clock_options(command)
     add(
         "--mode",
         metavar="NAME",
         default="clean",
-        help="start with the faults of this mode, such as double-402",
+        help="inject the faults of this mode from the start, such as double-402; default clean: none",
     )
-    add("--expose-execution-id", action="store_true", help="return the execution id on free access")
-    add("--json", action="store_true", help="print one line of JSON instead of text")
+    add(
+        "--expose-execution-id",
+        action="store_true",
+        help="return the execution id of free access",
+    )
+    add("--json", action="store_true", help="print address and keys as one line of JSON")
 
 
 def _add_clock_options(command: ArgumentParser) -> None:
     add = command.add_mutually_exclusive_group().add_argument
-    add("--freeze", metavar="MOMENT", help="start at this moment with a frozen clock: 2026-01-01T00:00Z")
+    add("--freeze", metavar="MOMENT", help="freeze the clock at this time, such as 2026-01-01T00:00Z")
     add(
         "--rate",
         metavar="X",
         type=float,
         default=1.0,
-        help="run the clock this many times as fast as real time",
+        help="run the clock X times as fast as real time",
     )
 
 

@@ -3,7 +3,7 @@
 pytest offers them as fixtures (`faregate.pytest_plugin`); other test runners use this module.
 """
 
-from faregate.testing.emulator import plugged
-from faregate.testing.payers import Answer, AsyncPayer, Payer, Till
+from faregate.testing.emulator import use_emulator
+from faregate.testing.payers import AsyncPayer, PaidResponse, Payer, PayerSession
 
-__all__ = ["Answer", "AsyncPayer", "Payer", "Till", "plugged"]
+__all__ = ["AsyncPayer", "PaidResponse", "Payer", "PayerSession", "use_emulator"]

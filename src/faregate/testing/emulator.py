@@ -14,7 +14,7 @@ _HIDDEN = ("FAREGATE_API_KEY", "FAREGATE_JOURNAL", "FAREGATE_JOURNAL_KEY", "FARE
 
 
 @contextmanager
-def plugged(emulator: Emulator) -> Generator[None]:
+def use_emulator(emulator: Emulator) -> Generator[None]:
     """Let every paywall with `FAREGATE_BASE_URL=emulator:`, or without settings, use this emulator.
 
     Paywalls created earlier, such as when an app was imported, start anew. Environment variables that name

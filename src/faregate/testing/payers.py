@@ -44,8 +44,8 @@ class PayerRequest:
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Answer:
-    """A seller's answer to a payer's request. `calls` is how many calls the service had had by then."""
+class PaidResponse:
+    """A response to a payer. `calls` is how many calls the service had had by then."""
 
     response: Response
     request: PayerRequest
@@ -93,7 +93,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The decode_header JSON body. Raises `ValueError`."""
+        """The decoded JSON body. Raises `ValueError`."""
         return json.loads(self.body)
 
     @property
@@ -117,14 +117,14 @@ class Answer:
         return None if self.proof is None else self.find_transaction(self.proof)
 
 
-Flow = Generator[PayerRequest, Answer, Answer]
+Flow = Generator[PayerRequest, PaidResponse, PaidResponse]
 
 
-class Till:
+class PayerSession:
     """What the payers of one test share: the emulator, and every answer they got."""
 
     def __init__(self, emulator: Emulator) -> None:
-        self.answers: list[Answer] = []
+        self.answers: list[PaidResponse] = []
         self._emulator = emulator
         self._purchases = itertools.count(1)
 
@@ -136,10 +136,10 @@ class Till:
     def next_purchase(self) -> int:
         return next(self._purchases)
 
-    def record_answer(self, request: PayerRequest, response: Response) -> Answer:
+    def record_answer(self, request: PayerRequest, response: Response) -> PaidResponse:
         # The invariants compare each answer with the calls that the service had had when it came.
         calls: int = self._emulator.look(lambda _, diary: diary.count)
-        answer = Answer(response, request, calls, self._find_transaction)
+        answer = PaidResponse(response, request, calls, self._find_transaction)
         self.answers.append(answer)
         return answer
 
@@ -163,28 +163,28 @@ class AnyPayer(ABC, Generic[R]):
     Every answer is kept in `answers`, those of the payers made from this one too.
     """
 
-    def __init__(self, till: Till, wallet: Wallet | None = None) -> None:
-        self._till = till
-        self._wallet = wallet or Wallet(clock=till.clock)
+    def __init__(self, session: PayerSession, wallet: Wallet | None = None) -> None:
+        self._session = session
+        self._wallet = wallet or Wallet(clock=session.clock)
 
     @property
     def address(self) -> str:
         return self._wallet.address
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[PaidResponse]:
         """All answers, oldest first, including the first 402 of each purchase."""
-        return self._till.answers
+        return self._session.answers
 
     def named(self, name: str) -> Self:
         """Return a test payer, such as `slow`. Raises `ConfigurationError` if there is none of this name."""
-        return type(self)(self._till, Wallet.test(name, clock=self._till.clock))
+        return type(self)(self._session, Wallet.test(name, clock=self._session.clock))
 
     __call__ = named
 
     def another(self) -> Self:
         """Return a new payer, unknown to the service."""
-        return type(self)(self._till)
+        return type(self)(self._session)
 
     def get(self, client: Any, path: str, **options: Any) -> R:
         """Request; on a 402, sign one payment and request again with it. Return the last answer."""
@@ -210,20 +210,20 @@ class AnyPayer(ABC, Generic[R]):
         """Request without a payment: 402 if it has a price."""
         return self._run(_ask(self._build_request(client, method, path, options)))
 
-    def again(self, answer: Answer) -> R:
+    def again(self, answer: PaidResponse) -> R:
         """Repeat the request with the same payment, as after a lost or late answer."""
         if answer.proof is None:
             raise ConfigurationError(f"nothing was paid for {answer!r}: there is no payment to send again")
         return self._run(_ask(answer.request))
 
-    def anew(self, answer: Answer) -> R:
+    def anew(self, answer: PaidResponse) -> R:
         """Request the same thing without the payment, and sign another if that is 402.
 
         It stays one purchase: a seller that charges for both payments has charged twice.
         """
         return self._run(_buy(replace(answer.request, proof=None, priced=False), self._wallet.pay))
 
-    def replay(self, answer: Answer, path: str, method: str = "GET", **options: Any) -> R:
+    def replay(self, answer: PaidResponse, path: str, method: str = "GET", **options: Any) -> R:
         """Request something else with the payment of this answer."""
         request = self._build_request(answer.request.client, method, path, options)
         return self._run(_replay(request, answer.proof))
@@ -237,7 +237,7 @@ class AnyPayer(ABC, Generic[R]):
         return self._run(_buy(self._build_request(client, method, path, options), self._sign_too_little))
 
     def _build_request(self, client: Any, method: str, path: str, options: dict[str, Any]) -> PayerRequest:
-        return PayerRequest(client, method.upper(), path, options, self._till.next_purchase())
+        return PayerRequest(client, method.upper(), path, options, self._session.next_purchase())
 
     def _sign_forged(self, instructions: str) -> str:
         proof = _decode(self._wallet.pay(instructions))
@@ -258,33 +258,33 @@ class AnyPayer(ABC, Generic[R]):
     def _run(self, flow: Flow) -> R: ...
 
 
-class Payer(AnyPayer[Answer]):
+class Payer(AnyPayer[PaidResponse]):
     """Pays through a blocking client: httpx.Client, or that of Starlette, FastAPI, Flask or Django."""
 
-    def _run(self, flow: Flow) -> Answer:
+    def _run(self, flow: Flow) -> PaidResponse:
         request = next(flow)
         while True:
             response = send(request.client, request.method, request.path, _build_options(request))
-            answer = self._till.record_answer(request, read(response))
+            answer = self._session.record_answer(request, read(response))
             try:
                 request = flow.send(answer)
             except StopIteration as end:
-                last: Answer = end.value
+                last: PaidResponse = end.value
                 return last
 
 
-class AsyncPayer(AnyPayer[Coroutine[Any, Any, Answer]]):
+class AsyncPayer(AnyPayer[Coroutine[Any, Any, PaidResponse]]):
     """Pays through an async client, under asyncio or trio: httpx.AsyncClient, or Django's AsyncClient."""
 
-    async def _run(self, flow: Flow) -> Answer:
+    async def _run(self, flow: Flow) -> PaidResponse:
         request = next(flow)
         while True:
             response = await send(request.client, request.method, request.path, _build_options(request))
-            answer = self._till.record_answer(request, read(response))
+            answer = self._session.record_answer(request, read(response))
             try:
                 request = flow.send(answer)
             except StopIteration as end:
-                last: Answer = end.value
+                last: PaidResponse = end.value
                 return last
 
 
