@@ -6,16 +6,16 @@ CORE = (
     "tests/core",
     *(f"tests/journals/test_{name}.py" for name in ("contract", "open_payments", "memory", "persistent")),
 )
-SHELVES = tuple(
+STORE_TESTS = tuple(
     f"tests/journals/test_{name}.py"
     for name in ("persistent", "open_payments", "sqlite", "django_journal", "threaded")
 )
-GROUP = ("tests/journals/test_group_commit.py",)
-LARGE = ("tests/journals/test_sqlite_large.py",)
+GROUP_COMMIT_TESTS = ("tests/journals/test_group_commit.py",)
+LARGE_TESTS = ("tests/journals/test_sqlite_large.py",)
 REDIS_SERVERS = ("tests/journals/test_redis_servers.py",)
-FORKS = ("tests/journals/test_processes.py",)
+PROCESS_TESTS = ("tests/journals/test_processes.py",)
 LIMITS = ("tests/merchant/test_limits.py",)
-DOORS = (
+ADAPTER_TESTS = (
     "tests/middleware",
     "tests/adapters/test_starlette.py",
     "tests/adapters/test_prefixes.py",
@@ -27,8 +27,8 @@ ANSWERS = ("tests/attacks/test_answers.py",)
 MISTAKES = ("tests/attacks/test_mistakes.py",)
 ORDERS = ("tests/attacks/test_orders.py",)
 REFUSED = ("tests/attacks/test_refused.py",)
-ENDED = ("tests/adapters/test_handler_exits.py",)
-INVENTORY_TESTS = ("tests/routes/test_routes.py",)
+HANDLER_EXIT_TESTS = ("tests/adapters/test_handler_exits.py",)
+ROUTE_TESTS = ("tests/routes/test_routes.py",)
 BODIES = ("tests/adapters/test_request_body.py",)
 WSGI_TESTS = ("tests/adapters/test_wsgi.py",)
 AUDIT_TESTS = ("tests/audit/test_doors.py",)
@@ -61,41 +61,41 @@ class Mutant:
 
 
 FLOW = "src/faregate/core/flow.py"
-SETTLE = "src/faregate/core/settlement.py"
-REDEEM = "src/faregate/core/recovery.py"
+SETTLEMENT = "src/faregate/core/settlement.py"
+RECOVERY = "src/faregate/core/recovery.py"
 SETTINGS = "src/faregate/settings.py"
 ADDRESS = "src/faregate/merchant/address.py"
 HEARTBEAT = "src/faregate/journals/heartbeat.py"
 CREDENTIALS = "src/faregate/core/credentials.py"
-VOICE = "src/faregate/observers.py"
+OBSERVERS = "src/faregate/observers.py"
 TRANSPORTS = "src/faregate/merchant/transports/"
-VERDICT = "src/faregate/merchant/interpret.py"
+INTERPRET = "src/faregate/merchant/interpret.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
-STORED = "src/faregate/journals/persistent.py"
-SEAL = "src/faregate/journals/encryption.py"
+PERSISTENT = "src/faregate/journals/persistent.py"
+ENCRYPTION = "src/faregate/journals/encryption.py"
 SQLITE = "src/faregate/journals/sqlite/"
 REDIS = "src/faregate/journals/redis/"
-DJANGO = "src/faregate/django/journal/"
-DJANGO_DOOR = "src/faregate/django/"
-RELAY = "src/faregate/core/responses.py"
-GATE = "src/faregate/middleware/checkout.py"
-CURTAIN = "src/faregate/middleware/asgi_responder.py"
-HELD = "src/faregate/middleware/buffer.py"
-GROUNDS = "src/faregate/middleware/path_rules.py"
+DJANGO_JOURNAL = "src/faregate/django/journal/"
+DJANGO = "src/faregate/django/"
+RESPONSES = "src/faregate/core/responses.py"
+CHECKOUT = "src/faregate/middleware/checkout.py"
+ASGI_RESPONDER = "src/faregate/middleware/asgi_responder.py"
+BUFFER = "src/faregate/middleware/buffer.py"
+PATH_RULES = "src/faregate/middleware/path_rules.py"
 WSGI = "src/faregate/wsgi.py"
-INVENTORY = "src/faregate/routes/access.py"
+ROUTE_ACCESS = "src/faregate/routes/access.py"
 ASGI = "src/faregate/asgi.py"
-DETACHED = "src/faregate/middleware/shielding.py"
-FRONTS = "src/faregate/routes/wrappers.py"
+SHIELDING = "src/faregate/middleware/shielding.py"
+WRAPPERS = "src/faregate/routes/wrappers.py"
 HANDLERS = "src/faregate/middleware/handlers.py"
 CALLABLES = "src/faregate/middleware/callables.py"
 LIFESPAN = "src/faregate/middleware/lifespan.py"
-RESOLUTION = "src/faregate/routes/dispatch.py"
+DISPATCH = "src/faregate/routes/dispatch.py"
 SNAPSHOT = "src/faregate/middleware/snapshot.py"
 STARLETTE = "src/faregate/starlette.py"
-FLASK_VIEWS = "src/faregate/flask/decorators.py"
-FLASK_DOOR = "src/faregate/flask/middleware.py"
+FLASK_DECORATORS = "src/faregate/flask/decorators.py"
+FLASK_MIDDLEWARE = "src/faregate/flask/middleware.py"
 FLASK = "src/faregate/flask/"
 FLASK_PLACEMENT = "src/faregate/flask/placement.py"
 FLASK_EXTENSION = "src/faregate/flask/extension.py"
@@ -108,22 +108,22 @@ CONTROL_TESTS = ("tests/emulator/test_control_plane.py",)
 PAY = "src/faregate/pay/"
 
 MUTANTS = (
-    # RecordSettlement only on proof
-    Mutant("release-while-settling", SETTLE, "return (yield from schedule_retry(payment, StillSettling(reply)))",
+    # A result leaves only on proof
+    Mutant("release-while-settling", SETTLEMENT, "return (yield from schedule_retry(payment, StillSettling(reply)))",
            'return PaymentProven(outcome.result, "")'),
-    Mutant("release-unproven", SETTLE, 'return (yield from schedule_retry(payment, Unconfirmed("not proven")))',
+    Mutant("release-unproven", SETTLEMENT, 'return (yield from schedule_retry(payment, Unconfirmed("not proven")))',
            'return PaymentProven(outcome.result, "")'),
-    Mutant("release-on-get", REDEEM, "        case TransactionState.PENDING:\n",
+    Mutant("release-on-get", RECOVERY, "        case TransactionState.PENDING:\n",
            "        case TransactionState.SUCCEEDED:\n"
            '            return PaymentProven(outcome.result, "")\n'
            "        case TransactionState.PENDING:\n"),
-    Mutant("no-header-needed", VERDICT, 'return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")',
+    Mutant("no-header-needed", INTERPRET, 'return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")',
            'payment_response = ""'),
-    Mutant("no-receipt-needed", VERDICT, "    if not _has_receipt(result):\n", "    if False:\n"),
-    Mutant("any-transaction", VERDICT, 'if result.get("transaction_id") != transaction_id:', "if False:"),
-    Mutant("202-succeeded-is-proof", VERDICT, "if reply.status == 202:", "if False:"),
-    Mutant("unknown-status-is-success", VERDICT, 'case "succeeded":', 'case "succeeded" | "novel":'),
-    Mutant("two-payment-responses", VERDICT, "if len(values) != 1 or len(values[0]) > MAX_HEADER:", "if not values or len(values[0]) > MAX_HEADER:"),
+    Mutant("no-receipt-needed", INTERPRET, "    if not _has_receipt(result):\n", "    if False:\n"),
+    Mutant("any-transaction", INTERPRET, 'if result.get("transaction_id") != transaction_id:', "if False:"),
+    Mutant("202-succeeded-is-proof", INTERPRET, "if reply.status == 202:", "if False:"),
+    Mutant("unknown-status-is-success", INTERPRET, 'case "succeeded":', 'case "succeeded" | "novel":'),
+    Mutant("two-payment-responses", INTERPRET, "if len(values) != 1 or len(values[0]) > MAX_HEADER:", "if not values or len(values[0]) > MAX_HEADER:"),
     Mutant("redelivery-uncounted", ROW, "self.redelivered += 1", "pass"),
     Mutant("release-without-outcome", ROW, "if self.state not in (State.SUCCEEDED, State.STUCK) or not isinstance(self.outcome, Succeeded):",
            "if self.state not in (State.SUCCEEDED, State.STUCK, State.RUNNING):"),
@@ -132,7 +132,7 @@ MUTANTS = (
            "            return (yield from _refuse(responses.build_unavailable(502), UNAVAILABLE))",
            "return (yield from _serve_free(request, revision, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if not (yield from start):", "if False:"),
-    Mutant("free-when-nothing-is-said", VERDICT, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
+    Mutant("free-when-nothing-is-said", INTERPRET, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
     Mutant("claim-never-busy", ROW, "case _ if self.is_leased(now, policy, owner_until):", "case _ if False:"),
     Mutant("rerun-interrupted", ROW, "case State.CLAIMED | State.OPEN:\n                return self._claim_unstarted",
            "case State.CLAIMED | State.OPEN | State.RUNNING:\n                return self._claim_unstarted"),
@@ -143,15 +143,15 @@ MUTANTS = (
            "policy.redelivery_window"),
     Mutant("fences-start-again", MEMORY, 'return Holder("", "", next(self._fences))', 'return Holder("", "", 1)'),
     Mutant("owed-rows-expire", ROW, "        self.expires_at = None\n", ""),
-    # RecordOutcome once, then tell
-    Mutant("complete-before-decide", SETTLE, "    if not (yield from record_outcome(payment, _remove_cookies(outcome))):\n"
+    # The outcome is recorded once, then reported
+    Mutant("complete-before-decide", SETTLEMENT, "    if not (yield from record_outcome(payment, _remove_cookies(outcome))):\n"
            "        return LeaseLost()\n"
            "    yield from EmitEvent(Worked(",
            "    yield from EmitEvent(Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, State.RUNNING, *", "self._is_held(lease, State.RUNNING, State.SUCCEEDED, *"),
     Mutant("charge-for-errors", FLOW, "if status not in request.offer.billable or", "if"),
     Mutant("charge-for-the-slash", FLOW, " or _is_slash_redirect(result.response, request)", "", ("tests/attacks/test_redirects.py",)),
-    Mutant("offers-of-a-request-are-free", GATE, "        if not self._offers_made:\n"
+    Mutant("offers-of-a-request-are-free", CHECKOUT, "        if not self._offers_made:\n"
            '            return ""\n',
            "        if True:\n"
            '            return ""\n', ("tests/attacks/test_unopened.py",)),
@@ -159,19 +159,19 @@ MUTANTS = (
     Mutant("charge-for-exceptions", FLOW, '        yield from record_failure(payment, "handler_error")\n'
            "        raise",
            "        raise"),
-    Mutant("no-retry", SETTLE, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
-    Mutant("forget-the-held", SETTLE, "refused = CompletionRefused(completion)\n"
+    Mutant("no-retry", SETTLEMENT, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
+    Mutant("forget-the-held", SETTLEMENT, "refused = CompletionRefused(completion)\n"
            "            return (yield from _handle_refusal(payment, refused, completion, repeated))",
            "refused = CompletionRefused(completion)\n"
            "            yield from close_unpaid(payment, code)\n"
            "            return refused"),
-    Mutant("forget-the-failed", SETTLE, "refused = Unconfirmed(CompletionRefused(completion).reason)\n"
+    Mutant("forget-the-failed", SETTLEMENT, "refused = Unconfirmed(CompletionRefused(completion).reason)\n"
            "            return (yield from _handle_refusal(payment, refused, completion, repeated))",
            "refused = Unconfirmed(CompletionRefused(completion).reason)\n"
            "            yield from close_unpaid(payment, code)\n"
            "            return refused"),
     Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
-    Mutant("failed-with-a-hash-believed", VERDICT, '("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")', '("receipt",)'),
+    Mutant("failed-with-a-hash-believed", INTERPRET, '("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")', '("receipt",)'),
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
     Mutant("loaded-by-any-thread", TRANSPORTS + "select.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
@@ -196,23 +196,23 @@ MUTANTS = (
     Mutant("settles-without-us-and-is-failed", ROW, "State.WAITING if waits else State.OPEN", "State.OPEN"),
     Mutant("told-once-more-and-kept", ROW, "if not (is_known or self.may_start(lease, transaction_id)):",
            "if not self.may_start(lease, transaction_id):"),
-    Mutant("failed-into-a-settlement", REDEEM, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n"
+    Mutant("failed-into-a-settlement", RECOVERY, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n"
            '            return (yield from schedule_retry(payment, Unconfirmed("settling")))\n',
            ""),
-    Mutant("completed-by-others-and-stuck", REDEEM, "            yield from LogWarning(\n"
+    Mutant("completed-by-others-and-stuck", RECOVERY, "            yield from LogWarning(\n"
            '                "a payment settled although its work was reported as failed", payment.transaction_id\n'
            "            )\n"
            "            return (yield from close_paid(payment))\n",
            "            return (yield from settle_failure(payment, outcome, repeated=repeated))\n"),
-    Mutant("a-key-that-may-not-look-never-completes", REDEEM, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
-    Mutant("reported-without-a-look", REDEEM, "return (yield from _recover_failure(payment, interrupted, repeated=False))",
+    Mutant("a-key-that-may-not-look-never-completes", RECOVERY, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
+    Mutant("reported-without-a-look", RECOVERY, "return (yield from _recover_failure(payment, interrupted, repeated=False))",
            "return (yield from settle_failure(payment, interrupted, repeated=False))"),
-    Mutant("an-unnamed-status-is-settling", VERDICT, "            return TransactionState.UNRECOGNIZED", "            return TransactionState.PENDING"),
-    Mutant("not-completed-while-unrecognized", REDEEM, "        case TransactionState.PENDING:\n",
+    Mutant("an-unnamed-status-is-settling", INTERPRET, "            return TransactionState.UNRECOGNIZED", "            return TransactionState.PENDING"),
+    Mutant("not-completed-while-unrecognized", RECOVERY, "        case TransactionState.PENDING:\n",
            "        case TransactionState.PENDING | TransactionState.UNRECOGNIZED:\n"),
     Mutant("overtaken-and-told-used", FLOW, "    if not (yield from AbandonClaim(payment.lease)):",
            "    if not ((yield from AbandonClaim(payment.lease)) or True):"),
-    Mutant("an-id-is-lost-with-its-row", STORED, "if row is None or row.transaction_id != transaction_id:", "if False:", SHELVES),
+    Mutant("an-id-is-lost-with-its-row", PERSISTENT, "if row is None or row.transaction_id != transaction_id:", "if False:", STORE_TESTS),
     Mutant("an-id-is-lost-in-memory", MEMORY, "if row is None or row.transaction_id != transaction_id:", "if False:"),
     Mutant("a-claim-of-two-is-forgotten", ROW, "and self.generation == 1", ""),
     Mutant("one-row-for-two-transactions", ROW, 'fits = self.transaction_id in ("", transaction_id)', "fits = True"),
@@ -223,22 +223,22 @@ MUTANTS = (
     Mutant("no-last-resort-for-waiting", FLOW, 'could not record RecordPending: {error}", payment.transaction_id)\n'
            "        yield from WriteFallback(payment.transaction_id, payment.revision_id)",
            'could not record RecordPending: {error}", payment.transaction_id)'),
-    Mutant("last-resort-in-the-log-alone", VOICE, "            _append(self._file, line)\n", "            pass\n"),
-    Mutant("last-resort-without-its-revision", VOICE, '{"transaction_id": transaction_id, "revision_id": revision_id}', '{"transaction_id": transaction_id}'),
-    Mutant("last-resort-not-on-the-disk", VOICE, "        os.fsync(file)\n", ""),
-    Mutant("sockets-read-a-path-two-ways", GROUNDS, "return self.refused or self.ambiguous or",
+    Mutant("last-resort-in-the-log-alone", OBSERVERS, "            _append(self._file, line)\n", "            pass\n"),
+    Mutant("last-resort-without-its-revision", OBSERVERS, '{"transaction_id": transaction_id, "revision_id": revision_id}', '{"transaction_id": transaction_id}'),
+    Mutant("last-resort-not-on-the-disk", OBSERVERS, "        os.fsync(file)\n", ""),
+    Mutant("sockets-read-a-path-two-ways", PATH_RULES, "return self.refused or self.ambiguous or",
            "return self.refused or", ("tests/adapters/test_prefixes.py",)),
-    Mutant("shortest-prefix-names-the-price", GROUNDS, "max(found, key=len", "min(found, key=len", ("tests/adapters/test_prefixes.py",)),
+    Mutant("shortest-prefix-names-the-price", PATH_RULES, "max(found, key=len", "min(found, key=len", ("tests/adapters/test_prefixes.py",)),
     Mutant("flow-left-open-by-a-signal", "src/faregate/core/driver.py", "keep each other alive.\n"
            "        del result, value\n"
            "        if not paused:\n"
            "            flow.close()",
            "keep each other alive.\n"
            "        del result, value"),
-    Mutant("listeners-decide", VOICE, "        except Exception as error:\n            log(logging.ERROR,", "        except TypeError as error:\n            log(logging.ERROR,"),
+    Mutant("listeners-decide", OBSERVERS, "        except Exception as error:\n            log(logging.ERROR,", "        except TypeError as error:\n            log(logging.ERROR,"),
     Mutant("logging-decides", "src/faregate/logs.py", "    except Exception as broken:\n", "    except TypeError as broken:\n"),
     Mutant("notes-log-directly", "src/faregate/merchant/backend.py", "        log(logging.WARNING,", "        logging.getLogger(\"faregate\").log(logging.WARNING,"),
-    Mutant("async-listeners-are-accepted", VOICE, "            _check_listener(on_event)\n", "            pass\n"),
+    Mutant("async-listeners-are-accepted", OBSERVERS, "            _check_listener(on_event)\n", "            pass\n"),
     Mutant("stuck-for-the-sweep", ROW, "owed = self.expires_at is None and self.state is not State.STUCK", "owed = self.expires_at is None"),
     Mutant("leased-for-the-work-while-told", ROW, "        self.lease_until, self.touched_at = now + policy.completion_lease, now\n        return True", "        return True",
            ("tests/journals/test_open_payments.py",)),
@@ -248,26 +248,26 @@ MUTANTS = (
     Mutant("held-so-often-and-no-more", ROW, "self.key[self.holds_so_far % len(self.key)]", "self.key[self.holds_so_far]", ("tests/journals/test_open_payments.py",)),
     Mutant("watched-by-two-rows", MEMORY, "            if not self._is_free(transaction_id, lease.key):\n                self._drop(lease, row)\n                return\n", "", CORE[1:]),
     Mutant("over-and-owed-again", MEMORY, "        if row.expires_at is None:\n            self._owed", "        if True:\n            self._owed", CORE[1:]),
-    Mutant("written-under-a-sweep", STORED, '            "lease_until": now + policy.completion_lease,\n            "stamp": _random_id(),\n', '            "lease_until": now + policy.completion_lease,\n', SHELVES),
-    Mutant("people-take-what-is-settled", STORED, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", SHELVES),
-    Mutant("started-without-a-flush", STORED, "            row, changed = self._change(lease, change, durable=True)", "            row, changed = self._change(lease, change)", SHELVES),
-    Mutant("decided-without-a-flush", STORED, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", SHELVES),
-    Mutant("earlier-rows-do-not-open", SEAL, "info=f\"faregate journal 1 {use}\".encode()", "info=use.encode()", SHELVES),
+    Mutant("written-under-a-sweep", PERSISTENT, '            "lease_until": now + policy.completion_lease,\n            "stamp": _random_id(),\n', '            "lease_until": now + policy.completion_lease,\n', STORE_TESTS),
+    Mutant("people-take-what-is-settled", PERSISTENT, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),
+    Mutant("started-without-a-flush", PERSISTENT, "            row, changed = self._change(lease, change, durable=True)", "            row, changed = self._change(lease, change)", STORE_TESTS),
+    Mutant("decided-without-a-flush", PERSISTENT, "            lease, lambda row: row.record_outcome(lease, outcome, now, policy), durable=True\n", "            lease, lambda row: row.record_outcome(lease, outcome, now, policy)\n", STORE_TESTS),
+    Mutant("earlier-rows-do-not-open", ENCRYPTION, "info=f\"faregate journal 1 {use}\".encode()", "info=use.encode()", STORE_TESTS),
     Mutant("no-horizon", ROW, "now >= self.since + policy.max_age", "False"),
-    Mutant("first-refusal-is-the-last", SETTLE, "if repeated and rejection.is_about_the_transaction:", "if rejection.is_about_the_transaction:"),
-    Mutant("asked-for-ever", SETTLE, "if repeated and rejection.is_about_the_transaction:", "if False:"),
-    Mutant("refused-for-now-is-left-to-people", SETTLE, "if repeated and rejection.is_about_the_transaction:", "if repeated:"),
+    Mutant("first-refusal-is-the-last", SETTLEMENT, "if repeated and rejection.is_about_the_transaction:", "if rejection.is_about_the_transaction:"),
+    Mutant("asked-for-ever", SETTLEMENT, "if repeated and rejection.is_about_the_transaction:", "if False:"),
+    Mutant("refused-for-now-is-left-to-people", SETTLEMENT, "if repeated and rejection.is_about_the_transaction:", "if repeated:"),
     Mutant("not-charged-although-unsure", FLOW, "        if isinstance(settlement, PaymentFailed):\n"
            "            return responses.build_work_failed",
            "        if True:\n"
            "            return responses.build_work_failed"),
-    Mutant("402-for-a-decision-that-was-lost", SETTLE, "if not (yield from record_outcome(payment, Failed(code))):\n"
+    Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(payment, Failed(code))):\n"
            "        return LeaseLost()",
            "if not (yield from record_outcome(payment, Failed(code))):\n"
            "        return PaymentFailed(code)"),
-    Mutant("receipt-before-it-is-paid", VERDICT, ' or found.get("receipt") is not None\n', "\n"),
+    Mutant("receipt-before-it-is-paid", INTERPRET, ' or found.get("receipt") is not None\n', "\n"),
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and policy.redeliveries:"),
-    Mutant("people-take-what-is-leased", STORED, "if row.is_leased(now, self._policy, self._owner_until(record, now)):\n            return None", "if False:\n            return None", SHELVES),
+    Mutant("people-take-what-is-leased", PERSISTENT, "if row.is_leased(now, self._policy, self._owner_until(record, now)):\n            return None", "if False:\n            return None", STORE_TESTS),
     # A result goes to the client that paid for it
     Mutant("handed-to-another-client", ROW, "case _ if not self._is_bound_to(fingerprint, STABLE):", "case _ if False:", CLIENTS),
     Mutant("handed-to-an-older-cookie", ROW, "replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
@@ -278,7 +278,7 @@ MUTANTS = (
     Mutant("claimed-as-secret-at-once", FLOW, "_build_claim(request, proof, ReplayPolicy.SAME_CLIENT)",
            "_build_claim(request, proof, ReplayPolicy.SAME_PROOF)", CLIENTS),
     Mutant("one-402-tells-whether-it-is-guessable", FLOW, "len(found) == 2 and are_unguessable(*found)", "len(found) == 2", CLIENTS),
-    Mutant("cookies-are-stored", SETTLE, "record_outcome(payment, _remove_cookies(outcome))", "record_outcome(payment, outcome)", CLIENTS),
+    Mutant("cookies-are-stored", SETTLEMENT, "record_outcome(payment, _remove_cookies(outcome))", "record_outcome(payment, outcome)", CLIENTS),
     Mutant("authorization-is-no-credential", CREDENTIALS, '("authorization", "idempotency-key")', '("idempotency-key",)', CLIENTS),
     Mutant("keys-of-requests-are-no-credentials", CREDENTIALS, '("authorization", "idempotency-key")', '("authorization",)', CLIENTS),
     Mutant("cookies-are-no-credentials", CREDENTIALS, 'elif name == "cookie":', "elif False:", CLIENTS),
@@ -288,7 +288,7 @@ MUTANTS = (
     Mutant("a-guess-is-a-credential", ROW, "any(one[0] != GUESSABLE for one in self.client.split())", "bool(self.client)", CLIENTS),
     Mutant("a-setting-is-a-secret", CREDENTIALS, 'kind == "authorization" or _SECRET.search(value)', "True", CLIENTS),
     Mutant("delivered-by-two", ROW, "            self.fence = lease.fence\n", "", LEASES),
-    Mutant("succeeded-without-a-receipt-waits-for-ever", REDEEM, "            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.\n"
+    Mutant("succeeded-without-a-receipt-waits-for-ever", RECOVERY, "            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.\n"
            "            return (yield from settle_success(payment, outcome, repeated=False, awaited=awaited))\n",
            "            return (yield from schedule_retry(payment, StillSettling()))\n"),
     # Leases end with their owner, and not before
@@ -297,47 +297,47 @@ MUTANTS = (
     Mutant("leases-are-not-renewed", HEARTBEAT, "            renew(self.owner)\n", "            pass\n", LEASES),
     Mutant("a-child-is-its-parent", HEARTBEAT, "    for heartbeat in list(_heartbeats):\n        heartbeat.reset()\n", "    return\n", LEASES),
     # Rows of others, and rows that no key opens
-    Mutant("begun-by-another-seller-and-completed", REDEEM, "if payment.foreign and not (yield from _is_known_to_service(payment)):", "if False:"),
+    Mutant("begun-by-another-seller-and-completed", RECOVERY, "if payment.foreign and not (yield from _is_known_to_service(payment)):", "if False:"),
     Mutant("no-row-is-foreign", ROW, "foreign=self.seller != seller", "foreign=False", LEASES),
     Mutant("402-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n        return (yield from _refuse(responses.build_unconfirmed(None)", "    if False:\n        return (yield from _refuse(responses.build_unconfirmed(None)"),
     Mutant("used-while-rows-cannot-be-found", FLOW, "    if may_be_missed:\n"
            "        return (\n",
            "    if False:\n"
            "        return (\n"),
-    Mutant("unreadable-row-locks-its-payer-out", STORED, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
+    Mutant("unreadable-row-locks-its-payer-out", PERSISTENT, '            "owner": "",\n            "lease_until": now,\n', '            "owner": "",\n', LEASES),
     Mutant("a-slash-is-another-service", ADDRESS, 'f"{environment} {normalize_address(base_url)}"', 'f"{environment} {base_url}"', ADDRESSES),
     # What sells now
     Mutant("a-superseded-revision-is-not-replaced", FLOW, "if not isinstance(access, RevisionRejected):", "if isinstance(access, RevisionRejected) or True:", REVISIONS),
     Mutant("a-failed-refresh-refuses-payers", FLOW, "known = yield from _get_known_revision(request)", "known = None", REVISIONS),
-    Mutant("an-older-revision-sells", VERDICT, "number >= newest.get(key, 0)", "number <= newest.get(key, number)", TOLERANCE),
+    Mutant("an-older-revision-sells", INTERPRET, "number >= newest.get(key, 0)", "number <= newest.get(key, number)", TOLERANCE),
     # Answers that are not the service's own, or that cannot be read
     Mutant("a-page-of-a-proxy-is-final", "src/faregate/core/results.py", "return self.is_readable and self.status in", "return self.status in"),
-    Mutant("unreadable-and-never-completed", REDEEM, 'cannot be read: {error}", payment.transaction_id)\n'
+    Mutant("unreadable-and-never-completed", RECOVERY, 'cannot be read: {error}", payment.transaction_id)\n'
            "        return TransactionState.UNRECOGNIZED",
            'cannot be read: {error}", payment.transaction_id)\n'
            "        return TransactionState.UNAVAILABLE"),
     # No fresh 402 while the fate is open
     Mutant("402-for-a-claim-that-was-lost", FLOW, "    if not ours:\n", "    if False:\n"),
-    Mutant("402-for-a-transaction-that-was-learned", STORED, "                return unknown\n", "                return True\n", SHELVES),
+    Mutant("402-for-a-transaction-that-was-learned", PERSISTENT, "                return unknown\n", "                return True\n", STORE_TESTS),
     Mutant("402-for-a-transaction-learned-in-memory", MEMORY, "and row.state is State.CLAIMED", "", ("tests/core", "tests/journals/test_open_payments.py")),
     Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(request, payment, settlement))\n"
            "        case Replayable(",
            "            return (yield from _ask_for_new_payment(request, payment.transaction_id))\n"
            "        case Replayable("),
-    Mutant("402-after-paid-without-result", REDEEM, "            return (yield from close_paid(payment))\n"
+    Mutant("402-after-paid-without-result", RECOVERY, "            return (yield from close_paid(payment))\n"
            "        case TransactionState.AUTHORIZED:",
            "            yield from close_paid(payment)\n"
            '            return PaymentFailed("payment_failed")\n'
            "        case TransactionState.AUTHORIZED:"),
-    Mutant("failed-with-receipt-believed", VERDICT, "    if _looks_paid(result) or", "    if"),
+    Mutant("failed-with-receipt-believed", INTERPRET, "    if _looks_paid(result) or", "    if"),
     Mutant("conflict-is-not-final", "src/faregate/core/results.py", "(400, 404, 409, 410, 422)", "(400, 404, 410, 422)"),
-    Mutant("relay-402-of-complete", VERDICT, "if not 400 <= reply.status < 600 or reply.status == 402:", "if not 400 <= reply.status < 600:",
+    Mutant("relay-402-of-complete", INTERPRET, "if not 400 <= reply.status < 600 or reply.status == 402:", "if not 400 <= reply.status < 600:",
            CORE),
     Mutant("claim-kept-after-402", FLOW, "            yield from write(AbandonClaim(lease))\n"
            "            return (yield from _refuse_access(access))",
            "            return (yield from _refuse_access(access))"),
     # What travels
-    Mutant("held-and-not-told-when", RELAY, "retry_after or RETRY_SECONDS)\n"
+    Mutant("held-and-not-told-when", RESPONSES, "retry_after or RETRY_SECONDS)\n"
            "\n"
            "\n"
            "def build_in_progress",
@@ -346,67 +346,67 @@ MUTANTS = (
            "\n"
            "def build_in_progress"),
     Mutant("not-taken-and-not-told-so", FLOW, "anew = responses.build_new_payment_required(access.response, transaction_id)", "anew = responses.build_payment_required(access.response)"),
-    Mutant("handler-forges-payment-response", RELAY, '_PAYMENT = frozenset(("payment-required", "payment-response", ',
+    Mutant("handler-forges-payment-response", RESPONSES, '_PAYMENT = frozenset(("payment-required", "payment-response", ',
            '_PAYMENT = frozenset(("payment-required", '),
-    Mutant("shared-caches", RELAY, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
+    Mutant("shared-caches", RESPONSES, 'NO_STORE: Header = ("Cache-Control", "private, no-store")',
            'NO_STORE: Header = ("Cache-Control", "public")'),
-    Mutant("caching-header-of-a-new-network", RELAY, "return _CACHING_NAME.search(name) is not None or _CACHING_VALUE.search(value) is not None",
+    Mutant("caching-header-of-a-new-network", RESPONSES, "return _CACHING_NAME.search(name) is not None or _CACHING_VALUE.search(value) is not None",
            'return name.lower() in ("cache-control", "expires")'),
-    Mutant("caching-directive-in-an-unknown-header", RELAY, " or _CACHING_VALUE.search(value) is not None", ""),
-    Mutant("unpayable-402", VERDICT, "case 402 if _find_header(reply, INSTRUCTIONS) is not None:", "case 402:"),
-    # The gate
-    Mutant("pass-before-paid", CURTAIN, "        if checkout.state in PASSING:\n"
+    Mutant("caching-directive-in-an-unknown-header", RESPONSES, " or _CACHING_VALUE.search(value) is not None", ""),
+    Mutant("unpayable-402", INTERPRET, "case 402 if _find_header(reply, INSTRUCTIONS) is not None:", "case 402:"),
+    # The middleware
+    Mutant("pass-before-paid", ASGI_RESPONDER, "        if checkout.state in PASSING:\n"
            "            if self._may_pass(message):",
            "        if checkout.state in PASSING or checkout.state is State.AUTHORIZED:\n"
-           "            if checkout.state is State.AUTHORIZED or self._may_pass(message):", DOORS),
-    Mutant("verdict-not-enforced", CURTAIN, "        if checkout.state in PASSING:\n"
+           "            if checkout.state is State.AUTHORIZED or self._may_pass(message):", ADAPTER_TESTS),
+    Mutant("verdict-not-enforced", ASGI_RESPONDER, "        if checkout.state in PASSING:\n"
            "            if self._may_pass(message):",
            "        if checkout.state in PASSING or checkout.state is State.DECIDED:\n"
-           "            if checkout.state is State.DECIDED or self._may_pass(message):", DOORS),
-    Mutant("options-runs-the-work", GATE, 'if self.state is not State.DECIDED and self._request.method == "OPTIONS":', "if False:", DOORS),
-    Mutant("no-size-limit", HELD, "if self._size > self._limit:", "if False:", DOORS),
-    Mutant("first-chunk-completes", CURTAIN, '            if not message.get("more_body", False):\n'
+           "            if checkout.state is State.DECIDED or self._may_pass(message):", ADAPTER_TESTS),
+    Mutant("options-runs-the-work", CHECKOUT, 'if self.state is not State.DECIDED and self._request.method == "OPTIONS":', "if False:", ADAPTER_TESTS),
+    Mutant("no-size-limit", BUFFER, "if self._size > self._limit:", "if False:", ADAPTER_TESTS),
+    Mutant("first-chunk-completes", ASGI_RESPONDER, '            if not message.get("more_body", False):\n'
            "                await self._complete()",
-           "            await self._complete()", DOORS),
+           "            await self._complete()", ADAPTER_TESTS),
     Mutant("late-redirect-is-sold", WSGI, "            checkout.check_deadline()\n"
            "        answer = checkout.complete()",
            "        answer = checkout.complete()", WSGI_TESTS),
     Mutant("answer-to-a-request-that-is-over", ASGI, "            responder.leave()\n", "            pass\n", ("tests/adapters/test_drain.py",)),
-    Mutant("disconnect-is-heard", CURTAIN, 'if message["type"] != "http.request" and is_work_running and self._is_body_read and self._closed:',
-           "if False:", DOORS),
+    Mutant("disconnect-is-heard", ASGI_RESPONDER, 'if message["type"] != "http.request" and is_work_running and self._is_body_read and self._closed:',
+           "if False:", ADAPTER_TESTS),
     # The body of a request
-    Mutant("body-is-read-by-two", CURTAIN, "        return self._receive_lock\n", "        return anyio.Lock()\n", BODIES),
-    Mutant("half-a-body-runs", GATE, 'self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")', "pass", BODIES),
+    Mutant("body-is-read-by-two", ASGI_RESPONDER, "        return self._receive_lock\n", "        return anyio.Lock()\n", BODIES),
+    Mutant("half-a-body-runs", CHECKOUT, 'self.refuse(400, "incomplete_body", "The request body ended early. Send the whole body.")', "pass", BODIES),
     Mutant("wsgi-body-is-not-compared", WSGI, "            _read_ahead(checkout, environ)\n", "", BODIES),
-    Mutant("wsgi-body-is-always-read", GATE, "is_due = self.incoming.has_payment and self.state is not State.DECIDED",
+    Mutant("wsgi-body-is-always-read", CHECKOUT, "is_due = self.incoming.has_payment and self.state is not State.DECIDED",
            "is_due = self.state is not State.DECIDED", BODIES),
     Mutant("wsgi-body-is-lost", WSGI, 'environ["wsgi.input"] = BytesIO(body)', "pass", BODIES),
     Mutant("django-body-is-lost", "src/faregate/django/requests.py", "attributes.update(_stream=stream, _read_started=False)", "pass", BODIES),
     Mutant("http-2-body-is-none", "src/faregate/middleware/wsgi_environ.py", '.startswith(("HTTP/0", "HTTP/1"))', ".startswith((\"HTTP/\",))", BODIES),
-    Mutant("cancel-is-heard", ASGI, "await run_shielded(lambda: responder.run(run_app))", "await responder.run(run_app)", DOORS),
-    Mutant("no-time-limit", GATE, "self.cancel_scope.deadline = anyio.current_time() + self._work_seconds",
+    Mutant("cancel-is-heard", ASGI, "await run_shielded(lambda: responder.run(run_app))", "await responder.run(run_app)", ADAPTER_TESTS),
+    Mutant("no-time-limit", CHECKOUT, "self.cancel_scope.deadline = anyio.current_time() + self._work_seconds",
            "pass", on_stack("starlette-uvicorn", "row_7_too_slow")),
     Mutant("late-work-is-sold", FLOW, "if result.duration_ms > request.work_seconds * 1000:", "if False:"),
-    Mutant("closed-ground-is-free", GATE, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
+    Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
     Mutant("refused-handler-runs", ASGI, "elif path_match.refused and not self._is_sold(scope):", "elif False:", REFUSED),
-    Mutant("sold-inside-and-withheld", CURTAIN, "            self._outer.checkout.mark_sold_inside()\n", "            pass\n", REFUSED),
-    Mutant("target-that-is-no-path", GROUNDS, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
-    Mutant("sold-for-a-target-that-is-no-path", GATE, "if not self.path_match.is_path:", "if False:", ("tests/adapters/test_prefixes.py",)),
-    Mutant("state-is-not-restored", CURTAIN, "return take_snapshot(self._server_scope, scope, self._shared).restore", "return lambda: None", STATE),
+    Mutant("sold-inside-and-withheld", ASGI_RESPONDER, "            self._outer.checkout.mark_sold_inside()\n", "            pass\n", REFUSED),
+    Mutant("target-that-is-no-path", PATH_RULES, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
+    Mutant("sold-for-a-target-that-is-no-path", CHECKOUT, "if not self.path_match.is_path:", "if False:", ("tests/adapters/test_prefixes.py",)),
+    Mutant("state-is-not-restored", ASGI_RESPONDER, "return take_snapshot(self._server_scope, scope, self._shared).restore", "return lambda: None", STATE),
     Mutant("state-is-not-taken", "src/faregate/middleware/asgi_scope.py", "    for one in (server_scope, scope):\n", "    for one in ():\n", STATE),
     Mutant("state-of-lists-is-not-taken", SNAPSHOT, "        self.take_all(held.values() if issubclass(kind, dict) else held, deep=deep)\n", "", STATE),
     Mutant("attributes-are-not-taken", SNAPSHOT, "            self._take_contents(namespace, deep)\n", "            pass\n", STATE),
-    Mutant("cookies-of-the-unsold", RELAY, 'kept = tuple(pair for pair in _filter_headers(response.headers) if pair[0].lower() != "set-cookie")',
+    Mutant("cookies-of-the-unsold", RESPONSES, 'kept = tuple(pair for pair in _filter_headers(response.headers) if pair[0].lower() != "set-cookie")',
            "kept = _filter_headers(response.headers)", STATE),
     Mutant("answered-by-another", ASGI, "if handler is None or handler.mistake or not handler.offers:",
            "if handler is None or handler.mistake or handler.offers:", ANSWERS),
-    Mutant("not-modified-is-no-result", GATE, "return status < 300 or status in (304, 402)", "return status < 300 or status in (402,)", ANSWERS),
-    Mutant("answered-on-a-mount", RESOLUTION, "if is_unrouted or _is_mount(route):", "if is_unrouted:", ANSWERS),
-    Mutant("answered-before-the-router", RESOLUTION, "            return self.resolve(asked)\n"
+    Mutant("not-modified-is-no-result", CHECKOUT, "return status < 300 or status in (304, 402)", "return status < 300 or status in (402,)", ANSWERS),
+    Mutant("answered-on-a-mount", DISPATCH, "if is_unrouted or _is_mount(route):", "if is_unrouted:", ANSWERS),
+    Mutant("answered-before-the-router", DISPATCH, "            return self.resolve(asked)\n"
            "        return self._inspect(",
            "            return None\n"
            "        return self._inspect(", ANSWERS),
-    Mutant("cache-outside", FRONTS, "if not is_paywall(kind) and called not in allowed", "if False and called not in allowed", ANSWERS),
+    Mutant("cache-outside", WRAPPERS, "if not is_paywall(kind) and called not in allowed", "if False and called not in allowed", ANSWERS),
     Mutant("cached-result-of-a-decorator", STARLETTE, "return answer if payment.transaction_id is None else forbid_storing(answer)",
            "return answer", ORDERS),
     Mutant("cached-result-of-a-dependency", "src/faregate/fastapi.py", "response.headers[name] = value", "pass", ANSWERS),
@@ -418,44 +418,44 @@ MUTANTS = (
     Mutant("mistake-that-came-later", ASGI, 'return "" if handler is None else handler.mistake', 'return ""', MISTAKES),
     Mutant("failed-start-is-sent-only", STARLETTE, "raise mistake.with_traceback(None)",
            'if scope["type"] != "lifespan":\n        raise mistake.with_traceback(None)', ("tests/adapters/test_starlette.py",)),
-    Mutant("panic-leaves-its-row-open", CURTAIN, "            await self._answer(ended)\n", "            pass\n", ENDED),
-    Mutant("cut-off-that-another-made-its-own", CURTAIN, "if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):",
-           "if False:", ENDED),
-    Mutant("task-that-cancels-itself", DETACHED, "if asyncio.current_task() is self:", "if False:", ENDED),
+    Mutant("panic-leaves-its-row-open", ASGI_RESPONDER, "            await self._answer(ended)\n", "            pass\n", HANDLER_EXIT_TESTS),
+    Mutant("cut-off-that-another-made-its-own", ASGI_RESPONDER, "if cancel_scope and cancel_scope.cancel_called and isinstance(ended, asyncio.CancelledError):",
+           "if False:", HANDLER_EXIT_TESTS),
+    Mutant("task-that-cancels-itself", SHIELDING, "if asyncio.current_task() is self:", "if False:", HANDLER_EXIT_TESTS),
     Mutant("sweep-that-ends-the-app", LIFESPAN, "            if is_cancelled_from_outside(ended):\n                raise\n            # What",
            "            raise\n            # What", ("tests/adapters/test_lifespan.py",)),
-    Mutant("exact-paths-only", GROUNDS, 'parts.append(part)\n    return "/" + "/".join(parts)',
-           "parts.append(part)\n    return path", DOORS),
-    Mutant("websocket-is-free", ASGI, 'if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:', "if True:", DOORS),
-    Mutant("work-is-never-late", GATE, "duration = int((monotonic() - self._work_start) * 1000)",
+    Mutant("exact-paths-only", PATH_RULES, 'parts.append(part)\n    return "/" + "/".join(parts)',
+           "parts.append(part)\n    return path", ADAPTER_TESTS),
+    Mutant("websocket-is-free", ASGI, 'if not self.path_rules.match(scope["path"], scope.get("root_path", "")).protected:', "if True:", ADAPTER_TESTS),
+    Mutant("work-is-never-late", CHECKOUT, "duration = int((monotonic() - self._work_start) * 1000)",
            "duration = int(monotonic() - self._work_start)", WSGI_TESTS),
-    Mutant("completed-in-the-time-of-the-work", GATE, "        await self._lift_deadline()\n",
+    Mutant("completed-in-the-time-of-the-work", CHECKOUT, "        await self._lift_deadline()\n",
            "", ("tests/adapters/test_starlette.py::test_the_time_of_the_work_does_not_limit_its_completion",)),
-    Mutant("failure-is-reported-in-the-time-of-the-work", GATE, "        await self._lift_deadline()\n",
+    Mutant("failure-is-reported-in-the-time-of-the-work", CHECKOUT, "        await self._lift_deadline()\n",
            "", ("tests/adapters/test_starlette.py::test_the_time_of_the_work_does_not_limit_the_report_of_its_failure",)),
-    Mutant("completion-can-be-cut-off", GATE, "await run_shielded(lambda: self._drive_shielded(result, cast(anyio.Event, self._completion)))",
-           "await self._drive_shielded(result, self._completion)", DOORS),
-    Mutant("cut-off-answer-forgotten", GATE, "        if self.state in (State.COMPLETING, State.COMPLETED):\n"
+    Mutant("completion-can-be-cut-off", CHECKOUT, "await run_shielded(lambda: self._drive_shielded(result, cast(anyio.Event, self._completion)))",
+           "await self._drive_shielded(result, self._completion)", ADAPTER_TESTS),
+    Mutant("cut-off-answer-forgotten", CHECKOUT, "        if self.state in (State.COMPLETING, State.COMPLETED):\n"
            "            return await self.wait_completed()\n",
-           "", DOORS),
+           "", ADAPTER_TESTS),
     Mutant("drained-without-end", LIFESPAN, "with anyio.move_on_after(self._drain_seconds):", "with anyio.CancelScope():",
            ("tests/adapters/test_drain.py",)),
     Mutant("not-drained-at-all", LIFESPAN, "with anyio.move_on_after(self._drain_seconds):", "with anyio.move_on_after(0):",
            ("tests/adapters/test_drain.py", "tests/adapters/test_lifespan.py")),
-    Mutant("dot-dot-is-admitted", GROUNDS, "        if _is_ambiguous(path) or not _is_path(path, root):\n"
+    Mutant("dot-dot-is-admitted", PATH_RULES, "        if _is_ambiguous(path) or not _is_path(path, root):\n"
            "            return PathMatch(ambiguous=True)\n",
-           "", DOORS),
-    Mutant("background-of-the-unsold", CURTAIN, "if not answer.released:", "if False:", DOORS),
-    Mutant("mistake-is-forgiven", GATE, "self._decide(responses.build_unavailable(502))\n"
+           "", ADAPTER_TESTS),
+    Mutant("background-of-the-unsold", ASGI_RESPONDER, "if not answer.released:", "if False:", ADAPTER_TESTS),
+    Mutant("mistake-is-forgiven", CHECKOUT, "self._decide(responses.build_unavailable(502))\n"
            "            self._mistake = mistake",
-           "self._mistake = mistake", DOORS),
-    Mutant("view-instead-of-bytes", HELD, "self._chunks.append(bytes(chunk))", "self._chunks.append(chunk)", DOORS),
-    Mutant("unsendable-header-is-sold", HELD, "tuple(map(_check_header, headers))", "headers", AUDIT_TESTS),
-    Mutant("gate-of-another-application", WSGI, "                environ[_CHECKOUT] = outer  #", "                pass  #", AUDIT_TESTS),
-    Mutant("gate-opens-when-all-is-over", GATE, "        self._move(State.CLOSED)\n"
+           "self._mistake = mistake", ADAPTER_TESTS),
+    Mutant("view-instead-of-bytes", BUFFER, "self._chunks.append(bytes(chunk))", "self._chunks.append(chunk)", ADAPTER_TESTS),
+    Mutant("unsendable-header-is-sold", BUFFER, "tuple(map(_check_header, headers))", "headers", AUDIT_TESTS),
+    Mutant("checkout-of-another-application", WSGI, "                environ[_CHECKOUT] = outer  #", "                pass  #", AUDIT_TESTS),
+    Mutant("checkout-authorizes-after-its-end", CHECKOUT, "        self._move(State.CLOSED)\n"
            "        self._restore_all()",
            "        self._restore_all()", AUDIT_TESTS),
-    Mutant("opens-although-refused", GATE, "return self.state is not State.DECIDED", "return True", AUDIT_TESTS),
+    Mutant("opens-although-refused", CHECKOUT, "return self.state is not State.DECIDED", "return True", AUDIT_TESTS),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
     Mutant("wsgi-stream-without-an-end", WSGI, "        self._checkout.check_deadline()\n"
            "        self._checkout.buffer",
@@ -464,9 +464,9 @@ MUTANTS = (
            ("tests/audit/test_stored_journals.py",)),
     Mutant("missing-middleware-is-free", ASGI, "    if responder is None:\n",
            "    if responder is None:\n"
-           "        return Payment(None)\n", DOORS),
+           "        return Payment(None)\n", ADAPTER_TESTS),
     # WSGI
-    Mutant("sold-twice-is-sold", GATE, "failure = self._sold_twice or self.buffer.too_large", "failure = self.buffer.too_large", WSGI_TESTS),
+    Mutant("sold-twice-is-sold", CHECKOUT, "failure = self._sold_twice or self.buffer.too_large", "failure = self.buffer.too_large", WSGI_TESTS),
     Mutant("wsgi-pass-before-paid", WSGI, "            checkout.start_buffer(code, tuple(headers))\n"
            "            return self._append",
            "            return self._start_response(status, headers)", WSGI_TESTS),
@@ -487,77 +487,77 @@ MUTANTS = (
     Mutant("wsgi-broken-store-takes-the-result", WSGI, "            except Exception as error:\n", "            except ZeroDivisionError as error:\n", WSGI_EDGES),
     Mutant("wsgi-refused-runs", WSGI, "if path_match.refused and path_match.offer is None and self.is_opaque:", "if False:", WSGI_EDGES),
     Mutant("wsgi-target-below-a-root", "src/faregate/middleware/wsgi_environ.py", ' if path.startswith("/") or not path else ""', "", WSGI_EDGES),
-    Mutant("wsgi-swallowed-size-limit", GATE, "failure = self._sold_twice or self.buffer.too_large", "failure = self._sold_twice", WSGI_TESTS),
+    Mutant("wsgi-swallowed-size-limit", CHECKOUT, "failure = self._sold_twice or self.buffer.too_large", "failure = self._sold_twice", WSGI_TESTS),
     Mutant("wsgi-file-wrapper", WSGI, 'environ["wsgi.file_wrapper"] = FileWrapper', "pass", WSGI_TESTS),
     # Flask
-    Mutant("flask-missing-extension-is-free", FLASK_VIEWS, "    if NAME not in current_app.extensions:\n", "    if NAME not in current_app.extensions:\n        return None\n    if False:\n", FLASK_TESTS),
-    Mutant("flask-stop-is-not-heard", FLASK_VIEWS, "        return _build_stop(stop.status)\n", "        _build_stop(stop.status)\n", FLASK_TESTS),
+    Mutant("flask-missing-extension-is-free", FLASK_DECORATORS, "    if NAME not in current_app.extensions:\n", "    if NAME not in current_app.extensions:\n        return None\n    if False:\n", FLASK_TESTS),
+    Mutant("flask-stop-is-not-heard", FLASK_DECORATORS, "        return _build_stop(stop.status)\n", "        _build_stop(stop.status)\n", FLASK_TESTS),
     Mutant("flask-price-below-the-route-is-free", FLASK_PLACEMENT, "    return hasattr(view, _SOLD) and not find_offers(view)\n", "    return False\n", FLASK_TESTS),
     Mutant("flask-wrapped-function-is-free", FLASK_PLACEMENT, "    for one in walk(view):\n        if isinstance(one, FunctionType) and not _is_guard(one):", "    for one in [view]:\n        if isinstance(one, FunctionType) and not _is_guard(one):", FLASK_TESTS),
-    Mutant("flask-cache-above-gives-away", FLASK_VIEWS, "        checkout.withhold(describe_answer(rule.endpoint))\n", "        pass\n", FLASK_TESTS),
-    Mutant("flask-cached-402-is-an-answer", GATE, "return status < 300 or status in (304, 402)", "return status < 300 or status in (304,)", FLASK_TESTS),
-    Mutant("flask-middleware-inside-gives-away", FLASK_DOOR, 'return "" if endpoint is None else describe_answer(endpoint)', 'return ""', FLASK_TESTS),
+    Mutant("flask-cache-above-gives-away", FLASK_DECORATORS, "        checkout.withhold(describe_answer(rule.endpoint))\n", "        pass\n", FLASK_TESTS),
+    Mutant("flask-cached-402-is-an-answer", CHECKOUT, "return status < 300 or status in (304, 402)", "return status < 300 or status in (304,)", FLASK_TESTS),
+    Mutant("flask-middleware-inside-gives-away", FLASK_MIDDLEWARE, 'return "" if endpoint is None else describe_answer(endpoint)', 'return ""', FLASK_TESTS),
     Mutant("flask-static-files-outside-are-well", FLASK_PLACEMENT, "if middleware.path_rules.match(url).protected or find_sold(",
            "if False and find_sold(", FLASK_TESTS),
     Mutant("flask-caching-above-is-well", FLASK_PLACEMENT, "(_CACHE.format(name=_name(part)) for part in parts if _is_cached_above(part))", "(\"\" for _ in ())", FLASK_TESTS),
     Mutant("flask-login-below-is-charged", FLASK_PLACEMENT, "found = any(_module(one) == ", "found = any(_module(one) is ", FLASK_TESTS),
-    Mutant("flask-answer-without-a-mark", FLASK_VIEWS, '        answer.headers.setlist("Cache-Control", [NO_STORE[1]])\n', "", FLASK_TESTS),
-    Mutant("flask-mark-stays-on-what-is-free", FLASK_VIEWS, '        response.headers.setlist("Cache-Control", said)\n', "        pass\n", FLASK_TESTS),
-    Mutant("flask-refused-runs", FLASK_VIEWS, "checkout is not None\n"
+    Mutant("flask-answer-without-a-mark", FLASK_DECORATORS, '        answer.headers.setlist("Cache-Control", [NO_STORE[1]])\n', "", FLASK_TESTS),
+    Mutant("flask-mark-stays-on-what-is-free", FLASK_DECORATORS, '        response.headers.setlist("Cache-Control", said)\n', "        pass\n", FLASK_TESTS),
+    Mutant("flask-refused-runs", FLASK_DECORATORS, "checkout is not None\n"
            "        and checkout.path_match.refused\n",
            "checkout is not None\n"
            "        and False\n", FLASK_TESTS),
-    Mutant("flask-session-is-stored-unpaid", FLASK_DOOR, "if checkout is None or checkout.state is not State.AUTHORIZED:", "if True:", FLASK_TESTS),
-    Mutant("flask-session-of-another-context", FLASK_DOOR, "context.run(self._save_late, app, session, result)",
+    Mutant("flask-session-is-stored-unpaid", FLASK_MIDDLEWARE, "if checkout is None or checkout.state is not State.AUTHORIZED:", "if True:", FLASK_TESTS),
+    Mutant("flask-session-of-another-context", FLASK_MIDDLEWARE, "context.run(self._save_late, app, session, result)",
            "self._save_late(app, session, result)", FLASK_TESTS),
     Mutant("flask-before-hooks-run-first", FLASK_EXTENSION, "app.after_request_funcs.setdefault(None, []).insert(0, check_response)", "app.after_request(check_response)", FLASK_TESTS),
-    Mutant("flask-class-is-wrapped", FLASK_VIEWS, "if isclass(view) or not callable(view):", "if False:", FLASK_TESTS),
-    Mutant("flask-head-of-a-blueprint-is-free", FLASK_VIEWS, 'return request.method == "OPTIONS" and', 'return request.method in ("HEAD", "OPTIONS") and', FLASK_TESTS),
-    Mutant("flask-options-of-a-blueprint-run", FLASK_VIEWS, 'bool(getattr(rule, "provide_automatic_options", False))', "True", FLASK_TESTS),
+    Mutant("flask-class-is-wrapped", FLASK_DECORATORS, "if isclass(view) or not callable(view):", "if False:", FLASK_TESTS),
+    Mutant("flask-head-of-a-blueprint-is-free", FLASK_DECORATORS, 'return request.method == "OPTIONS" and', 'return request.method in ("HEAD", "OPTIONS") and', FLASK_TESTS),
+    Mutant("flask-options-of-a-blueprint-run", FLASK_DECORATORS, 'bool(getattr(rule, "provide_automatic_options", False))', "True", FLASK_TESTS),
     Mutant("flask-exempt-is-everything", FLASK_PLACEMENT, "is_exempt = any(hasattr(part, EXEMPT) for part in parts)", "is_exempt = True", FLASK_TESTS),
-    Mutant("flask-any-origin-may-read", FLASK_DOOR, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
+    Mutant("flask-any-origin-may-read", FLASK_MIDDLEWARE, 'if allowed is None or allowed not in ("*", origin):', "if allowed is None:", FLASK_TESTS),
     Mutant("flask-two-paywalls", FLASK_EXTENSION, "if NAME in app.extensions:", "if False:", FLASK_TESTS),
     Mutant("text-for-truth", "src/faregate/settings.py", "if not isinstance(value, setting.types) or is_stray_bool:",
            "if False:", ("tests/adapters/test_flask.py",)),
     # Django
-    Mutant("django-sends-before-it-is-paid", DJANGO_DOOR + "middleware.py", "                read_response(response, checkout)\n"
+    Mutant("django-sends-before-it-is-paid", DJANGO + "middleware.py", "                read_response(response, checkout)\n"
            "                answer = checkout.complete()",
            "                return response", DJANGO_TESTS),
-    Mutant("django-verdict-not-enforced", DJANGO_DOOR + "middleware.py", "if checkout.allow_unpaid(response.status_code):",
+    Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "if checkout.allow_unpaid(response.status_code):",
            "if checkout.state is State.DECIDED or checkout.allow_unpaid(response.status_code):", DJANGO_TESTS),
-    Mutant("django-cancel-is-heard", DJANGO_DOOR + "middleware.py", "await run_shielded(lambda: self._serve_in_time(checkout, request, shielded))",
+    Mutant("django-cancel-is-heard", DJANGO + "middleware.py", "await run_shielded(lambda: self._serve_in_time(checkout, request, shielded))",
            "await self._serve_in_time(checkout, request, shielded)", DJANGO_TESTS),
-    Mutant("django-leaves-the-work-without-its-threads", DJANGO_DOOR + "middleware.py", "            await shielded.ended.wait()\n", "", DJANGO_TESTS),
-    Mutant("django-paths-are-ascii", DJANGO_DOOR + "requests.py", 'environ[name] = str(meta[name]).encode().decode("latin-1")', "pass", DJANGO_TESTS),
-    Mutant("django-makes-up-an-address", DJANGO_DOOR + "requests.py", 'if meta.get("SERVER_PORT") == "0":', "if False:", DJANGO_TESTS),
-    Mutant("django-ninja-below-the-price-is-free", DJANGO_DOOR + "decorators.py", 'if any(hasattr(one, "_ninja_operation") for one in walk(view)):', "if False:", DJANGO_TESTS),
-    Mutant("django-charges-before-the-login", DJANGO_DOOR + "offers.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
-    Mutant("django-method-before-the-class", DJANGO_DOOR + "offers.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
-    Mutant("django-pays-inside-the-transaction", DJANGO_DOOR + "offers.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
-    Mutant("django-two-prices-are-fine", DJANGO_DOOR + "routes.py", '"paid" if len(offers) == 1 else "refused"', '"paid"', DJANGO_TESTS),
-    Mutant("django-session-is-stored-unpaid", DJANGO_DOOR + "state.py", "self._session = _DeferredWrites(session) if is_stored else None", "self._session = None", DJANGO_STATE),
-    Mutant("django-session-is-never-stored", DJANGO_DOOR + "state.py", "                    self._session.perform(write)\n", "                    pass\n", DJANGO_STATE),
-    Mutant("django-async-session-is-never-stored", DJANGO_DOOR + "state.py", "                    await self._session.aperform(write)\n", "                    pass\n", DJANGO_STATE),
-    Mutant("django-request-is-not-restored", DJANGO_DOOR + "requests.py", "        return self.view_state.restore\n",
+    Mutant("django-leaves-the-work-without-its-threads", DJANGO + "middleware.py", "            await shielded.ended.wait()\n", "", DJANGO_TESTS),
+    Mutant("django-paths-are-ascii", DJANGO + "requests.py", 'environ[name] = str(meta[name]).encode().decode("latin-1")', "pass", DJANGO_TESTS),
+    Mutant("django-makes-up-an-address", DJANGO + "requests.py", 'if meta.get("SERVER_PORT") == "0":', "if False:", DJANGO_TESTS),
+    Mutant("django-ninja-below-the-price-is-free", DJANGO + "decorators.py", 'if any(hasattr(one, "_ninja_operation") for one in walk(view)):', "if False:", DJANGO_TESTS),
+    Mutant("django-charges-before-the-login", DJANGO + "offers.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
+    Mutant("django-method-before-the-class", DJANGO + "offers.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
+    Mutant("django-pays-inside-the-transaction", DJANGO + "offers.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
+    Mutant("django-two-prices-are-fine", DJANGO + "routes.py", '"paid" if len(offers) == 1 else "refused"', '"paid"', DJANGO_TESTS),
+    Mutant("django-session-is-stored-unpaid", DJANGO + "state.py", "self._session = _DeferredWrites(session) if is_stored else None", "self._session = None", DJANGO_STATE),
+    Mutant("django-session-is-never-stored", DJANGO + "state.py", "                    self._session.perform(write)\n", "                    pass\n", DJANGO_STATE),
+    Mutant("django-async-session-is-never-stored", DJANGO + "state.py", "                    await self._session.aperform(write)\n", "                    pass\n", DJANGO_STATE),
+    Mutant("django-request-is-not-restored", DJANGO + "requests.py", "        return self.view_state.restore\n",
            "        return lambda: None\n", DJANGO_STATE),
-    Mutant("django-messages-are-not-restored", DJANGO_DOOR + "state.py", "            self._snapshot.take(vars(storage), deep=True)\n", "            pass\n", DJANGO_STATE),
-    Mutant("django-language-stays", DJANGO_DOOR + "state.py", "            _activate(language, zone)\n", "            pass\n", DJANGO_STATE),
-    Mutant("django-cookies-of-middleware-leave", DJANGO_DOOR + "responses.py", "            self.cookies = _NoCookies()\n", "            pass\n", DJANGO_STATE),
-    Mutant("django-broken-store-takes-the-result", DJANGO_DOOR + "state.py", '        except Exception as error:\n            log(logging.ERROR, "a paid', '        except ZeroDivisionError as error:\n            log(logging.ERROR, "a paid', DJANGO_STATE),
-    Mutant("django-cache-above-gives-away", DJANGO_DOOR + "middleware.py", "if view is None or not inspect_view(view, str(request.method)).offers:",
+    Mutant("django-messages-are-not-restored", DJANGO + "state.py", "            self._snapshot.take(vars(storage), deep=True)\n", "            pass\n", DJANGO_STATE),
+    Mutant("django-language-stays", DJANGO + "state.py", "            _activate(language, zone)\n", "            pass\n", DJANGO_STATE),
+    Mutant("django-cookies-of-middleware-leave", DJANGO + "responses.py", "            self.cookies = _NoCookies()\n", "            pass\n", DJANGO_STATE),
+    Mutant("django-broken-store-takes-the-result", DJANGO + "state.py", '        except Exception as error:\n            log(logging.ERROR, "a paid', '        except ZeroDivisionError as error:\n            log(logging.ERROR, "a paid', DJANGO_STATE),
+    Mutant("django-cache-above-gives-away", DJANGO + "middleware.py", "if view is None or not inspect_view(view, str(request.method)).offers:",
            "if True:", DJANGO_PLACEMENT),
-    Mutant("django-cache-below-is-not-resolved", DJANGO_DOOR + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),
-    Mutant("django-refused-runs", DJANGO_DOOR + "middleware.py", "    checkout.refuse_unsold()\n"
+    Mutant("django-cache-below-is-not-resolved", DJANGO + "middleware.py", "    if match is None:\n        try:\n", "    if match is None:\n        return None\n        try:\n", DJANGO_PLACEMENT),
+    Mutant("django-refused-runs", DJANGO + "middleware.py", "    checkout.refuse_unsold()\n"
            "    return True\n",
            "    return False\n", DJANGO_PLACEMENT),
-    Mutant("django-mistakes-are-served", DJANGO_DOOR + "middleware.py", "        raise ConfigurationError(mistake)\n    if checkout is None", "        pass\n    if checkout is None", DJANGO_PLACEMENT),
-    Mutant("django-login-below-is-charged", DJANGO_DOOR + "decorators.py", "    if has_login(view):\n", "    if False:\n", DJANGO_PLACEMENT),
-    Mutant("django-mixin-below-is-charged", DJANGO_DOOR + "placement.py", "        if is_priced and _is_login_mixin(base):\n", "        if False:\n", DJANGO_PLACEMENT),
-    Mutant("django-answer-without-a-mark", DJANGO_DOOR + "decorators.py", "        mark_private(answer)\n", "        pass\n", DJANGO_PLACEMENT),
-    Mutant("django-given-away-elsewhere", DJANGO_DOOR + "placement.py", "    found = _given_away.get(resolver)\n", "    return {}\n    found = _given_away.get(resolver)\n", DJANGO_PLACEMENT),
-    Mutant("django-two-middlewares", DJANGO_DOOR + "requests.py", "    if find_checkout(request) is not None:\n", "    if False:\n", DJANGO_PLACEMENT),
-    Mutant("django-transactions-are-not-told", DJANGO_DOOR + "placement.py", "    if is_atomic_in(using, view):\n", "    if False:\n", DJANGO_PLACEMENT),
-    Mutant("django-static-files-before-are-well", DJANGO_DOOR + "stack.py", "(_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds", "False", DJANGO_PLACEMENT),
+    Mutant("django-mistakes-are-served", DJANGO + "middleware.py", "        raise ConfigurationError(mistake)\n    if checkout is None", "        pass\n    if checkout is None", DJANGO_PLACEMENT),
+    Mutant("django-login-below-is-charged", DJANGO + "decorators.py", "    if has_login(view):\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-mixin-below-is-charged", DJANGO + "placement.py", "        if is_priced and _is_login_mixin(base):\n", "        if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-answer-without-a-mark", DJANGO + "decorators.py", "        mark_private(answer)\n", "        pass\n", DJANGO_PLACEMENT),
+    Mutant("django-given-away-elsewhere", DJANGO + "placement.py", "    found = _given_away.get(resolver)\n", "    return {}\n    found = _given_away.get(resolver)\n", DJANGO_PLACEMENT),
+    Mutant("django-two-middlewares", DJANGO + "requests.py", "    if find_checkout(request) is not None:\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-transactions-are-not-told", DJANGO + "placement.py", "    if is_atomic_in(using, view):\n", "    if False:\n", DJANGO_PLACEMENT),
+    Mutant("django-static-files-before-are-well", DJANGO + "stack.py", "(_WHITENOISE in kinds and _serves(prefix)) or _FLATPAGES in kinds", "False", DJANGO_PLACEMENT),
     Mutant("django-endless-stream", "src/faregate/django/responses.py", "        checkout.check_deadline()\n"
            "        checkout.buffer.append(chunk)\n"
            "\n"
@@ -567,9 +567,9 @@ MUTANTS = (
            "\n"
            "\n"
            "async", ("tests/adapters/test_django.py",)),
-    Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", DOORS),
-    # What every front door must hold
-    Mutant("bytes-that-are-no-text", GROUNDS, "    if _NOT_TEXT.search(path):\n        return True\n", "",
+    Mutant("host-header-trusted", "src/faregate/paywall.py", "if self.settings.trust_host and", "if", ADAPTER_TESTS),
+    # What every adapter must hold
+    Mutant("bytes-that-are-no-text", PATH_RULES, "    if _NOT_TEXT.search(path):\n        return True\n", "",
            on_stack("bottle-waitress", "nothing_of_a_paid_prefix")),
     Mutant("django-runs-what-is-refused", "src/faregate/django/middleware.py", "                if checkout.state is State.DECIDED:  # the path itself is refused: no view runs\n"
            "                    return _answer_unpaid(checkout, request, None)\n"
@@ -580,33 +580,33 @@ MUTANTS = (
     Mutant("app-rewrites-the-environ", WSGI, "server_environ = environ.copy()", "server_environ = environ", FLASK_TESTS),
     Mutant("body-after-a-head", WSGI, "finalize(answer, self._checkout.incoming.request.method)",
            'finalize(answer, self._checkout._environ["REQUEST_METHOD"])', WSGI_TESTS),
-    Mutant("body-of-who-left-is-waited-for", CURTAIN, "            if self._has_received:\n",
+    Mutant("body-of-who-left-is-waited-for", ASGI_RESPONDER, "            if self._has_received:\n",
            "            if True:\n", on_stack("starlette-uvicorn", "during_access")),
-    Mutant("cancelled-on-trio", DETACHED, "except RuntimeError:  # trio\n", "except ZeroDivisionError:  # trio\n", ENDED),
-    # The inventory
-    Mutant("inventory-socket-is-sold", INVENTORY, "if fault or (route.methods == WEBSOCKET and match.protected):", "if fault:", INVENTORY_TESTS),
-    Mutant("inventory-refused-is-free", INVENTORY, 'elif access != "refused":', "else:", INVENTORY_TESTS),
-    Mutant("inventory-lost-dependency", HANDLERS, "            yield from _find_dependencies(one, overrides)\n", "", INVENTORY_TESTS),
-    Mutant("inventory-no-paywall-in-front", FRONTS, "if route.offer is not None and route.paywall is None:", "if False:",
-           INVENTORY_TESTS),
-    Mutant("inventory-lone-prefix", INVENTORY, "(*unmatched, *_find_unmatched(routes, rules, root)),", "tuple(unmatched),", INVENTORY_TESTS),
+    Mutant("cancelled-on-trio", SHIELDING, "except RuntimeError:  # trio\n", "except ZeroDivisionError:  # trio\n", HANDLER_EXIT_TESTS),
+    # The list of routes
+    Mutant("inventory-socket-is-sold", ROUTE_ACCESS, "if fault or (route.methods == WEBSOCKET and match.protected):", "if fault:", ROUTE_TESTS),
+    Mutant("inventory-refused-is-free", ROUTE_ACCESS, 'elif access != "refused":', "else:", ROUTE_TESTS),
+    Mutant("inventory-lost-dependency", HANDLERS, "            yield from _find_dependencies(one, overrides)\n", "", ROUTE_TESTS),
+    Mutant("inventory-no-paywall-in-front", WRAPPERS, "if route.offer is not None and route.paywall is None:", "if False:",
+           ROUTE_TESTS),
+    Mutant("inventory-lone-prefix", ROUTE_ACCESS, "(*unmatched, *_find_unmatched(routes, rules, root)),", "tuple(unmatched),", ROUTE_TESTS),
     Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process
-    Mutant("expired-is-answered", STORED, 'elif record["expires_at"] is not None and record["expires_at"] <= now:',
+    Mutant("expired-is-answered", PERSISTENT, 'elif record["expires_at"] is not None and record["expires_at"] <= now:',
            "elif False:", ("tests/journals/test_contract.py",)),
-    Mutant("overtaken-claim-is-believed", STORED, "isinstance(claim, Claimed | Resumable | Replayable) and not self._replace(record, row)",
-           "isinstance(claim, Claimed | Resumable | Replayable) and not (self._replace(record, row) or True)", SHELVES),
-    Mutant("overtaken-write-is-believed", STORED, "            if self._replace(record, row, durable):\n                return row, True\n",
-           "            self._replace(record, row, durable)\n            return row, True\n", SHELVES),
-    Mutant("fences-are-used-twice", STORED, "return secrets.randbits(63)", "return 1", SHELVES),
-    Mutant("unreadable-row-holds-up-the-sweep", STORED, "                self._put_off(record)\n",
-           "                raise\n", SHELVES),
-    Mutant("written-over-in-sqlite", SQLITE + "store.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', SHELVES),
+    Mutant("overtaken-claim-is-believed", PERSISTENT, "isinstance(claim, Claimed | Resumable | Replayable) and not self._replace(record, row)",
+           "isinstance(claim, Claimed | Resumable | Replayable) and not (self._replace(record, row) or True)", STORE_TESTS),
+    Mutant("overtaken-write-is-believed", PERSISTENT, "            if self._replace(record, row, durable):\n                return row, True\n",
+           "            self._replace(record, row, durable)\n            return row, True\n", STORE_TESTS),
+    Mutant("fences-are-used-twice", PERSISTENT, "return secrets.randbits(63)", "return 1", STORE_TESTS),
+    Mutant("unreadable-row-holds-up-the-sweep", PERSISTENT, "                self._put_off(record)\n",
+           "                raise\n", STORE_TESTS),
+    Mutant("written-over-in-sqlite", SQLITE + "store.py", 'AND key = ? AND stamp = ?"  # noqa', 'AND key = ? AND (stamp = ? OR 1)"  # noqa', STORE_TESTS),
     Mutant("deleted-unseen-in-sqlite", SQLITE + "store.py", "DELETE {_MINE} AND key = ? AND stamp = ?",
-           "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", SHELVES),
-    Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE),
-    Mutant("large-result-of-who-lost", SQLITE + "store.py", "if changed and large:", "if large:", LARGE),
+           "DELETE {_MINE} AND key = ? AND (stamp = ? OR 1)", STORE_TESTS),
+    Mutant("large-result-is-no-result", SQLITE + "store.py", "coalesce(({_LARGE}), result)", "({_LARGE})", LARGE_TESTS),
+    Mutant("large-result-of-who-lost", SQLITE + "store.py", "if changed and large:", "if large:", LARGE_TESTS),
     Mutant("cluster-is-trusted", REDIS + "server_checks.py", "        _refuse_cluster(send, self._location)\n", "", REDIS_SERVERS),
     Mutant("who-takes-over-is-trusted", REDIS + "connections.py", "        connection.disconnect()  # the pool", "        pass  # the pool", REDIS_SERVERS),
     Mutant("demoted-server-is-kept", REDIS + "client.py", "if errors.is_failed_over(error):", "if False:", REDIS_SERVERS),
@@ -614,41 +614,41 @@ MUTANTS = (
     Mutant("prepared-behind-a-pooler", "src/faregate/journals/postgres/connection.py", "prepare_threshold=None", "prepare_threshold=5",
            ("tests/journals/test_postgres_concurrency.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
-           "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", SHELVES),
+           "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", STORE_TESTS),
     Mutant("released-failure", "src/faregate/journals/states.py", "State.FAILED: (State.STUCK, *_NO_RESULT)", "State.FAILED: (State.STUCK, *FINAL)",
            ("tests/journals/test_row_rules.py",)),
     Mutant("newer-schema-is-written", SQLITE + "schema.py", "if application == APPLICATION_ID and version == VERSION:",
-           "if application == APPLICATION_ID:", SHELVES),
-    Mutant("not-forced-to-the-disk", SQLITE + "connection.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", GROUP),
-    Mutant("forced-to-the-disk-by-its-leader-only", SQLITE + "group_commit.py", "own.durable or lock.has_waiting(_is_durable)", "own.durable", GROUP),
-    Mutant("durable-in-a-batch-that-is-not", SQLITE + "group_commit.py", "lambda write: synchronous or not write.durable", "lambda write: True", GROUP),
-    Mutant("half-a-write", SQLITE + "group_commit.py", 'connection.execute("ROLLBACK TO one")', "pass", GROUP),
-    Mutant("wrong-write-undoes-all", SQLITE + "group_commit.py", "if errors.concerns_all(error):", "if True:", GROUP),
-    Mutant("failed-batch-is-believed", SQLITE + "group_commit.py", "write.error = write.error or errors.to_journal_error(error, self._connection.path)", "pass", GROUP),
+           "if application == APPLICATION_ID:", STORE_TESTS),
+    Mutant("not-forced-to-the-disk", SQLITE + "connection.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", GROUP_COMMIT_TESTS),
+    Mutant("forced-to-the-disk-by-its-leader-only", SQLITE + "group_commit.py", "own.durable or lock.has_waiting(_is_durable)", "own.durable", GROUP_COMMIT_TESTS),
+    Mutant("durable-in-a-batch-that-is-not", SQLITE + "group_commit.py", "lambda write: synchronous or not write.durable", "lambda write: True", GROUP_COMMIT_TESTS),
+    Mutant("half-a-write", SQLITE + "group_commit.py", 'connection.execute("ROLLBACK TO one")', "pass", GROUP_COMMIT_TESTS),
+    Mutant("wrong-write-undoes-all", SQLITE + "group_commit.py", "if errors.concerns_all(error):", "if True:", GROUP_COMMIT_TESTS),
+    Mutant("failed-batch-is-believed", SQLITE + "group_commit.py", "write.error = write.error or errors.to_journal_error(error, self._connection.path)", "pass", GROUP_COMMIT_TESTS),
     Mutant("batch-lost-with-its-leader", SQLITE + "queue.py", "                self._requeue_batch()\n",
-           "                self._batch, self._holder = [], None\n", GROUP),
+           "                self._batch, self._holder = [], None\n", GROUP_COMMIT_TESTS),
     Mutant("written-after-it-gave-up", SQLITE + "queue.py", "            if waiter in self._queue:\n                self._queue.remove(waiter)\n            if self._holder",
-           "            if self._holder", GROUP),
-    Mutant("gives-up-while-it-is-written", SQLITE + "queue.py", "timeout = -1.0  #", "raise TimeoutError  #", GROUP),
-    Mutant("nobody-is-called-next", SQLITE + "queue.py", "                self._queue[0].notify()\n", "                pass\n", GROUP),
-    Mutant("added-to-a-log-with-a-hole", SQLITE + "errors.py", "return _get_code(error) == sqlite3.SQLITE_IOERR", "return False", GROUP),
-    Mutant("readable-by-all", SQLITE + "database.py", "0o600", "0o644", SHELVES),
-    Mutant("made-anew-when-taken-away", SQLITE + "database.py", "if identity is None and self._identity is None:", "if identity is None:", SHELVES),
+           "            if self._holder", GROUP_COMMIT_TESTS),
+    Mutant("gives-up-while-it-is-written", SQLITE + "queue.py", "timeout = -1.0  #", "raise TimeoutError  #", GROUP_COMMIT_TESTS),
+    Mutant("nobody-is-called-next", SQLITE + "queue.py", "                self._queue[0].notify()\n", "                pass\n", GROUP_COMMIT_TESTS),
+    Mutant("added-to-a-log-with-a-hole", SQLITE + "errors.py", "return _get_code(error) == sqlite3.SQLITE_IOERR", "return False", GROUP_COMMIT_TESTS),
+    Mutant("readable-by-all", SQLITE + "database.py", "0o600", "0o644", STORE_TESTS),
+    Mutant("made-anew-when-taken-away", SQLITE + "database.py", "if identity is None and self._identity is None:", "if identity is None:", STORE_TESTS),
     Mutant("connection-carried-over-a-fork", SQLITE + "connection.py", "if self._connection is not None and self._pid != os.getpid():",
-           "if False:", FORKS),
+           "if False:", PROCESS_TESTS),
     Mutant("open-while-forking", SQLITE + "connection.py", "            self.lock.acquire(waiter)\n            self.close()\n",
-           "            self.lock.acquire(waiter)\n", FORKS),
-    Mutant("sealed-values-move", SEAL, 'hmac.digest(key.encryption, row, "sha256")', "key.encryption", SHELVES),
-    Mutant("request-in-the-clear", SEAL, 'digest(b"request", claimant.request)', "claimant.request", SHELVES),
-    Mutant("older-keys-find-nothing", SEAL, "claimant) for key in self._keys.values())", "claimant) for key in [self._newest])", SHELVES),
-    Mutant("never-full", "src/faregate/journals/quota.py", "        if self._is_full():\n            self._full_at = now\n            raise", "        if False:\n            raise", SHELVES),
+           "            self.lock.acquire(waiter)\n", PROCESS_TESTS),
+    Mutant("encrypted-values-move", ENCRYPTION, 'hmac.digest(key.encryption, row, "sha256")', "key.encryption", STORE_TESTS),
+    Mutant("request-in-the-clear", ENCRYPTION, 'digest(b"request", claimant.request)', "claimant.request", STORE_TESTS),
+    Mutant("older-keys-find-nothing", ENCRYPTION, "claimant) for key in self._keys.values())", "claimant) for key in [self._newest])", STORE_TESTS),
+    Mutant("never-full", "src/faregate/journals/quota.py", "        if self._is_full():\n            self._full_at = now\n            raise", "        if False:\n            raise", STORE_TESTS),
     Mutant("the-loop-waits-for-the-disk", "src/faregate/journals/threaded.py", "journal.as_async() if isinstance(journal, SupportsAsync) else journal",
-           "journal", SHELVES),
-    Mutant("inside-somebodys-transaction", DJANGO + "transactions.py", "if _is_open(connections[using]):", "if False:", SHELVES),
-    Mutant("written-over-in-django", DJANGO + "store.py", "row.filter(_may_become(changes), synced, stamp=stamp)", "row.filter(_may_become(changes), synced)", SHELVES),
-    Mutant("purged-although-owed", DJANGO + "store.py", 'self._delete_where(expired, "expires_at <=", now)', 'self._delete_where(expired, "stamp >=", 0)', SHELVES),
-    Mutant("admin-deletes", DJANGO + "admin.py", "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return False",
-           "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return True", SHELVES),
+           "journal", STORE_TESTS),
+    Mutant("inside-somebodys-transaction", DJANGO_JOURNAL + "transactions.py", "if _is_open(connections[using]):", "if False:", STORE_TESTS),
+    Mutant("written-over-in-django", DJANGO_JOURNAL + "store.py", "row.filter(_may_become(changes), synced, stamp=stamp)", "row.filter(_may_become(changes), synced)", STORE_TESTS),
+    Mutant("purged-although-owed", DJANGO_JOURNAL + "store.py", 'self._delete_where(expired, "expires_at <=", now)', 'self._delete_where(expired, "stamp >=", 0)', STORE_TESTS),
+    Mutant("admin-deletes", DJANGO_JOURNAL + "admin.py", "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return False",
+           "def has_delete_permission(self, request: HttpRequest, obj: JournalRow | None = None) -> bool:\n        return True", STORE_TESTS),
     Mutant("live-key-without-a-journal-key", "src/faregate/settings.py", "elif not settings.journal_keys:", "elif False:", ("tests/core",)),
     # The client
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise ConfigurationError(\n            "A live key with the memory',
@@ -665,7 +665,7 @@ MUTANTS = (
     Mutant("a-short-value-is-enough", INSTRUCTIONS, "UNGUESSABLE_BITS: Final = 72", "UNGUESSABLE_BITS: Final = 60", INSTRUCTIONS_TESTS),
     Mutant("a-date-is-taken-for-chance", INSTRUCTIONS, "if size >= _SHORTEST_CONSTANT:", "if False:", INSTRUCTIONS_TESTS),
     Mutant("a-public-field-is-taken-for-fresh", INSTRUCTIONS, "all(_has_fresh_value(*pair)", 'all(_has_fresh_value({"extra": pair[0]}, {"extra": pair[1]})', INSTRUCTIONS_TESTS),
-    Mutant("worlds-are-one", "src/faregate/emulator/tenants.py", "return self.main if name is None else self.get_or_create(name)", "return self.main", ("tests/emulator/test_tenants.py",)),
+    Mutant("tenants-are-one", "src/faregate/emulator/tenants.py", "return self.main if name is None else self.get_or_create(name)", "return self.main", ("tests/emulator/test_tenants.py",)),
     Mutant("any-page-controls", "src/faregate/emulator/control/access.py", "if any(origin != f", "if False and any(origin != f", CONTROL_TESTS),
     Mutant("any-name-controls", "src/faregate/emulator/control/access.py", "if len(hosts) != 1 or not _is_local_host(hosts[0]):", "if False:", CONTROL_TESTS),
     Mutant("any-machine-controls", "src/faregate/emulator/control/access.py", "if not _is_local_client(scope):", "if False:", CONTROL_TESTS),
@@ -675,7 +675,7 @@ MUTANTS = (
     Mutant("struck-for-ever", "src/faregate/emulator/faults/apply.py", "    faults.struck(rule)\n", "", ("tests/emulator/test_faults_kinds.py", "tests/emulator/test_faults_matching.py")),
     Mutant("state-is-not-kept", "src/faregate/emulator/state_file.py", "os.replace(beside, self.path)", "os.unlink(beside)", ("tests/emulator/test_state_file.py",)),
     Mutant("two-servers-on-one-file", "src/faregate/emulator/state_file.py", "if not free:", "if False:", ("tests/emulator/test_state_file.py",)),
-    Mutant("the-world-waits-for-the-disk", "src/faregate/emulator/emulator.py", "return dump_document(self.look(lambda service, _: self._copy(service)))",
+    Mutant("requests-wait-for-the-disk", "src/faregate/emulator/emulator.py", "return dump_document(self.look(lambda service, _: self._copy(service)))",
            "return self.look(lambda service, _: iter(list(dump_document(self._copy(service)))))", ("tests/emulator/test_state_file.py",)),
     Mutant("told-in-a-life-undone", "src/faregate/emulator/assertions.py", "if call.undone or call.transaction is None", "if call.transaction is None", ("tests/emulator/test_undone.py",)),
     Mutant("charged-twice-unseen", "src/faregate/emulator/assertions.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/testing/test_invariants.py",)),
