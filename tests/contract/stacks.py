@@ -121,7 +121,7 @@ STACKS = [
     asgi("plain-hypercorn-trio", f"{HYPERCORN} -k trio", "asgi_app:app"),
     asgi("django-uvicorn", UVICORN, "django_app:asgi", journal=DJANGO),
     wsgi("django-gunicorn-gthread-4", GTHREAD, "django_app:wsgi", journal=DJANGO),
-    wsgi("flask-gunicorn-sync-4", f"{GUNICORN} -k sync", "flask_app:app"),
+    wsgi("flask-gunicorn-sync-4", f"{GUNICORN} -k sync --timeout 120", "flask_app:app"),
     wsgi("flask-werkzeug", WERKZEUG, "flask_app:app"),
     wsgi("bottle-waitress", WAITRESS, "bottle_app:app", journal=MEMORY),
     wsgi("falcon-granian", f"{GRANIAN} --blocking-threads 8", "falcon_app:app"),

@@ -59,7 +59,7 @@ def test_a_seller_that_does_not_start_is_told(tmp_path: Path) -> None:
 
     assert told.returncode == 1
     assert "the seller did not start" in told.stdout
-    assert "no seller today" in told.stdout
+    assert "no shop today" in told.stdout
 
 
 @contextmanager
