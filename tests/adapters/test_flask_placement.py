@@ -536,3 +536,20 @@ def test_whitenoise_outside_with_a_file_that_is_sold_is_an_error(
             inside.ask(f"/{name}")
     (tmp_path / name).unlink()
     assert made(inside=False).ask("/free").text == "free"
+
+
+def test_middleware_inside_cannot_hide_a_sold_view_by_changing_the_path() -> None:
+    """A request is looked up by what the server gave, which applications change in place."""
+
+    def answer(environ: Any, start_response: Any) -> Any:
+        environ["PATH_INFO"] = "/elsewhere"
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [CONTENT]
+
+    app = Flask("seller")
+    app.add_url_rule("/sold", view_func=paywall.paid("daily_report")(lambda: CONTENT))
+    app.wsgi_app = answer  # type: ignore[method-assign]
+    seller = Seller(app)
+    app.testing = True
+    with pytest.raises(ConfigurationError, match=ANSWERED):
+        seller.ask("/sold")

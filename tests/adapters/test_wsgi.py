@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from werkzeug.test import Client
+from werkzeug.test import Client, EnvironBuilder
 
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
@@ -44,6 +44,27 @@ def test_an_application_that_swallows_the_stop_gives_nothing_away() -> None:
     unpaid = seller.ask()
     assert (unpaid.status_code, CONTENT in unpaid.data) == (402, False)
     assert seller.buy().data == CONTENT * 2
+
+
+def test_nothing_that_is_written_instead_of_a_refusal_reaches_the_server() -> None:
+    """The test client drops what `write` sends, so this one calls the middleware as a server does."""
+
+    def app(environ: Any, start_response: Start) -> Iterable[bytes]:
+        with contextlib.suppress(SkipHandler):
+            require_payment(environ, SOLD)
+        start_response("200 OK", PLAIN)(CONTENT)
+        return [CONTENT]
+
+    started: list[str] = []
+    written: list[bytes] = []
+
+    def start(status: str, _headers: Any, _error: Any = None) -> Any:
+        started.append(status)
+        return written.append
+
+    middleware: Any = Seller(app).client.application
+    body = b"".join(middleware(EnvironBuilder("/").get_environ(), start))
+    assert (started, written, CONTENT in body) == (["402 Payment Required"], [], False)
 
 
 def test_a_request_that_reached_two_offers_is_not_charged_whoever_swallows_the_mistake() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from faregate.core.models import Request
 from faregate.errors import ConfigurationError
-from faregate.middleware.checkout import PASSING, Checkout, State
+from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State
 from faregate.middleware.path_rules import PathMatch
 from faregate.middleware.request import IncomingRequest
 from faregate.offers import offer
@@ -103,3 +103,11 @@ def test_a_checkout_that_is_closed_sells_nothing() -> None:
     checkout.close()
     with pytest.raises(ConfigurationError, match="after its request has ended"):
         checkout.authorize(offer("text_summary"), no_snapshot)
+
+
+def test_a_checkout_that_is_decided_skips_the_handler() -> None:
+    checkout = make_checkout()
+    checkout.refuse(403, "not_for_sale", "This resource is not for sale.")
+    with pytest.raises(SkipHandler) as raised:
+        checkout.authorize(offer("text_summary"), no_snapshot)
+    assert (raised.value.status, checkout.state) == (403, State.DECIDED)

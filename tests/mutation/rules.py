@@ -455,7 +455,7 @@ MUTANTS = (
     Mutant("checkout-authorizes-after-its-end", CHECKOUT, "        self._move(State.CLOSED)\n"
            "        self._restore_all()",
            "        self._restore_all()", AUDIT_TESTS),
-    Mutant("opens-although-refused", CHECKOUT, "return self.state is not State.DECIDED", "return True", AUDIT_TESTS),
+    Mutant("opens-although-refused", CHECKOUT, "return self.state is not State.DECIDED", "return True", ("tests/middleware/test_checkout.py",)),
     Mutant("wsgi-connection-given-away", WSGI, "                environ.pop(name, None)", "                pass", AUDIT_TESTS),
     Mutant("wsgi-stream-without-an-end", WSGI, "        self._checkout.check_deadline()\n"
            "        self._checkout.buffer",
