@@ -11,7 +11,7 @@ from typing import Any
 
 from faregate.cli.command import CommandError
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.journals.memory import MemoryJournal
+from faregate.operations.journal import get_shared_journal
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes.inspect import inspect_app
@@ -28,11 +28,7 @@ def open_paywall(_arguments: Namespace) -> Generator[Paywall]:
     """The paywall of the environment's settings. Raises `ConfigurationError`."""
     paywall = Paywall()
     try:
-        if isinstance(paywall.journal, MemoryJournal):
-            raise ConfigurationError(
-                "The memory journal is in the seller's own process, and no other process can read it: "
-                "set FAREGATE_JOURNAL to the journal that the workers share."
-            )
+        get_shared_journal(paywall)  # this process is not the seller's
         yield paywall
     finally:
         paywall.close()

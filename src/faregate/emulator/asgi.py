@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import anyio
 
-from faregate.core.models import Headers, Response, WireRequest
-from faregate.emulator.delivery import Delivery
+from faregate.core.models import Response, WireRequest
+from faregate.emulator.delivery import Delivery, decode_headers
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.service.http import MAX_BODY
@@ -38,7 +38,7 @@ def build_api(emulator: Emulator | Tenants) -> App:
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         body = await _read_body(receive)
         if body is not None:
-            request = WireRequest(scope["method"], _get_path(scope), _decode_headers(scope["headers"]), body)
+            request = WireRequest(scope["method"], _get_path(scope), decode_headers(scope["headers"]), body)
             await _transmit(emulator.deliver(request), scope, receive, send)
 
     return serve
@@ -144,7 +144,3 @@ def _get_path(scope: Scope) -> str:
     path = path.removeprefix(quote(scope.get("root_path", "")))
     query = scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path
-
-
-def _decode_headers(headers: list[tuple[bytes, bytes]]) -> Headers:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

@@ -2,7 +2,6 @@
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -92,13 +91,9 @@ def format_text(emulator: Emulator, url: str, arguments: Namespace) -> str:
             f"  export FAREGATE_API_KEY={keys[0].key if keys else ''}\n",
             *_format_resources(emulator),
             "\nPayers, for faregate pay URL --payer NAME:",
-            *_format_payers(),
+            *(f"  {payer.name:<18}{payer.about}" for payer in TEST_PAYERS.values()),
         )
     )
-
-
-def _format_payers() -> Iterable[str]:
-    return (f"  {payer.name:<18}{payer.about}" for payer in TEST_PAYERS.values())
 
 
 def _format_resources(emulator: Emulator) -> list[str]:

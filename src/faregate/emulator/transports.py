@@ -10,7 +10,7 @@ import anyio
 import httpx
 
 from faregate.core.models import Headers, Response, WireRequest
-from faregate.emulator.delivery import Delivery
+from faregate.emulator.delivery import Delivery, decode_headers
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.errors import BadAnswer, NoAnswer
@@ -87,7 +87,7 @@ class EmulatorTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     def _deliver(self, request: httpx.Request, body: bytes) -> Delivery:
         path = request.url.raw_path.decode("ascii")
         return self._emulator.deliver(
-            WireRequest(request.method, path, _decode_headers(request.headers.raw), body)
+            WireRequest(request.method, path, decode_headers(request.headers.raw), body)
         )
 
 
@@ -117,7 +117,3 @@ def _receive_httpx(delivery: Delivery, request: httpx.Request) -> httpx.Response
             return httpx.Response(
                 reply.status, headers=list(reply.headers), content=reply.body, request=request
             )
-
-
-def _decode_headers(headers: list[tuple[bytes, bytes]]) -> Headers:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

@@ -28,7 +28,7 @@ from faregate.core.results import (
     Unconfirmed,
 )
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.journals.memory import MemoryJournal
+from faregate.operations.journal import get_shared_journal
 from faregate.paywall import Paywall
 
 STUCK = "stuck"
@@ -53,12 +53,7 @@ class HoldStore(Protocol):
 
 def get_hold_store(paywall: Paywall) -> HoldStore:
     """Raises `ConfigurationError` for a journal that another process keeps to itself."""
-    journal = paywall.journal
-    if isinstance(journal, MemoryJournal):
-        raise ConfigurationError(
-            "The memory journal is in the seller's own process, and no other process can read it: "
-            "set FAREGATE_JOURNAL to the journal that the workers share."
-        )
+    journal = get_shared_journal(paywall)
     if not isinstance(journal, HoldStore):
         raise ConfigurationError(
             "This journal cannot be inspected: it lacks the methods list_holds, get_hold and lease_hold."

@@ -23,14 +23,19 @@ class AdministrableJournal(Protocol):
     def move(self, namespace: str) -> int: ...
 
 
+def get_shared_journal(paywall: Paywall) -> object:
+    """The journal of a paywall. Raises `ConfigurationError` for one that only its own process can read."""
+    if isinstance(paywall.journal, MemoryJournal):
+        raise ConfigurationError(
+            "The memory journal is in the seller's own process, and no other process can read it: "
+            "set FAREGATE_JOURNAL to the journal that the workers share."
+        )
+    return paywall.journal
+
+
 def get_administrable_journal(paywall: Paywall) -> AdministrableJournal:
     """The journal of a paywall. Raises `ConfigurationError` if it cannot be inspected from this process."""
-    journal = paywall.journal
-    if isinstance(journal, MemoryJournal):
-        raise ConfigurationError(
-            "The memory journal has no keys and is in the seller's own process: set FAREGATE_JOURNAL to the "
-            "journal that the workers share."
-        )
+    journal = get_shared_journal(paywall)
     if not isinstance(journal, AdministrableJournal):
         raise ConfigurationError(
             "This journal cannot be inspected: it lacks the methods usage_of_keys, namespaces, "

@@ -38,13 +38,6 @@ def add_pay(command: ArgumentParser) -> None:
         help="send this header with every request; repeatable",
     )
     add_payer(command)
-    add(
-        "--max",
-        type=parse_amount,
-        default=Decimal(1),
-        metavar="AMOUNT",
-        help="sign no more than this, in units of the asset; default 1.00",
-    )
     add("--live", action="store_true", help="allow your own key to pay real money")
     add("--dry-run", action="store_true", help="show the price and sign nothing")
     add(
@@ -72,7 +65,7 @@ def add_pay(command: ArgumentParser) -> None:
 
 
 def add_payer(command: ArgumentParser) -> None:
-    """Add the options that choose whose key pays.
+    """Add the options that choose whose key pays, and how much.
 
     A private key is never an argument, because every user of the machine can read the arguments of a process.
     """
@@ -80,6 +73,13 @@ def add_payer(command: ArgumentParser) -> None:
     payer.add_argument("--payer", metavar="NAME", help="pay as this test payer of the emulator; default good")
     payer.add_argument(
         "--key-file", metavar="FILE", help="pay with the private key in this file, or in FAREGATE_PAYER_KEY"
+    )
+    command.add_argument(
+        "--max",
+        type=parse_amount,
+        default=Decimal(1),
+        metavar="AMOUNT",
+        help="sign no payment above this, in units of the asset; default 1.00",
     )
 
 
@@ -129,7 +129,11 @@ def run_pay(arguments: Namespace) -> int:
     wallet = PayerWallet(key, arguments.max, live=arguments.live)
     _check_writable(arguments.output)
     payment_file = PaymentFile(request, arguments.proof)
-    report = _print_json if arguments.json else _print_text
+
+    def report(step: ProgressStep) -> None:
+        line = json.dumps({"step": step.name, **step.fields()}) if arguments.json else step.text()
+        print(line, file=sys.stderr, flush=True)
+
     with closing(SellerClient(request, arguments.timeout)) as client:
         purchase = Purchase(client, wallet, payment_file, SystemClock(), arguments.wait, report)
         result = purchase.show_price() if arguments.dry_run else purchase.buy()
@@ -209,11 +213,3 @@ def _format_head(response: Response) -> bytes:
     lines = [f"HTTP {response.status} {responses.get(response.status, '')}".rstrip()]
     lines += [f"{name}: {value}" for name, value in response.headers]
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
-
-
-def _print_text(step: ProgressStep) -> None:
-    print(step.text(), file=sys.stderr, flush=True)
-
-
-def _print_json(step: ProgressStep) -> None:
-    print(json.dumps({"step": step.name, **step.fields()}), file=sys.stderr, flush=True)

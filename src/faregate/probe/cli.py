@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from faregate.cli.command import CommandError
 from faregate.cli.table import format_table
 from faregate.errors import FaregateError
-from faregate.pay.cli import add_payer, parse_amount, parse_seconds, suggest_extra
+from faregate.pay.cli import add_payer, parse_seconds, suggest_extra
 from faregate.x402.tokens import format_price
 
 if TYPE_CHECKING:
@@ -38,13 +37,6 @@ def add_probe(command: ArgumentParser) -> None:
     add("--slow-resource", metavar="KEY", help="a resource whose payments settle late")
     add("--foreign-revision", metavar="ACR", help="a revision of the other environment")
     add_payer(command)
-    add(
-        "--max",
-        type=parse_amount,
-        default=Decimal(1),
-        metavar="AMOUNT",
-        help="sign no payment above this, in units of the asset; default 1.00",
-    )
     add(
         "--timeout",
         type=parse_seconds,

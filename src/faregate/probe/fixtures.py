@@ -12,8 +12,8 @@ from faregate.merchant.wire import parse
 from faregate.probe.check import SkipCheck, describe, get_field
 from faregate.probe.discovery import build_access_body
 from faregate.probe.session import METADATA, AuthorizedTransaction, ProbeSession
+from faregate.service.records import PENDING
 
-PENDING_STATUSES = ("settling", "reconciling")
 SETTLEMENT_TIMEOUT = 30.0
 """Seconds within which an accepted payment should be final."""
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class ProbeRun:
         transaction = session.authorize(product, session.slow_wallet)
         body = transaction.build_success(**metadata)
         completed = session.complete(transaction, body)
-        if completed.status == 200 and get_field(completed, "status") not in PENDING_STATUSES:
+        if completed.status == 200 and get_field(completed, "status") not in PENDING:
             raise SkipCheck("the payment settled at once: name another resource with --slow-resource")
         accessed = session.access(product, transaction.proof)
         completed_again = session.complete(transaction, body)
@@ -145,7 +145,7 @@ class ProbeRun:
             raise SkipCheck(str(error)) from None
 
     def is_pending(self, transaction: AuthorizedTransaction) -> bool:
-        return self.read_transaction(transaction).status in PENDING_STATUSES
+        return self.read_transaction(transaction).status in PENDING
 
     def _wait_until_final(self, transaction: AuthorizedTransaction) -> None:
         for _ in range(int(SETTLEMENT_TIMEOUT)):

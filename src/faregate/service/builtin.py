@@ -6,7 +6,7 @@ All prices are far below one dollar, the limit up to which stock x402 clients si
 import re
 from typing import Final
 
-from faregate.service.config import Account, Capability, Key, Resource, Revision, Seller, Settlement, Value
+from faregate.service.config import Account, Capability, Key, Resource, Revision, Settlement, Value
 
 READ_CAPABILITIES: Final[tuple[Capability, ...]] = (
     "contracts:read",
@@ -53,14 +53,13 @@ _TOKENS_OUT: Final = Value(name="output-tokens", label="Output tokens", unit="to
 
 def builtin_account() -> Account:
     return Account(
-        seller=Seller(),
-        keys=_build_keys(),
+        keys=(
+            Key(key=TEST_KEY),
+            Key(key=LIVE_KEY),
+            Key(key=READ_ONLY_TEST_KEY, capabilities=READ_CAPABILITIES),
+        ),
         resources=(*_build_ordinary_resources(), *_build_special_resources()),
     )
-
-
-def _build_keys() -> tuple[Key, ...]:
-    return (Key(key=TEST_KEY), Key(key=LIVE_KEY), Key(key=READ_ONLY_TEST_KEY, capabilities=READ_CAPABILITIES))
 
 
 def _build_ordinary_resources() -> tuple[Resource, ...]:

@@ -6,7 +6,7 @@ that they are the same at every start and differ between test and live.
 
 import tomllib
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
 from eth_utils.address import to_checksum_address
 from pydantic import (
@@ -152,15 +152,7 @@ Capability = Literal[
     "transactions:complete",
     "transactions:read",
 ]
-CAPABILITIES: Final[tuple[Capability, ...]] = (
-    "access",
-    "contracts:read",
-    "executions:complete",
-    "payers:read",
-    "resources:read",
-    "transactions:complete",
-    "transactions:read",
-)
+CAPABILITIES: Final[tuple[Capability, ...]] = get_args(Capability)
 Address = Annotated[EvmAddress, AfterValidator(to_checksum_address)]
 """An EVM address, kept in its checksum form."""
 

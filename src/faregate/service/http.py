@@ -102,7 +102,6 @@ class ParsedRequest:
 
 @lru_cache(maxsize=_REMEMBERED_BODIES)
 def _parse_body(adapter: TypeAdapter[Any], body: bytes) -> Any:
-    """A seller sends few different bodies. What they say is frozen, so that all may share it."""
     # A seller sends few different bodies, and the parsed models are frozen, so they can be shared.
     return adapter.validate_json(body)
 

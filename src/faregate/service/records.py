@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from faregate.merchant.models import (
     AccessRequest,
@@ -17,7 +17,7 @@ from faregate.service.index import TemporalIndex
 from faregate.x402.models import Payment, Terms
 
 Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
-STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "reconciling", "failed", "succeeded")
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 PENDING: Final = ("settling", "reconciling")
 FINAL: Final = ("failed", "succeeded")
 
@@ -87,7 +87,7 @@ class TransactionRecord:
     reads: int = 0
     settled: SettlementRecord | None = None
     indexes: tuple["TemporalIndex[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)
-    """Where it is listed; `Books.adopt` puts it there."""
+    """Where it is listed; `EnvironmentState.adopt` puts it there."""
 
     @property
     def status(self) -> Status:

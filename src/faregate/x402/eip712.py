@@ -171,13 +171,9 @@ def _recover(digest: bytes, signature: bytes) -> str | None:
     return None if key is None else _hash_address(key)
 
 
-def _hash_address(public_key: bytes) -> str:
-    return _checksum(keccak(public_key)[-20:])
-
-
 @lru_cache(maxsize=4096)
-def _checksum(address: bytes) -> str:
-    return to_checksum_address(address)
+def _hash_address(public_key: bytes) -> str:
+    return to_checksum_address(keccak(public_key)[-20:])
 
 
 @lru_cache(maxsize=16)

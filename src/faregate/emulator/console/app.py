@@ -111,7 +111,9 @@ async def _generate_events(
             # There is more to read. Let other requests run between two pieces of a large state.
             await anyio.sleep(0)
             continue
-        changes |= tracker.filter_changed(_collect_settings(tenants, emulator))
+        changes |= tracker.filter_changed(
+            {"worlds": tenants.names, "faults": format_faults(emulator), "snapshots": emulator.snapshots}
+        )
         changes |= _find_clock_change(emulator.clock, tracker)
         if changes:
             number, last = number + 1, monotonic()
@@ -123,10 +125,6 @@ async def _generate_events(
             yield _format_event(number + 1, "gone", {})
             return
         await anyio.sleep(POLL_SECONDS)
-
-
-def _collect_settings(tenants: Tenants, emulator: Emulator) -> Json:
-    return {"worlds": tenants.names, "faults": format_faults(emulator), "snapshots": emulator.snapshots}
 
 
 def _format_event(number: int, kind: str, data: Json) -> str:

@@ -49,7 +49,7 @@ class TransactionHistory:
         self._versions: dict[str, tuple[object, ...]] = {}
 
     def is_valid(self, store: EnvironmentState) -> bool:
-        """Return False after a reset or a restore: other books, or transactions that were undone."""
+        """Return False after a reset or a restore: another store, or transactions that were undone."""
         if store is not self.store or len(store.transactions) < self._read_count:
             return False
         return all(store.transactions.get(one.id) is one for one in list(self.shown)[-1:])

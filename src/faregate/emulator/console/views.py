@@ -15,7 +15,6 @@ from faregate.emulator.calls import CallInfo, RecordedCall
 from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.settlement import ALL
-from faregate.merchant.models import FailedCompleteRequest, SucceededCompleteRequest
 from faregate.service.builtin import builtin_account
 from faregate.service.catalog import Listing
 from faregate.service.config import Settlement
@@ -32,7 +31,7 @@ _MAX_BODY: Final = 4096
 _MAX_PATH: Final = 2048
 _MAX_CLAIM: Final = 200
 _BUILT_IN: Final = {one.key: one for one in builtin_account().resources}
-_NAMES: Final = {build_payer.address.lower(): build_payer.name for build_payer in TEST_PAYERS.values()}
+_NAMES: Final = {payer.address.lower(): payer.name for payer in TEST_PAYERS.values()}
 
 
 def format_transaction(
@@ -62,7 +61,9 @@ def format_transaction(
         "asked": challenge,
         "calls": [number for number, _ in calls],
         "faults": list(dict.fromkeys(fault for _, fault in calls if fault)),
-        "completed": _format_completion(record.accepted),
+        "completed": record.accepted.model_dump(mode="json", exclude={"revision_id"})
+        if record.accepted
+        else None,
         "rule": _format_rule(record.plan),
         "reads": record.reads,
         "proof": _format_payment(record.payment),
@@ -193,10 +194,6 @@ def _get_balances(store: EnvironmentState, address: str) -> dict[str, str] | Non
         return None
     balance = store.payments.balance
     return {symbol: str(balance(TOKENS[store.environment, symbol], address)) for symbol in CURRENCIES}
-
-
-def _format_completion(accepted: FailedCompleteRequest | SucceededCompleteRequest | None) -> Json | None:
-    return None if accepted is None else accepted.model_dump(mode="json", exclude={"revision_id"})
 
 
 def _parse_error_body(record: RecordedCall) -> Json | None:

@@ -12,7 +12,6 @@ from faregate.emulator.calls import RecordedCall
 from faregate.emulator.control.common import ControlError, build_validation_error, get_emulator, json_response
 from faregate.emulator.expectations import Match
 from faregate.emulator.recorder import NoSuchCall
-from faregate.errors import ConfigurationError
 from faregate.service.routes import Operation
 
 MAX_WAIT: Final = 60
@@ -58,8 +57,6 @@ async def list_calls(request: Request) -> Response:
             )
     except NoSuchCall as error:
         raise ControlError(408, "no_such_call", str(error)) from None
-    except ConfigurationError as error:
-        raise ControlError(422, "invalid_request", str(error)) from None
     return json_response({"calls": [_format_call(call) for call in calls]})
 
 

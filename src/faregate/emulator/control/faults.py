@@ -10,7 +10,6 @@ from starlette.routing import Route
 from faregate.emulator.control.common import ControlError, get_emulator, json_response, parse_body
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault, Rule
-from faregate.errors import ConfigurationError
 from faregate.service.config import FrozenModel
 
 
@@ -50,10 +49,7 @@ async def add_fault(request: Request) -> Response:
     body = await parse_body(request, _body)
     if isinstance(body, Fault):
         return json_response(_format_rule(emulator.faults.add(body)), 201)
-    try:
-        emulator.mode(body.mode)
-    except ConfigurationError as error:
-        raise ControlError(422, "invalid_request", str(error)) from None
+    emulator.mode(body.mode)
     return json_response(format_faults(emulator), 201)
 
 

@@ -237,7 +237,7 @@ def _build_version(listing: Listing) -> ResourceVersion:
 
 
 def _dump_transaction(copy: TransactionCopy, due: Mapping[str, datetime]) -> TransactionState:
-    # What is in the books needs no second check, and there may be many.
+    # What is in the store needs no second check, and there may be many.
     record = copy.record
     return TransactionState.model_construct(
         id=record.id,

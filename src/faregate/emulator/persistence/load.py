@@ -157,20 +157,11 @@ def load_ledger(ledger: SimulatedLedger, *states: LedgerState) -> None:
     balances = dict[Balance, int]()
     settled = dict[Use, str]()
     for state in states:
-        balances.update(_read_balances(state))
-        settled.update(_read_uses(state))
+        for one in state.balances:
+            balances[TOKENS[one.environment, one.asset], one.address.lower()] = one.balance
+        for use in state.settled:
+            settled[TOKENS[use.environment, use.asset], use.payer.lower(), use.nonce] = use.transaction_hash
     ledger.restore(balances, settled)
-
-
-def _read_balances(state: LedgerState) -> dict[Balance, int]:
-    return {(TOKENS[one.environment, one.asset], one.address.lower()): one.balance for one in state.balances}
-
-
-def _read_uses(state: LedgerState) -> dict[Use, str]:
-    return {
-        (TOKENS[one.environment, one.asset], one.payer.lower(), one.nonce): one.transaction_hash
-        for one in state.settled
-    }
 
 
 def _load_environment(store: EnvironmentState, state: EnvironmentSection, place: str) -> None:

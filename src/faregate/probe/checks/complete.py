@@ -12,17 +12,10 @@ from faregate.errors import BadAnswer
 from faregate.merchant.interpret import parse_completion
 from faregate.merchant.models import CompletionResult
 from faregate.merchant.wire import parse
-from faregate.probe.check import (
-    Check,
-    Observation,
-    SkipCheck,
-    describe,
-    get_field,
-    judge,
-    judge_error,
-)
-from faregate.probe.fixtures import PENDING_STATUSES, ProbeRun
+from faregate.probe.check import Check, Observation, SkipCheck, describe, get_field, judge, judge_error
+from faregate.probe.fixtures import ProbeRun
 from faregate.probe.session import make_unknown_id
+from faregate.service.records import PENDING
 
 
 def _check_unknown_transaction(run: ProbeRun) -> Observation:
@@ -148,7 +141,7 @@ def _check_settling(run: ProbeRun) -> Observation:
         response.status == 202
         and response.first("payment-response") is None
         and result is not None
-        and result.status in PENDING_STATUSES
+        and result.status in PENDING
         and (result.payment_response, result.receipt, result.transaction_hash) == (None, None, None)
     )
     return judge(passed, _describe_status(response))
