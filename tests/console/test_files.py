@@ -7,6 +7,8 @@ from importlib.resources import files
 import httpx
 import pytest
 
+from faregate.emulator.faults.models import KINDS
+
 PARTS = sorted(one.name for one in files("faregate.emulator.console").iterdir() if one.name.count(".") == 1)
 SHIPPED = [name for name in PARTS if not name.endswith(".py")]
 
@@ -41,6 +43,12 @@ def test_each_part_has_its_type_and_is_sent_once(http: httpx.Client, name: str) 
 @pytest.mark.parametrize("name", ["__init__.py", "nothing.js", "..%2F__init__.py", "%2e%2e"])
 def test_there_are_no_other_parts(http: httpx.Client, name: str) -> None:
     assert http.get(f"/_emulator/console/{name}").status_code == 404
+
+
+def test_the_form_offers_every_kind_of_fault(http: httpx.Client) -> None:
+    script = http.get("/_emulator/console/faults.js").text
+    table = script.partition("const KINDS = {")[2].partition("};")[0]
+    assert tuple(re.findall(r'^\t"?([a-z0-9-]+)"?: ', table, re.MULTILINE)) == KINDS
 
 
 def test_it_is_small(http: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""Every row of DESIGN section 4, told to the flow alone."""
+"""Every situation of docs/flow.md, driven through the flow alone."""
 
 from dataclasses import replace
 from typing import Any

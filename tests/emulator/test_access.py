@@ -1,4 +1,4 @@
-"""spec: POST /merchant/v1/access, What the service does (rules 1 to 3), States; DESIGN section 6."""
+"""spec: POST /merchant/v1/access, What the service does (rules 1 to 3), States."""
 
 import base64
 import json

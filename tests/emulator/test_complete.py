@@ -1,4 +1,4 @@
-"""spec: POST /transactions/{id}/complete, States, Completion result; DESIGN section 6."""
+"""spec: POST /transactions/{id}/complete, States, Completion result."""
 
 import json
 from datetime import datetime

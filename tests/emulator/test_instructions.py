@@ -1,4 +1,4 @@
-"""The payment instructions are x402 version 2 (DESIGN section 1): what `PAYMENT-REQUIRED` holds."""
+"""The payment instructions are x402 version 2: what `PAYMENT-REQUIRED` holds."""
 
 import base64
 import re

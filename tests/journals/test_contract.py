@@ -1,4 +1,4 @@
-"""What every journal must do (DESIGN section 5). New journals join by one line in `kinds.py`."""
+"""What every journal must do. A new journal joins with an entry in `stores.py`."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The service, as small as it can be: one payment, what is asked of it, what it then is (DESIGN section 6).
+"""The service, as small as it can be: one payment, what is asked of it, what it then is.
 
 Rules
 1. Access opens a payment once; asked again it says the same while the payment is open, 202 while it

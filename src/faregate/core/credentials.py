@@ -2,7 +2,7 @@
 
 A settled payment is public: its authorization and signature stand in the chain's calldata. A stranger can
 rebuild the proof where the service's instructions can be guessed. So a result is handed out again only to a
-request with the credentials of the first one (DESIGN section 3, "same client").
+request with the credentials of the first one (decision 4, "Replay and same client").
 """
 
 import re

@@ -8,7 +8,7 @@ Headers = tuple[Header, ...]
 """Name and value pairs in order; names in any case, values as latin-1 text. Never folded into a dict."""
 
 BILLABLE = frozenset((*range(200, 300), 301, 302, 303, 307, 308))
-"""Statuses of the seller's handler that count as work done (DESIGN section 4)."""
+"""Statuses of the seller's handler that count as work done (docs/flow.md)."""
 
 
 def header_values(headers: Headers, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a reply of the service proves. Pure; the money rules of DESIGN section 3.
+"""What a reply of the service proves. Pure; the rules of docs/flow.md.
 
 Rules
 1. Paid means: HTTP 200, `succeeded`, our transaction id, a receipt, and exactly one sane `PAYMENT-RESPONSE`

@@ -201,7 +201,7 @@ class AccessDecision(ResponseModel):
 
     transaction_id: TransactionId | None
     resource_execution_id: ResourceExecutionId | None = None
-    """Not in the spec; the emulator shows it when asked to (DESIGN section 6)."""
+    """Not in the spec; the emulator shows it when asked to."""
 
 
 class ReceiptPayment(ResponseModel):

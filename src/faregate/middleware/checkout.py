@@ -5,6 +5,8 @@ to the work. When the application has answered, the adapter calls `complete` wit
 `fail` with the error that ended it; both drive the flow to its end and return what the payer gets. Before a
 response leaves that nobody pays for, the adapter asks `allow_unpaid`. Nothing leaves by another way.
 
+The usual moves (`_TRANSITIONS` has all of them):
+
     NEW ── authorize ──> AUTHORIZING ──> AUTHORIZED ── complete, fail ──> COMPLETING ──> COMPLETED
      │                        │
      │                        └──> DECIDED: the payer gets something else than the work (402, 409, 503, ...)
@@ -254,6 +256,7 @@ class Checkout:
         """
         if self.state is State.DECIDED:
             return False
+        # The paywall inside checks both.
         if self.state is not State.SOLD_INSIDE:
             if is_result(status) and self._request.method != "OPTIONS":
                 mistake = self._describe_unused_offer() or self._find_bypass(status)

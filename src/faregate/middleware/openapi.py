@@ -39,7 +39,7 @@ _SIGNATURE: Schema = {
     "description": "Base64 proof of an x402 version 2 payment, made by the payer.",
     "schema": _STRING,
 }
-_RECEIPT: Schema = {"description": "Base64 proof of the settled payment.", "schema": _STRING}
+_PAYMENT_RESPONSE: Schema = {"description": "Base64 proof of the settled payment.", "schema": _STRING}
 _ANSWERS: dict[str, tuple[str, str, Schema]] = {
     "202": (
         "PaymentPending",
@@ -147,10 +147,10 @@ def _is_documented(operation: Schema) -> bool:
 def _document(operation: Schema, define: Callable[[str, str, Schema], Schema]) -> None:
     operation.setdefault("parameters", []).append(define("parameters", "PaymentSignature", _SIGNATURE))
     responses = operation.setdefault("responses", {})
-    receipt = define("headers", "PaymentResponse", _RECEIPT)
+    payment_response = define("headers", "PaymentResponse", _PAYMENT_RESPONSE)
     for status, response in responses.items():
         if status.startswith("2") and "$ref" not in response:
-            response.setdefault("headers", {}).setdefault("PAYMENT-RESPONSE", receipt)
+            response.setdefault("headers", {}).setdefault("PAYMENT-RESPONSE", payment_response)
     problem = define("schemas", "PaymentProblem", _PROBLEM)
     content = {"application/json": {"schema": problem}}
     for status, (name, description, headers) in _ANSWERS.items():

@@ -22,7 +22,8 @@ const KINDS = {
 	"doubled-header": [HEADER, ["value", ""]],
 	"changed-body": [["fields", '{"status": "settling"}']],
 	"stale-read": [["seconds", ""]],
-	"refused-repeat": [["status", 409]]
+	"refused-repeat": [["status", 409]],
+	"guessable-instructions": []
 };
 const NUMBERS = ["seconds", "status", "retry_after", "times"];
 const form = $("add-fault");

@@ -1,7 +1,8 @@
 """What the service may answer: statuses, headers, error codes (spec: Endpoints, Errors). Pure.
 
 Every operation can be 401, 403 and 500. Statuses that the spec does not show for access and
-transaction completion are those of the list endpoints (DESIGN section 6).
+transaction completion are those of the list endpoints
+(docs/service-openapi.md, "Where the specification is silent").
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""`POST /merchant/v1/access`: may the payer receive the resource? (spec: Endpoints; DESIGN section 5)
+"""`POST /merchant/v1/access`: may the payer receive the resource? (spec: Endpoints)
 
 The rules in their order. An unknown revision or another asset than the revision's: 422. The proof of an open
 transaction for the same resource and URL: that transaction again, even if the revision was superseded or the

@@ -1,4 +1,4 @@
-"""The two completions: of a transaction, and of a free execution (spec: Endpoints, States; DESIGN section 5).
+"""The two completions: of a transaction, and of a free execution (spec: Endpoints, States).
 
 The rules for a transaction in their order. Unknown: 404. Another proof than the authorized one: 422. Another
 revision: 409. The first completion fixes outcome and values. The same one again is answered with the current
