@@ -92,7 +92,7 @@ class ClientUnverified:
     """The client of the first request cannot be recognised with certainty.
 
     It had no credentials and its result was delivered, or its signed cookie has another time by now. Whoever
-    can rebuild the proof may be asking: claim again with `Replay.SAME_PROOF` if nobody else can.
+    can rebuild the proof may be asking: claim again with `ReplayPolicy.SAME_PROOF` if nobody else can.
     """
 
     transaction_id: str

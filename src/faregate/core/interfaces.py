@@ -37,7 +37,7 @@ class Journal(Protocol):
     ) -> MaybeAwaitable[bool]:
         """Bind the transaction and lease the row for the work, which takes `seconds` at most.
 
-        False if another row has the transaction or the ticket is stale. The id is remembered either way;
+        False if another row has the transaction or the lease is stale. The id is remembered either way;
         where it cannot be, this raises.
         """
         ...

@@ -100,19 +100,12 @@ def sweep(limit: int = BATCH, should_stop: Callable[[], bool] = never) -> Flow[S
             break
         if payment.lease.key in seen:
             # The service is so slow that the first rows are due again: enough for this time.
-            yield from _return_lease(payment)
+            yield from write(ScheduleRetry(payment.lease), payment.transaction_id)
             break
         seen.add(payment.lease.key)
         report.looked_at += 1
         report.add(payment.transaction_id, (yield from recover(payment, awaited=False)))
     return report
-
-
-def _return_lease(payment: PendingPayment) -> Flow[None]:
-    try:
-        yield from ScheduleRetry(payment.lease)
-    except Exception as error:
-        yield from LogWarning(f"the journal could not record ScheduleRetry: {error}", payment.transaction_id)
 
 
 def recover(payment: PendingPayment, *, awaited: bool) -> Flow[Settlement]:

@@ -226,7 +226,7 @@ def _record_settlement(step: RecordSettlement, payment: PendingPayment) -> Flow[
 
 
 def write(
-    step: AbandonClaim | Postpone | MarkStuck | RecordFinal, transaction_id: str | None = None
+    step: AbandonClaim | Postpone | MarkStuck | RecordFinal | ScheduleRetry, transaction_id: str | None = None
 ) -> Flow[None]:
     """Write, and only log an error: a row that is not written stays owed, and the sweep ends it."""
     try:

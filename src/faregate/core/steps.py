@@ -171,7 +171,7 @@ class HasUnknownKeys(Step[bool]):
 class RecordTransaction(Step[bool]):
     """Write the transaction id, and lease the row for the work.
 
-    False if the transaction belongs to another row or the ticket is stale.
+    False if the transaction belongs to another row or the lease is stale.
     """
 
     lease: Lease

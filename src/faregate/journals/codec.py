@@ -1,18 +1,23 @@
 """Convert rows to records and back. Proofs, payment responses, receipts and results are encrypted."""
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from faregate.core.models import Failed, Outcome, Response, Succeeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.encryption import Keyring
 from faregate.journals.row import Row, size_of
 from faregate.journals.states import State
-from faregate.journals.store import Record
+from faregate.journals.store import COLUMNS, ENCRYPTED, Record
 
 _LENGTH_BYTES = 4
 _STATES = {state.value for state in State}
+_TEXTS = tuple(name for name in ENCRYPTED if name != "result")
+_UNCHANGED = tuple(
+    name for name in COLUMNS if name not in ("stamp", "state", "transaction_id", "size", *ENCRYPTED)
+)
+"""Columns that a row and its record have in common, under one name and with the same value."""
 
 
 class Codec:
@@ -27,35 +32,17 @@ class Codec:
         They never change, and encrypting anew would write a large result with every change of its row.
         """
         kept: Any = before or {}
-        return Record(
-            key=row.key,
-            stamp=stamp,
-            fence=row.fence,
-            generation=row.generation,
-            state=row.state.value,
-            request=row.request,
-            transaction_id=row.transaction_id or None,
-            revision_id=row.revision_id,
-            since=row.since,
-            owner=row.owner,
-            touched_at=row.touched_at,
-            seller=row.seller,
-            key_id=row.key_id,
-            client=row.client,
-            body=row.body,
-            lease_until=row.lease_until,
-            due_at=row.due_at,
-            expires_at=row.expires_at,
-            delivered=row.delivered,
-            redelivered=row.redelivered,
-            holds_so_far=row.holds_so_far,
-            size=size_of(row.outcome),
-            reason=row.reason,
-            proof=self._encrypt(row, "proof", row.proof, str.encode, kept),
-            payment_response=self._encrypt(row, "payment_response", row.payment_response, str.encode, kept),
-            receipt=self._encrypt(row, "receipt", row.receipt, str.encode, kept),
-            result=self._encrypt(row, "result", row.outcome, _encode_outcome, kept),
-        )
+        values = {
+            **{name: getattr(row, name) for name in _UNCHANGED},
+            "stamp": stamp,
+            "state": row.state.value,
+            "transaction_id": row.transaction_id or None,
+            "size": size_of(row.outcome),
+            **{name: self._encrypt(row, name, getattr(row, name), str.encode, kept) for name in _TEXTS},
+            "result": self._encrypt(row, "result", row.outcome, _encode_outcome, kept),
+        }
+        # Stores insert the values in the order of their columns.
+        return cast(Record, {name: values[name] for name in COLUMNS})
 
     def _encrypt(
         self, row: Row, field: str, value: Any, encode: Callable[[Any], bytes], kept: Any
@@ -69,36 +56,19 @@ class Codec:
         """Raises `JournalUnreadable`."""
         if record["state"] not in _STATES:
             raise JournalUnreadable("a row in the journal was written by a newer version of faregate")
-        result = self._decrypt(record, "result", record["result"])
+        result = self._decrypt(record, "result")
+        values: Mapping[str, Any] = record
+        texts: dict[str, Any] = {name: self._decrypt(record, name).decode() for name in _TEXTS}
         return Row(
-            key=record["key"],
-            request=record["request"],
-            proof=self._decrypt(record, "proof", record["proof"]).decode(),
-            fence=record["fence"],
-            since=record["since"],
-            owner=record["owner"],
-            touched_at=record["touched_at"],
-            seller=record["seller"],
-            key_id=record["key_id"],
-            client=record["client"],
-            body=record["body"],
-            lease_until=record["lease_until"],
-            expires_at=record["expires_at"],
+            **{name: values[name] for name in _UNCHANGED},
             state=State(record["state"]),
-            generation=record["generation"],
             transaction_id=record["transaction_id"] or "",
-            revision_id=record["revision_id"],
+            **texts,
             outcome=_decode_outcome(result) if result else None,
-            payment_response=self._decrypt(record, "payment_response", record["payment_response"]).decode(),
-            receipt=self._decrypt(record, "receipt", record["receipt"]).decode(),
-            delivered=record["delivered"],
-            redelivered=record["redelivered"],
-            holds_so_far=record["holds_so_far"],
-            due_at=record["due_at"],
-            reason=record["reason"],
         )
 
-    def _decrypt(self, record: Record, field: str, encrypted: bytes | None) -> bytes:
+    def _decrypt(self, record: Record, field: str) -> bytes:
+        encrypted: bytes | None = cast(Any, record)[field]
         return b"" if encrypted is None else self._keyring.decrypt(record["key"], field, encrypted)
 
 

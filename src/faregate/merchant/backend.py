@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import ClassVar, Literal, Protocol, TypeVar, cast
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 import anyio
 from pydantic import ValidationError
@@ -24,7 +24,7 @@ from faregate.core.models import (
     Response,
     WireRequest,
 )
-from faregate.core.results import Access, Completion, Guessability, TransactionState
+from faregate.core.results import Access, Completion, TransactionState
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.merchant import wire
@@ -44,6 +44,7 @@ from faregate.merchant.wire import Call
 from faregate.observers import EventDispatcher
 
 T = TypeVar("T")
+C = TypeVar("C", MerchantClient, AsyncMerchantClient)
 Clock = Callable[[], float]
 """Seconds that never jump."""
 
@@ -52,15 +53,18 @@ class Send(Protocol):
     def __call__(self, call: Call[T], /) -> MaybeAwaitable[T]: ...
 
 
-class _MerchantBackend:
+class _MerchantBackend(Generic[C]):
     """Perform the steps of a flow with the Merchant API, a journal and the revisions that were read."""
 
     def __init__(
-        self, send: Send, journal: Journal, revisions: RevisionCache, clock: Clock, events: EventDispatcher
+        self, client: C, journal: Journal, revisions: RevisionCache, clock: Clock, events: EventDispatcher
     ) -> None:
         self.journal = journal
-        self._send = send
+        self._send: Send = client.send
         self._revisions = revisions
+        self.get_known_revision = revisions.find
+        self.recall_guessability = revisions.recall_guessability
+        self.record_guessability = revisions.record_guessability
         self.get_time = clock
         self.emit_event = events.emit
         self.write_fallback = events.write_fallback
@@ -68,20 +72,11 @@ class _MerchantBackend:
     def resolve_offer(self, offer: Offer) -> MaybeAwaitable[OfferRevision]:
         return self._revisions.resolve(offer) or self._send(self._revisions.build_call(offer))
 
-    def get_known_revision(self, offer: Offer) -> OfferRevision | None:
-        return self._revisions.find(offer)
-
     def refresh_revision(self, offer: Offer, rejected: OfferRevision) -> MaybeAwaitable[OfferRevision | None]:
         newer = self._revisions.find_newer(offer, rejected)
         if newer is not None or not self._revisions.begin_refresh():
             return newer
         return self._send(self._revisions.build_call(offer))
-
-    def recall_guessability(self) -> Guessability:
-        return self._revisions.recall_guessability()
-
-    def record_guessability(self, unguessable: bool) -> None:
-        self._revisions.record_guessability(unguessable)
 
     def call_access(
         self, request: PaidRequest, revision: OfferRevision, proof: str | None
@@ -103,9 +98,7 @@ class _MerchantBackend:
         self, execution_id: str, revision: OfferRevision, result: HandlerResult | None
     ) -> MaybeAwaitable[None]:
         facts = (
-            ResourceExecutionMetadata()
-            if result is None
-            else _build_metadata(result.response, result.duration_ms)
+            _build_metadata(result.response, result.duration_ms) if result else ResourceExecutionMetadata()
         )
         body = ResourceExecutionCompleteRequest(revision_id=revision.revision_id, resource_execution=facts)
         call = wire.complete_resource_execution(execution_id, body)
@@ -115,39 +108,19 @@ class _MerchantBackend:
         log(logging.WARNING, "%s%s", message, f" [{transaction_id}]" if transaction_id else "")
 
 
-class MerchantBackend(_MerchantBackend):
+class MerchantBackend(_MerchantBackend[MerchantClient]):
     """For `drive`: threads and WSGI."""
 
     is_async: ClassVar[Literal[False]] = False
-
-    def __init__(
-        self,
-        client: MerchantClient,
-        journal: Journal,
-        revisions: RevisionCache,
-        clock: Clock,
-        events: EventDispatcher,
-    ) -> None:
-        super().__init__(client.send, journal, revisions, clock, events)
 
     def sleep(self, seconds: float, /) -> None:
         time.sleep(seconds)
 
 
-class AsyncMerchantBackend(_MerchantBackend):
+class AsyncMerchantBackend(_MerchantBackend[AsyncMerchantClient]):
     """For `adrive`: asyncio and trio."""
 
     is_async: ClassVar[Literal[True]] = True
-
-    def __init__(
-        self,
-        client: AsyncMerchantClient,
-        journal: Journal,
-        revisions: RevisionCache,
-        clock: Clock,
-        events: EventDispatcher,
-    ) -> None:
-        super().__init__(client.send, journal, revisions, clock, events)
 
     async def sleep(self, seconds: float, /) -> None:
         await anyio.sleep(seconds)

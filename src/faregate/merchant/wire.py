@@ -149,7 +149,7 @@ def _reader(model: type[M]) -> Callable[[Response], M]:
 
 def _read_access(reply: Response) -> AccessDecision:
     if reply.status == 202:
-        raise PaymentPending(find_pending_id(reply), reply.first("retry-after"))
+        raise PaymentPending(_find_pending_id(reply), reply.first("retry-after"))
     return _reader(AccessDecision)(reply)
 
 
@@ -195,14 +195,10 @@ def _first_fault(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-class _Pending(AccessDecision):
-    """The spec shows no 202 body for access; only a transaction id is looked for."""
-
-
-def find_pending_id(reply: Response) -> str | None:
-    """The transaction id of a 202 body, if it has a well-formed one."""
+def _find_pending_id(reply: Response) -> str | None:
+    """The transaction id of a 202 body, if it has one: the spec shows no such body for access."""
     try:
-        return parse(_Pending, reply).transaction_id
+        return parse(AccessDecision, reply).transaction_id
     except BadAnswer:
         return None
 

@@ -82,7 +82,9 @@ def with_payments(
     """
     schemes = schema.get("components", {}).get("securitySchemes", {})
     for path, operation in _operations(schema):
-        info = _take_mark(operation, schemes) or _describe_offer(find_prefix_offer(path))
+        info = _take_mark(operation, schemes)
+        if info is None and (sold := find_prefix_offer(path)) is not None:
+            info = payment_info(sold)
         if info is not None and not _is_documented(operation):
             _document(operation, _components(schema))
         told = operation.get(INFO, {})
@@ -98,10 +100,6 @@ def with_payments(
 def _operations(schema: Schema) -> Iterator[tuple[str, Schema]]:
     for path, item in schema.get("paths", {}).items():
         yield from ((path, item[method]) for method in _METHODS if method in item)
-
-
-def _describe_offer(sold: Offer | None) -> Schema | None:
-    return None if sold is None else payment_info(sold)
 
 
 def _take_mark(operation: Schema, schemes: Schema) -> Schema | None:

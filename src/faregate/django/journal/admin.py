@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from faregate.django.journal.models import JournalRow
 from faregate.django.options import find_journal_database
+from faregate.journals.store import ENCRYPTED
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[JournalRow]
@@ -16,7 +17,6 @@ else:
     ModelAdmin = admin.ModelAdmin
 
 _SHOWN = ("transaction_id", "state", "reason", "size", "claimed", "leased_until", "due", "expires")
-_ENCRYPTED = ("proof", "payment_response", "receipt", "result")
 
 
 @admin.register(JournalRow)
@@ -30,7 +30,7 @@ class JournalRowAdmin(ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalRow]:
         """Query the journal's database; if the journal is elsewhere, the one that Django's router names."""
-        rows = super().get_queryset(request).defer(*_ENCRYPTED)
+        rows = super().get_queryset(request).defer(*ENCRYPTED)
         using = find_journal_database()
         return rows if using is None else rows.using(using)
 

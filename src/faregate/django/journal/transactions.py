@@ -41,13 +41,16 @@ def read_connection(using: str) -> Generator[None]:
     """Check that no transaction is open, so that each statement sees what others committed; map errors."""
     try:
         if _is_open(connections[using]):
-            raise _in_transaction_error()
+            raise JournalError(
+                "the journal cannot write inside an open transaction, which could still be rolled back: sell "
+                "outside of atomic() and ATOMIC_REQUESTS (non_atomic_requests exempts a view)"
+            )
         yield
     except IntegrityError:
         raise
     except Error as error:
         kind = JournalError
-        if _is_rolled_back(error):
+        if _get_code(error) in ROLLED_BACK:
             kind = RolledBack
         elif _close_if_lost(using, error):
             kind = ConnectionLost
@@ -143,10 +146,6 @@ class ConnectionLost(JournalError):
     """The session ended. The statement may have been executed or not."""
 
 
-def _is_rolled_back(error: Error) -> bool:
-    return _get_code(error) in ROLLED_BACK
-
-
 def _get_code(error: Error) -> object:
     """PostgreSQL's SQLSTATE, or MySQL's number."""
     cause = error.__cause__
@@ -179,13 +178,6 @@ def _is_open(connection: BaseDatabaseWrapper) -> bool:
     if blocks:
         return not getattr(blocks[-1], "_from_testcase", False)
     return not connection.get_autocommit()
-
-
-def _in_transaction_error() -> JournalError:
-    return JournalError(
-        "the journal cannot write inside an open transaction, which could still be rolled back: sell "
-        "outside of atomic() and ATOMIC_REQUESTS (non_atomic_requests exempts a view)"
-    )
 
 
 def migrate_command(using: str) -> str:

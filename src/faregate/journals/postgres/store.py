@@ -106,7 +106,7 @@ class PostgresStore:
 
     def get_server_time(self) -> float:
         """The server's clock: seconds since 1970."""
-        [[seconds]] = self._run(lambda connection, _: _execute(connection, _TIME).fetchall())
+        [[seconds]] = self._fetch(_TIME)
         return float(seconds)
 
     def _find_one(self, query: str, *values: Any) -> Record | None:
@@ -114,9 +114,10 @@ class PostgresStore:
         return _record(rows[0]) if rows else None
 
     def _read(self, query: str, *values: Any) -> list[TupleRow]:
-        return self._run(
-            lambda connection, _: _execute(connection, query, self._namespace, *values).fetchall()
-        )
+        return self._fetch(query, self._namespace, *values)
+
+    def _fetch(self, query: str, *values: Any) -> list[TupleRow]:
+        return self._run(lambda connection, _: _execute(connection, query, *values).fetchall())
 
     # Writing
 
@@ -166,23 +167,19 @@ class PostgresStore:
         self._write(_RENEW, (now - OWNER_RETENTION, owner, until))
 
     def owner_until(self, owner: str) -> float:
-        query = "SELECT until FROM faregate_journal_owner WHERE id = %s"
-        rows = self._run(lambda connection, _: _execute(connection, query, owner).fetchall())
+        rows = self._fetch("SELECT until FROM faregate_journal_owner WHERE id = %s", owner)
         return float(rows[0][0]) if rows else 0.0
 
     # For operators
 
     def key_ids(self) -> set[str]:
-        mine = self._namespace
-        rows = self._run(lambda connection, _: _execute(connection, _KEYS, mine, mine).fetchall())
-        return {key for [key] in rows}
+        return {key for [key] in self._fetch(_KEYS, self._namespace, self._namespace)}
 
     def usage_of_keys(self) -> list[KeyUsage]:
         return [KeyUsage(*row) for row in self._read(_USAGE)]
 
     def namespaces(self) -> dict[str, int]:
-        rows = self._run(lambda connection, _: _execute(connection, _NAMESPACES).fetchall())
-        return {str(namespace): int(number) for namespace, number in rows}
+        return {str(namespace): int(number) for namespace, number in self._fetch(_NAMESPACES)}
 
     def move(self, namespace: str) -> int:
         return self._write(_MOVE, (self._namespace, namespace, self._namespace), durable=True)

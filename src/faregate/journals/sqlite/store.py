@@ -91,8 +91,10 @@ class SqliteStore:
         return cast(tuple[int, int], measured)
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        mine = (self._namespace, *values)
-        return self._database.read(lambda connection: connection.execute(query, mine).fetchall())
+        return self._fetch(query, (self._namespace, *values))
+
+    def _fetch(self, query: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self._database.read(lambda connection: connection.execute(query, values).fetchall())
 
     # Writing
 
@@ -129,8 +131,7 @@ class SqliteStore:
             return cast(Record, {**record, **changes})
 
         # A look first: a sweep that finds nothing holds up no writer.
-        is_due = self._database.read(lambda connection: connection.execute(_IS_DUE, values).fetchone())
-        return None if is_due is None else self._write(take)
+        return self._write(take) if self._fetch(_IS_DUE, values) else None
 
     def renew(self, owner: str, until: float, now: float) -> None:
         def renew(connection: sqlite3.Connection) -> None:
@@ -140,24 +141,19 @@ class SqliteStore:
         self._write(renew)
 
     def owner_until(self, owner: str) -> float:
-        query = "SELECT until FROM owner WHERE id = ?"
-        found = self._database.read(lambda connection: connection.execute(query, (owner,)).fetchone())
-        return 0.0 if found is None else cast(float, found[0])
+        rows = self._fetch("SELECT until FROM owner WHERE id = ?", (owner,))
+        return cast(float, rows[0][0]) if rows else 0.0
 
     # For operators
 
     def key_ids(self) -> set[str]:
-        mine = {"namespace": self._namespace}
-        return {
-            key
-            for [key] in self._database.read(lambda connection: connection.execute(_KEYS, mine).fetchall())
-        }
+        return {key for [key] in self._fetch(_KEYS, {"namespace": self._namespace})}
 
     def usage_of_keys(self) -> list[KeyUsage]:
         return [KeyUsage(*row) for row in self._read(_USAGE)]
 
     def namespaces(self) -> dict[str, int]:
-        return dict(self._database.read(lambda connection: connection.execute(_NAMESPACES).fetchall()))
+        return {str(namespace): int(number) for namespace, number in self._fetch(_NAMESPACES, ())}
 
     def move(self, namespace: str) -> int:
         def move(connection: sqlite3.Connection) -> int:

@@ -61,14 +61,6 @@ def _make_async_pool() -> httpcore.AsyncConnectionPool:
     )
 
 
-def _make_stack() -> PoolStack[httpcore.ConnectionPool]:
-    return PoolStack(_make_pool, KEEP_ALIVE_SECONDS)
-
-
-def _make_async_stack() -> PoolStack[httpcore.AsyncConnectionPool]:
-    return PoolStack(_make_async_pool, KEEP_ALIVE_SECONDS)
-
-
 @contextmanager
 def _borrow(pools: PoolStack[httpcore.ConnectionPool]) -> Generator[httpcore.ConnectionPool]:
     pool = pools.take()
@@ -131,8 +123,8 @@ class HttpcoreTransport:
     """Blocking `send` and awaiting `asend` over httpcore's pools."""
 
     def __init__(self) -> None:
-        self._pools = PerProcess(_make_stack, _close_all)
-        self._async_pools = PerLoop(_make_async_stack, _aclose_all)
+        self._pools = PerProcess(lambda: PoolStack(_make_pool, KEEP_ALIVE_SECONDS), _close_all)
+        self._async_pools = PerLoop(lambda: PoolStack(_make_async_pool, KEEP_ALIVE_SECONDS), _aclose_all)
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
         try:
