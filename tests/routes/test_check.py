@@ -7,8 +7,9 @@ import pytest
 from faregate.core.models import Offer
 from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key
 from faregate.emulator.server import serve
+from faregate.middleware.path_rules import PathRules
 from faregate.paywall import Paywall
-from faregate.routes import RouteInfo
+from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check, describe_instructions
 from faregate.service.builtin import builtin_account
@@ -26,7 +27,9 @@ def described(emulator: Emulator, *sells: str) -> list[str]:
         serve(emulator) as url,
         closing(Paywall(api_key=TEST_KEY, base_url=url, environ={})) as paywall,
     ):
-        return describe_instructions(apply_path_rules(routes, paywall=lambda: paywall))
+        return describe_instructions(
+            apply_path_rules(RouteTable(tuple(routes)), PathRules(), paywall=lambda: paywall)
+        )
 
 
 def test_fresh_instructions_are_said_to_be_unguessable() -> None:
@@ -59,7 +62,7 @@ def test_what_nobody_could_see_is_said_so(sells: str) -> None:
 
 def test_nobody_is_asked_without_a_paywall_or_without_an_offer() -> None:
     emulator = Emulator()
-    assert describe_instructions(apply_path_rules([])) == []
+    assert describe_instructions(RouteTable(())) == []
     assert described(emulator) == []
     assert emulator.calls() == []
 
@@ -70,7 +73,7 @@ def test_nobody_is_asked_without_a_paywall_or_without_an_offer() -> None:
 def faults_of(emulator: Emulator, key: str, *sells: str) -> list[str]:
     routes = [RouteInfo(f"/{one}", ("GET",), "shop.a", Offer(one), "paid") for one in sells]
     with serve(emulator) as url, closing(Paywall(api_key=key, base_url=url, environ={})) as paywall:
-        return check(apply_path_rules(routes, paywall=lambda: paywall))
+        return check(apply_path_rules(RouteTable(tuple(routes)), PathRules(), paywall=lambda: paywall))
 
 
 def test_a_key_that_may_only_read_is_told_for_each_thing_it_may_not_do() -> None:

@@ -315,7 +315,9 @@ def test_a_bare_middleware_lists_its_prefixes_and_what_is_inside() -> None:
 
 
 def stocked(pattern: str, root: str = "", **path_rules: Any) -> RouteTable:
-    return apply_path_rules([RouteInfo(pattern, ("GET",), "app.view")], PathRules(**path_rules), root=root)
+    return apply_path_rules(
+        RouteTable((RouteInfo(pattern, ("GET",), "app.view"),)), PathRules(**path_rules), root=root
+    )
 
 
 @pytest.mark.parametrize(
@@ -375,7 +377,9 @@ def test_a_prefix_is_read_with_and_without_where_the_app_is_mounted() -> None:
 
 def test_a_socket_on_guarded_ground_is_refused() -> None:
     for path_rules in ({"offers": {"/": "daily_report"}}, {"refuse": ["/"]}):
-        inventory = apply_path_rules([RouteInfo("/ws", ("WEBSOCKET",), "app.ws")], PathRules(**path_rules))
+        inventory = apply_path_rules(
+            RouteTable((RouteInfo("/ws", ("WEBSOCKET",), "app.ws"),)), PathRules(**path_rules)
+        )
         assert inventory.routes[0].access == "refused"
 
 
@@ -383,24 +387,19 @@ def test_a_socket_on_guarded_ground_is_refused() -> None:
 
 
 def test_an_app_without_routes_says_so_and_what_hangs_in_the_air() -> None:
-    assert (
-        format_as_text(apply_path_rules([])) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
-    )
-    assert format_as_text(apply_path_rules([], PathRules({"/x": "daily_report"}, ["/x"]))) == (
+    assert format_as_text(RouteTable(())) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
+    assert format_as_text(apply_path_rules(RouteTable(()), PathRules({"/x": "daily_report"}, ["/x"]))) == (
         "This application has no routes.\n\n0 paid, 0 free, 0 refused\n\n"
         "Nothing is below /x: no route matches this prefix."
     )
 
 
 def test_the_table_and_the_json_say_the_same_in_the_same_order() -> None:
-    inventory = apply_path_rules(
-        [
-            RouteInfo("/b", ("GET", "POST"), "shop.b", REPORT, "paid"),
-            RouteInfo("/a", (), "shop.a", host="api.example"),
-        ],
-        PathRules(refuse=["/shut"]),
-        faults=["Something else."],
+    routes = (
+        RouteInfo("/b", ("GET", "POST"), "shop.b", REPORT, "paid"),
+        RouteInfo("/a", (), "shop.a", host="api.example"),
     )
+    inventory = apply_path_rules(RouteTable(routes, faults=("Something else.",)), PathRules(refuse=["/shut"]))
     assert format_as_text(inventory).splitlines() == [
         "ACCESS  METHODS   PATH           SELLS         HANDLER",
         "paid    GET,POST  /b             daily_report  shop.b",
@@ -461,26 +460,26 @@ def test_a_service_that_does_not_answer_or_knows_no_such_key_is_told_once() -> N
         RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid"),
         RouteInfo("/b", ("GET",), "shop.b", Offer("text_summary"), "paid"),
     ]
-    [fault] = check(apply_path_rules(routes, paywall=lambda: away))
+    [fault] = check(apply_path_rules(RouteTable(tuple(routes)), PathRules(), paywall=lambda: away))
     assert fault.startswith("The merchant service does not say what is sold: GET http://127.0.0.1:9/")
     away.close()
     with (
         serve(Emulator()) as url,
         closing(Paywall(api_key="svc_test_wrong", base_url=url, environ={})) as wrong,
     ):
-        [fault] = check(apply_path_rules(routes, paywall=lambda: wrong))
+        [fault] = check(apply_path_rules(RouteTable(tuple(routes)), PathRules(), paywall=lambda: wrong))
     assert fault.startswith("The merchant service does not say what is sold: 401 unauthenticated")
 
 
 def test_what_nobody_was_asked_about_is_not_well() -> None:
     routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
-    assert check(apply_path_rules(routes)) == [
+    assert check(RouteTable(tuple(routes))) == [
         "daily_report was not checked: there is no paywall in front of its route."
     ]
 
 
 def test_a_given_paywall_answers_for_routes_without_their_own() -> None:
     routes = [RouteInfo("/a", ("GET",), "shop.a", REPORT, "paid")]
-    assert check(apply_path_rules(routes, PathRules(refuse=["/shut"]), paywall=a_paywall)) == [
-        "Nothing is below /shut: no route matches this prefix."
-    ]
+    assert check(
+        apply_path_rules(RouteTable(tuple(routes)), PathRules(refuse=["/shut"]), paywall=a_paywall)
+    ) == ["Nothing is below /shut: no route matches this prefix."]

@@ -18,7 +18,7 @@ from faregate.django.placement import (
 )
 from faregate.django.stack import list_stack_mistakes
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.access import apply_path_rules
+from faregate.routes.access import apply_path_rules, build_row
 
 _METHODS = tuple(name.upper() for name in View.http_method_names if name != "options")
 
@@ -31,7 +31,8 @@ def list_routes() -> RouteTable:
     two = (_two_offers(row) for row in rows if row.access == "refused" and row.offer is not None)
     stack = (f"{one.message} {one.hint}" for one in list_stack_mistakes(made.path_rules))
     faults = tuple(dict.fromkeys((*two, *list_route_mistakes(), *stack)))
-    return apply_path_rules(rows, made.path_rules, faults=faults, paywall=lambda: made.paywall)
+    table = RouteTable(tuple(rows), faults=faults)
+    return apply_path_rules(table, made.path_rules, paywall=lambda: made.paywall)
 
 
 def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[RouteInfo]:
@@ -53,7 +54,7 @@ def _list_rows(view: Any, path: str) -> Iterator[RouteInfo]:
     methods = tuple(list_handlers(view, _METHODS))
     if shared or not methods:
         all_offers = (*shared, *(one for method in methods for one in list_offers(view, method)))
-        yield _row(path, (), name, tuple(dict.fromkeys(all_offers)))
+        yield build_row(path, (), name, tuple(dict.fromkeys(all_offers)))
         return
     groups: dict[tuple[Offer, ...], list[str]] = {}
     for method in methods:
@@ -62,13 +63,7 @@ def _list_rows(view: Any, path: str) -> Iterator[RouteInfo]:
         yield RouteInfo(path, (), name)
         return
     for offers, group in groups.items():
-        yield _row(path, tuple(sorted(group)), name, offers)
-
-
-def _row(path: str, methods: tuple[str, ...], name: str, offers: tuple[Offer, ...]) -> RouteInfo:
-    if not offers:
-        return RouteInfo(path, methods, name)
-    return RouteInfo(path, methods, name, offers[0], "paid" if len(offers) == 1 else "refused")
+        yield build_row(path, sorted(group), name, offers)
 
 
 def _two_offers(row: RouteInfo) -> str:

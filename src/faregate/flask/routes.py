@@ -17,7 +17,7 @@ from faregate.flask.placement import (
     list_stack_mistakes,
 )
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.access import apply_path_rules
+from faregate.routes.access import apply_path_rules, build_row, describe_several_offers
 
 
 def list_routes(app: Flask) -> RouteTable:
@@ -29,7 +29,8 @@ def list_routes(app: Flask) -> RouteTable:
     rows = [row for rule in app.url_map.iter_rules() for row in _rows(app, rule, faults)]
     middleware = get_middleware(app)
     faults.extend((*_empty_groups(app), *list_stack_mistakes(app)))
-    return apply_path_rules(rows, middleware.path_rules, faults=faults, paywall=lambda: middleware.paywall)
+    table = RouteTable(tuple(rows), faults=tuple(faults))
+    return apply_path_rules(table, middleware.path_rules, paywall=lambda: middleware.paywall)
 
 
 def get_middleware(app: Flask) -> FlaskPaywallMiddleware:
@@ -45,22 +46,20 @@ def _rows(app: Flask, rule: Rule, faults: list[str]) -> Iterator[RouteInfo]:
     methods = _methods(rule)
     if mistakes := dict.fromkeys(one for method in methods for one in list_mistakes(app, rule, method)):
         faults.extend(mistakes)
-        yield _row(rule, methods, None, closed=True)
+        yield replace(_build_row(rule, methods, ()), access="refused")
         return
     groups: dict[tuple[Offer, ...], list[str]] = {}
     for method in methods:
         groups.setdefault(list_offers(app, rule, method), []).append(method)
     for offers, methods in groups.items():
-        row = _row(rule, methods, offers[0] if offers else None, closed=len(offers) > 1)
+        row = _build_row(rule, methods, offers)
         if len(offers) > 1:
-            named = " and ".join(repr(one.sells) for one in offers)
-            faults.append(f"{row.verbs} {row.place} sells {named}: nobody can buy it. Keep one offer.")
+            faults.append(describe_several_offers(row, offers))
         yield row
 
 
-def _row(rule: Rule, methods: list[str], sold: Offer | None, closed: bool) -> RouteInfo:
-    row = RouteInfo(rule.rule, tuple(methods), rule.endpoint, sold, host=rule.host or "")
-    return replace(row, access="refused" if closed else "paid" if sold is not None else "free")
+def _build_row(rule: Rule, methods: list[str], offers: tuple[Offer, ...]) -> RouteInfo:
+    return build_row(rule.rule, methods, rule.endpoint, offers, rule.host or "")
 
 
 def _methods(rule: Rule) -> list[str]:

@@ -4,13 +4,13 @@ A route is never listed as better than what a request gets: what cannot be serve
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from faregate.core.models import Offer
 from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.paywall import Paywall
-from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
+from faregate.routes import WEBSOCKET, RouteAccess, RouteInfo, RouteTable
 
 GetPaywall = Callable[[], Paywall]
 
@@ -21,28 +21,18 @@ _GREEDY = re.compile(r":path\b|\bpath:|[(\[*\\^$|]")
 
 
 def apply_path_rules(
-    routes: Iterable[RouteInfo],
-    path_rules: PathRules | None = None,
-    *,
-    root: str = "",
-    unmatched: Sequence[str] = (),
-    faults: Sequence[str] = (),
-    mistakes: Sequence[str] = (),
-    paywall: GetPaywall | None = None,
+    table: RouteTable, rules: PathRules, root: str = "", paywall: GetPaywall | None = None
 ) -> RouteTable:
-    """The table of `routes` behind a paywall with these path rules.
+    """The routes behind a paywall with these path rules, as payers find them.
 
-    `root` is where the application behind the paywall is mounted. `unmatched`, `faults` and `mistakes` are
-    those that were found before.
+    `root` is where the application behind the paywall is mounted.
     """
-    rules = path_rules or PathRules()
-    routes = tuple(routes)
-    rows = [row for route in routes for row in _build_rows(route, rules, root, paywall)]
+    rows = [row for route in table.routes for row in _build_rows(route, rules, root, paywall)]
     return RouteTable(
         tuple(row for row, _ in rows),
-        (*unmatched, *_find_unmatched(routes, rules, root)),
-        (*faults, *(fault for _, fault in rows if fault)),
-        tuple(mistakes),
+        (*table.unmatched, *_find_unmatched(table.routes, rules, root)),
+        (*table.faults, *(fault for _, fault in rows if fault)),
+        table.mistakes,
         paywall,
     )
 
@@ -79,6 +69,19 @@ def _decide_access(route: RouteInfo, match: PathMatch, paywall: GetPaywall | Non
     elif access != "refused":
         access = "paid" if offer is not None else "refused" if match.refused else "free"
     return replace(route, offer=offer, access=access, paywall=own), fault
+
+
+def build_row(
+    path: str, methods: Sequence[str], handler: str, offers: Sequence[Offer], host: str = ""
+) -> RouteInfo:
+    """Build the row of a handler: free without an offer, refused with several."""
+    access: RouteAccess = "free" if not offers else "paid" if len(offers) == 1 else "refused"
+    return RouteInfo(path, tuple(methods), handler, offers[0] if offers else None, access, host)
+
+
+def describe_several_offers(row: RouteInfo, offers: Sequence[Offer]) -> str:
+    named = " and ".join(repr(one.sells) for one in offers)
+    return f"{row.verbs} {row.place} sells {named}: nobody can buy it. Keep one offer."
 
 
 def _describe_two_offers(route: RouteInfo, path_offer: Offer) -> str:

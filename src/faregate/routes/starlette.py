@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from faregate.middleware.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
+from faregate.routes.access import build_row, describe_several_offers
 from faregate.routes.wrappers import (
     ANYTHING,
     Around,
@@ -114,21 +115,10 @@ def _list_route(kind: type[BaseRoute], route: Any, mount: MountPoint, expand: Ex
 def _build_row(
     path: str, methods: tuple[str, ...], handler: Handler, route: Any, mount: MountPoint, faults: list[str]
 ) -> RouteInfo:
-    offers = handler.offers
-    offer = offers[0] if offers else None
-    is_refused = bool(offers) and (methods == WEBSOCKET or len(offers) > 1)
-    row = RouteInfo(
-        path,
-        methods,
-        name_handler(route.endpoint),
-        offer,
-        "refused" if is_refused else "paid" if offers else "free",
-        mount.host,
-    )
-    if len(offers) > 1:
-        named = " and ".join(repr(one.sells) for one in offers)
-        faults.append(f"{row.verbs} {row.place} sells {named}: nobody can buy it. Keep one offer.")
-    return row
+    row = build_row(path, methods, name_handler(route.endpoint), handler.offers, mount.host)
+    if len(handler.offers) > 1:
+        faults.append(describe_several_offers(row, handler.offers))
+    return replace(row, access="refused") if methods == WEBSOCKET and handler.offers else row
 
 
 def _group_methods(kind: type[BaseRoute], route: Any) -> Iterator[tuple[tuple[str, ...], Handler]]:

@@ -28,18 +28,6 @@ class PaywallLayer:
     path_rules: PathRules
     paywall: Callable[[], Paywall]
 
-    def apply(self, table: RouteTable, root: str = "") -> RouteTable:
-        """The routes below this paywall, as payers find them. `root` is where they are mounted."""
-        return apply_path_rules(
-            table.routes,
-            self.path_rules,
-            root=root,
-            unmatched=table.unmatched,
-            faults=table.faults,
-            mistakes=table.mistakes,
-            paywall=self.paywall,
-        )
-
 
 def unwrap(app: Any) -> list[Any]:
     """The layers around an application from the outside in, and at last the application itself.
@@ -101,9 +89,9 @@ def _build_paywall_layer(arguments: Sequence[Any], options: Mapping[str, Any]) -
 
 
 def apply_paywalls(paywalls: Sequence[PaywallLayer], table: RouteTable, root: str = "") -> RouteTable:
-    """The routes below several paywalls, given from the outside in."""
-    for paywall in reversed(paywalls):
-        table = paywall.apply(table, root)
+    """The routes below several paywalls, given from the outside in. `root` is where they are mounted."""
+    for layer in reversed(paywalls):
+        table = apply_path_rules(table, layer.path_rules, root, layer.paywall)
     return table
 
 
