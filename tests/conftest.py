@@ -30,7 +30,7 @@ SLOW = (
     *(f"tests/adapters/test_{name}" for name in ("drain", "http2", "lifespan", "openapi")),
     *(f"tests/adapters/test_{name}" for name in ("django_placement", "django_state", "flask_placement")),
     *(f"tests/cli/test_{name}" for name in ("holds", "journal", "routes", "sweep")),
-    *(f"tests/emulator/test_{name}" for name in ("command", "control", "signatures", "state_file", "worlds")),
+    *(f"tests/emulator/test_{name}" for name in ("command", "control", "state_file", "tenants")),
     *(f"tests/journals/test_{name}" for name in ("django_servers", "gunicorn", "postgres", "redis")),
     *(f"tests/journals/test_{name}" for name in ("processes", "races")),
     *(f"tests/merchant/test_{name}" for name in ("cancellation", "isolation", "limits", "pools")),

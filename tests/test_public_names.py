@@ -117,9 +117,43 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("module", MISSING)
-def test_a_missing_extra_says_how_to_get_it(module: str) -> None:
-    code = f"import sys; sys.modules[{MISSING[module]!r}] = None; import faregate.{module}"
+OPEN = "import faregate; faregate.Paywall(base_url='emulator:', journal='{}', environ={{}})"
+OF_JOURNALS = [
+    (
+        "cryptography",
+        "import faregate.journals.sqlite",
+        "ModuleNotFoundError: A stored journal needs cryptography: pip install 'faregate[sqlite]'",
+    ),
+    (
+        "cryptography",
+        OPEN.format("sqlite:x"),
+        "ConfigurationError: FAREGATE_JOURNAL=sqlite: needs more packages: pip install 'faregate[sqlite]'",
+    ),
+    (
+        "psycopg",
+        "import faregate.journals.postgres",
+        "ModuleNotFoundError: The PostgreSQL journal needs psycopg: pip install 'faregate[postgres]'",
+    ),
+    (
+        "psycopg",
+        OPEN.format("postgresql://h/d"),
+        "ConfigurationError: FAREGATE_JOURNAL=postgresql: needs more packages: "
+        "pip install 'faregate[postgres]'",
+    ),
+    ("redis", "import faregate.journals.redis", "journal needs redis: pip install 'faregate["),
+    ("cryptography", "import faregate.journals.redis", "journal needs cryptography: pip install 'faregate["),
+]
+
+
+@pytest.mark.parametrize(
+    ("absent", "code", "says"),
+    [
+        *((MISSING[name], f"import faregate.{name}", f"pip install 'faregate[{name}]'") for name in MISSING),
+        *OF_JOURNALS,
+    ],
+)
+def test_a_missing_extra_says_how_to_get_it(absent: str, code: str, says: str) -> None:
+    code = f"import sys; sys.modules[{absent!r}] = None; {code}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert found.returncode == 1
-    assert f"pip install 'faregate[{module}]'" in found.stderr
+    assert says in found.stderr

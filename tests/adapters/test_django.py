@@ -771,11 +771,12 @@ def test_a_deploy_check_asks_the_service() -> None:
     assert "no_such_thing" in told[0].msg
 
 
-def test_a_mistake_in_the_settings_fails_the_start() -> None:
-    with (
-        project(FAREGATE={"BASE_URL": "", "API_KEY": None}),
-        pytest.raises(ConfigurationError, match="BASE_URL"),
-    ):
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [({"BASE_URL": "", "API_KEY": None}, "BASE_URL"), ({"ON_EVENT": "shop.nobody"}, r"shop\.nobody")],
+)
+def test_a_mistake_in_the_settings_fails_the_start(settings: dict[str, Any], says: str) -> None:
+    with project(FAREGATE=settings), pytest.raises(ConfigurationError, match=says):
         get_wsgi_application()
 
 
@@ -802,14 +803,6 @@ def test_a_listener_of_the_settings_is_told(listener: Any) -> None:
         assert site.ask("/paid").status_code == 402
     (told,) = TOLD
     assert told == Refused(402, "payment_required")
-
-
-def test_a_listener_that_is_not_there_fails_the_start() -> None:
-    with (
-        project(FAREGATE={"ON_EVENT": "shop.nobody"}),
-        pytest.raises(ConfigurationError, match=r"shop\.nobody"),
-    ):
-        get_wsgi_application()
 
 
 def said_by(command: str, *arguments: str, status: object = 0) -> str:

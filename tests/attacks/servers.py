@@ -1,7 +1,6 @@
 """Servers on loopback in threads of this process, beside those of `tests.servers.http`."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +14,7 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 
 from tests.servers.http import serving, serving_on_trio
+from tests.servers.store_server import free_port
 from tests.support.waiting import eventually
 
 Serve = Callable[[Any], AbstractContextManager[str]]
@@ -24,7 +24,7 @@ Serve = Callable[[Any], AbstractContextManager[str]]
 def serving_on_hypercorn(app: Any, **settings: Any) -> Generator[str]:
     """The app under hypercorn on asyncio; gives its URL."""
     config = hypercorn.config.Config.from_mapping({"loglevel": "CRITICAL", **settings})
-    config.bind = [f"127.0.0.1:{(port := _find_port())}"]
+    config.bind = [f"127.0.0.1:{(port := free_port())}"]
     with _in_a_loop(lambda end: hypercorn.asyncio.serve(app, config, shutdown_trigger=end.wait)):
         yield _until_up(f"http://127.0.0.1:{port}")
 
@@ -32,7 +32,7 @@ def serving_on_hypercorn(app: Any, **settings: Any) -> Generator[str]:
 @contextmanager
 def serving_on_granian(app: Any) -> Generator[str]:
     """The app under Granian; gives its URL."""
-    port = _find_port()
+    port = free_port()
 
     async def serve(end: asyncio.Event) -> None:
         server = Server(app, port=port, interface=Interfaces.ASGI, log_enabled=False)
@@ -63,12 +63,6 @@ def _in_a_loop(serve: Callable[[asyncio.Event], Any]) -> Generator[None]:
         assert eventually(lambda: bool(stop))
         stop[0]()
         thread.join()
-
-
-def _find_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _until_up(url: str) -> str:

@@ -67,18 +67,43 @@ def paywall_of(app: Any) -> Any:
 # On a route
 
 
-@form(SOLD)
-def depends_in_dependencies(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(paid("daily_report"))])
-    async def sold() -> str:
-        return content.mark("body")
+DEPENDENCIES: dict[str, tuple[str, str, Callable[[], Any]]] = {
+    "depends_in_dependencies": (SOLD, "", lambda: Depends(paid("daily_report"))),
+    "alone_in_dependencies": (SOLD, "", lambda: paid("daily_report")),
+    "security": (SOLD, "", lambda: Security(paid("daily_report"))),
+    "called_without_a_key": (IMPORT, NO_ARGUMENT, lambda: Depends(anything(None))),
+    "called_with_an_empty_key": (IMPORT, "Say what is sold", lambda: Depends(paid(""))),
+    "called_without_arguments": (
+        IMPORT,
+        "missing 1 required positional argument: 'sells'",
+        lambda: Depends(anything()),
+    ),
+    "paid_itself_in_dependencies": (START, NOT_CALLED, lambda: Depends(paid)),
+    "called_twice": (IMPORT, NO_DECORATOR, lambda: Depends(anything("daily_report")())),
+    "of_starlette_as_a_dependency": (START, NOT_CALLED, lambda: Depends(starlette_paid("daily_report"))),
+    "of_starlette_itself_as_a_dependency": (START, NOT_CALLED, lambda: Depends(starlette_paid)),
+    "made_by_a_dependency_with_depends": (
+        REQUEST,
+        UNOPENED,
+        lambda: Depends(lambda: Depends(paid("daily_report"))),
+    ),
+    "made_by_a_dependency": (REQUEST, UNOPENED, lambda: Depends(lambda: paid("daily_report"))),
+}
 
 
-@form(SOLD)
-def alone_in_dependencies(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[paid("daily_report")])
-    async def sold() -> str:
-        return content.mark("body")
+def sell_by_dependency(dependency: Callable[[], Any]) -> Callable[[FastAPI, Content], None]:
+    """Sell a route by one of its dependencies. It is made with the route, where some mistakes show."""
+
+    def write(app: FastAPI, content: Content) -> None:
+        @app.get("/sold", dependencies=[dependency()])
+        async def sold() -> str:
+            return content.mark("body")
+
+    return write
+
+
+FORMS |= {name: Form(row[0], sell_by_dependency(row[2]), row[1]) for name, row in DEPENDENCIES.items()}
+depends_in_dependencies = FORMS["depends_in_dependencies"].write
 
 
 @form(SOLD)
@@ -110,13 +135,6 @@ def alone_as_a_default(app: FastAPI, content: Content) -> None:
     @app.get("/sold")
     async def sold(payment: Any = paid("daily_report")) -> str:  # noqa: B008
         assert payment.transaction_id is not None
-        return content.mark("body")
-
-
-@form(SOLD)
-def security(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Security(paid("daily_report"))])
-    async def sold() -> str:
         return content.mark("body")
 
 
@@ -179,34 +197,6 @@ def without_parentheses_above_the_route(app: FastAPI, content: Content) -> None:
         return content.mark("body")
 
 
-@form(IMPORT, NO_ARGUMENT)
-def called_without_a_key(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(anything(None))])
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(IMPORT, "Say what is sold")
-def called_with_an_empty_key(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(paid(""))])
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(IMPORT, "missing 1 required positional argument: 'sells'")
-def called_without_arguments(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(anything())])
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(START, NOT_CALLED)
-def paid_itself_in_dependencies(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(paid)])
-    async def sold() -> str:
-        return content.mark("body")
-
-
 @form(START, NOT_CALLED)
 def paid_itself_in_annotated_depends(app: FastAPI, content: Content) -> None:
     @app.get("/sold")
@@ -234,13 +224,6 @@ def paid_itself_below_a_dependency(app: FastAPI, content: Content) -> None:
         return payment
 
     @app.get("/sold", dependencies=[Depends(own)])
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(IMPORT, NO_DECORATOR)
-def called_twice(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(anything("daily_report")())])
     async def sold() -> str:
         return content.mark("body")
 
@@ -303,20 +286,6 @@ def of_starlette_and_its_result_is_not_used(app: FastAPI, content: Content) -> N
 def of_starlette_without_a_request(app: FastAPI, content: Content) -> None:
     @app.get("/sold")
     @faregate.starlette.paid("daily_report")
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(START, NOT_CALLED)
-def of_starlette_as_a_dependency(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(starlette_paid("daily_report"))])
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(START, NOT_CALLED)
-def of_starlette_itself_as_a_dependency(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(starlette_paid)])
     async def sold() -> str:
         return content.mark("body")
 
@@ -548,23 +517,6 @@ def an_application_that_is_sold_with_its_documentation(app: FastAPI, content: Co
 
 
 # Offers that are made with each request
-
-
-@form(REQUEST, UNOPENED)
-def made_by_a_dependency(app: FastAPI, content: Content) -> None:
-    def price() -> Any:
-        return paid("daily_report")
-
-    @app.get("/sold", dependencies=[Depends(price)])
-    async def sold() -> str:
-        return content.mark("body")
-
-
-@form(REQUEST, UNOPENED)
-def made_by_a_dependency_with_depends(app: FastAPI, content: Content) -> None:
-    @app.get("/sold", dependencies=[Depends(lambda: Depends(paid("daily_report")))])
-    def sold() -> str:
-        return content.mark("body")
 
 
 @form(REQUEST, UNOPENED)

@@ -61,13 +61,7 @@ def test_a_handler_that_swallows_its_cut_off_sells_nothing(backend: str) -> None
             return PlainTextResponse(CONTENT)
         return PlainTextResponse(CONTENT)
 
-    async def main() -> None:
-        emulator = Emulator()
-        status, body = await bought(shop_of(stubborn, emulator))
-        assert (status, CONTENT.encode() in body) == (500, False)
-        assert outcomes(emulator) == ["failed"]
-
-    anyio.run(main, backend=backend)
+    sells_nothing(stubborn, backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -77,9 +71,13 @@ def test_a_thread_that_cannot_be_cut_off_sells_nothing_when_it_is_late(backend: 
         time.sleep(0.2)
         return PlainTextResponse(CONTENT)
 
+    sells_nothing(late, backend)
+
+
+def sells_nothing(handler: Any, backend: str) -> None:
     async def main() -> None:
         emulator = Emulator()
-        status, body = await bought(shop_of(late, emulator))
+        status, body = await bought(shop_of(handler, emulator))
         assert (status, CONTENT.encode() in body) == (500, False)
         assert outcomes(emulator) == ["failed"]
 

@@ -17,6 +17,7 @@ from typing import Any
 from faregate.core import settlement
 from faregate.payment import Payment
 from faregate.paywall import Paywall
+from tests.support.lines import append_line
 
 CONTENT = "paid content"
 FILE = Path(__file__).with_name("report.txt")
@@ -87,6 +88,20 @@ class Answer:
         note("later", self.place or "", None)
 
 
+class ClosableBody:
+    """The body of a streamed answer. Whoever serves it closes it when the response is over, as files are."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.answer.stream()
+
+    def close(self) -> None:
+        if self.answer.place:
+            self.answer.later()
+
+
 TEXT = "text/plain"
 FORGED = (("PAYMENT-RESPONSE", "Zm9yZ2Vk"), ("PAYMENT-REQUIRED", "Zm9yZ2Vk"), ("Cache-Control", "public"))
 
@@ -141,13 +156,8 @@ def pattern(size: int) -> Iterator[bytes]:
 
 
 def note(kind: str, place: str, transaction_id: str | None) -> None:
-    """One line, in one write: lines of several processes do not mix."""
-    line = json.dumps({"kind": kind, "place": place, "transaction": transaction_id, "at": time.monotonic()})
-    log = os.open(os.environ["CONTRACT_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(log, f"{line}\n".encode())
-    finally:
-        os.close(log)
+    log = os.environ["CONTRACT_LOG"]
+    append_line(log, kind=kind, place=place, transaction=transaction_id, at=time.monotonic())
 
 
 # The paywall

@@ -154,18 +154,12 @@ def test_a_signature_has_one_form(shop: Shop) -> None:
         assert "signature" in refused(shop, changed(good, ("payload", "signature"), "0x" + other.hex()))
 
 
-def test_a_payment_in_the_other_token_is_402(shop: Shop) -> None:
+@pytest.mark.parametrize("token", [("test", "EURC"), ("live", "USDC")])
+def test_a_payment_in_another_token_or_a_live_one_is_402(shop: Shop, token: Any) -> None:
     """The EIP-712 domain belongs to the token: the signature of one is none for the other."""
     payload = decoded(shop.proof())
     authorization = payload["payload"]["authorization"]
-    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS["test", "EURC"])
-    assert "signature" in refused(shop, encoded(payload))
-
-
-def test_a_live_payment_is_402_in_test(shop: Shop) -> None:
-    payload = decoded(shop.proof())
-    authorization = payload["payload"]["authorization"]
-    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS["live", "USDC"])
+    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS[token])
     assert "signature" in refused(shop, encoded(payload))
 
 

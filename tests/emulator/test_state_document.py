@@ -73,22 +73,21 @@ def again(name: str, resource: str = "text_summary") -> Step:
     return lambda player: player.access(resource, player.bought[name][1])[0]
 
 
-def complete(name: str, values: Json | None = None) -> Step:
+def report_outcome(name: str, **outcome: object) -> Step:
     def step(player: Player) -> Response:
         identifier, proof, revision = player.bought[name]
-        body = {"revision_id": revision, "outcome": "succeeded", "values": values or {}}
+        body = {"revision_id": revision, **outcome}
         return player.call("POST", f"/transactions/{identifier}/complete", body, proof)
 
     return step
+
+
+def complete(name: str, values: Json | None = None) -> Step:
+    return report_outcome(name, outcome="succeeded", values=values or {})
 
 
 def fail(name: str) -> Step:
-    def step(player: Player) -> Response:
-        identifier, proof, revision = player.bought[name]
-        body = {"revision_id": revision, "outcome": "failed", "failure_code": "no_luck"}
-        return player.call("POST", f"/transactions/{identifier}/complete", body, proof)
-
-    return step
+    return report_outcome(name, outcome="failed", failure_code="no_luck")
 
 
 def read(name: str) -> Step:

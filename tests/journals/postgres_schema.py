@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+import pytest
 
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.store import PostgresStore
@@ -22,6 +23,19 @@ def own_schema() -> Generator[str]:
         yield f"{url}?options=-csearch_path%3D{name}"
     finally:
         asked(url, f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture
+def url() -> Generator[str]:
+    with own_schema() as url:
+        yield url
+
+
+@pytest.fixture
+def journal(url: str) -> Generator[PostgresJournal]:
+    made = postgres(url, timeout=0.4)
+    yield made
+    made.disconnect()
 
 
 def with_setting(url: str, setting: str) -> str:

@@ -1,5 +1,7 @@
 """Bring a journal's row into each of its states."""
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from faregate.core.claims import (
@@ -13,7 +15,7 @@ from faregate.core.claims import (
 from faregate.core.models import Response, Succeeded
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN
-from tests.journals.stores import AnyJournal
+from tests.journals.stores import AnyJournal, Clock
 
 TERMS = JournalPolicy()
 
@@ -40,6 +42,29 @@ def started(journal: AnyJournal, proof: str = "proof", transaction_id: str = TXN
     lease = fresh(journal.claim(proof, HERE))
     assert journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS)
     return lease
+
+
+def take_in_threads(
+    journal: AnyJournal, clock: Clock, rows: int, at_end: Callable[[], None] = lambda: None
+) -> None:
+    """Let eight threads take what is due: each row is taken once."""
+    names = [f"txn_{number:03}" for number in range(rows)]
+    for name in names:
+        started(journal, name, name)
+    clock.now += LEASE
+    taken: list[str] = []
+
+    def sweep() -> None:
+        while (entry := journal.lease_next()) is not None:
+            taken.append(entry.transaction_id)
+        at_end()
+
+    threads = [threading.Thread(target=sweep) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == names
 
 
 def decided(journal: AnyJournal, outcome: Any = GOOD) -> Lease:

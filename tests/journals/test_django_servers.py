@@ -4,7 +4,6 @@ What every journal must do is tested on these servers as on all others (`tests.j
 """
 
 import math
-import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -25,7 +24,7 @@ from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases
 from tests.journals.postgres_schema import asked
 from tests.journals.records import CLAIMED
-from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started
+from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, fresh, started, take_in_threads
 from tests.journals.stores import KEY, STEADY, Clock
 from tests.servers.shared import shared
 
@@ -115,23 +114,7 @@ def test_the_clocks_of_the_machines_need_not_agree(
 
 
 def test_eight_threads_take_different_rows(journal: PersistentJournal, clock: Clock) -> None:
-    names = [f"txn_{number:03}" for number in range(40)]
-    for name in names:
-        started(journal, name, name)
-    clock.now += LEASE
-    taken: list[str] = []
-
-    def sweep() -> None:
-        while (entry := journal.lease_next()) is not None:
-            taken.append(entry.transaction_id)
-        journal.disconnect()
-
-    threads = [threading.Thread(target=sweep) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(taken) == names
+    take_in_threads(journal, clock, 40, at_end=journal.disconnect)
 
 
 Use = Callable[[PersistentJournal], object]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faregate.core.claims import Claimant, Claimed, Replayable
+from faregate.core.claims import Claimant, Claimed
 from faregate.core.models import Response, Succeeded
 from faregate.errors import JournalFull
 from faregate.journals.memory import MemoryJournal
@@ -10,30 +10,6 @@ from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT
 from tests.journals.rows import HERE, LEASE, fresh, owed, started
 from tests.journals.stores import Clock
-
-
-def test_it_refuses_rather_than_evicts_when_full() -> None:
-    clock = Clock()
-    journal = MemoryJournal(max_rows=2, clock=clock)
-    first = fresh(journal.claim("one", HERE))
-    journal.claim("two", HERE)
-    with pytest.raises(JournalFull):
-        journal.claim("three", HERE)
-    journal.abandon_claim(first)
-    assert isinstance(journal.claim("three", HERE), Claimed)
-
-
-def test_results_are_limited_in_bytes_and_freed() -> None:
-    clock = Clock()
-    journal = MemoryJournal(max_bytes=10, clock=clock)
-    lease = started(journal)
-    journal.record_outcome(lease, Succeeded(Response(200, (), b"x" * 10)))
-    with pytest.raises(JournalFull):
-        journal.claim("two", HERE)
-    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
-    assert isinstance(journal.claim("proof", HERE), Replayable)
-    clock.now += JournalPolicy().redelivery_window
-    assert isinstance(journal.claim("two", HERE), Claimed)
 
 
 def test_only_an_ended_row_frees_its_bytes() -> None:

@@ -28,7 +28,7 @@ from tests.journals.rows import (
     released,
     started,
 )
-from tests.journals.stores import KEY, OTHER_KEY, STORED, Clock, disconnect, sqlite, tamper
+from tests.journals.stores import JOURNALS, KEY, OTHER_KEY, STORED, Clock, disconnect, sqlite, tamper
 
 Open = Callable[..., PersistentJournal]
 TERMS = JournalPolicy()
@@ -42,10 +42,10 @@ def clock() -> Clock:
 @pytest.fixture(params=STORED, name="open_one")
 def _open_one(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[Open]:
     """Opens the journal anew, as another process would: same place, other options."""
-    made: list[PersistentJournal] = []
+    made: list[Any] = []
 
-    def open_one(**options: Any) -> PersistentJournal:
-        made.append(STORED[request.param](tmp_path, clock, **options))
+    def open_one(**options: Any) -> Any:
+        made.append(JOURNALS[request.param](tmp_path, clock, **options))
         return made[-1]
 
     yield open_one
@@ -388,6 +388,7 @@ def test_a_failed_row_is_never_settled_nor_a_settled_row_unpaid(open_one: Open) 
 # Bounds
 
 
+@pytest.mark.parametrize("open_one", JOURNALS, indirect=True)
 def test_it_refuses_rather_than_evicts_when_full(open_one: Open) -> None:
     journal = open_one(max_rows=2)
     first = fresh(journal.claim("one", HERE))
@@ -408,6 +409,7 @@ def test_rows_of_other_processes_are_counted(open_one: Open, clock: Clock) -> No
         mine.claim("four", HERE)
 
 
+@pytest.mark.parametrize("open_one", JOURNALS, indirect=True)
 def test_results_are_limited_in_bytes_and_freed(open_one: Open, clock: Clock) -> None:
     journal = open_one(max_bytes=10)
     lease = started(journal)

@@ -1,10 +1,7 @@
 """What is the PostgreSQL journal's own: its address, its tables, its connections."""
 
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,26 +16,15 @@ from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
 from faregate.journals.threaded import as_async
 from tests.core.flow_script import ACR, TXN
-from tests.journals.postgres_schema import asked, asked_inside, get_store, own_schema, postgres, with_setting
+from tests.journals import postgres_schema
+from tests.journals.postgres_schema import asked, asked_inside, get_store, postgres, with_setting
 from tests.journals.processes import RACE, all_said, run, said, start_together
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 from tests.journals.stores import KEY
 
+url, journal = postgres_schema.url, postgres_schema.journal
 TABLES = ["faregate_journal", "faregate_journal_owner", "faregate_journal_version"]
 _FOUND = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
-
-
-@pytest.fixture
-def url() -> Generator[str]:
-    with own_schema() as url:
-        yield url
-
-
-@pytest.fixture
-def journal(url: str) -> Generator[PostgresJournal]:
-    made = postgres(url, timeout=0.4)
-    yield made
-    made.disconnect()
 
 
 def tables(url: str) -> list[str]:
@@ -300,20 +286,3 @@ def test_it_reads_committed_rows_whatever_the_servers_default_isolation(url: str
     journal = postgres(with_setting(url, "default_transaction_isolation=repeatable read"))
     assert asked_inside(journal, "SHOW transaction_isolation") == "read committed"
     journal.disconnect()
-
-
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        ("import faregate.journals.postgres", "ModuleNotFoundError: The PostgreSQL journal needs psycopg: "),
-        (
-            "import faregate; faregate.Paywall(base_url='emulator:', journal='postgresql://h/d', environ={})",
-            "ConfigurationError: FAREGATE_JOURNAL=postgresql: needs more packages: ",
-        ),
-    ],
-)
-def test_a_missing_extra_says_how_to_get_it(code: str, says: str) -> None:
-    code = f"import sys; sys.modules['psycopg'] = None; {code}"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert found.returncode == 1
-    assert f"{says}pip install 'faregate[postgres]'" in found.stderr

@@ -1,7 +1,6 @@
 """A PostgreSQL journal among others who use its rows, and what the server says then."""
 
 import threading
-from collections.abc import Generator
 
 import psycopg
 import pytest
@@ -10,30 +9,19 @@ from faregate.core.claims import InProgress
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from tests.core.flow_script import OTHER_TXN, TXN
+from tests.journals import postgres_schema
 from tests.journals.postgres_schema import (
     asked,
     asked_inside,
     get_store,
-    own_schema,
     postgres,
     stamp_of,
     with_setting,
 )
-from tests.journals.rows import GOOD, HERE, LEASE, started
+from tests.journals.rows import GOOD, HERE, LEASE, started, take_in_threads
 from tests.journals.stores import Clock
 
-
-@pytest.fixture
-def url() -> Generator[str]:
-    with own_schema() as url:
-        yield url
-
-
-@pytest.fixture
-def journal(url: str) -> Generator[PostgresJournal]:
-    made = postgres(url, timeout=0.4)
-    yield made
-    made.disconnect()
+url, journal = postgres_schema.url, postgres_schema.journal
 
 
 def test_a_locked_row_is_an_error_until_it_is_unlocked(journal: PostgresJournal, url: str) -> None:
@@ -104,22 +92,7 @@ def test_locked_rows_are_purged_later(url: str) -> None:
 def test_eight_threads_take_different_rows(url: str) -> None:
     clock = Clock()
     journal = postgres(url, clock=clock, connections=8, timeout=30)
-    names = [f"txn_{number:03}" for number in range(64)]
-    for name in names:
-        started(journal, name, name)
-    clock.now += LEASE
-    taken: list[str] = []
-
-    def sweep() -> None:
-        while (entry := journal.lease_next()) is not None:
-            taken.append(entry.transaction_id)
-
-    threads = [threading.Thread(target=sweep) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(taken) == names
+    take_in_threads(journal, clock, 64)
     journal.disconnect()
 
 

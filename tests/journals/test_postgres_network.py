@@ -11,27 +11,16 @@ import pytest
 from faregate.errors import JournalError
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.store import Record
-from tests.journals.postgres_schema import asked, asked_inside, get_store, own_schema, postgres
+from tests.journals import postgres_schema
+from tests.journals.postgres_schema import asked, asked_inside, get_store, postgres
 from tests.journals.records import BEGUN, CLAIMED
 from tests.journals.rows import GOOD, HERE, started
 from tests.journals.stores import due_at
 from tests.servers.network import Network, lossy_network
 
+url, journal = postgres_schema.url, postgres_schema.journal
 MY_PID = "SELECT pg_backend_pid()"
 TAKING = {"fence": 9, "lease_until": 1e9, "stamp": 99}
-
-
-@pytest.fixture
-def url() -> Generator[str]:
-    with own_schema() as url:
-        yield url
-
-
-@pytest.fixture
-def journal(url: str) -> Generator[PostgresJournal]:
-    made = postgres(url, timeout=0.4)
-    yield made
-    made.disconnect()
 
 
 def record(number: int, state: str = "claimed") -> Record:

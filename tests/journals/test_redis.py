@@ -383,11 +383,3 @@ def test_an_interrupted_call_leaves_no_reply_for_the_next(
 
 def interrupted() -> None:
     raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("module", ["redis", "cryptography"])
-def test_a_missing_extra_says_how_to_get_it(module: str) -> None:
-    code = f"import sys; sys.modules[{module!r}] = None; import faregate.journals.redis"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert found.returncode == 1
-    assert f"journal needs {module}: pip install 'faregate[" in found.stderr

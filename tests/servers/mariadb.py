@@ -4,8 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.servers.store_server import StoreServer
@@ -95,12 +94,5 @@ class MariadbServer(StoreServer):
         return int(self._note.read_text())
 
 
-@contextmanager
-def mariadb_server(settings: dict[str, str] | None = None) -> Generator[str]:
-    """Gives its URL."""
-    server = MariadbServer(settings)
-    try:
-        server.open()
-        yield server.url
-    finally:
-        server.leave()
+def mariadb_server(settings: dict[str, str] | None = None) -> AbstractContextManager[str]:
+    return MariadbServer(settings).serving()

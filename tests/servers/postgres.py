@@ -4,8 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.servers.store_server import StoreServer
@@ -94,12 +93,7 @@ class PostgresServer(StoreServer):
         return note.read_text().splitlines() if note.exists() else []
 
 
-@contextmanager
-def postgres_server(settings: dict[str, str] | None = None, password: str = "") -> Generator[str]:
-    """Gives its URL."""
-    server = PostgresServer(settings, password)
-    try:
-        server.open()
-        yield server.url
-    finally:
-        server.leave()
+def postgres_server(
+    settings: dict[str, str] | None = None, password: str = ""
+) -> AbstractContextManager[str]:
+    return PostgresServer(settings, password).serving()

@@ -2,8 +2,7 @@
 
 import shutil
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import chain
 
 from tests.servers.store_server import StoreServer
@@ -43,12 +42,5 @@ class RedisServer(StoreServer):
         return int((self.folder / "pid").read_text())
 
 
-@contextmanager
-def redis_server(settings: dict[str, str] | None = None) -> Generator[str]:
-    """Gives its URL."""
-    server = RedisServer(settings)
-    try:
-        server.open()
-        yield server.url
-    finally:
-        server.leave()
+def redis_server(settings: dict[str, str] | None = None) -> AbstractContextManager[str]:
+    return RedisServer(settings).serving()

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Generator
 from pathlib import Path
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -95,6 +96,15 @@ class StoreServer(ABC):
         self._supervisor.stdin.close()
         self._supervisor.wait()
         self._supervisor = None
+
+    @contextlib.contextmanager
+    def serving(self) -> Generator[str]:
+        """Run while the block does, and give its URL."""
+        try:
+            self.open()
+            yield self.url
+        finally:
+            self.leave()
 
     def leave(self) -> None:
         try:

@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.http import FileResponse, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 
 from tests.contract import handlers
-from tests.contract.handlers import Answer, Sold
+from tests.contract.handlers import Answer, ClosableBody, Sold
 
 DATABASE = os.environ["FAREGATE_JOURNAL"] == "django:"
 AWAITING = os.environ["CONTRACT_COLOUR"] == "asgi"
@@ -86,7 +86,7 @@ def native(answer: Answer, chunks: Iterator[bytes] | AsyncIterator[bytes]) -> An
     if answer.how == "stream":
         response: Any = StreamingHttpResponse(chunks, status=answer.status, content_type=answer.media_type)
     elif answer.place:
-        response = StreamingHttpResponse(Open(answer), content_type=answer.media_type)
+        response = StreamingHttpResponse(ClosableBody(answer), content_type=answer.media_type)
     else:
         response = HttpResponse(answer.body, status=answer.status, content_type=answer.media_type)
     for name, value in answer.headers:
@@ -94,19 +94,6 @@ def native(answer: Answer, chunks: Iterator[bytes] | AsyncIterator[bytes]) -> An
     for name, value in answer.cookies:
         response.set_cookie(name, value)
     return response
-
-
-class Open:
-    """Closed by Django when the response is over, as files are."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self.answer.stream()
-
-    def close(self) -> None:
-        self.answer.later()
 
 
 def sell(sold: Sold, place: str, route: str) -> Any:

@@ -10,21 +10,7 @@ from faregate.middleware.checkout import SkipHandler
 from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import handlers
-from tests.contract.handlers import Answer, Sold
-
-
-class Stream:
-    """What Falcon closes when the response is over."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-
-    def __iter__(self) -> Any:
-        return self.answer.stream()
-
-    def close(self) -> None:
-        if self.answer.place:
-            self.answer.later()
+from tests.contract.handlers import Answer, ClosableBody, Sold
 
 
 class Resource:
@@ -72,7 +58,7 @@ def native(answer: Answer, resp: falcon.Response) -> None:
     if answer.how == "file":
         resp.stream = handlers.FILE.open("rb")
     elif answer.how == "stream" or answer.place:
-        resp.stream = Stream(answer)
+        resp.stream = ClosableBody(answer)
     else:
         resp.data = answer.body
 

@@ -12,25 +12,11 @@ from faregate.middleware.checkout import SkipHandler
 from faregate.offers import offer
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests.contract import handlers
-from tests.contract.handlers import Answer
+from tests.contract.handlers import ClosableBody
 
 ROUTES = {sold.path: (sold.path, offer(sold.sells, **sold.limits)) for sold in handlers.SOLD}
 ITEM = (handlers.ITEM.path, offer(handlers.ITEM.sells))
 INNER = {handlers.INNER.path: (handlers.MOUNT, offer(handlers.INNER.sells))}
-
-
-class Body:
-    """Closed by whoever serves it, as files are."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-
-    def __iter__(self) -> Any:
-        return self.answer.stream()
-
-    def close(self) -> None:
-        if self.answer.place:
-            self.answer.later()
 
 
 def seller(environ: Any, start_response: Any, routes: Any = ROUTES) -> Iterable[bytes]:
@@ -68,7 +54,7 @@ def handler(place: str, payment: Any, environ: Any, start_response: Any) -> Iter
         for chunk in answer.stream():
             write(chunk)
         return []
-    return Body(answer)
+    return ClosableBody(answer)
 
 
 grounds: Any = {"offers": {handlers.GROUND: "daily_report"}, "refuse": [handlers.CLOSED]}

@@ -4,7 +4,6 @@ Their times are short, so that whoever takes over need not wait long; the order 
 """
 
 import asyncio
-import json
 import os
 import random
 import socket
@@ -30,6 +29,7 @@ from faregate.starlette import PaywallMiddleware, paid
 from tests.crash.points import mid_write, mutants, stores
 from tests.crash.points.kill_points import Death
 from tests.crash.points.kill_wrappers import DyingJournal, DyingTransport, Kills, dying_server
+from tests.support.lines import append_line
 
 CONTENT = "paid content"
 SELLS = "daily_report"
@@ -61,7 +61,7 @@ def serve(life: Life, listener: socket.socket) -> None:
     paywall = _paywall(life, kills)
 
     async def work(request: Request) -> Response:
-        _note(life.executions, request)
+        append_line(life.executions, transaction=request.state.payment.transaction_id, pid=os.getpid())
         kills.reach("work:begin")
         await asyncio.sleep(WORKS_FOR)
         kills.reach("work:middle")
@@ -113,13 +113,3 @@ def _paywall(life: Life, kills: Kills) -> Paywall:
         timeout=TIMEOUT,
         max_work_seconds=WORK_SECONDS,
     )
-
-
-def _note(executions: Path, request: Request) -> None:
-    """One line, in one write: lines of several processes do not mix."""
-    line = json.dumps({"transaction": request.state.payment.transaction_id, "pid": os.getpid()})
-    log = os.open(executions, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(log, f"{line}\n".encode())
-    finally:
-        os.close(log)

@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -27,6 +26,7 @@ from starlette.routing import Route
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from tests.crash.points.processes import Process, fork, lifeline
+from tests.support.lines import append_line
 
 CONTENT = "paid content"
 SOLD = {"/quick": "daily_report", "/slow": "slow_settlement"}
@@ -107,12 +107,7 @@ def _serve_django(listener: socket.socket) -> None:
 
 
 def note(transaction: str) -> None:
-    """One line, in one write: lines of several processes do not mix."""
-    log = os.open(Path(os.environ[EXECUTIONS]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(log, f"{json.dumps({'transaction': transaction, 'pid': os.getpid()})}\n".encode())
-    finally:
-        os.close(log)
+    append_line(os.environ[EXECUTIONS], transaction=transaction, pid=os.getpid())
 
 
 def work_seconds() -> float:
