@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.attacks.report import Figures, figures
+from tests.hostile.report import Tally, tally
 from tests.servers.shared import not_run
-
-pytest_plugins = ("tests.attacks.report", "tests.hostile.report")
 
 # No example has to be done in 200 ms: the machine may be busy.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 NOT_RUN = "not run"
-"""What a worker tells of it at its end."""
+FIGURES: dict[str, Figures | Tally] = {"attacks": figures, "hostile": tally}
+"""What each worker of pytest-xdist tells at its end, beside `NOT_RUN`, to the process that sums up."""
 ALONE = ("running", "kind", "stack", "variant")
 """Parameters that have servers, or a long time, of their own."""
 LONG = tuple(f"tests/{name}" for name in ("crash", "hostile", "model", "merchant/openapi", "e2e", "console"))
@@ -86,16 +87,22 @@ def _group(item: pytest.Item) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
     """A worker of pytest-xdist is done."""
-    output: dict[str, dict[str, int]] = getattr(node, "workeroutput", {})
+    output: dict[str, dict[str, Any]] = getattr(node, "workeroutput", {})
     not_run.update(output.get(NOT_RUN, {}))
+    for name, counted in FIGURES.items():
+        if name in output:
+            counted.add(output[name])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[NOT_RUN] = dict(not_run)
+        output.update({name: counted.as_dict() for name, counted in FIGURES.items()})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for counted in FIGURES.values():
+        counted.write_summary(terminalreporter)
     for missing, tests in not_run.items():
         terminalreporter.write_line(f"NOT RUN: {tests} tests, because {missing}", yellow=True)

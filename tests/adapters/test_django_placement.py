@@ -47,6 +47,7 @@ from rest_framework.viewsets import ViewSet  # noqa: E402
 from faregate.django import paid, paid_include  # noqa: E402
 from faregate.django.routes import list_routes  # noqa: E402
 from faregate.errors import ConfigurationError  # noqa: E402
+from tests.adapters.decorators import with_wraps, without_wraps  # noqa: E402
 from tests.adapters.django_placement import CONTENT, RUNS, Site, fresh, told, view  # noqa: E402
 from tests.adapters.django_views import PAYWALL, project  # noqa: E402
 
@@ -128,21 +129,6 @@ async def aview(request: HttpRequest, **_: Any) -> HttpResponse:
 
 
 # Functions
-
-
-def with_wraps(view: Any) -> Any:
-    @functools.wraps(view)
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        return view(*args, **kwargs)
-
-    return inner
-
-
-def without_wraps(view: Any) -> Any:
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        return view(*args, **kwargs)
-
-    return inner
 
 
 def remembering(view: Any) -> Any:

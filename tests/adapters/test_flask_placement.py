@@ -19,6 +19,7 @@ from whitenoise import WhiteNoise
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, list_routes
+from tests.adapters.decorators import with_wraps, without_wraps
 from tests.adapters.flask_app import Seller, paywall, run
 
 CONTENT = b"paid-content-4711"
@@ -40,21 +41,6 @@ def seller() -> Seller:
     manager.request_loader(lambda asked: Member() if "X-User" in asked.headers else None)
     app.add_url_rule("/login", "login", lambda: "log in")
     return Seller(app)
-
-
-def with_wraps(view: Any) -> Any:
-    @functools.wraps(view)
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        return view(*args, **kwargs)
-
-    return inner
-
-
-def without_wraps(view: Any) -> Any:
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        return view(*args, **kwargs)
-
-    return inner
 
 
 def remembering(view: Any) -> Any:

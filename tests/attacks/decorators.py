@@ -17,18 +17,23 @@ def copied(response: Response) -> Response:
     return Response(response.body, response.status_code, dict(response.headers))
 
 
+async def answer_once(kept: list[Response], endpoint: Any, arguments: Any) -> Response:
+    """Answer with what is kept; keep the first success."""
+    if not kept:
+        response: Response = await call(endpoint, arguments)
+        if response.status_code != 200:
+            return response
+        kept.append(response)
+    return copied(kept[0])
+
+
 def cached(endpoint: Any) -> Any:
     """Keeps whatever succeeded, and says what it wraps."""
     kept: list[Response] = []
 
     @functools.wraps(endpoint)
     async def wrapper(*arguments: Any) -> Response:
-        if not kept:
-            response: Response = await call(endpoint, arguments)
-            if response.status_code != 200:
-                return response
-            kept.append(response)
-        return copied(kept[0])
+        return await answer_once(kept, endpoint, arguments)
 
     return wrapper
 
@@ -38,12 +43,7 @@ def cached_bare(endpoint: Any) -> Any:
     kept: list[Response] = []
 
     async def wrapper(request: Any) -> Response:
-        if not kept:
-            response: Response = await call(endpoint, [request])
-            if response.status_code != 200:
-                return response
-            kept.append(response)
-        return copied(kept[0])
+        return await answer_once(kept, endpoint, [request])
 
     return wrapper
 
@@ -53,12 +53,7 @@ def cached_by_default(endpoint: Any) -> Any:
     kept: list[Response] = []
 
     async def wrapper(request: Any, wrapped: Any = endpoint) -> Response:
-        if not kept:
-            response: Response = await call(wrapped, [request])
-            if response.status_code != 200:
-                return response
-            kept.append(response)
-        return copied(kept[0])
+        return await answer_once(kept, wrapped, [request])
 
     return wrapper
 
@@ -71,12 +66,7 @@ class Cache:
         self.kept: list[Response] = []
 
     async def answer(self, request: Any) -> Response:
-        if not self.kept:
-            response: Response = await call(self.endpoint, [request])
-            if response.status_code != 200:
-                return response
-            self.kept.append(response)
-        return copied(self.kept[0])
+        return await answer_once(self.kept, self.endpoint, [request])
 
 
 def cached_by_an_object(endpoint: Any) -> Any:

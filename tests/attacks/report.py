@@ -1,7 +1,4 @@
-"""How many times the attacks tried, and what they got: said at the end of a run.
-
-A plugin of pytest: with pytest-xdist, each worker tells the one that sums up.
-"""
+"""How many times the attacks tried, and what they got: said at the end of a run."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -9,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-
-OUTPUT = "attacks"
 
 
 @dataclass
@@ -33,28 +28,13 @@ class Figures:
         self.tries.update(other["tries"])
         self.leaks.update(other["leaks"])
 
+    def write_summary(self, reporter: pytest.TerminalReporter) -> None:
+        tries, leaks = self.tries.total(), self.leaks.total()
+        if not tries:
+            return
+        reporter.write_line(f"attacks: {tries} tries, {leaks} leaks", red=bool(leaks), green=not leaks)
+        for attack, count in sorted(self.tries.items()):
+            reporter.write_line(f"  {attack}: {count} tries, {self.leaks[attack]} leaks")
+
 
 figures = Figures()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object) -> None:
-    """A worker of pytest-xdist is done."""
-    output = getattr(node, "workeroutput", {}).get(OUTPUT)
-    if output is not None:
-        figures.add(output)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output[OUTPUT] = figures.as_dict()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    tries, leaks = figures.tries.total(), figures.leaks.total()
-    if not tries:
-        return
-    terminalreporter.write_line(f"attacks: {tries} tries, {leaks} leaks", red=bool(leaks), green=not leaks)
-    for attack, count in sorted(figures.tries.items()):
-        terminalreporter.write_line(f"  {attack}: {count} tries, {figures.leaks[attack]} leaks")

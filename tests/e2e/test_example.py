@@ -5,23 +5,19 @@ import sys
 
 import httpx
 import pytest
-from examples.demo.stage import SELLER, TEST_KEY, DidNotStart, server
+from examples.demo.stage import SELLER, DidNotStart, server
 
 from faregate.emulator import Emulator
-from faregate.emulator.server import serve
 from tests.e2e.payers import HttpxPayer
 
 COMMAND = ["uvicorn", "--app-dir", str(SELLER), "--port", "0", "app:app"]
 
 
-def test_two_settings_are_enough() -> None:
-    emulator = Emulator()
-    with serve(emulator) as service:
-        environ = {"FAREGATE_API_KEY": TEST_KEY, "FAREGATE_BASE_URL": service}
-        with server("the example", COMMAND, environ) as seller:
-            unpaid = httpx.get(f"{seller}/report")
-            paid = HttpxPayer().call("GET", f"{seller}/report")
-            health = httpx.get(f"{seller}/health").json()
+def test_two_settings_are_enough(environ: dict[str, str], emulator: Emulator) -> None:
+    with server("the example", COMMAND, environ) as seller:
+        unpaid = httpx.get(f"{seller}/report")
+        paid = HttpxPayer().call("GET", f"{seller}/report")
+        health = httpx.get(f"{seller}/health").json()
 
     assert (unpaid.status_code, paid.status_code) == (402, 200)
     assert health["worked"] == {"report": 1}
@@ -37,17 +33,17 @@ def test_the_embedded_emulator_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "missing"),
+    ("settings", "missing"),
     [
         ({}, "FAREGATE_BASE_URL"),
         ({"FAREGATE_BASE_URL": "http://127.0.0.1:9"}, "FAREGATE_API_KEY"),
     ],
 )
-def test_a_missing_setting_is_told_at_the_start(environ: dict[str, str], missing: str) -> None:
+def test_a_missing_setting_is_told_at_the_start(settings: dict[str, str], missing: str) -> None:
     """The server ends, with the sentence, though uvicorn would serve an app whose lifespan raises."""
     with (
         pytest.raises(DidNotStart, match=f"Set {missing}"),
-        server("the example", COMMAND, environ),
+        server("the example", COMMAND, settings),
     ):
         pass
 

@@ -3,15 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import httpx
 import pytest
 from examples.demo.stage import DidNotStart, server
 
-from faregate.emulator import TEST_KEY, Emulator
-from faregate.emulator.server import serve
+from faregate.emulator import Emulator
 from tests.e2e.payers import PAYERS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "django"
@@ -22,22 +20,12 @@ SERVERS = {
 }
 
 
-@pytest.fixture(name="emulator")
-def _emulator() -> Emulator:
-    return Emulator()
-
-
-@pytest.fixture(name="environ")
-def _environ(
-    emulator: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Generator[dict[str, str]]:
+@pytest.fixture(autouse=True)
+def _migrated(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("SHOP_FOLDER", str(tmp_path))
-    with serve(emulator) as service:
-        environ = {"FAREGATE_BASE_URL": service, "FAREGATE_API_KEY": TEST_KEY}
-        assert manage("migrate", environ).returncode == 0
-        yield environ
+    assert manage("migrate", environ).returncode == 0
 
 
 def manage(command: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":

@@ -11,8 +11,7 @@ import httpx
 import pytest
 from examples.demo.stage import DidNotStart, server
 
-from faregate.emulator import TEST_KEY, Emulator
-from faregate.emulator.server import serve
+from faregate.emulator import Emulator
 from tests.e2e.payers import PAYERS, HttpxPayer
 
 ROOT = Path(__file__).parents[2]
@@ -27,17 +26,10 @@ def command_of(example: str) -> list[str]:
     return [words[0], "--port", "0", *words[1:]]
 
 
-@pytest.fixture(name="emulator")
-def _emulator() -> Emulator:
-    return Emulator()
-
-
 @pytest.fixture(name="seller")
-def _seller(emulator: Emulator) -> Generator[str]:
-    with serve(emulator) as service:
-        environ = {"FAREGATE_BASE_URL": service, "FAREGATE_API_KEY": TEST_KEY}
-        with server("the example", command_of("starlette"), environ) as seller:
-            yield seller
+def _seller(environ: dict[str, str]) -> Generator[str]:
+    with server("the example", command_of("starlette"), environ) as seller:
+        yield seller
 
 
 @pytest.mark.parametrize("library", PAYERS)

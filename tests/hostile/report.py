@@ -1,7 +1,4 @@
-"""What all cases came to, said at the end of a run, and as JSON in `HOSTILE_FIGURES`.
-
-A plugin of pytest: with pytest-xdist, each worker tells the one that sums up.
-"""
+"""What all cases came to, said at the end of a run, and as JSON in `HOSTILE_FIGURES`."""
 
 import json
 import os
@@ -15,7 +12,6 @@ import pytest
 from tests.hostile.case import Case
 
 FILE = "HOSTILE_FIGURES"
-OUTPUT = "hostile"
 
 
 @dataclass
@@ -33,7 +29,7 @@ class Tally:
         self.faults |= {f"{case.call.name}: {case.fault.name}" for case in cases}
         self.wrongs.update(wrong.partition(" (")[0] for case in cases for wrong in case.wrongs)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "cases": self.cases,
             "answers": self.answers,
@@ -48,31 +44,16 @@ class Tally:
         self.faults |= set(told["faults"])
         self.wrongs.update(told["wrongs"])
 
+    def write_summary(self, reporter: pytest.TerminalReporter) -> None:
+        if not self.cases:
+            return
+        reporter.write_line(
+            f"hostile service: {self.cases} cases of {len(self.faults)} faults at calls, "
+            f"{self.answers} answers to payers, {sum(self.wrongs.values())} wrong"
+        )
+        if path := os.environ.get(FILE):
+            told = {**self.as_dict(), "faults": len(self.faults)}
+            Path(path).write_text(json.dumps(told) + "\n")
+
 
 tally = Tally()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object) -> None:
-    """A worker of pytest-xdist is done."""
-    told = getattr(node, "workeroutput", {}).get(OUTPUT)
-    if told is not None:
-        tally.add(told)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output[OUTPUT] = tally.told()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not tally.cases:
-        return
-    terminalreporter.write_line(
-        f"hostile service: {tally.cases} cases of {len(tally.faults)} faults at calls, "
-        f"{tally.answers} answers to payers, {sum(tally.wrongs.values())} wrong"
-    )
-    if path := os.environ.get(FILE):
-        told = {**tally.told(), "faults": len(tally.faults)}
-        Path(path).write_text(json.dumps(told) + "\n")
