@@ -534,7 +534,7 @@ MUTANTS = (
     Mutant("django-charges-before-the-login", DJANGO + "offers.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
     Mutant("django-method-before-the-class", DJANGO + "offers.py", "if _is_atomic(view) else None", "if True else None", DJANGO_TESTS),
     Mutant("django-pays-inside-the-transaction", DJANGO + "offers.py", "if _is_atomic(view) else None", "if False else None", DJANGO_TESTS),
-    Mutant("django-two-prices-are-fine", DJANGO + "routes.py", '"paid" if len(offers) == 1 else "refused"', '"paid"', DJANGO_TESTS),
+    Mutant("two-prices-are-fine", ROUTE_ACCESS, '"paid" if len(offers) == 1 else "refused"', '"paid"', (*DJANGO_TESTS, *ROUTE_TESTS)),
     Mutant("django-session-is-stored-unpaid", DJANGO + "state.py", "self._session = _DeferredWrites(session) if is_stored else None", "self._session = None", DJANGO_STATE),
     Mutant("django-session-is-never-stored", DJANGO + "state.py", "                    self._session.perform(write)\n", "                    pass\n", DJANGO_STATE),
     Mutant("django-async-session-is-never-stored", DJANGO + "state.py", "                    await self._session.aperform(write)\n", "                    pass\n", DJANGO_STATE),
@@ -589,7 +589,7 @@ MUTANTS = (
     Mutant("inventory-lost-dependency", HANDLERS, "            yield from _find_dependencies(one, overrides)\n", "", ROUTE_TESTS),
     Mutant("inventory-no-paywall-in-front", WRAPPERS, "if route.offer is not None and route.paywall is None:", "if False:",
            ROUTE_TESTS),
-    Mutant("inventory-lone-prefix", ROUTE_ACCESS, "(*unmatched, *_find_unmatched(routes, rules, root)),", "tuple(unmatched),", ROUTE_TESTS),
+    Mutant("inventory-lone-prefix", ROUTE_ACCESS, "(*table.unmatched, *_find_unmatched(table.routes, rules, root)),", "table.unmatched,", ROUTE_TESTS),
     Mutant("two-proofs", PROOF, "if len(found) > 1:", "if False:", CORE),
     Mutant("huge-proofs", PROOF, "if len(proof) > MAX_PROOF_BYTES:", "if False:", CORE),
     # Journals that outlive their process

@@ -422,7 +422,7 @@ BREAKS: Final = (
         "GET /transactions",
         "`status` filter",
         _RECORDS,
-        'STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "reconciling", "failed", "succeeded")',
+        "STATUSES: Final[tuple[Status, ...]] = get_args(Status)",
         'STATUSES: Final[tuple[Status, ...]] = ("authorized", "settling", "failed", "succeeded")',
     ),
     Break(
