@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
 
-from faregate.core.settlement import RETRY_SECONDS
+from faregate.core.settlement import RETRY_BUDGET_SECONDS
 from faregate.errors import ConfigurationError
+from faregate.journals.policy import DEFAULT_POLICY
+from faregate.journals.registry import MEMORY
 from faregate.logs import log
 from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
@@ -19,13 +21,12 @@ from faregate.server_timeouts import find_server_timeout
 
 EMULATOR = "emulator:"
 EMULATOR_ADDRESS = "http://emulator.invalid"
-MEMORY = "memory:"
 MAX_REDELIVERIES = 1000
 OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
 """Variables that are read elsewhere."""
 _TRUTHS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(["0", "false", "no", "off"], False)
-REQUEST_SECONDS = 55.0
-OF_SERVER_TIMEOUT = 5 / 6
+DEFAULT_REQUEST_SECONDS = 55.0
+SERVER_TIMEOUT_SHARE = 5 / 6
 """The share of the server's own time-out that a request may take."""
 _MAKE_A_KEY = 'python -c "import secrets, base64; print(base64.b64encode(secrets.token_bytes(32)).decode())"'
 
@@ -51,7 +52,7 @@ class Settings:
     @property
     def completion_seconds(self) -> float:
         """The time at the end of a request that is kept for completing its payment at a slow service."""
-        return self.timeout + RETRY_SECONDS + 1
+        return self.timeout + RETRY_BUDGET_SECONDS + 1
 
     @property
     def embedded(self) -> bool:
@@ -124,10 +125,14 @@ class Arguments(TypedDict, total=False):
     redeliveries: Annotated[
         int,
         Description(
-            "how often a released result is [delivered again](journals.md#retention); 0 turns it off", 3
+            "how often a released result is [delivered again](journals.md#retention); 0 turns it off",
+            DEFAULT_POLICY.redeliveries,
         ),
     ]
-    redelivery_window: Annotated[float, Description("for how many seconds after the first delivery", 600.0)]
+    redelivery_window: Annotated[
+        float,
+        Description("for how many seconds after the first delivery", DEFAULT_POLICY.redelivery_window),
+    ]
     trust_host: Annotated[
         bool,
         Description("without a public URL, build the resource's address from the `Host` header", False),
@@ -318,7 +323,7 @@ def _check_positive(name: str, value: float) -> float:
 def _choose_request_seconds(name: str, given: float | None, server_timeout: float | None) -> float:
     if given is None:
         # Most proxies wait a minute; the server may have a shorter time-out of its own.
-        return min(REQUEST_SECONDS, OF_SERVER_TIMEOUT * (server_timeout or math.inf))
+        return min(DEFAULT_REQUEST_SECONDS, SERVER_TIMEOUT_SHARE * (server_timeout or math.inf))
     if server_timeout is not None and given > server_timeout:
         log(
             logging.WARNING,
@@ -343,7 +348,7 @@ def _check_times(settings: Settings, server_timeout: float | None, spell: Callab
     if server_timeout is not None:
         raise ConfigurationError(
             f"This server ends a request after {server_timeout:g} s, and {needed} s. Raise the server's "
-            f"time-out to {math.ceil(least / OF_SERVER_TIMEOUT)} s or more (gunicorn: --timeout, uWSGI: "
+            f"time-out to {math.ceil(least / SERVER_TIMEOUT_SHARE)} s or more (gunicorn: --timeout, uWSGI: "
             f"harakiri), or make {spell('timeout')} smaller."
         )
     raise ConfigurationError(

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled, PaymentVerified
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
 
 
 class Facilitator:
@@ -14,13 +14,13 @@ class Facilitator:
         self.verified: list[int] = []
 
     def verify(
-        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
         self.verified.append(committed)
         return PaymentVerified(payment.payer) if terms.amount == payment.value else PaymentRefused("no")
 
     def settle(
-        self, payment: Payment, terms: Terms, *, now: datetime
+        self, payment: SignedPayment, terms: Terms, *, now: datetime
     ) -> PaymentSettled | PaymentRefused | PaymentPending:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):

@@ -8,7 +8,7 @@ from typing import Any, Self
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
 
 from .seller import ROOT, Json, encoded
 
@@ -20,11 +20,13 @@ class Trusting:
     """Takes every payment and looks at none: proofs need no signature."""
 
     def verify(
-        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
         return PaymentVerified(payment.payer)
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled | PaymentRefused:
+    def settle(
+        self, payment: SignedPayment, terms: Terms, *, now: datetime
+    ) -> PaymentSettled | PaymentRefused:
         return PaymentSettled("0x" + "ab" * 32)
 
 

@@ -10,7 +10,7 @@ from faregate.core.models import WireRequest
 from faregate.emulator import Account, Emulator, Key
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentSettled, PaymentVerified
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
 
 from .seller import ROOT, Shop, assert_error, decoded, encoded
 
@@ -77,10 +77,12 @@ def test_the_body_is_looked_at_before_the_transaction(shop: Shop) -> None:
 class Broken:
     """Payments with a fault."""
 
-    def verify(self, payment: Payment, terms: Terms, *, now: datetime, committed: int) -> PaymentVerified:
+    def verify(
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
+    ) -> PaymentVerified:
         raise RuntimeError("a secret of the inside")
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled:
+    def settle(self, payment: SignedPayment, terms: Terms, *, now: datetime) -> PaymentSettled:
         raise RuntimeError("a secret of the inside")
 
 

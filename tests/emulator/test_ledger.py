@@ -11,7 +11,7 @@ from faregate.merchant.models import AccessResource
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.x402.eip712 import build_typed_data
 from faregate.x402.headers import build_payment_required, parse_payment
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import TOKENS, Token
 
 SELLER = "0x" + "ab" * 20
@@ -36,11 +36,11 @@ def now(clock: ManualClock) -> datetime:
 
 
 @pytest.fixture
-def payment(clock: ManualClock) -> Payment:
+def payment(clock: ManualClock) -> SignedPayment:
     return parse_payment(Wallet(clock=clock).pay(build_payment_required(TERMS, RESOURCE, "pay", "ab" * 32)))
 
 
-def test_a_good_payment_is_verified_then_settled_once(payment: Payment, now: datetime) -> None:
+def test_a_good_payment_is_verified_then_settled_once(payment: SignedPayment, now: datetime) -> None:
     ledger = SimulatedLedger(default_balance=15_000)
     verdict = ledger.verify(payment, TERMS, now=now, committed=5_000)
     assert isinstance(verdict, PaymentVerified)
@@ -52,7 +52,7 @@ def test_a_good_payment_is_verified_then_settled_once(payment: Payment, now: dat
     assert ledger.balance(TERMS.token, SELLER.upper().replace("X", "x")) == 25_000
 
 
-def test_a_settled_authorization_is_used(payment: Payment, now: datetime) -> None:
+def test_a_settled_authorization_is_used(payment: SignedPayment, now: datetime) -> None:
     ledger = SimulatedLedger()
     ledger.settle(payment, TERMS, now=now)
     assert ledger.verify(payment, TERMS, now=now, committed=0) == PaymentRefused(
@@ -60,12 +60,14 @@ def test_a_settled_authorization_is_used(payment: Payment, now: datetime) -> Non
     )
 
 
-def test_what_is_promised_elsewhere_cannot_be_spent(payment: Payment, now: datetime) -> None:
+def test_what_is_promised_elsewhere_cannot_be_spent(payment: SignedPayment, now: datetime) -> None:
     ledger = SimulatedLedger(default_balance=15_000)
     assert isinstance(ledger.verify(payment, TERMS, now=now, committed=5_001), PaymentRefused)
 
 
-def test_an_empty_purse_and_an_expired_authorization_do_not_settle(payment: Payment, now: datetime) -> None:
+def test_an_empty_purse_and_an_expired_authorization_do_not_settle(
+    payment: SignedPayment, now: datetime
+) -> None:
     ledger = SimulatedLedger()
     assert isinstance(ledger.settle(payment, TERMS, now=now + timedelta(seconds=60)), PaymentRefused)
     ledger.fund(TERMS.token, payment.payer, 9_999)
@@ -73,7 +75,7 @@ def test_an_empty_purse_and_an_expired_authorization_do_not_settle(payment: Paym
     assert ledger.balance(TERMS.token, payment.payer) == 9_999
 
 
-def test_paying_oneself_changes_nothing(payment: Payment, now: datetime) -> None:
+def test_paying_oneself_changes_nothing(payment: SignedPayment, now: datetime) -> None:
     ledger = SimulatedLedger()
     own = replace(payment, to=payment.payer)
     assert isinstance(ledger.settle(own, TERMS, now=now), PaymentSettled)
@@ -88,7 +90,7 @@ def test_every_payment_has_its_own_hash(clock: ManualClock, now: datetime) -> No
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=lambda token: f"{token.symbol}-{token.chain}")
-def test_the_hashed_message_is_that_of_eip_712(payment: Payment, token: Token) -> None:
+def test_the_hashed_message_is_that_of_eip_712(payment: SignedPayment, token: Token) -> None:
     """Our short hash against the full encoder."""
     domain = {
         "name": token.name,

@@ -133,9 +133,9 @@ MUTANTS = (
            "return (yield from _serve_free(request, revision, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if not (yield from start):", "if False:"),
     Mutant("free-when-nothing-is-said", INTERPRET, 'decision.get("transaction_id", "") is None', 'decision.get("transaction_id") is None'),
-    Mutant("claim-never-busy", ROW, "case _ if self.is_leased(now, policy, owner_until):", "case _ if False:"),
-    Mutant("rerun-interrupted", ROW, "case State.CLAIMED | State.OPEN:\n                return self._claim_unstarted",
-           "case State.CLAIMED | State.OPEN | State.RUNNING:\n                return self._claim_unstarted"),
+    Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
+    Mutant("rerun-interrupted", ROW, "if self.state in (State.CLAIMED, State.OPEN):\n            return self._claim_unstarted",
+           "if self.state in (State.CLAIMED, State.OPEN, State.RUNNING):\n            return self._claim_unstarted"),
     Mutant("any-request", ROW, "if fingerprint.request != self.request or (", "if ("),
     Mutant("transaction-not-unique", MEMORY, "return self._transactions.get(transaction_id, key) == key", "return True"),
     Mutant("no-fencing", ROW, "return self.fence == lease.fence and", "return"),
@@ -269,7 +269,7 @@ MUTANTS = (
     Mutant("undelivered-is-spent", ROW, "if not self.delivered:", "if not self.delivered and policy.redeliveries:"),
     Mutant("people-take-what-is-leased", PERSISTENT, "if row.is_leased(now, self._policy, self._owner_until(record, now)):\n            return None", "if False:\n            return None", STORE_TESTS),
     # A result goes to the client that paid for it
-    Mutant("handed-to-another-client", ROW, "case _ if not self._is_bound_to(fingerprint, STABLE):", "case _ if False:", CLIENTS),
+    Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
     Mutant("handed-to-an-older-cookie", ROW, "replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT)", "False", CLIENTS),
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
     Mutant("replayed-although-never", ROW, "elif replay is ReplayPolicy.NEVER or self", "elif self", CLIENTS),
@@ -337,7 +337,7 @@ MUTANTS = (
            "            return (yield from _refuse_access(access))",
            "            return (yield from _refuse_access(access))"),
     # What travels
-    Mutant("held-and-not-told-when", RESPONSES, "retry_after or RETRY_SECONDS)\n"
+    Mutant("held-and-not-told-when", RESPONSES, "retry_after or DEFAULT_RETRY_AFTER)\n"
            "\n"
            "\n"
            "def build_in_progress",
@@ -657,7 +657,7 @@ MUTANTS = (
     Mutant("an-authorization-is-used-twice", "src/faregate/service/operations/access.py", "    if store.find_by_authorization(context, payment) is not None:", "    if False:", REBUILT),
     Mutant("a-proof-is-known-by-its-nonce", "src/faregate/service/operations/access.py", "store.find_by_proof(proof)", "store.find_by_token_use(revision.token, parse_payment(proof))", REBUILT),
     Mutant("complete-with-other-bytes", "src/faregate/service/operations/complete.py", "    if record.payment.header != payment.header:", "    if False:", REBUILT),
-    Mutant("a-proof-without-a-challenge", "src/faregate/x402/verify.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
+    Mutant("a-proof-without-a-challenge", "src/faregate/x402/terms.py", "return None if _has_challenge(accepted) else _NO_CHALLENGE", "return None", REBUILT),
     Mutant("a-challenge-that-is-known", "src/faregate/emulator/system.py", "return secrets.token_hex(32)", 'return "ab" * 32', REBUILT),
     Mutant("another-resource-at-one-url", "src/faregate/service/operations/access.py", "known.context.listing.id == listing.id and ", "", ("tests/emulator/test_access.py",)),
     Mutant("an-expired-transaction-is-open", "src/faregate/service/operations/access.py", "return known.payment.valid_before <= now.timestamp()", "return False", ("tests/emulator/test_access.py",)),

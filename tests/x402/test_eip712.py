@@ -15,7 +15,7 @@ from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.x402 import eip712
 from faregate.x402.eip712 import CoincurveCurve, Curve, PythonCurve, build_typed_data, recover_signer
-from faregate.x402.models import Payment
+from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import TOKENS, Token
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -31,8 +31,8 @@ def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
     return chosen
 
 
-def payment(chance: Random, signature: str = "") -> Payment:
-    return Payment(
+def payment(chance: Random, signature: str = "") -> SignedPayment:
+    return SignedPayment(
         payer=f"0x{chance.getrandbits(160):040x}",
         to=f"0x{chance.getrandbits(160):040x}",
         value=chance.getrandbits(80),
@@ -44,13 +44,13 @@ def payment(chance: Random, signature: str = "") -> Payment:
     )
 
 
-def signed(one: Payment, signature: str) -> Payment:
-    return Payment(
+def signed(one: SignedPayment, signature: str) -> SignedPayment:
+    return SignedPayment(
         one.payer, one.to, one.value, one.valid_after, one.valid_before, one.nonce, signature, one.header
     )
 
 
-def by_eth_account(one: Payment, token: Token) -> str | None:
+def by_eth_account(one: SignedPayment, token: Token) -> str | None:
     try:
         return str(Account.recover_message(build_typed_data(one, token), signature=one.signature))
     except Exception:

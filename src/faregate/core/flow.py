@@ -60,7 +60,7 @@ from faregate.core.results import (
     RevisionRejected,
     Settlement,
 )
-from faregate.core.settlement import RETRY_SECONDS, record_failure, record_success, write
+from faregate.core.settlement import RETRY_BUDGET_SECONDS, record_failure, record_success, write
 from faregate.core.steps import (
     AbandonClaim,
     CallAccess,
@@ -355,7 +355,7 @@ def _call_access_once(request: PaidRequest, revision: OfferRevision, proof: str 
         except TooManyCalls:
             raise  # a retry would only add to the load
         except NoAnswer:
-            if (yield from GetTime()) - began > RETRY_SECONDS:
+            if (yield from GetTime()) - began > RETRY_BUDGET_SECONDS:
                 raise
             return (yield from CallAccess(request, revision, proof))
     except NoAnswer as error:

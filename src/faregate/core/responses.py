@@ -31,7 +31,7 @@ from faregate.core.results import (
 
 NO_STORE: Header = ("Cache-Control", "private, no-store")
 EXPOSED: Header = ("Access-Control-Expose-Headers", "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After")
-RETRY_SECONDS = "2"
+DEFAULT_RETRY_AFTER = "2"
 
 _PAYMENT = frozenset(("payment-required", "payment-response", "payment-signature", "x-payment-response"))
 # A header that speaks of caching passes only if it is named here. There is no list of those that do not:
@@ -119,23 +119,23 @@ def relay_settling(reply: Response, transaction_id: str | None) -> Response:
         return build_settling(transaction_id)
     headers = _relay_headers(reply, "content-type", "retry-after")
     if not header_values(headers, "retry-after"):
-        headers = (*headers, ("Retry-After", RETRY_SECONDS))
+        headers = (*headers, ("Retry-After", DEFAULT_RETRY_AFTER))
     return Response(202, headers, reply.body)
 
 
 def build_settling(transaction_id: str | None) -> Response:
     message = "The payment is still settling. Come back with the same payment; do not pay again."
-    return _build(202, "payment_settling", message, transaction_id, RETRY_SECONDS)
+    return _build(202, "payment_settling", message, transaction_id, DEFAULT_RETRY_AFTER)
 
 
 def build_unconfirmed(transaction_id: str | None) -> Response:
     message = "The payment could not be confirmed yet. Come back with the same payment; do not pay again."
-    return _build(503, "payment_unconfirmed", message, transaction_id, RETRY_SECONDS)
+    return _build(503, "payment_unconfirmed", message, transaction_id, DEFAULT_RETRY_AFTER)
 
 
 def build_completion_refused(status: int, transaction_id: str, retry_after: str | None) -> Response:
     message = "The payment could not be completed yet. Come back with the same payment; do not pay again."
-    return _build(status, "completion_refused", message, transaction_id, retry_after or RETRY_SECONDS)
+    return _build(status, "completion_refused", message, transaction_id, retry_after or DEFAULT_RETRY_AFTER)
 
 
 def build_in_progress() -> Response:
@@ -169,7 +169,7 @@ def build_not_recognized(transaction_id: str) -> Response:
 def build_unavailable(status: int, retry_after: str | None = None) -> Response:
     """502 when the service said something wrong, 503 when it may be better soon."""
     message = "Payment cannot be checked at the moment."
-    wait = (retry_after or RETRY_SECONDS) if status == 503 else None
+    wait = (retry_after or DEFAULT_RETRY_AFTER) if status == 503 else None
     return _build(status, "payment_service_unavailable", message, retry_after=wait)
 
 

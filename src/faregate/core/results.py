@@ -1,4 +1,4 @@
-"""The results of access and complete, parsed from the service's replies.
+"""Results of calls to the service, and what became of a payment (`Settlement`).
 
 `faregate.merchant.interpret` reads replies as these; `faregate.core.flow` decides by them.
 """
@@ -115,7 +115,7 @@ class Guessability(Enum):
     GUESSABLE = "guessable"
     UNKNOWN = "unknown"
     """The caller is to find it out."""
-    BEING_CHECKED = "being asked"
+    BEING_CHECKED = "being checked"
     """Another request is finding it out."""
 
 

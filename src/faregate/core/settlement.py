@@ -49,7 +49,7 @@ _COOKIES = frozenset(("set-cookie", "set-cookie2"))
 
 COMPLETE_PAUSES = (0.2, 0.8)
 """Seconds before the second and the third attempt to complete."""
-RETRY_SECONDS = 3.0
+RETRY_BUDGET_SECONDS = 3.0
 """No call is repeated later than this after its first attempt began: a payer waits."""
 
 
@@ -143,7 +143,7 @@ def _complete(payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
     began = yield from GetTime()
     completion = yield from _complete_once(payment, outcome)
     for pause in COMPLETE_PAUSES:
-        if not _is_retryable(completion) or (yield from GetTime()) - began > RETRY_SECONDS:
+        if not _is_retryable(completion) or (yield from GetTime()) - began > RETRY_BUDGET_SECONDS:
             break
         yield from Sleep(pause)
         completion = yield from _complete_once(payment, outcome)

@@ -21,7 +21,7 @@ from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.routes import Operation, find_route
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
-from faregate.x402.models import Payment
+from faregate.x402.models import SignedPayment
 
 _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 
@@ -62,7 +62,7 @@ def describe_call(service: Service, request: WireRequest) -> CallInfo:
 
 
 def _add_records(
-    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: Payment | None
+    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
 ) -> CallInfo:
     match facts.operation:
         case "access":
@@ -77,7 +77,7 @@ def _add_records(
 
 
 def _describe_access(
-    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: Payment | None
+    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
 ) -> CallInfo:
     try:
         revision_id = call.body_as(_request).revision_id
@@ -104,7 +104,7 @@ def _describe_revision(facts: CallInfo, store: EnvironmentState, revision_id: st
     return facts if listing is None else replace(facts, resource=listing.resource.key)
 
 
-def _parse_proof(call: ParsedRequest) -> Payment | None:
+def _parse_proof(call: ParsedRequest) -> SignedPayment | None:
     try:
         proof = call.only_header(PROOF_HEADER)
         return None if proof is None else parse_payment(proof)

@@ -10,9 +10,9 @@ from faregate.service.config import Account
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.service.test_payers import list_special_payers
 from faregate.x402.eip712 import recover_signer
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
+from faregate.x402.terms import find_mismatch
 from faregate.x402.tokens import TOKENS, Token
-from faregate.x402.verify import find_mismatch
 
 DEFAULT_BALANCE: Final = 1_000_000_000
 Balance = tuple[Token, str]
@@ -51,7 +51,7 @@ class SimulatedLedger:
         self._balances, self._settled = dict(balances), dict(settled)
 
     def verify(
-        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
         """Check everything in x402 `exact` that does not need a chain."""
         fault = find_mismatch(payment, terms, now)
@@ -66,7 +66,9 @@ class SimulatedLedger:
             return PaymentRefused(f"the payer has not enough {terms.token.symbol}")
         return PaymentVerified(signer)
 
-    def settle(self, payment: Payment, terms: Terms, *, now: datetime) -> PaymentSettled | PaymentRefused:
+    def settle(
+        self, payment: SignedPayment, terms: Terms, *, now: datetime
+    ) -> PaymentSettled | PaymentRefused:
         """Move the value from payer to recipient, once; the same payment again gets the same hash."""
         use = self._use(payment, terms)
         # Settling must be repeatable: the caller may not have got the first answer.
@@ -83,7 +85,7 @@ class SimulatedLedger:
         return PaymentSettled(self._settled[use])
 
     @staticmethod
-    def _use(payment: Payment, terms: Terms) -> Use:
+    def _use(payment: SignedPayment, terms: Terms) -> Use:
         return terms.token, payment.payer, payment.nonce
 
 

@@ -11,7 +11,7 @@ from faregate.errors import ConfigurationError
 from faregate.service.clock import Clock
 from faregate.service.test_payers import TEST_PAYERS
 from faregate.x402.eip712 import ORDER, build_typed_data, derive_address, sign
-from faregate.x402.models import X402_VERSION, Payment
+from faregate.x402.models import X402_VERSION, SignedPayment
 from faregate.x402.tokens import TOKENS, Token
 
 
@@ -60,7 +60,7 @@ class Wallet:
 
     def sign(self, authorization: dict[str, str], token: Token) -> str:
         """Sign this authorization (EIP-712), as hex."""
-        payment = Payment(
+        payment = SignedPayment(
             payer=authorization["from"],
             to=authorization["to"],
             value=int(authorization["value"]),

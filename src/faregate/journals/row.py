@@ -1,18 +1,15 @@
 """The domain rules of one row. Every journal follows them; each stores rows its own way.
 
 1. A row moves from CLAIMED over OPEN, WAITING or RUNNING to SUCCEEDED or FAILED, and ends as SETTLED, UNPAID
-or
-   PAID_NO_RESULT. A STUCK row ends when its payer comes back, or an operator acts. A row never goes back
+   or PAID_NO_RESULT. A STUCK row ends when its payer comes back, or an operator acts. A row never goes back
    (`faregate.journals.states`).
 2. A write needs the newest fencing token (`fence`). Two facts are accepted from anybody, because they are
-true
-   whoever holds the lease: a transaction id that the service gave, and a payment that it confirmed.
+   true whoever holds the lease: a transaction id that the service gave, and a payment that it confirmed.
 3. When a lease is over, the next to come takes the row, with a new fencing token. A lease is over at its
-time,
-   or as soon as its owner, a process, has not written for `owner_lease` seconds and is not known to live.
+   time, or as soon as its owner, a process, has not written for `owner_lease` seconds and is not known to
+   live.
 4. Only rows that owe nothing expire: SETTLED, UNPAID, PAID_NO_RESULT, and a CLAIMED row that never learned of
-a
-   transaction. An open payment is never forgotten.
+   a transaction. An open payment is never forgotten.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -133,24 +130,24 @@ class Row:
             fingerprint.body and self.body and fingerprint.body != self.body
         ):
             return RequestMismatch()
-        match self.state:
-            case State.UNPAID:
-                return AlreadyFailed()
-            case State.PAID_NO_RESULT:
-                return AlreadyUsed(self.transaction_id)
-            case _ if not self._is_bound_to(fingerprint, STABLE):
-                return ClientMismatch()
-            case _ if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
-                return ClientUnverified(self.transaction_id)
-            case State.SETTLED:
-                return self._replay(replay, now, policy)
-            case _ if self.is_leased(now, policy, owner_until):
-                return InProgress()
-            case State.CLAIMED | State.OPEN:
-                return self._claim_unstarted(fingerprint, now, policy, holder)
-            case _:
-                self.lease_to(holder, now + policy.completion_lease, now)
-                return Resumable(self.to_pending_payment(holder.seller))
+        if self.state is State.UNPAID:
+            return AlreadyFailed()
+        if self.state is State.PAID_NO_RESULT:
+            return AlreadyUsed(self.transaction_id)
+        # The client is checked before the lease: a stranger who rebuilt the proof gets the same answer
+        # whether or not a result is being settled, and is never told to come back for it.
+        if not self._is_bound_to(fingerprint, STABLE):
+            return ClientMismatch()
+        if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
+            return ClientUnverified(self.transaction_id)
+        if self.state is State.SETTLED:
+            return self._replay(replay, now, policy)
+        if self.is_leased(now, policy, owner_until):
+            return InProgress()
+        if self.state in (State.CLAIMED, State.OPEN):
+            return self._claim_unstarted(fingerprint, now, policy, holder)
+        self.lease_to(holder, now + policy.completion_lease, now)
+        return Resumable(self.to_pending_payment(holder.seller))
 
     def _claim_unstarted(
         self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder

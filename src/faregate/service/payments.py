@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Facilitator(Protocol):
     """A payments backend (x402's term for who verifies and settles)."""
 
     def verify(
-        self, payment: Payment, terms: Terms, *, now: datetime, committed: int
+        self, payment: SignedPayment, terms: Terms, *, now: datetime, committed: int
     ) -> PaymentVerified | PaymentRefused:
         """Check the payment. `committed` atomic units of the payer are reserved for open transactions."""
         ...
 
     def settle(
-        self, payment: Payment, terms: Terms, *, now: datetime
+        self, payment: SignedPayment, terms: Terms, *, now: datetime
     ) -> PaymentSettled | PaymentRefused | PaymentPending:
         """Move the money, once however often it is called. `now` is when the seller completed."""
         ...

@@ -14,7 +14,7 @@ from faregate.merchant.models import (
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import Settlement
 from faregate.service.index import TemporalIndex
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
 
 Status = Literal["authorized", "settling", "reconciling", "failed", "succeeded"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
@@ -78,7 +78,7 @@ class TransactionRecord:
     payment_request_id: str
     payer: PayerRecord
     context: AccessContext
-    payment: Payment
+    payment: SignedPayment
     created_at: datetime
     history: list[tuple[datetime, Status]]
     accepted: FailedCompleteRequest | SucceededCompleteRequest | None = None

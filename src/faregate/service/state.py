@@ -13,7 +13,7 @@ from faregate.service.identifiers import Challenges, Ids
 from faregate.service.index import TemporalIndex
 from faregate.service.payments import Facilitator
 from faregate.service.records import FINAL, AccessContext, ExecutionRecord, PayerRecord, TransactionRecord
-from faregate.x402.models import Payment, Terms
+from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Token
 
 
@@ -105,15 +105,17 @@ class EnvironmentState:
         """Find the transaction that was authorized with exactly this `PAYMENT-SIGNATURE` header."""
         return self._proofs.get(proof)
 
-    def find_by_authorization(self, context: AccessContext, payment: Payment) -> TransactionRecord | None:
+    def find_by_authorization(
+        self, context: AccessContext, payment: SignedPayment
+    ) -> TransactionRecord | None:
         """Find the transaction that used this authorization."""
         return self.find_by_token_use(context.terms.token, payment)
 
-    def find_by_token_use(self, token: Token, payment: Payment) -> TransactionRecord | None:
+    def find_by_token_use(self, token: Token, payment: SignedPayment) -> TransactionRecord | None:
         """Find the transaction that used this authorization of this token."""
         return self._uses.get(_get_authorization_key(token, payment))
 
-    def authorize(self, context: AccessContext, payment: Payment, payer: str) -> TransactionRecord:
+    def authorize(self, context: AccessContext, payment: SignedPayment, payer: str) -> TransactionRecord:
         """Create an open transaction; its authorization is used from here on."""
         now = self.clock.tick()
         known = self.payers.get(payer.lower())
@@ -162,5 +164,5 @@ class EnvironmentState:
         self.observed.append(payer)
 
 
-def _get_authorization_key(token: Token, payment: Payment) -> tuple[str, str, str]:
+def _get_authorization_key(token: Token, payment: SignedPayment) -> tuple[str, str, str]:
     return token.address, payment.payer, payment.nonce

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from faregate.x402.models import Payment
+from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Token
 
 ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -126,7 +126,7 @@ class TypedData(NamedTuple):
     body: bytes
 
 
-def build_typed_data(payment: Payment, token: Token) -> TypedData:
+def build_typed_data(payment: SignedPayment, token: Token) -> TypedData:
     """Build the EIP-712 message of this authorization."""
     words = (
         int(payment.payer, 16),
@@ -151,7 +151,7 @@ def derive_address(key: bytes) -> str:
     return _hash_address(CURVE.public_key(key))
 
 
-def recover_signer(payment: Payment, token: Token) -> str | None:
+def recover_signer(payment: SignedPayment, token: Token) -> str | None:
     """Return the checksum address that signed; None for a signature that the token would refuse."""
     signature = bytes.fromhex(payment.signature[2:])
     if len(signature) != 65 or signature[64] not in (27, 28):

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from faregate.core.instructions import parse_json
 from faregate.merchant.models import AccessResource
-from faregate.x402.models import SCHEME, X402_VERSION, Payment, Terms
+from faregate.x402.models import SCHEME, X402_VERSION, SignedPayment, Terms
 
 MAX_PROOF: Final = 16 * 1024
 _CACHED_PAYMENTS: Final = 256
@@ -32,7 +32,7 @@ class InvalidPayload(Exception):
 
 
 @lru_cache(maxsize=_CACHED_PAYMENTS)
-def parse_payment(proof: str) -> Payment:
+def parse_payment(proof: str) -> SignedPayment:
     """Parse this header value; `InvalidPayload` if it cannot be read."""
     payload = _decode_payload(proof)
     version = payload.get("x402Version")
@@ -42,7 +42,7 @@ def parse_payment(proof: str) -> Payment:
     _get_object(payload, "accepted")
     inner = _get_object(payload, "payload")
     authorization = _get_object(inner, "authorization")
-    return Payment(
+    return SignedPayment(
         payer=_get_text(authorization, "from", _ADDRESS, "an address"),
         to=_get_text(authorization, "to", _ADDRESS, "an address"),
         value=_get_number(authorization, "value"),

@@ -23,7 +23,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
+class SignedPayment:
     """A payer's EIP-3009 authorization with its signature; hex is in lower case.
 
     `header` is the `PAYMENT-SIGNATURE` value it was parsed from. One authorization can be written in many

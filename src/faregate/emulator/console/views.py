@@ -22,7 +22,7 @@ from faregate.service.records import STATUSES, PayerRecord, TransactionRecord
 from faregate.service.state import EnvironmentState
 from faregate.service.test_payers import TEST_PAYERS, TestPayer
 from faregate.x402.headers import InvalidPayload, parse_payment
-from faregate.x402.models import Payment
+from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import CURRENCIES, TOKENS
 
 Json = dict[str, Any]
@@ -220,7 +220,7 @@ def _decode_proof(headers: Headers) -> Json | None:
         return {"unreadable": str(error)}
 
 
-def _format_payment(payment: Payment) -> Json:
+def _format_payment(payment: SignedPayment) -> Json:
     accepted: Mapping[str, Any] = payment.accepted
     return {
         "from": payment.payer,

@@ -36,7 +36,7 @@ from faregate.service.records import (
 )
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
-from faregate.x402.models import Payment
+from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import TOKENS
 
 
@@ -96,7 +96,7 @@ def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tupl
     return listing, next(one for one in listing.revisions if one.id == revision_id)
 
 
-def _parse_payment(state: TransactionState, place: str) -> Payment:
+def _parse_payment(state: TransactionState, place: str) -> SignedPayment:
     try:
         return parse_payment(state.proof)
     except InvalidPayload as error:

@@ -24,7 +24,7 @@ from faregate.service.payments import PaymentRefused
 from faregate.service.records import PENDING, AccessContext, TransactionRecord
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, build_payment_required, parse_payment
-from faregate.x402.models import Payment
+from faregate.x402.models import SignedPayment
 
 PROOF_HEADER: Final = "payment-signature"
 _USED: Final = "the authorization was already used"
@@ -97,7 +97,7 @@ def _allow_free(store: EnvironmentState, context: AccessContext) -> Response:
     return _build_response(AccessDecision(transaction_id=None, resource_execution_id=shown))
 
 
-def _read_unused(store: EnvironmentState, context: AccessContext, proof: str | None) -> Payment:
+def _read_unused(store: EnvironmentState, context: AccessContext, proof: str | None) -> SignedPayment:
     """Parse the proof; 402 if it is missing, unreadable or used."""
     if proof is None:
         raise _payment_required(store, context, "PAYMENT-SIGNATURE header is required")
@@ -110,7 +110,7 @@ def _read_unused(store: EnvironmentState, context: AccessContext, proof: str | N
     return payment
 
 
-def _authorize(store: EnvironmentState, context: AccessContext, payment: Payment) -> Response:
+def _authorize(store: EnvironmentState, context: AccessContext, payment: SignedPayment) -> Response:
     now = store.clock.now()
     committed = store.reservations.get_total(context.terms.token.address, payment.payer)
     verdict = store.payments.verify(payment, context.terms, now=now, committed=committed)

@@ -31,7 +31,7 @@ from faregate.service.records import PENDING, TransactionRecord
 from faregate.service.settlement import count_read, fail_payment, submit
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
-from faregate.x402.models import Payment
+from faregate.x402.models import SignedPayment
 
 Request = FailedCompleteRequest | SucceededCompleteRequest
 
@@ -60,7 +60,7 @@ def find_transaction(store: EnvironmentState, identifier: str) -> TransactionRec
     return record
 
 
-def _read_payment(call: ParsedRequest) -> Payment:
+def _read_payment(call: ParsedRequest) -> SignedPayment:
     proof = call.only_header(PROOF_HEADER)
     if proof is None:
         raise invalid_request("PAYMENT-SIGNATURE header is required")

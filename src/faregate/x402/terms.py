@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from faregate.x402.headers import CHALLENGE
-from faregate.x402.models import SCHEME, Payment, Terms
+from faregate.x402.models import SCHEME, SignedPayment, Terms
 
 LEAD_SECONDS: Final = 6
 """An authorization must still be valid for this long, so that it can be settled."""
@@ -16,12 +16,12 @@ _NO_CHALLENGE: Final = (
 _CHALLENGE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-def find_mismatch(payment: Payment, terms: Terms, now: datetime) -> str | None:
+def find_mismatch(payment: SignedPayment, terms: Terms, now: datetime) -> str | None:
     """Return why this payment does not meet the terms at `now`, in words for the payer; None if it does."""
     return _check_accepted(payment, terms) or _check_authorization(payment, terms, now)
 
 
-def _check_accepted(payment: Payment, terms: Terms) -> str | None:
+def _check_accepted(payment: SignedPayment, terms: Terms) -> str | None:
     accepted = payment.accepted
     expected = {
         "scheme": SCHEME,
@@ -45,7 +45,7 @@ def _has_challenge(accepted: Mapping[str, Any]) -> bool:
     return isinstance(value, str) and _CHALLENGE.fullmatch(value) is not None
 
 
-def _check_authorization(payment: Payment, terms: Terms, now: datetime) -> str | None:
+def _check_authorization(payment: SignedPayment, terms: Terms, now: datetime) -> str | None:
     if payment.to != terms.pay_to.lower():
         return f"the authorization must pay {terms.pay_to}"
     if payment.value != terms.amount:
