@@ -78,14 +78,14 @@ OUTSIDE = [Middleware(Telling), Middleware(SessionMiddleware, SECRET)]
 # Starlette
 
 
-def starlette_site(paywall: Paywall, content: Content) -> Any:
+def starlette_site(paywall: Paywall, content: Content, outside: list[Middleware] = OUTSIDE) -> Any:
     @faregate.starlette.paid("daily_report")
     async def sold(request: Request) -> Response:
         return write(request, content)
 
     return Starlette(
         routes=[Route("/sold", sold), *FREE],
-        middleware=[*OUTSIDE, Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)],
+        middleware=[*outside, Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)],
     )
 
 
@@ -114,15 +114,8 @@ def starlette_prefix(paywall: Paywall, content: Content) -> Any:
 
 
 def starlette_stored(paywall: Paywall, content: Content, *, late: bool = False) -> Any:
-    @faregate.starlette.paid("daily_report")
-    async def sold(request: Request) -> Response:
-        return write(request, content)
-
-    outside = [Middleware(Telling), Middleware(StoredSession, {}, late=late)]
-    return Starlette(
-        routes=[Route("/sold", sold), *FREE],
-        middleware=[*outside, Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)],
-    )
+    stored = [Middleware(Telling), Middleware(StoredSession, {}, late=late)]
+    return starlette_site(paywall, content, stored)
 
 
 def starlette_stored_late(paywall: Paywall, content: Content) -> Any:
