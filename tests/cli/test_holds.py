@@ -70,8 +70,8 @@ def test_a_table_with_what_is_stuck_first(seller: Seller, holds: Run) -> None:
     assert code == 0
     head, first, second, _, summary = said.splitlines()
     assert head.split("  ")[0] == "TRANSACTION"
-    assert re.fullmatch(rf"{stuck.id}  stuck  10m +- +\d +\d\d B  {REFUSED}", first), first
-    assert re.fullmatch(rf"{held.id}  ok     1h 0m  now +\d +\d\d B  -", second), second
+    assert re.fullmatch(rf"{stuck.id}  stuck +10m +- +\d +\d\d B  {REFUSED}", first), first
+    assert re.fullmatch(rf"{held.id}  work done, unsettled  1h 0m  now +\d +\d\d B  -", second), second
     assert summary == "1 stuck, 1 held for the sweep, 0 being served now."
     assert held.id not in holds("list", "--stuck")[1]
 
@@ -275,7 +275,7 @@ def test_one_that_was_not_charged_may_be_paid_anew(seller: Seller, holds: Run) -
 def test_what_the_sweep_still_works_on_is_not_given_up(seller: Seller, holds: Run) -> None:
     sale = seller.held()
     code, said = holds("discard", sale.id, "--yes")
-    assert (code, said.startswith(f"faregate: {sale.id} is not stuck (ok)")) == (1, True)
+    assert (code, said.startswith(f"faregate: {sale.id} is not stuck (work done, unsettled)")) == (1, True)
     assert f"use holds retry {sale.id}" in said
     assert seller.state(sale) == "ok"
 

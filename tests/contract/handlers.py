@@ -56,7 +56,7 @@ ITEM = Sold("/items/")
 MOUNT, INNER = "/mount/inner", Sold("/paid")
 """`INNER` is sold in a sub-application, blueprint or router of its own, below `MOUNT`."""
 GROUND, CLOSED = "/ground", "/closed"
-"""Prefixes, in the shops that declare any: one sold as a whole, one where nothing is for sale."""
+"""Prefixes, in the sellers that declare any: one sold as a whole, one where nothing is for sale."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Every front door on every server: the command lines that start them, and how one runs.
+"""Every adapter on every server: the command lines that start them, and how one runs.
 
-A new adapter joins with one module in `shops` and one line here.
+A new adapter joins with one module in `sellers` and one line here.
 """
 
 import os
@@ -25,7 +25,7 @@ TIMEOUT = 30.0
 UVICORN = "uvicorn --host 127.0.0.1 --port {port} --log-level warning {app}"
 HYPERCORN = "hypercorn --bind 127.0.0.1:{port} {app}"
 GRANIAN = (
-    "granian --host 127.0.0.1 --port {port} --interface {colour} --log-level warning "
+    "granian --host 127.0.0.1 --port {port} --interface {interface} --log-level warning "
     "--respawn-failed-workers --respawn-interval 0.1 {app}"
 )
 GUNICORN = "gunicorn --bind 127.0.0.1:{port} --no-control-socket --log-level warning --preload -w 4 {app}"
@@ -35,7 +35,7 @@ WERKZEUG = "tests.contract.werkzeug_server {port} {app}"
 
 MEMORY, SQLITE, DJANGO = "memory:", "sqlite://{folder}/journal", "django:"
 
-WITH_GROUNDS = {
+WITH_PREFIXES = {
     "asgi_app",
     "bottle_app",
     "django_app",
@@ -44,20 +44,20 @@ WITH_GROUNDS = {
     "starlette_app",
     "wsgi_app",
 }
-"""Shops that also sell a prefix, and close one."""
+"""Sellers that also sell a prefix, and refuse one."""
 OF_ITS_OWN_TASKS = {"quart_app"}
-"""Shops whose framework runs a handler in a task of its own, without a hook after the response: a handler
+"""Sellers whose framework runs a handler in a task of its own, without a hook after the response: a handler
 that ends its process is a crash there, and a background task begins at once."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One shop on one server. `app` is the module in `shops`, and the name in it."""
+    """One seller on one server. `app` is the module in `sellers`, and the name in it."""
 
     name: str
     command: str
     app: str
-    colour: str
+    interface: str
     journal: str = SQLITE
 
     @property
@@ -91,15 +91,15 @@ class Stack:
     @property
     def closes(self) -> bool:
         """Whether every response is closed, sold or not."""
-        return self.colour == "wsgi" or self.seller == "django_app"
+        return self.interface == "wsgi" or self.seller == "django_app"
 
     @property
-    def has_grounds(self) -> bool:
-        return self.seller in WITH_GROUNDS
+    def has_prefixes(self) -> bool:
+        return self.seller in WITH_PREFIXES
 
     def command_line(self, port: int) -> list[str]:
         app = f"tests.contract.sellers.{self.app}"
-        filled = self.command.format(port=port, app=app, colour=self.colour)
+        filled = self.command.format(port=port, app=app, interface=self.interface)
         return [sys.executable, "-m", *filled.split()]
 
 
@@ -197,7 +197,7 @@ def running(stack: Stack, service_url: str, folder: Path) -> Generator[Server]:
         "FAREGATE_BASE_URL": service_url,
         "FAREGATE_PUBLIC_URL": "https://seller.example",
         "FAREGATE_JOURNAL": stack.journal.format(folder=folder),
-        "CONTRACT_COLOUR": stack.colour,
+        "CONTRACT_INTERFACE": stack.interface,
         "CONTRACT_LOG": str(folder / "executions"),
         "CONTRACT_TIMEOUT": str(TIMEOUT),
     }

@@ -34,14 +34,14 @@ def test_nothing_leaves_and_nothing_runs(seller: Seller, tricks: dict[str, Trick
     assert seller.runs() == []
 
 
-@only(lambda stack: stack.has_grounds)
+@only(lambda stack: stack.has_prefixes)
 @pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
 def test_nothing_of_a_paid_prefix_leaves_or_runs(seller: Seller, tricks: dict[str, Trick]) -> None:
     assert leaks(seller, tricks, GROUND) == {}
     assert seller.runs() == []
 
 
-@only(lambda stack: stack.has_grounds)
+@only(lambda stack: stack.has_prefixes)
 @pytest.mark.parametrize("tricks", TABLE.values(), ids=TABLE)
 def test_nothing_of_a_closed_prefix_leaves(seller: Seller, tricks: dict[str, Trick]) -> None:
     """The application is asked, for one of its handlers may sell."""

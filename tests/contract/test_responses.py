@@ -177,7 +177,7 @@ def test_a_host_that_the_payer_chose_is_told_to_nobody(seller: Seller) -> None:
 # Prefixes
 
 
-@only(lambda stack: stack.has_grounds)
+@only(lambda stack: stack.has_prefixes)
 def test_a_prefix_is_sold_and_a_closed_one_is_not(seller: Seller) -> None:
     assert_withheld(seller.get("/ground/x"), 402)
     assert_released(seller.buy("/ground/x/y"))

@@ -14,6 +14,7 @@ from faregate.operations.holds import (
     discard,
     get_hold,
     get_hold_store,
+    get_label,
     get_stuck,
     list_holds,
     retry,
@@ -55,7 +56,7 @@ def _summarize(holds: HoldList) -> str:
 def _build_row(hold: HoldInfo, now: float) -> tuple[str, ...]:
     return (
         hold.transaction_id,
-        hold.state,
+        get_label(hold),
         format_duration(now - hold.since),
         _format_next_try(hold, now),
         str(hold.attempts),
@@ -102,7 +103,7 @@ def _format_page(hold: HoldInfo, now: float) -> str:
     lines = {
         "transaction": hold.transaction_id,
         "revision": hold.revision_id,
-        "state": hold.state,
+        "state": get_label(hold),
         "reason": hold.reason or "-",
         **({} if hold.readable else {"key": _UNREADABLE}),
         "since": f"{format_moment(hold.since)} ({format_duration(now - hold.since)} ago)",

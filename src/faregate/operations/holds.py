@@ -32,6 +32,8 @@ from faregate.operations.journal import get_shared_journal
 from faregate.paywall import Paywall
 
 STUCK = "stuck"
+_LABELS = {"ok": "work done, unsettled", "failed": "work failed"}
+"""What people read instead of a stored state, where the stored one would mislead or says too little."""
 
 
 class HoldNotFound(FaregateError):
@@ -71,12 +73,17 @@ def get_hold(store: HoldStore, transaction_id: str) -> HoldInfo:
     return hold
 
 
+def get_label(hold: HoldInfo) -> str:
+    """Return the hold's state in words for people."""
+    return _LABELS.get(hold.state, hold.state)
+
+
 def get_stuck(store: HoldStore, transaction_id: str) -> HoldInfo:
     """Raises `HoldNotFound` if somebody else may still bring it to its end."""
     hold = get_hold(store, transaction_id)
     if hold.state != STUCK:
         raise HoldNotFound(
-            f"{transaction_id} is not stuck ({hold.state}): the sweep still works on it. "
+            f"{transaction_id} is not stuck ({get_label(hold)}): the sweep still works on it. "
             f"To retry it now, use holds retry {transaction_id}."
         )
     return hold

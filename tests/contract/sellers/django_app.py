@@ -1,6 +1,6 @@
 """Django: `@paid` on views of both colours, `paid_include`, prefixes, and its own database as a journal.
 
-`asgi` has async views, `wsgi` plain ones; a few are of the other colour in both.
+`asgi` has async views, `wsgi` plain ones; a few are of the other interface in both.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tests.contract import handlers
 from tests.contract.handlers import Answer, ClosableBody, Sold
 
 DATABASE = os.environ["FAREGATE_JOURNAL"] == "django:"
-AWAITING = os.environ["CONTRACT_COLOUR"] == "asgi"
+AWAITING = os.environ["CONTRACT_INTERFACE"] == "asgi"
 OTHER_COLOUR = {"/small", "/metered", handlers.MOUNT}
 FOLDER = Path(os.environ["CONTRACT_LOG"]).parent
 
