@@ -4,21 +4,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from faregate.core.claims import (
-    PendingPayment,
-    Resumable,
-)
+from faregate.core.claims import PendingPayment, Resumable
 from faregate.core.models import Response
-from faregate.core.results import (
-    AccessUnpaid,
-)
-from faregate.core.steps import (
-    CallAccess,
-    CallComplete,
-    GetTransaction,
-    Sleep,
-    WriteFallback,
-)
+from faregate.core.results import AccessUnpaid
+from faregate.core.steps import CallAccess, CallComplete, GetTransaction, Sleep, WriteFallback
 from tests.core.flow_script import (
     ACR,
     ENTRY,

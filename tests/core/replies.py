@@ -1,9 +1,7 @@
 """Replies of the service, whole."""
 
 from faregate.core.models import Response, WireRequest
-from faregate.core.results import (
-    AccessGranted,
-)
+from faregate.core.results import AccessGranted
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
 from faregate.merchant.client import MerchantClient

@@ -81,10 +81,7 @@ def test_a_missing_part_of_the_body_is_unproven(change: Callable[[Any], Any]) ->
     assert isinstance(parse_completion(changed(COMPLETED, change), SOLD), CompletionUnknown)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [drop("status"), put(status=None), put(status=["succeeded"])],
-)
+@pytest.mark.parametrize("change", [drop("status"), put(status=None), put(status=["succeeded"])])
 def test_a_body_that_is_not_the_contracts_is_a_bad_answer(change: Callable[[Any], Any]) -> None:
     with pytest.raises(BadAnswer):
         parse_completion(changed(COMPLETED, change), SOLD)

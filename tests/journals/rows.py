@@ -4,14 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.claims import (
-    Claim,
-    Claimant,
-    Claimed,
-    Lease,
-    PendingPayment,
-    Resumable,
-)
+from faregate.core.claims import Claim, Claimant, Claimed, Lease, PendingPayment, Resumable
 from faregate.core.models import Response, Succeeded
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN

@@ -71,9 +71,7 @@ def test_inside_an_open_transaction_nothing_is_written_or_read(journal: Persiste
     assert journal._store.measure() == (1, 0)
 
 
-def test_a_connection_without_autocommit_counts_as_an_open_transaction(
-    journal: PersistentJournal,
-) -> None:
+def test_a_connection_without_autocommit_counts_as_an_open_transaction(journal: PersistentJournal) -> None:
     transaction.set_autocommit(False)
     try:
         with pytest.raises(JournalError, match="inside an open transaction"):

@@ -50,11 +50,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def journal(kind: str, clock: Clock, tmp_path: Path) -> Generator[PersistentJournal]:
     made = make(kind, clock, tmp_path)
     yield made

@@ -397,10 +397,7 @@ def test_what_each_key_is_needed_for(open_one: Open, clock: Clock) -> None:
     }
     [mine], [theirs] = old._keyring.key_ids, new._keyring.key_ids
     lease = 2 * TERMS.claim_lease
-    assert usage == {
-        mine: (2, 1, clock.now - 1 + lease, True),
-        theirs: (2, 1, clock.now + lease, False),
-    }
+    assert usage == {mine: (2, 1, clock.now - 1 + lease, True), theirs: (2, 1, clock.now + lease, False)}
 
 
 def test_a_row_that_a_sweep_cannot_decrypt_is_left_to_its_payer(open_one: Open, clock: Clock) -> None:

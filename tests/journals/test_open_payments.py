@@ -1,6 +1,5 @@
 """Rows that know a transaction without work, that are stuck, that people look at: for every journal."""
 
-from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,18 +33,6 @@ from tests.journals.rows import (
     started,
 )
 from tests.journals.stores import JOURNALS, AnyJournal, Clock, disconnect
-
-
-@pytest.fixture(name="clock")
-def _clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=JOURNALS, name="journal")
-def _journal(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Generator[AnyJournal]:
-    made = JOURNALS[request.param](tmp_path, clock)
-    yield made
-    disconnect(made)
 
 
 def due(journal: AnyJournal) -> PendingPayment:

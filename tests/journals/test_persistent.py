@@ -17,26 +17,11 @@ from faregate.journals.row import Row
 from faregate.journals.states import State
 from faregate.journals.store import Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.rows import (
-    GOOD,
-    HERE,
-    LEASE,
-    WORK_SECONDS,
-    decided,
-    fresh,
-    owed,
-    released,
-    started,
-)
+from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, decided, fresh, owed, released, started
 from tests.journals.stores import JOURNALS, KEY, OTHER_KEY, STORED, Clock, disconnect, sqlite, tamper
 
 Open = Callable[..., PersistentJournal]
 TERMS = JournalPolicy()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture(params=STORED, name="open_one")

@@ -9,12 +9,7 @@ from faregate.core.claims import Claimant, Replayable
 from faregate.core.models import Response, Succeeded
 from faregate.errors import JournalError
 from tests.core.flow_script import ACR, OTHER_TXN, TXN
-from tests.journals.postgres_schema import (
-    asked,
-    get_store,
-    postgres,
-    stamp_of,
-)
+from tests.journals.postgres_schema import asked, get_store, postgres, stamp_of
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, started
 from tests.servers import POSTGRES_MISSING, PostgresServer
 from tests.servers.shared import need

@@ -21,11 +21,6 @@ RESPONSE = "cGFpZA=="
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def journal(tmp_path: Path, clock: Clock) -> Generator[SqliteJournal]:
     made = sqlite(tmp_path, clock)
     yield made

@@ -64,8 +64,7 @@ AtomicAmount = Annotated[
 
 EvmAddress = Annotated[str, StringConstraints(strict=True, pattern=r"^0x[0-9a-fA-F]{40}\z")]
 NetworkIdentifier = Annotated[
-    str,
-    StringConstraints(strict=True, max_length=100, pattern=r"^[a-z0-9]+:[A-Za-z0-9_-]+\z"),
+    str, StringConstraints(strict=True, max_length=100, pattern=r"^[a-z0-9]+:[A-Za-z0-9_-]+\z")
 ]
 TransactionHash = Annotated[str, StringConstraints(strict=True, pattern=r"^0x[0-9a-fA-F]+\z")]
 PayerIdentifier = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=255)]
@@ -109,9 +108,7 @@ def _write_moment(moment: datetime) -> str:
 
 _MOMENT: Final = {"type": "string", "format": "date-time"}
 Moment = Annotated[
-    AwareDatetime,
-    PlainSerializer(_write_moment, return_type=str, when_used="json"),
-    WithJsonSchema(_MOMENT),
+    AwareDatetime, PlainSerializer(_write_moment, return_type=str, when_used="json"), WithJsonSchema(_MOMENT)
 ]
 """A `datetime` with a zone; ISO 8601 on the wire, with milliseconds, or microseconds where it has them."""
 IssuedAt = Annotated[
@@ -127,10 +124,7 @@ _TOP_LEVEL: Final = (
 MimeType = Annotated[
     str,
     StringConstraints(
-        strict=True,
-        min_length=3,
-        max_length=255,
-        pattern=rf"^{_TOP_LEVEL}/[a-z0-9][a-z0-9!#$&^_.+-]*\z",
+        strict=True, min_length=3, max_length=255, pattern=rf"^{_TOP_LEVEL}/[a-z0-9][a-z0-9!#$&^_.+-]*\z"
     ),
 ]
 
@@ -192,41 +186,24 @@ ResourceUrl = Annotated[
     StringConstraints(strict=True, min_length=1, max_length=2048),
     AfterValidator(_resource_url),
     WithJsonSchema(
-        {
-            "type": "string",
-            "format": "uri",
-            "minLength": 1,
-            "maxLength": 2048,
-            "pattern": f"^{_URL_PATTERN}$",
-        }
+        {"type": "string", "format": "uri", "minLength": 1, "maxLength": 2048, "pattern": f"^{_URL_PATTERN}$"}
     ),
 ]
 Description = Annotated[str, StringConstraints(strict=True, max_length=500)]
 FailureCode = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9._:-]{1,100}\z")]
 ValueName = Annotated[
     str,
-    StringConstraints(
-        strict=True,
-        min_length=1,
-        max_length=100,
-        pattern=r"^[a-z0-9]+(?:[-_][a-z0-9]+)*\z",
-    ),
+    StringConstraints(strict=True, min_length=1, max_length=100, pattern=r"^[a-z0-9]+(?:[-_][a-z0-9]+)*\z"),
 ]
 IntegrationKey = Annotated[
     str,
-    StringConstraints(
-        strict=True,
-        min_length=1,
-        max_length=100,
-        pattern=r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)*\z",
-    ),
+    StringConstraints(strict=True, min_length=1, max_length=100, pattern=r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)*\z"),
 ]
 
 DECIMAL_PATTERN: Final = r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?$"
 """The constant `pattern` of a reportable value, as the contracts document carries it."""
 
 DecimalValue = Annotated[
-    str,
-    StringConstraints(strict=True, pattern=r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?\z"),
+    str, StringConstraints(strict=True, pattern=r"^(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?\z")
 ]
 """A reported value: a decimal string, 18 integer and 12 fraction digits at most."""

@@ -67,9 +67,7 @@ def access(request: AccessRequest, proof: str | None = None) -> Call[AccessDecis
 
 
 def complete_transaction(
-    transaction_id: str,
-    request: FailedCompleteRequest | SucceededCompleteRequest,
-    proof: str,
+    transaction_id: str, request: FailedCompleteRequest | SucceededCompleteRequest, proof: str
 ) -> Call[Completed]:
     """`POST /transactions/{id}/complete`. 200 and 202 are answers; look at `result.status`."""
     path = f"/transactions/{_segment(transaction_id)}/complete"

@@ -22,12 +22,7 @@ LARGE = 1000
 """Entries beyond which a container is taken to be shared between requests."""
 
 _ATOMS: frozenset[type] = frozenset((str, int, float, bool, bytes, type(None)))
-_RECORD_MARKS = (
-    "__dataclass_fields__",
-    "__pydantic_fields__",
-    "__struct_fields__",
-    "__attrs_attrs__",
-)
+_RECORD_MARKS = ("__dataclass_fields__", "__pydantic_fields__", "__struct_fields__", "__attrs_attrs__")
 _UNSET = object()
 _get_type: Callable[[object], type[Any]] = type  # typed: of a value that can be anything
 

@@ -30,10 +30,7 @@ HEADERS: Final[Mapping[str, Json]] = {
         "description": "Seconds to wait, or a date to wait for, before the next try.",
         "schema": {"type": "string", "minLength": 1},
     },
-    "WWW-Authenticate": {
-        "description": "How to authenticate.",
-        "schema": {"type": "string", "minLength": 1},
-    },
+    "WWW-Authenticate": {"description": "How to authenticate.", "schema": {"type": "string", "minLength": 1}},
 }
 
 

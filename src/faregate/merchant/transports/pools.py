@@ -81,10 +81,7 @@ class PerLoop(Generic[P]):
 
 
 async def _keep(
-    pool: P,
-    close: Callable[[P], Awaitable[None]],
-    owner: "weakref.ref[PerLoop[P]]",
-    run: tuple[int, object],
+    pool: P, close: Callable[[P], Awaitable[None]], owner: "weakref.ref[PerLoop[P]]", run: tuple[int, object]
 ) -> AsyncGenerator[None]:
     try:
         yield
