@@ -26,10 +26,15 @@ def _figures(pytestconfig: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same number of attempts, one right after the other; and a log that can be read."""
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Attempt as often, without pauses; and log errors only, so that the log can be read."""
     monkeypatch.setattr("faregate.core.settlement.COMPLETE_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(logging.getLogger("faregate"), "level", logging.ERROR)
+    logger = logging.getLogger("faregate")
+    before = logger.level
+    # Not by setting the attribute: a logger remembers which levels it is enabled for.
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(before)
 
 
 class Exceptions(logging.Handler):
