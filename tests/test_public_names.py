@@ -150,6 +150,12 @@ OF_JOURNALS = [
     [
         *((MISSING[name], f"import faregate.{name}", f"pip install 'faregate[{name}]'") for name in MISSING),
         *OF_JOURNALS,
+        (
+            "eth_keys",
+            OPEN.format("memory:"),
+            "ConfigurationError: FAREGATE_BASE_URL=emulator: needs the emulator's packages: "
+            "pip install 'faregate[emulator]'",
+        ),
     ],
 )
 def test_a_missing_extra_says_how_to_get_it(absent: str, code: str, says: str) -> None:

@@ -166,6 +166,7 @@ class Paywall:
 
 
 def _embedded() -> Any:
+    # By name: the emulator's packages are an extra, and nothing in production may import them.
     try:
         get_embedded_transport = import_module("faregate.emulator.transports").get_embedded_transport
     except ModuleNotFoundError as error:

@@ -167,7 +167,7 @@ def test_a_missing_package_names_the_extra(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import faregate.emulator"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = done.stderr.strip().splitlines()[-1]
-    assert last == f"ImportError: the emulator needs {package}: pip install 'faregate[emulator]'"
+    assert last == f"ModuleNotFoundError: The emulator needs {package}: pip install 'faregate[emulator]'"
 
 
 def access_request(emulator: Emulator, resource: str = "text_summary") -> AccessRequest:

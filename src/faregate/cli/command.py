@@ -67,7 +67,7 @@ class Command:
 
 
 def import_name(path: str) -> Callable[..., Any]:
-    """Import the function that `path` names, such as `faregate.cli.sweep:sweep`."""
+    """Import the function that `path` names, such as `faregate.cli.sweep:run_sweep`."""
     module, _, name = path.partition(":")
     function: Callable[..., Any] = getattr(import_module(module), name)
     return function

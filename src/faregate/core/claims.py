@@ -1,7 +1,7 @@
 """The results of claiming a proof in the journal, and what a row says of its payment.
 
 A row is written before the step that it describes. A `Lease` carries a fencing token: whoever lost the row to
-another process holds an older token, and each of its writes is refused.
+another process holds another token than the row, and each of its writes is refused.
 """
 
 from dataclasses import dataclass, field

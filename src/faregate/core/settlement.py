@@ -163,7 +163,7 @@ def _is_retryable(completion: Completion) -> bool:
     return isinstance(completion, CompletionUnknown)
 
 
-# Writes to the journal afterwards. What the payer gets does not depend on whether they succeed.
+# Writes to the journal afterwards. An error in one of these changes nothing for the payer.
 
 
 def schedule_retry(payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:

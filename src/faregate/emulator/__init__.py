@@ -4,7 +4,9 @@ from importlib.util import find_spec as _find_spec
 
 for _package in ("eth_keys", "starlette", "uvicorn"):
     if _find_spec(_package) is None:
-        raise ImportError(f"the emulator needs {_package}: pip install 'faregate[emulator]'", name=_package)
+        raise ModuleNotFoundError(
+            f"The emulator needs {_package}: pip install 'faregate[emulator]'", name=_package
+        )
 
 from faregate.emulator.app import app
 from faregate.emulator.calls import RecordedCall

@@ -1,6 +1,8 @@
 """The emulator's clock: frozen, in step with the real clock, or faster or slower.
 
-It never runs backwards, whatever the real clock does; only `restore` brings an earlier moment back.
+It never runs backwards, whatever the real clock does; only `restore` brings an earlier moment back. Moving it
+settles nothing by itself: a payment that fell due settles before the next request
+(`faregate.service.settlement.settle_due`).
 """
 
 import math

@@ -355,7 +355,7 @@ def _check_known(row: Row | None, transaction_id: str) -> None:
 
 
 def _random_id() -> int:
-    """Make a fencing token or version. Random, because a counter would start again with a deleted row."""
+    """Make a fencing token or stamp. Random, because a counter would start again with a deleted row."""
     return secrets.randbits(63)
 
 

@@ -1,10 +1,12 @@
 """The domain rules of one row. Every journal follows them; each stores rows its own way.
 
-1. A row moves from CLAIMED over OPEN, WAITING or RUNNING to SUCCEEDED or FAILED, and ends as SETTLED, UNPAID
-   or PAID_NO_RESULT. A STUCK row ends when its payer comes back, or an operator acts. A row never goes back
-   (`faregate.journals.states`).
-2. A write needs the newest fencing token (`fence`). Two facts are accepted from anybody, because they are
-   true whoever holds the lease: a transaction id that the service gave, and a payment that it confirmed.
+1. A row moves from CLAIMED, through OPEN and RUNNING, to SUCCEEDED or FAILED, and ends as SETTLED, UNPAID or
+   PAID_NO_RESULT. A payment that settles without work of ours is WAITING; a row that only its payer or an
+   operator can end is STUCK. If the service never began such a payment, the row is OPEN again. A decided
+   outcome never changes (`faregate.journals.states`).
+2. A write must carry the row's current fencing token (`fence`). Tokens are compared for equality only: a
+   counter would start again with a deleted row. Two facts are accepted from anybody, because they are true
+   whoever holds the lease: a transaction id that the service gave, and a payment that it confirmed.
 3. When a lease is over, the next to come takes the row, with a new fencing token. A lease is over at its
    time, or as soon as its owner, a process, has not written for `owner_lease` seconds and is not known to
    live.
@@ -121,8 +123,9 @@ class Row:
         holder: Holder,
         owner_until: float,
     ) -> Claim:
-        """Answer a request that carries this proof again. Only some results changed the row:
-        `Claimed`, `Resumable` and `Replayable`.
+        """Answer a request that carries this proof again.
+
+        The row changed only if the result is `Claimed`, `Resumable` or `Replayable`.
 
         `owner_until` is until when the lease's owner is known to live, besides what the row says.
         """

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 
 class State(Enum):
-    """The values are stored, and cannot change without a new version of every schema."""
+    """The values are stored, and cannot change without a new version of every schema: some are older than
+    their names."""
 
     CLAIMED = "claimed"
     """The proof is claimed, and no transaction is known."""
@@ -52,7 +53,10 @@ TRANSITIONS: dict[State, tuple[State, ...]] = {
     State.UNPAID: (),
     State.PAID_NO_RESULT: (),
 }
-"""The states that may follow each state, besides itself. Once decided, a row never goes back."""
+"""The states that may follow each state, besides itself.
+
+That a STUCK row keeps its outcome is not in this table: `Row` sees to it.
+"""
 
 
 class ColumnRule(NamedTuple):

@@ -28,6 +28,7 @@ class BufferedResponse:
     def start(self, status: int, headers: Headers, limit: int) -> None:
         """Begin a response with a body of at most `limit` bytes, in place of what was buffered before.
 
+        `too_large` stays: what a framework answers in place of a result that was too large is not sold.
         Raises `ValueError` for a start that no server would send.
         """
         if status < 200:

@@ -1,4 +1,8 @@
-"""The whole document. The same models give the same bytes: no date, no version of faregate. Pure."""
+"""Build the whole OpenAPI document. Pure.
+
+It has no date and no version of faregate, so it changes only with the models. `merchant/openapi.json` is its
+output, which `tests/merchant/openapi` compares with it and with the service's answers.
+"""
 
 import json
 from copy import deepcopy

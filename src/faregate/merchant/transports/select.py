@@ -33,7 +33,7 @@ def make_async(choice: AsyncChoice) -> AsyncTransport:
 def _select(choice: Any) -> Any:
     if choice is None:
         return _make_default()
-    if choice == "httpx":
+    if choice == "httpx":  # the package that is installed; of it we use the engine, httpcore, directly
         return _make_httpcore()
     if choice == "pyreqwest":
         return _make_pyreqwest()
