@@ -260,7 +260,7 @@ class _PaywallResponder:
                 answer = answer.plus(*release(answer))
             except Exception as error:
                 # The payer has paid: whatever fails here takes nothing away from it.
-                log(logging.ERROR, "a store function of on_release failed", error=error)
+                log(logging.ERROR, "a function given to on_release failed", error=error)
         return answer
 
     def _append(self, chunk: bytes) -> None:
