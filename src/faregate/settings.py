@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypedDict, cast, get_args, get_type_hints
 
-from faregate.core.settlement import RETRY_BUDGET_SECONDS
+from faregate.core.completion import RETRY_BUDGET_SECONDS
 from faregate.errors import ConfigurationError
 from faregate.journals.policy import DEFAULT_POLICY
 from faregate.journals.registry import MEMORY

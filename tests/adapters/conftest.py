@@ -58,7 +58,7 @@ class Switch:
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same number of attempts, closer together."""
-    monkeypatch.setattr("faregate.core.settlement.COMPLETE_PAUSES", (0.02, 0.05))
+    monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.02, 0.05))
 
 
 @pytest.fixture(scope="session", name="switches")

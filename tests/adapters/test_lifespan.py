@@ -20,7 +20,7 @@ import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import PaywallMiddleware
 from faregate.core.claims import PendingPayment
-from faregate.emulator import Emulator, Settlement, Wallet
+from faregate.emulator import Emulator, SettlementRule, Wallet
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal
 from faregate.middleware.shielding import run_shielded, wait_shielded
@@ -94,7 +94,7 @@ def test_servers_that_share_a_journal_share_the_work_and_no_sale(seller: Seller)
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_memory_of_this_process_is_swept(server: str) -> None:
     emulator = Emulator()
-    emulator.settle_after("slow_settlement", Settlement(after_reads=1))
+    emulator.settle_after("slow_settlement", SettlementRule(after_reads=1))
     paywall = a_paywall(emulator, journal=MemoryJournal())
     app = PaywallMiddleware(Plain(), paywall, offers={"/": "slow_settlement"}, sweep_every=0.05)
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))

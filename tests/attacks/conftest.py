@@ -11,7 +11,7 @@ from tests.attacks.sites import SITES
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same number of attempts, closer together."""
-    monkeypatch.setattr("faregate.core.settlement.COMPLETE_PAUSES", (0.02, 0.05))
+    monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.02, 0.05))
 
 
 @pytest.fixture(params=SITES, ids=lambda site: site.name)

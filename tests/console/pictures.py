@@ -12,7 +12,7 @@ from typing import Final, Literal
 import httpx
 from playwright.sync_api import Browser, Page
 
-from faregate.emulator import TEST_KEY, Emulator, ManualClock, Settlement
+from faregate.emulator import TEST_KEY, Emulator, ManualClock, SettlementRule
 from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
 from faregate.service.identifiers import SeededIds
@@ -40,7 +40,7 @@ def make_purchases(purchases: Purchases, clock: ManualClock, count: int = 44) ->
         payer, resource = PAYERS[number % len(PAYERS)], RESOURCES[number * 5 % len(RESOURCES)]
         _buy(purchases, clock, number, payer, resource)
         clock.advance(0.3 + number * 37 % 11 / 8)
-    purchases.emulator.settle_after("daily_report", Settlement(after_seconds=5, via="reconciling"))
+    purchases.emulator.settle_after("daily_report", SettlementRule(after_seconds=5, via="reconciling"))
     purchases.authorize("poor")
     clock.advance(0.2)
     purchases.authorize("good", "daily_report")

@@ -4,8 +4,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from faregate.emulator import Emulator, Settlement
-from faregate.service.test_payers import TEST_PAYERS
+from faregate.emulator import Emulator, SettlementRule
+from faregate.service.published_payers import TEST_PAYERS
 
 from .contrast import FAINTEST, contrasts
 from .purchases import Purchases, choose
@@ -25,7 +25,7 @@ def get_focus(page: Page, attribute: str) -> str | None:
 def test_everything_can_be_done_with_the_keyboard(
     page: Page, purchases: Purchases, emulator: Emulator
 ) -> None:
-    emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
+    emulator.settle_after(TEST_PAYERS["good"].address, SettlementRule(manual=True))
     first, second = purchases.buy(), purchases.buy()
     expect(page.locator(".row")).to_have_count(2)
     page.keyboard.press("j")
@@ -101,7 +101,7 @@ def test_a_phone_scrolls_in_one_direction(page: Page, purchases: Purchases) -> N
 def test_every_text_has_enough_contrast_in_both_colour_schemes(page: Page, purchases: Purchases) -> None:
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     purchases.emulator.clock.freeze()  # or a text comes or goes between the two looks
-    purchases.emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
+    purchases.emulator.settle_after(TEST_PAYERS["good"].address, SettlementRule(manual=True))
     slow, *_ = (purchases.buy(payer) for payer in ("slow", "good", "reconciles", "rejected"))
     purchases.authorize("poor")
     purchases.emulator.faults.apply_preset("slow-answer")
@@ -124,7 +124,7 @@ def test_axe_finds_nothing(page: Page, purchases: Purchases, width: int) -> None
     page.set_viewport_size({"width": width, "height": 800})
     purchases.buy(), purchases.authorize("poor")
     purchases.emulator.faults.apply_preset("slow-answer")
-    purchases.emulator.settle_after("*", Settlement(after_reads=2))
+    purchases.emulator.settle_after("*", SettlementRule(after_reads=2))
     for part in page.locator(".panel > details > summary").all():
         part.click()
     choose(page, page.locator(".row", has_text="succeeded"))

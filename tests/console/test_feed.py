@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from faregate.core.models import WireRequest
-from faregate.emulator import Emulator, Settlement
+from faregate.emulator import Emulator, SettlementRule
 from faregate.emulator.console import app as feed
 from faregate.emulator.console import changes
 from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Tenants
-from faregate.service.test_payers import TEST_PAYERS
+from faregate.service.published_payers import TEST_PAYERS
 from tests.emulator.load import Seller
 from tests.support.patience import GRACE, grant_grace
 
@@ -140,7 +140,7 @@ def test_a_rule_of_a_pending_transaction_is_told(
     identifier = purchases.buy("reads")
     with follow_events(url, world) as events:
         assert until(events, "transactions")[0]["rule"] == {"after_reads": 2}
-        emulator.settle_after(identifier, Settlement(manual=True))
+        emulator.settle_after(identifier, SettlementRule(manual=True))
         assert until(events, "transactions")[0]["rule"] == {"manual": True}
 
 

@@ -5,9 +5,9 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from faregate.core.models import WireRequest
-from faregate.emulator import Emulator, Settlement
+from faregate.emulator import Emulator, SettlementRule
 from faregate.emulator.console.changes import SHOWN_CALLS
-from faregate.service.test_payers import TEST_PAYERS
+from faregate.service.published_payers import TEST_PAYERS
 
 from .purchases import Purchases, choose
 
@@ -76,7 +76,7 @@ def test_balances_move_with_the_payment(page: Page, purchases: Purchases) -> Non
 def test_a_payment_is_settled_and_another_failed_by_a_button(
     page: Page, purchases: Purchases, emulator: Emulator
 ) -> None:
-    emulator.settle_after(TEST_PAYERS["good"].address, Settlement(manual=True))
+    emulator.settle_after(TEST_PAYERS["good"].address, SettlementRule(manual=True))
     first, second = purchases.buy(), purchases.buy()
     choose(page, row(page, first))
     page.get_by_role("button", name="Settle", exact=True).click()

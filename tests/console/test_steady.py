@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from faregate.emulator import Emulator, Settlement
+from faregate.emulator import Emulator, SettlementRule
 from faregate.emulator.tenants import Tenants
 
 from .purchases import Purchases, choose
@@ -98,7 +98,7 @@ def test_what_was_selected_scrolled_and_unfolded_stays_so(page: Page, purchases:
 def test_focus_goes_to_what_is_left_when_its_button_goes(
     page: Page, purchases: Purchases, emulator: Emulator
 ) -> None:
-    emulator.settle_after("*", Settlement(manual=True))
+    emulator.settle_after("*", SettlementRule(manual=True))
     identifier = purchases.buy("reads")
     choose(page, row(page, identifier))
     page.get_by_role("button", name="Settle", exact=True).focus()

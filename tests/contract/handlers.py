@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from faregate.core import settlement
+from faregate.core import completion
 from faregate.payment import Payment
 from faregate.paywall import Paywall
 from tests.support.lines import append_line
@@ -165,7 +165,7 @@ def note(kind: str, place: str, transaction_id: str | None) -> None:
 
 def timeout() -> float:
     """Short, and the pauses between attempts too: the number of attempts is the same."""
-    settlement.COMPLETE_PAUSES = (0.02, 0.05)
+    completion.COMPLETE_PAUSES = (0.02, 0.05)
     return float(os.environ["CONTRACT_TIMEOUT"])
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from faregate.emulator import Settlement, Wallet
+from faregate.emulator import SettlementRule, Wallet
 from tests.contract.conftest import (
     Seller,
     assert_instructions,
@@ -305,7 +305,7 @@ def test_row_10_a_retry_within_the_bound_delivers_at_once(seller: Seller, fault:
 
 
 def test_row_11_a_payment_that_fails_after_the_work(seller: Seller) -> None:
-    seller.service.emulator.settle_after(seller.wallet.address, Settlement(after_reads=0, to="failed"))
+    seller.service.emulator.settle_after(seller.wallet.address, SettlementRule(after_reads=0, to="failed"))
     proof = seller.proof_for("/paid")
     for _ in range(2):
         assert_instructions(seller.get("/paid", proof))

@@ -10,9 +10,9 @@ from typing import Any, cast
 import anyio
 import pytest
 
+import faregate.core.completion
 import faregate.core.flow
 import faregate.core.recovery
-import faregate.core.settlement
 from faregate.core.driver import adrive, drive
 from faregate.core.interfaces import Backend
 from faregate.core.models import HandlerResult
@@ -205,7 +205,7 @@ def test_no_garbage_is_left(run: Callable[..., Any]) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("module", [faregate.core.flow, faregate.core.recovery, faregate.core.settlement])
+@pytest.mark.parametrize("module", [faregate.core.flow, faregate.core.recovery, faregate.core.completion])
 def test_flows_only_ever_yield_from(module: Any) -> None:
     """A bare yield would make the answer Any; a yield in finally would run on close."""
     tree = ast.parse(inspect.getsource(module))

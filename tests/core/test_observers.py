@@ -24,8 +24,8 @@ from faregate.core.models import Response
 from faregate.errors import ConfigurationError
 from faregate.events import Event, Refused, Settled
 from faregate.journals.heartbeat import Heartbeat
+from faregate.maintenance.background_sweep import sweep_until
 from faregate.observers import EventDispatcher
-from faregate.operations.sweep import sweep_until
 from tests.core.flow_script import TXN, sale
 
 logger = logging.getLogger("faregate")

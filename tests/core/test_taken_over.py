@@ -10,6 +10,7 @@ import pytest
 
 from faregate.core import responses
 from faregate.core.claims import Claimed, PendingPayment, Resumable
+from faregate.core.completion import complete_success
 from faregate.core.flow import serve
 from faregate.core.models import Failed, Response
 from faregate.core.recovery import recover, sweep
@@ -22,7 +23,6 @@ from faregate.core.results import (
     Settlement,
     TransactionState,
 )
-from faregate.core.settlement import settle_success
 from faregate.core.steps import (
     CallAccess,
     CallComplete,
@@ -86,7 +86,7 @@ def test_who_was_overtaken_hands_nothing_out() -> None:
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
     lost = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), False)
-    play(settle_success(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
+    play(complete_success(HELD, GOOD, repeated=True, awaited=False), (CallComplete(HELD, GOOD), PAID), lost)
 
 
 # A transaction was learned of without work, and access grants it no more

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from faregate.core.claims import AlreadyUsed, RequestMismatch, Resumable
+from faregate.core.completion import COMPLETE_PAUSES, complete_success
 from faregate.core.flow import serve
 from faregate.core.models import Failed, HandlerResult, Succeeded
 from faregate.core.recovery import sweep
@@ -16,7 +17,6 @@ from faregate.core.results import (
     TransactionState,
     Unconfirmed,
 )
-from faregate.core.settlement import COMPLETE_PAUSES, settle_success
 from faregate.core.steps import (
     AbandonClaim,
     CallAccess,
@@ -255,6 +255,6 @@ def test_a_completion_that_was_waited_for_long_is_not_repeated(times: Any, asked
     for pause in (None, *COMPLETE_PAUSES)[:asked]:
         calls += [] if pause is None else [(Sleep(pause), None)]
         calls.append((CallComplete(ENTRY, GOOD), Raise(NoAnswer("too late"))))
-    flow = settle_success(ENTRY, GOOD, repeated=False, awaited=True)
+    flow = complete_success(ENTRY, GOOD, repeated=False, awaited=True)
     kept = (ScheduleRetry(LEASE_HELD), True)
     assert played_by_the_clock(flow, at(*times), *calls, kept) == Unconfirmed("not proven")

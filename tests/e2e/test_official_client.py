@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 
-from faregate.emulator import Revision, Settlement
+from faregate.emulator import Revision, SettlementRule
 from faregate.x402.tokens import TOKENS
 from tests.e2e.example_seller import Market
 from tests.e2e.payers import Payer, Refused
@@ -127,7 +127,7 @@ def test_a_payment_that_fails_at_its_settlement_buys_nothing_and_the_next_one_do
     seller: Market, payer: Payer
 ) -> None:
     """The client signs once a call: what comes back is for its owner, who is told that nothing was taken."""
-    seller.emulator.settle_after("*", Settlement(after_seconds=0, to="failed"))
+    seller.emulator.settle_after("*", SettlementRule(after_seconds=0, to="failed"))
 
     failed = payer.call("GET", f"{seller.seller}/report")
 

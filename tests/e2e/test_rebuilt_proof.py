@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from faregate.emulator import Fault, Settlement
+from faregate.emulator import Fault, SettlementRule
 from tests.attacks.chain import read_calldata, rebuild_proof
 from tests.e2e.example_seller import Market
 from tests.e2e.payers import PATIENCE, proof_for
@@ -24,14 +24,14 @@ def stolen(seller: Market, proof: str) -> str:
 @pytest.mark.parametrize(
     ("settlement", "status"),
     [
-        (Settlement(after_seconds=0), 200),
-        (Settlement(manual=True), 202),
-        (Settlement(manual=True, via="reconciling"), 202),
-        (Settlement(after_seconds=0, to="failed"), 402),
+        (SettlementRule(after_seconds=0), 200),
+        (SettlementRule(manual=True), 202),
+        (SettlementRule(manual=True, via="reconciling"), 202),
+        (SettlementRule(after_seconds=0, to="failed"), 402),
     ],
     ids=["succeeded", "settling", "reconciling", "failed"],
 )
-def test_the_stranger_gets_nothing(seller: Market, settlement: Settlement, status: int) -> None:
+def test_the_stranger_gets_nothing(seller: Market, settlement: SettlementRule, status: int) -> None:
     seller.emulator.settle_after("*", settlement)
     proof, answer = paid(seller)
     assert answer.status_code == status, answer.text

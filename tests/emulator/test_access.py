@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, Emulator, Revision, Settlement, Value
+from faregate.emulator import LIVE_KEY, Emulator, Revision, SettlementRule, Value
 
 from .seller import Shop, assert_error, decoded, is_id
 
@@ -97,7 +97,7 @@ def test_an_open_transaction_is_found_whatever_the_seller_changed(
 ) -> None:
     bought, before = shop.buy(), shop.access_body()
     if status == "settling":
-        shop.emulator.settle_after(bought.id, Settlement(manual=True))
+        shop.emulator.settle_after(bought.id, SettlementRule(manual=True))
         shop.complete(bought)
     SELLER_CHANGES[change](shop.emulator)
     now = shop.access_body(settlement_asset="EURC" if change == "another asset" else "USDC")
@@ -127,7 +127,7 @@ def test_an_open_transaction_whose_authorization_expired_is_402(shop: Shop) -> N
 
 
 def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(shop: Shop) -> None:
-    shop.emulator.settle_after("*", Settlement(manual=True))
+    shop.emulator.settle_after("*", SettlementRule(manual=True))
     bought = shop.buy()
     shop.complete(bought)
     shop.clock.advance(3600)
@@ -159,7 +159,7 @@ def test_the_reason_is_that_of_this_payment(shop: Shop) -> None:
     succeeded, failed, rejected = shop.buy(), shop.buy(), shop.buy()
     shop.complete(succeeded)
     shop.fail(failed)
-    shop.emulator.settle_after(rejected.id, Settlement(after_seconds=0, to="failed"))
+    shop.emulator.settle_after(rejected.id, SettlementRule(after_seconds=0, to="failed"))
     assert shop.complete(rejected).json()["status"] == "failed"
     used = "the authorization was already used"
     uncharged = f"{used}: its payment failed, and nothing was charged"

@@ -14,7 +14,7 @@ from faregate.emulator import (
     PayerSetup,
     Resource,
     Revision,
-    Settlement,
+    SettlementRule,
     Value,
 )
 from faregate.errors import ConfigurationError
@@ -65,7 +65,7 @@ def test_python_and_toml_build_the_same_world() -> None:
     payer = PayerSetup(
         address="0x" + "cd" * 20,
         balances={"EURC": 7},
-        settlement=Settlement(after_seconds=1.5, via="reconciling", to="failed"),
+        settlement=SettlementRule(after_seconds=1.5, via="reconciling", to="failed"),
     )
     values = (Value(name="n", label="N", unit="page", required=True),)
     sold = Resource(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from faregate.emulator import Emulator, EmulatorClock, ManualClock, Settlement, Wallet
+from faregate.emulator import Emulator, EmulatorClock, ManualClock, SettlementRule, Wallet
 from faregate.emulator.clock import END_OF_TIME, MAX_RATE
 from faregate.errors import ConfigurationError
 from faregate.service.clock import MonotonicClock
@@ -284,7 +284,7 @@ def test_a_payment_settles_by_the_clock_of_its_world(shop: Shop, source: Source)
     clock = EmulatorClock(source)
     shop.use(Emulator(clock=clock))
     shop.wallet = Wallet(clock=clock)
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=120))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=120))
     bought = shop.buy()
     shop.complete(bought)
     clock.run(60)

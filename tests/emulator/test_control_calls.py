@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from faregate.emulator import Emulator, ManualClock, Settlement
+from faregate.emulator import Emulator, ManualClock, SettlementRule
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Tenants
 
@@ -128,7 +128,7 @@ def test_invariants_are_empty_while_all_is_well(seller: Seller, http: httpx.Clie
 
 
 def test_what_breaks_an_invariant_is_named(seller: Seller, http: httpx.Client) -> None:
-    seller.emulator.settle_after("*", Settlement(manual=True))
+    seller.emulator.settle_after("*", SettlementRule(manual=True))
     first, second, third = (seller.authorize() for _ in range(3))  # the first and the third are one payer's
     for bought in (first, third):
         assert json.loads(seller.complete(bought).body)["status"] == "settling"

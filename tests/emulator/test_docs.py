@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from faregate.emulator import Emulator, Settlement, Wallet
+from faregate.emulator import Emulator, SettlementRule, Wallet
 
 PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -12,7 +12,7 @@ PAYER = Wallet.test("good").address
 
 def test_the_code_runs_from_top_to_bottom() -> None:
     """Except what needs a transaction or an x402 client, which other tests have."""
-    names = {"emulator": Emulator(), "Settlement": Settlement}
+    names = {"emulator": Emulator(), "SettlementRule": SettlementRule}
     for block in BLOCKS:
         if "instructions" in block or "client.set_spend_controls" in block or "txn_..." in block:
             continue

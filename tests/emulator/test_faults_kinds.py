@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from faregate.core.instructions import are_unguessable
-from faregate.emulator import Fault, Settlement
+from faregate.emulator import Fault, SettlementRule
 from faregate.x402.headers import remove_challenge
 
 from .seller import Purchase, Shop, assert_error, decoded
@@ -190,7 +190,7 @@ def behind(shop: Shop, seconds: float | None = None) -> None:
 
 
 def test_a_transaction_as_it_was_before_the_last_change(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_reads=2, via="reconciling"))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_reads=2, via="reconciling"))
     bought = shop.buy()
     open_ = shop.transaction(bought)
     shop.complete(bought)
@@ -265,7 +265,7 @@ def test_a_repeated_complete_is_refused(shop: Shop, status: int, code: str) -> N
 
 
 def test_a_refused_repeat_moves_nothing(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_reads=1))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_reads=1))
     bought = shop.buy()
     shop.emulator.faults.add(Fault(kind="refused-repeat"))
     shop.complete(bought)

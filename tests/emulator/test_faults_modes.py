@@ -57,7 +57,7 @@ class Stand:
 
 @pytest.fixture
 def stand(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
-    monkeypatch.setattr("faregate.core.settlement.COMPLETE_PAUSES", (0.01,))
+    monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.01,))
     stand = Stand(shop)
     yield stand
     stand.close()

@@ -21,7 +21,7 @@ from x402.mechanisms.evm.exact import ExactEvmScheme
 from x402.schemas import PaymentPayload
 
 from faregate.core.instructions import are_unguessable
-from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
+from faregate.emulator import Emulator, Fault, ManualClock, Revision, SettlementRule
 from faregate.emulator.system import system_clock
 from tests.attacks.chain import read_calldata, rebuild_proof
 
@@ -49,12 +49,12 @@ def stay_open(shop: Shop, purchase: Purchase) -> None:
 
 
 def begin_to_settle(shop: Shop, purchase: Purchase) -> None:
-    shop.emulator.settle_after(purchase.id, Settlement(manual=True))
+    shop.emulator.settle_after(purchase.id, SettlementRule(manual=True))
     assert shop.complete(purchase).status_code == 202
 
 
 def reconcile(shop: Shop, purchase: Purchase) -> None:
-    shop.emulator.settle_after(purchase.id, Settlement(manual=True, via="reconciling"))
+    shop.emulator.settle_after(purchase.id, SettlementRule(manual=True, via="reconciling"))
     assert shop.complete(purchase).status_code == 202
 
 

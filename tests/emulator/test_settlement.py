@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import ValidationError
 
-from faregate.emulator import Emulator, Settlement
+from faregate.emulator import Emulator, SettlementRule
 from faregate.service.payments import PaymentPending, PaymentRefused, PaymentSettled
 from tests.emulator.facilitator import Facilitator
 
@@ -53,7 +53,8 @@ def test_a_failing_settlement_fails_at_the_first_read(shop: Shop) -> None:
 
 @pytest.mark.parametrize("via", ["settling", "reconciling"])
 def test_settlement_by_the_clock(shop: Shop, via: str) -> None:
-    shop.emulator.settle_after("text_summary", Settlement.model_validate({"after_seconds": 5, "via": via}))
+    rule = SettlementRule.model_validate({"after_seconds": 5, "via": via})
+    shop.emulator.settle_after("text_summary", rule)
     bought = shop.buy()
     assert shop.complete(bought).json()["status"] == via
     shop.clock.advance(4.9)
@@ -67,7 +68,7 @@ def test_settlement_by_the_clock(shop: Shop, via: str) -> None:
 
 
 def test_by_the_clock_it_settles_although_nobody_looks(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=5, to="failed"))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
     bought = shop.buy()
     shop.complete(bought)
     shop.clock.advance(500)
@@ -75,7 +76,7 @@ def test_by_the_clock_it_settles_although_nobody_looks(shop: Shop) -> None:
 
 
 def test_it_settles_when_it_is_due_not_when_somebody_looks(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=5))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
     bought = shop.buy()
     shop.complete(bought)
     shop.clock.advance(500)
@@ -91,7 +92,7 @@ def test_a_payment_submitted_too_late_fails_at_once(shop: Shop) -> None:
 
 
 def test_many_fall_due_in_one_moment(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=5))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
     for bought in [shop.buy() for _ in range(3)]:
         shop.complete(bought)
     shop.clock.advance(5)
@@ -99,7 +100,7 @@ def test_many_fall_due_in_one_moment(shop: Shop) -> None:
 
 
 def test_a_payment_submitted_in_time_settles_after_valid_before(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=300))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=300))
     bought = shop.buy()
     shop.complete(bought)
     shop.clock.advance(300)
@@ -107,13 +108,13 @@ def test_a_payment_submitted_in_time_settles_after_valid_before(shop: Shop) -> N
 
 
 def test_at_once_to_failure(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_reads=0, to="failed"))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_reads=0, to="failed"))
     response = shop.complete(shop.buy())
     assert (response.status_code, response.json()["status"]) == (200, "failed")
 
 
 def test_the_setting_of_a_payer_wins(shop: Shop) -> None:
-    shop.emulator.settle_after(shop.wallet.address, Settlement(after_reads=1, via="reconciling"))
+    shop.emulator.settle_after(shop.wallet.address, SettlementRule(after_reads=1, via="reconciling"))
     assert shop.complete(shop.buy("slow_settlement")).json()["status"] == "reconciling"
     shop.emulator.settle_after(shop.wallet.address, None)
     assert shop.complete(shop.buy("slow_settlement")).json()["status"] == "settling"
@@ -124,7 +125,7 @@ def test_the_setting_of_a_payer_wins(shop: Shop) -> None:
 @pytest.mark.parametrize("given", [{}, {"after_reads": 1, "after_seconds": 1}, {"after_reads": -1}])
 def test_a_settlement_has_one_measure(given: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
-        Settlement.model_validate(given)
+        SettlementRule.model_validate(given)
 
 
 def test_open_transactions_hold_the_balance(shop: Shop) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from faregate.emulator import LIVE_KEY, Account, Emulator, Resource, Settlement
+from faregate.emulator import LIVE_KEY, Account, Emulator, Resource, SettlementRule
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentPending, PaymentSettled
@@ -17,7 +17,7 @@ from tests.emulator.facilitator import Facilitator
 
 from .seller import Purchase, Shop, assert_error, decoded, encoded
 
-MANUAL = Settlement(manual=True)
+MANUAL = SettlementRule(manual=True)
 MEASURES = {"after_seconds": 1, "after_reads": 1, "until_expiry": True, "manual": True}
 ABSENT = {"after_seconds": None, "after_reads": None, "until_expiry": False, "manual": False}
 UNKNOWN = "txn_0123456789ab7cde8fab0123456789ab"
@@ -31,7 +31,7 @@ def completed(shop: Shop, resource: str = "text_summary") -> tuple[Purchase, str
 
 def pending(shop: Shop, resource: str = "text_summary", **how: Any) -> Purchase:
     """One that waits to be told."""
-    shop.emulator.settle_after(resource, Settlement(manual=True, **how))
+    shop.emulator.settle_after(resource, SettlementRule(manual=True, **how))
     bought, status = completed(shop, resource)
     assert status == how.get("via", "settling")
     return bought
@@ -49,11 +49,11 @@ def test_a_settlement_has_exactly_one_measure(measures: set[str], said_absent: s
     """Naming a measure with the value that means none is as good as not naming it."""
     told = {name: ABSENT[name] for name in said_absent} | {name: MEASURES[name] for name in measures}
     if len(measures) == 1:
-        settlement = Settlement.model_validate(told)
-        assert Settlement.model_validate(settlement.model_dump()) == settlement
+        settlement = SettlementRule.model_validate(told)
+        assert SettlementRule.model_validate(settlement.model_dump()) == settlement
     else:
         with pytest.raises(ValidationError, match="exactly one of after_seconds, after_reads, until_expiry"):
-            Settlement.model_validate(told)
+            SettlementRule.model_validate(told)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_settlement_has_exactly_one_measure(measures: set[str], said_absent: s
 )
 def test_other_settlements_are_refused(told: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        Settlement.model_validate(told)
+        SettlementRule.model_validate(told)
 
 
 # Until it expires
@@ -78,7 +78,7 @@ def test_other_settlements_are_refused(told: dict[str, object]) -> None:
 
 def test_until_expiry_it_settles_and_then_it_fails(shop: Shop) -> None:
     shop.emulator.fund(shop.wallet.address, 10_000)
-    shop.emulator.settle_after("text_summary", Settlement(until_expiry=True, via="reconciling"))
+    shop.emulator.settle_after("text_summary", SettlementRule(until_expiry=True, via="reconciling"))
     shop.clock.advance(0.5)
     bought, at_first = completed(shop)
     assert at_first == "reconciling"
@@ -92,7 +92,7 @@ def test_until_expiry_it_settles_and_then_it_fails(shop: Shop) -> None:
 
 def test_an_authorization_without_end_never_expires(shop: Shop) -> None:
     """The largest moment that a token contract knows is further off than any date."""
-    shop.emulator.settle_after("text_summary", Settlement(until_expiry=True))
+    shop.emulator.settle_after("text_summary", SettlementRule(until_expiry=True))
     required = decoded(shop.instructions())
     terms = required["accepts"][0]
     authorization = {
@@ -119,15 +119,15 @@ def test_an_authorization_without_end_never_expires(shop: Shop) -> None:
 def test_the_most_special_rule_wins(shop: Shop) -> None:
     """Each level is set apart by `via` and by what is said of the one above it."""
     emulator, payer = shop.emulator, shop.wallet.address
-    emulator.settle_after("*", Settlement(after_reads=9))
+    emulator.settle_after("*", SettlementRule(after_reads=9))
     assert completed(shop)[1] == "settling"
-    emulator.settle_after("text_summary", Settlement(after_reads=9, via="reconciling"))
+    emulator.settle_after("text_summary", SettlementRule(after_reads=9, via="reconciling"))
     assert completed(shop)[1] == "reconciling"
     assert completed(shop, "daily_report")[1] == "settling"
-    emulator.settle_after(payer, Settlement(after_reads=0, to="failed"))
+    emulator.settle_after(payer, SettlementRule(after_reads=0, to="failed"))
     assert completed(shop)[1] == "failed"
     bought = shop.buy()
-    emulator.settle_after(bought.id, Settlement(after_reads=0))
+    emulator.settle_after(bought.id, SettlementRule(after_reads=0))
     assert shop.complete(bought).json()["status"] == "succeeded"
     emulator.settle_after(payer.upper().replace("0X", "0x"), None)
     assert completed(shop)[1] == "reconciling"
@@ -176,8 +176,8 @@ def test_a_resource_of_one_environment_has_rules_too(shop: Shop) -> None:
 # Of one transaction
 
 
-@pytest.mark.parametrize("rule", [Settlement(after_seconds=0), Settlement(after_reads=1), MANUAL])
-def test_a_rule_takes_nothing_before_the_work_is_done(shop: Shop, rule: Settlement) -> None:
+@pytest.mark.parametrize("rule", [SettlementRule(after_seconds=0), SettlementRule(after_reads=1), MANUAL])
+def test_a_rule_takes_nothing_before_the_work_is_done(shop: Shop, rule: SettlementRule) -> None:
     bought = shop.buy()
     before = shop.emulator.balance(shop.wallet.address)
     shop.emulator.settle_after(bought.id, rule)
@@ -188,10 +188,10 @@ def test_a_rule_takes_nothing_before_the_work_is_done(shop: Shop, rule: Settleme
 
 
 def test_the_measure_of_a_transaction_that_is_settling_begins_anew(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=5))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
     bought, _ = completed(shop)
     shop.clock.advance(4)
-    shop.emulator.settle_after(bought.id, Settlement(after_seconds=5, via="reconciling"))
+    shop.emulator.settle_after(bought.id, SettlementRule(after_seconds=5, via="reconciling"))
     assert status(shop, bought) == "reconciling"
     shop.clock.advance(4.9)
     assert status(shop, bought) == "reconciling"
@@ -205,13 +205,13 @@ def test_the_measure_of_a_transaction_that_is_settling_begins_anew(shop: Shop) -
 def test_reads_are_counted_from_the_new_rule_on(shop: Shop) -> None:
     bought, _ = completed(shop, "slow_settlement")
     assert status(shop, bought) == "settling"
-    shop.emulator.settle_after(bought.id, Settlement(after_reads=2))
+    shop.emulator.settle_after(bought.id, SettlementRule(after_reads=2))
     assert [status(shop, bought) for _ in range(2)] == ["settling", "succeeded"]
 
 
 def test_a_rule_taken_back_leaves_that_of_the_resource(shop: Shop) -> None:
     bought = pending(shop, "slow_settlement")
-    shop.emulator.settle_after("slow_settlement", Settlement(after_seconds=5))
+    shop.emulator.settle_after("slow_settlement", SettlementRule(after_seconds=5))
     shop.clock.advance(50)
     assert status(shop, bought) == "settling"
     shop.emulator.settle_after(bought.id, None)
@@ -222,7 +222,7 @@ def test_a_rule_taken_back_leaves_that_of_the_resource(shop: Shop) -> None:
 def test_a_rule_that_is_over_already_ends_it_now(shop: Shop) -> None:
     bought = pending(shop)
     shop.clock.advance(100)
-    shop.emulator.settle_after(bought.id, Settlement(until_expiry=True))
+    shop.emulator.settle_after(bought.id, SettlementRule(until_expiry=True))
     assert status(shop, bought) == "failed"
 
 
@@ -248,14 +248,16 @@ def test_a_manual_payment_ends_when_it_is_told_to(shop: Shop, via: str, end: str
 @pytest.mark.parametrize(
     "rule",
     [
-        Settlement(after_seconds=5),
-        Settlement(after_seconds=5, to="failed"),
-        Settlement(after_reads=2),
-        Settlement(until_expiry=True),
+        SettlementRule(after_seconds=5),
+        SettlementRule(after_seconds=5, to="failed"),
+        SettlementRule(after_reads=2),
+        SettlementRule(until_expiry=True),
     ],
 )
 @pytest.mark.parametrize("end", ["succeeded", "failed"])
-def test_any_pending_payment_can_be_ended_once_and_for_all(shop: Shop, rule: Settlement, end: str) -> None:
+def test_any_pending_payment_can_be_ended_once_and_for_all(
+    shop: Shop, rule: SettlementRule, end: str
+) -> None:
     shop.emulator.settle_after("text_summary", rule)
     bought, _ = completed(shop)
     tell = shop.emulator.settle if end == "succeeded" else shop.emulator.fail
@@ -270,12 +272,12 @@ def test_any_pending_payment_can_be_ended_once_and_for_all(shop: Shop, rule: Set
 
 
 def test_what_fell_due_has_happened_before_a_hand_is_laid_on_it(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=5))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
     bought, _ = completed(shop)
     shop.clock.advance(5)
     with pytest.raises(ConfigurationError, match="has already succeeded"):
         shop.emulator.fail(bought.id)
-    shop.emulator.settle_after("text_summary", Settlement(after_seconds=5, to="failed"))
+    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
     bought, _ = completed(shop)
     shop.clock.advance(5)
     with pytest.raises(ConfigurationError, match="has already failed"):

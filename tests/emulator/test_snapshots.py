@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faregate.emulator import Emulator, Settlement
+from faregate.emulator import Emulator, SettlementRule
 
 from .load import Seller, Trusting
 
@@ -23,7 +23,7 @@ class Running:
 @pytest.mark.parametrize("seconds", range(1, 16))
 def test_what_falls_due_within_a_call_is_in_its_snapshot(seconds: int) -> None:
     seller = Seller(Emulator(clock=Running(), payments=Trusting()))
-    seller.emulator.settle_after("text_summary", Settlement(after_seconds=seconds))
+    seller.emulator.settle_after("text_summary", SettlementRule(after_seconds=seconds))
     seller.complete(seller.authorize())
     first = seller.listed("/transactions")
     again = seller.listed(f"/transactions?as_of={first['as_of']}")

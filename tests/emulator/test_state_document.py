@@ -17,7 +17,7 @@ from faregate.emulator import (
     Revision,
     SeededIds,
     Seller,
-    Settlement,
+    SettlementRule,
     Wallet,
 )
 from faregate.emulator.faults import Fault
@@ -150,9 +150,9 @@ STORY: list[Step] = [
     free("free"),
     close("free", 200),
     free("free too"),
-    do(lambda emulator: emulator.settle_after("*", Settlement(after_seconds=30, via="reconciling"))),
-    do(lambda emulator: emulator.settle_after("euro_report", Settlement(manual=True))),
-    do(lambda emulator: emulator.settle_after(OWN, Settlement(after_reads=1))),
+    do(lambda emulator: emulator.settle_after("*", SettlementRule(after_seconds=30, via="reconciling"))),
+    do(lambda emulator: emulator.settle_after("euro_report", SettlementRule(manual=True))),
+    do(lambda emulator: emulator.settle_after(OWN, SettlementRule(after_reads=1))),
     buy("all", "own b"),
     complete("all"),
     do(lambda emulator: emulator.archive("daily_report")),
@@ -294,7 +294,7 @@ def test_a_seed_of_a_few_lines() -> None:
 
 
 def test_a_rule_that_was_taken_back_stays_so() -> None:
-    late = builtin_account().model_copy(update={"settlement": Settlement(manual=True)})
+    late = builtin_account().model_copy(update={"settlement": SettlementRule(manual=True)})
     emulators = [Emulator(late, clock=ManualClock(), seed=1) for _ in range(2)]
     emulators[0].settle_after("*", None)
     emulators[0].settle_after(TEST_PAYERS["slow"].address, None)

@@ -17,7 +17,7 @@ from faregate.emulator import (
     Account,
     Emulator,
     PayerSetup,
-    Settlement,
+    SettlementRule,
     Wallet,
 )
 from faregate.errors import ConfigurationError
@@ -84,7 +84,7 @@ def test_the_whole_story_of(shop: Shop, name: str, world: str) -> None:
 def unlike_the_built_in() -> Account:
     """Payments fail where nobody says otherwise, and a payer nobody named has nothing."""
     sold = tuple(one for one in builtin_account().resources if one.key == "text_summary")
-    never = Settlement(after_reads=9, to="failed")
+    never = SettlementRule(after_reads=9, to="failed")
     return Account(
         keys=builtin_account().keys,
         resources=(sold[0].model_copy(update={"settlement": never}),),

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from faregate.emulator import LIVE_KEY, Settlement, Wallet
+from faregate.emulator import LIVE_KEY, SettlementRule, Wallet
 
 from .seller import Shop, assert_error, is_id
 
@@ -43,7 +43,7 @@ def test_a_succeeded_transaction_has_all_and_the_receipt(shop: Shop) -> None:
 
 @pytest.mark.parametrize("resource", ["slow_settlement", "failing_settlement"])
 def test_pending_and_failed_transactions_have_no_receipt(shop: Shop, resource: str) -> None:
-    shop.emulator.settle_after(resource, Settlement(after_seconds=9))
+    shop.emulator.settle_after(resource, SettlementRule(after_seconds=9))
     pending, failed = shop.buy(resource), shop.buy(resource)
     shop.complete(pending)
     shop.fail(failed)
@@ -78,7 +78,7 @@ def one_of_each(shop: Shop) -> dict[str, str]:
     shop.fail(bought["failed"])
     for via in ("settling", "reconciling"):
         shop.emulator.settle_after(
-            "daily_report", Settlement.model_validate({"after_seconds": 9, "via": via})
+            "daily_report", SettlementRule.model_validate({"after_seconds": 9, "via": via})
         )
         shop.complete(bought[via])
     return {status: one.id for status, one in bought.items()}

@@ -28,7 +28,7 @@ def _figures(pytestconfig: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """Attempt as often, without pauses; and log errors only, so that the log can be read."""
-    monkeypatch.setattr("faregate.core.settlement.COMPLETE_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.0, 0.0))
     logger = logging.getLogger("faregate")
     before = logger.level
     # Not by setting the attribute: a logger remembers which levels it is enabled for.

@@ -89,7 +89,7 @@ def _a_look_is_enough(patch: pytest.MonkeyPatch) -> None:
         yield from ()
         return PaymentProven(outcome.result, "bm8=")
 
-    patch.setattr(recovery, "settle_success", released)
+    patch.setattr(recovery, "complete_success", released)
 
 
 UNPAID, AGAIN = "UNPAID RELEASE", "FRESH 402"

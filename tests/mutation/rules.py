@@ -61,7 +61,7 @@ class Mutant:
 
 
 FLOW = "src/faregate/core/flow.py"
-SETTLEMENT = "src/faregate/core/settlement.py"
+SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
 SETTINGS = "src/faregate/settings.py"
 ADDRESS = "src/faregate/merchant/address.py"
@@ -156,7 +156,7 @@ MUTANTS = (
            "        if True:\n"
            '            return ""\n', ("tests/attacks/test_unopened.py",)),
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
-    Mutant("charge-for-exceptions", FLOW, '        yield from record_failure(payment, "handler_error")\n'
+    Mutant("charge-for-exceptions", FLOW, '        yield from report_failure(payment, "handler_error")\n'
            "        raise",
            "        raise"),
     Mutant("no-retry", SETTLEMENT, "COMPLETE_PAUSES = (0.2, 0.8)", "COMPLETE_PAUSES = ()"),
@@ -203,10 +203,10 @@ MUTANTS = (
            '                "a payment settled although its work was reported as failed", payment.transaction_id\n'
            "            )\n"
            "            return (yield from close_paid(payment))\n",
-           "            return (yield from settle_failure(payment, outcome, repeated=repeated))\n"),
+           "            return (yield from complete_failure(payment, outcome, repeated=repeated))\n"),
     Mutant("a-key-that-may-not-look-never-completes", RECOVERY, "    except Forbidden:\n        return TransactionState.UNRECOGNIZED\n", ""),
     Mutant("reported-without-a-look", RECOVERY, "return (yield from _recover_failure(payment, interrupted, repeated=False))",
-           "return (yield from settle_failure(payment, interrupted, repeated=False))"),
+           "return (yield from complete_failure(payment, interrupted, repeated=False))"),
     Mutant("an-unnamed-status-is-settling", INTERPRET, "            return TransactionState.UNRECOGNIZED", "            return TransactionState.PENDING"),
     Mutant("not-completed-while-unrecognized", RECOVERY, "        case TransactionState.PENDING:\n",
            "        case TransactionState.PENDING | TransactionState.UNRECOGNIZED:\n"),
@@ -289,7 +289,7 @@ MUTANTS = (
     Mutant("a-setting-is-a-secret", CREDENTIALS, 'kind == "authorization" or _SECRET.search(value)', "True", CLIENTS),
     Mutant("delivered-by-two", ROW, "            self.fence = lease.fence\n", "", LEASES),
     Mutant("succeeded-without-a-receipt-waits-for-ever", RECOVERY, "            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.\n"
-           "            return (yield from settle_success(payment, outcome, repeated=False, awaited=awaited))\n",
+           "            return (yield from complete_success(payment, outcome, repeated=False, awaited=awaited))\n",
            "            return (yield from schedule_retry(payment, StillSettling()))\n"),
     # Leases end with their owner, and not before
     Mutant("a-dead-owner-keeps-its-row", ROW, "self.lease_until > now and max(self.touched_at + policy.owner_lease, owner_until) > now", "self.lease_until > now", LEASES),

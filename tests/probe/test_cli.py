@@ -14,7 +14,7 @@ from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
 from faregate.probe.cli import add_probe
 from faregate.probe.runner import CHECKS
-from faregate.service.test_payers import TEST_PAYERS
+from faregate.service.published_payers import TEST_PAYERS
 
 PRIVATE_KEY = "0x" + "5a" * 32
 

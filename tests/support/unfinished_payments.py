@@ -15,7 +15,7 @@ from typing import Any
 
 from faregate.asgi import PaywallMiddleware
 from faregate.core.models import Response
-from faregate.emulator import TEST_KEY, Emulator, Settlement, Wallet
+from faregate.emulator import TEST_KEY, Emulator, SettlementRule, Wallet
 from faregate.journals.policy import JournalContext
 from faregate.journals.sqlite import SqliteJournal
 from faregate.merchant.client import MerchantClient
@@ -140,7 +140,7 @@ class Seller:
 def selling(folder: Path) -> Generator[Seller]:
     """What sells slowly settles at the first look."""
     emulator = Emulator()
-    emulator.settle_after("slow_settlement", Settlement(after_reads=1))
+    emulator.settle_after("slow_settlement", SettlementRule(after_reads=1))
     service = Service(emulator)
     with serving(service, lifespan="off", timeout_graceful_shutdown=1) as url:
         environ = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from faregate.cli.command import CommandError
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.operations.journal import get_shared_journal
+from faregate.maintenance.journal import get_shared_journal
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes.inspect import inspect_app

@@ -8,7 +8,7 @@ from typing import Any
 from faregate.cli.command import CommandError, Echo
 from faregate.cli.table import format_duration, format_moment, format_size, format_table
 from faregate.core.claims import HoldInfo
-from faregate.operations.holds import (
+from faregate.maintenance.holds import (
     STUCK,
     HoldList,
     discard,
@@ -19,7 +19,7 @@ from faregate.operations.holds import (
     list_holds,
     retry,
 )
-from faregate.operations.journal import find_problems
+from faregate.maintenance.journal import find_problems
 from faregate.paywall import Paywall
 
 _LIMIT = 1000

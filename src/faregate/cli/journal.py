@@ -5,7 +5,7 @@ import json as jsonlib
 from faregate.cli.command import Echo
 from faregate.cli.table import count, format_moment, format_table
 from faregate.journals.store import KeyUsage
-from faregate.operations.journal import get_administrable_journal, move_rows
+from faregate.maintenance.journal import get_administrable_journal, move_rows
 from faregate.paywall import Paywall
 
 _HEAD = ("KEY", "CONFIGURED", "ROWS", "UNFINISHED", "LAST EXPIRES", "")

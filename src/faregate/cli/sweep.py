@@ -9,8 +9,8 @@ from faregate.cli.signals import ShutdownSignal
 from faregate.core.recovery import BATCH, SweepReport
 from faregate.errors import JournalError
 from faregate.logs import log
-from faregate.operations.journal import find_problems
-from faregate.operations.sweep import jitter
+from faregate.maintenance.background_sweep import jitter
+from faregate.maintenance.journal import find_problems
 from faregate.paywall import Paywall
 
 

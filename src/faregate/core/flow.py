@@ -34,6 +34,7 @@ from faregate.core.claims import (
     RequestMismatch,
     Resumable,
 )
+from faregate.core.completion import RETRY_BUDGET_SECONDS, report_failure, report_success, write
 from faregate.core.credentials import find_credentials
 from faregate.core.instructions import are_unguessable
 from faregate.core.models import (
@@ -60,7 +61,6 @@ from faregate.core.results import (
     RevisionRejected,
     Settlement,
 )
-from faregate.core.settlement import RETRY_BUDGET_SECONDS, record_failure, record_success, write
 from faregate.core.steps import (
     AbandonClaim,
     CallAccess,
@@ -460,17 +460,17 @@ def _run_and_settle(request: PaidRequest, revision: OfferRevision, payment: Pend
             f"{_describe_handler(request)} returned nothing that can be sold: {error}", payment.transaction_id
         )
         code = error.code if isinstance(error, HandlerError) else "invalid_usage"
-        settlement = yield from record_failure(payment, code)
+        settlement = yield from report_failure(payment, code)
         if isinstance(settlement, PaymentFailed):
             return responses.build_work_failed(500, code)
         return responses.build_unconfirmed(payment.transaction_id)
     except Exception:
-        yield from record_failure(payment, "handler_error")
+        yield from report_failure(payment, "handler_error")
         raise
     if isinstance(outcome, Failed):
-        yield from record_failure(payment, outcome.code)
+        yield from report_failure(payment, outcome.code)
         return responses.build_unsold(result.response)
-    settlement = yield from record_success(payment, outcome)
+    settlement = yield from report_success(payment, outcome)
     return (yield from _answer_settlement(request, payment, settlement))
 
 

@@ -8,6 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from faregate.core.claims import PendingPayment
+from faregate.core.completion import (
+    close_paid,
+    close_unpaid,
+    complete_failure,
+    complete_success,
+    mark_stuck,
+    record_outcome,
+    schedule_retry,
+    write,
+)
 from faregate.core.models import Failed, Succeeded
 from faregate.core.results import (
     DeliveredElsewhere,
@@ -22,16 +32,6 @@ from faregate.core.results import (
     StuckPayment,
     TransactionState,
     Unconfirmed,
-)
-from faregate.core.settlement import (
-    close_paid,
-    close_unpaid,
-    mark_stuck,
-    record_outcome,
-    schedule_retry,
-    settle_failure,
-    settle_success,
-    write,
 )
 from faregate.core.steps import (
     AbandonClaim,
@@ -142,9 +142,9 @@ def _recover_success(payment: PendingPayment, outcome: Succeeded, awaited: bool)
             return (yield from schedule_retry(payment, Unconfirmed("not known how it stands")))
         case TransactionState.CONTRADICTORY:
             # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.
-            return (yield from settle_success(payment, outcome, repeated=False, awaited=awaited))
+            return (yield from complete_success(payment, outcome, repeated=False, awaited=awaited))
         case _:
-            return (yield from settle_success(payment, outcome, repeated=True, awaited=awaited))
+            return (yield from complete_success(payment, outcome, repeated=True, awaited=awaited))
 
 
 def _recover_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
@@ -162,7 +162,7 @@ def _recover_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool
         case TransactionState.UNAVAILABLE:
             return (yield from schedule_retry(payment, Unconfirmed("not known how it stands")))
         case _:
-            return (yield from settle_failure(payment, outcome, repeated=repeated))
+            return (yield from complete_failure(payment, outcome, repeated=repeated))
 
 
 def _recover_waiting(payment: PendingPayment) -> Flow[Settlement]:

@@ -19,9 +19,18 @@ from faregate.emulator.tenants import Tenants
 from faregate.emulator.transports import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
 from faregate.service.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
-from faregate.service.config import Account, Key, PayerSetup, Resource, Revision, Seller, Settlement, Value
+from faregate.service.config import (
+    Account,
+    Key,
+    PayerSetup,
+    Resource,
+    Revision,
+    Seller,
+    SettlementRule,
+    Value,
+)
 from faregate.service.identifiers import CountedIds, SeededIds
-from faregate.service.test_payers import TEST_PAYERS, TestPayer
+from faregate.service.published_payers import TEST_PAYERS, TestPayer
 
 __all__ = [
     "LIVE_KEY",
@@ -44,7 +53,7 @@ __all__ = [
     "Revision",
     "SeededIds",
     "Seller",
-    "Settlement",
+    "SettlementRule",
     "SimulatedLedger",
     "Tenants",
     "TestPayer",

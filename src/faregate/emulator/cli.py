@@ -14,7 +14,7 @@ from faregate.emulator.tenants import Tenants
 from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.config import Account, Resource
-from faregate.service.test_payers import TEST_PAYERS
+from faregate.service.published_payers import TEST_PAYERS
 from faregate.x402.tokens import format_price
 
 DESCRIPTION = "Run the Merchant API on this machine, for development and tests. No account is needed."

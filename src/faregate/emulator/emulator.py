@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, TypeVar, Unpack
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator import assertions, settlement
+from faregate.emulator import assertions, settlement_control
 from faregate.emulator.assertions import ReceivedResponse
 from faregate.emulator.calls import CallLog, RecordedCall
 from faregate.emulator.clock import EmulatorClock
@@ -30,7 +30,7 @@ from faregate.service.app import Service
 from faregate.service.builtin import builtin_account, with_tenant_keys
 from faregate.service.catalog import Listing
 from faregate.service.clock import Clock
-from faregate.service.config import Account, Revision, Settlement
+from faregate.service.config import Account, Revision, SettlementRule
 from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
 from faregate.service.payments import Facilitator
 from faregate.service.settlement import settle_due
@@ -282,26 +282,26 @@ class Emulator:
 
     # Settlement
 
-    def settle_after(self, target: str, settlement_rule: Settlement | None) -> None:
-        """Set how payments settle from now on; None removes the rule. See `settlement.settle_after`.
+    def settle_after(self, target: str, settlement_rule: SettlementRule | None) -> None:
+        """Set how payments settle from now on; None removes the rule. See `settlement_control.settle_after`.
 
         `target` is a transaction id, a payer's address, a resource key or `*`. The most specific rule wins.
         """
         with self._lock:
             for store in self._find_environments(target):
-                settlement.settle_after(store, target, settlement_rule)
+                settlement_control.settle_after(store, target, settlement_rule)
 
     def settle(self, transaction_id: str) -> None:
         """Settle a pending transaction now; `ConfigurationError` if it is not pending."""
         with self._lock:
             for store in self._find_environments(transaction_id):
-                settlement.settle(store, transaction_id)
+                settlement_control.settle(store, transaction_id)
 
     def fail(self, transaction_id: str) -> None:
         """Let the payment fail; `ConfigurationError` if the transaction is final."""
         with self._lock:
             for store in self._find_environments(transaction_id):
-                settlement.fail(store, transaction_id)
+                settlement_control.fail(store, transaction_id)
 
     def balance(
         self, address: str, asset: SettlementAsset = "USDC", environment: Environment = "test"
@@ -313,7 +313,7 @@ class Emulator:
         self, address: str, balance: int, asset: SettlementAsset = "USDC", environment: Environment = "test"
     ) -> None:
         """Set the balance of the address on the simulated ledger, in atomic units."""
-        if not settlement.is_address(address):
+        if not settlement_control.is_address(address):
             raise ConfigurationError(f"{address!r} is not an address: 0x and 40 hex digits")
         if not 0 <= balance <= MAX_ATOMIC:
             raise ConfigurationError(f"a balance is 0 to {MAX_ATOMIC} atomic units, not {balance}")
@@ -404,7 +404,9 @@ class Emulator:
     def _find_environments(self, target: str) -> list[EnvironmentState]:
         """Find the environments that know the target; if none does, test, which then reports the error."""
         found = [
-            store for store in self._service.environments.values() if settlement.has_target(store, target)
+            store
+            for store in self._service.environments.values()
+            if settlement_control.has_target(store, target)
         ]
         return found or [self._service.environments["test"]]
 

@@ -7,8 +7,8 @@ from typing import Any, Final, TypedDict, get_args
 from faregate.emulator.calls import RecordedCall
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import Environment
+from faregate.service.published_payers import TEST_PAYERS
 from faregate.service.routes import Operation
-from faregate.service.test_payers import TEST_PAYERS
 
 OPERATIONS: Final[tuple[str, ...]] = get_args(Operation)
 

@@ -8,7 +8,7 @@ from typing import Final
 from faregate.merchant.types import Environment
 from faregate.service.config import Account
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
-from faregate.service.test_payers import list_special_payers
+from faregate.service.published_payers import list_special_payers
 from faregate.x402.eip712 import recover_signer
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.terms import find_mismatch

@@ -37,7 +37,7 @@ from faregate.core.claims import (
 from faregate.core.credentials import EXACT, GUESSABLE, STABLE
 from faregate.core.models import Failed, Outcome, Succeeded
 from faregate.journals.policy import JournalPolicy
-from faregate.journals.states import UNSETTLED, State
+from faregate.journals.states import AWAITING_SETTLEMENT, State
 
 TOO_OLD = "not settled in time"
 
@@ -284,7 +284,7 @@ class Row:
         return True
 
     def schedule_retry(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
-        if not self._is_held(lease, *UNSETTLED):
+        if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
         if self.state is not State.STUCK and now >= self.since + policy.max_age:
             return self.mark_stuck(lease, TOO_OLD, now)
@@ -292,7 +292,7 @@ class Row:
         return True
 
     def mark_stuck(self, lease: Lease, reason: str, now: float) -> bool:
-        if not self._is_held(lease, *UNSETTLED):
+        if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
         self.state = State.STUCK
         self.reason = reason
@@ -337,7 +337,7 @@ class Row:
         return self.state is State.SETTLED and self.delivered and self.fence != lease.fence
 
     def record_final(self, lease: Lease, paid: bool, now: float, policy: JournalPolicy) -> bool:
-        if not self._is_held(lease, *UNSETTLED):
+        if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
         self._end(State.PAID_NO_RESULT if paid else State.UNPAID)
         self.outcome = None

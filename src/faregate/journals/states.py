@@ -38,7 +38,7 @@ class State(Enum):
 DECIDED = (State.SUCCEEDED, State.FAILED)
 FINAL = (State.SETTLED, State.UNPAID, State.PAID_NO_RESULT)
 OWED = (State.OPEN, State.WAITING, State.RUNNING, *DECIDED, State.STUCK)
-UNSETTLED = (*DECIDED, State.WAITING, State.STUCK)
+AWAITING_SETTLEMENT = (*DECIDED, State.WAITING, State.STUCK)
 _NO_RESULT = (State.UNPAID, State.PAID_NO_RESULT)
 
 TRANSITIONS: dict[State, tuple[State, ...]] = {

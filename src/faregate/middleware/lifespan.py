@@ -17,9 +17,9 @@ import anyio
 
 from faregate.errors import ConfigurationError
 from faregate.logs import log
+from faregate.maintenance.background_sweep import sweep_until
 from faregate.middleware.asgi_scope import Message, Receive, Scope, Send
 from faregate.middleware.shielding import is_cancelled_from_outside, wait_shielded
-from faregate.operations.sweep import sweep_until
 from faregate.paywall import Paywall
 
 

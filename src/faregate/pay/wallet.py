@@ -24,7 +24,7 @@ from faregate.cli.command import CommandError
 from faregate.errors import ConfigurationError
 from faregate.pay.output import PaymentSigned
 from faregate.pay.requirements import NotSigned, find_token, format_amount, is_atomic_amount
-from faregate.service.test_payers import TEST_PAYERS
+from faregate.service.published_payers import TEST_PAYERS
 from faregate.x402.tokens import CHAINS, DECIMALS, TOKENS
 
 KEY_VARIABLE = "FAREGATE_PAYER_KEY"

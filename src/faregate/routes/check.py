@@ -16,6 +16,7 @@ from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidReques
 from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
 from faregate.errors import ConfigurationError, FaregateError, Forbidden, ServiceError
+from faregate.maintenance.journal import find_problems
 from faregate.merchant import wire
 from faregate.merchant.backend import build_resource
 from faregate.merchant.models import (
@@ -26,7 +27,6 @@ from faregate.merchant.models import (
 )
 from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import INSTRUCTIONS, Call
-from faregate.operations.journal import find_problems
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 

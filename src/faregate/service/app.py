@@ -15,10 +15,10 @@ from faregate.service.config import DEFAULT_CREATED_AT, Account
 from faregate.service.http import HttpError, ParsedRequest, authenticate, require_capability
 from faregate.service.identifiers import Challenges, Ids, derive_id
 from faregate.service.payments import Facilitator
+from faregate.service.published_payers import map_settlement_rules
 from faregate.service.routes import find_route
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
-from faregate.service.test_payers import map_settlement_rules
 
 _log = logging.getLogger("faregate.emulator")
 

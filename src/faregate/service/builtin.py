@@ -6,7 +6,7 @@ All prices are far below one dollar, the limit up to which stock x402 clients si
 import re
 from typing import Final
 
-from faregate.service.config import Account, Capability, Key, Resource, Revision, Settlement, Value
+from faregate.service.config import Account, Capability, Key, Resource, Revision, SettlementRule, Value
 
 READ_CAPABILITIES: Final[tuple[Capability, ...]] = (
     "contracts:read",
@@ -95,14 +95,14 @@ def _build_special_resources() -> tuple[Resource, ...]:
             name="Slow settlement",
             description="Settles at the second read.",
             revisions=price,
-            settlement=Settlement(after_reads=2),
+            settlement=SettlementRule(after_reads=2),
         ),
         Resource(
             key="failing_settlement",
             name="Failing settlement",
             description="Fails to settle at the first read.",
             revisions=price,
-            settlement=Settlement(after_reads=1, via="reconciling", to="failed"),
+            settlement=SettlementRule(after_reads=1, via="reconciling", to="failed"),
         ),
         Resource(key="old_report", name="Old report", revisions=price, archived=True),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from faregate.merchant.types import Environment
-from faregate.service.config import Account, Resource, Revision, Settlement
+from faregate.service.config import Account, Resource, Revision, SettlementRule
 from faregate.service.identifiers import derive_id
 from faregate.x402.tokens import TOKENS, Token, format_price
 
@@ -39,7 +39,7 @@ class Listing:
     created_at: datetime
     updated_at: datetime
     archived_at: datetime | None = None
-    settlement: Settlement | None = None
+    settlement: SettlementRule | None = None
 
     @property
     def active(self) -> PublishedRevision:

@@ -41,7 +41,7 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
 
 
-class Settlement(FrozenModel):
+class SettlementRule(FrozenModel):
     """When and how a payment settles: exactly one trigger, the status `via` until then, the status `to` in
     the end.
 
@@ -120,7 +120,7 @@ class Resource(Appearance):
     require_payment: bool = True
     archived: bool = False
     max_timeout_seconds: Annotated[int, Field(strict=True, ge=1)] = 60
-    settlement: Settlement | None = None
+    settlement: SettlementRule | None = None
     created_at: AwareDatetime = DEFAULT_CREATED_AT
 
     @property
@@ -182,7 +182,7 @@ class PayerSetup(FrozenModel):
 
     address: Address
     balances: dict[SettlementAsset, AtomicAmount] = Field(default_factory=dict[SettlementAsset, AtomicAmount])
-    settlement: Settlement | None = None
+    settlement: SettlementRule | None = None
 
 
 class Account(FrozenModel):
@@ -197,7 +197,7 @@ class Account(FrozenModel):
     seller: Seller = Seller()
     payers: tuple[PayerSetup, ...] = ()
     default_balance: AtomicAmount = 1_000_000_000
-    settlement: Settlement | None = None
+    settlement: SettlementRule | None = None
 
     @model_validator(mode="after")
     def _check_unique(self) -> Self:

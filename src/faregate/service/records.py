@@ -12,7 +12,7 @@ from faregate.merchant.models import (
     SucceededCompleteRequest,
 )
 from faregate.service.catalog import Listing, PublishedRevision
-from faregate.service.config import Settlement
+from faregate.service.config import SettlementRule
 from faregate.service.index import TemporalIndex
 from faregate.x402.models import SignedPayment, Terms
 
@@ -83,7 +83,7 @@ class TransactionRecord:
     history: list[tuple[datetime, Status]]
     accepted: FailedCompleteRequest | SucceededCompleteRequest | None = None
     submitted_at: datetime | None = None
-    plan: Settlement | None = None
+    plan: SettlementRule | None = None
     reads: int = 0
     settled: SettlementRecord | None = None
     indexes: tuple["TemporalIndex[TransactionRecord]", ...] = field(default=(), repr=False, compare=False)

@@ -8,7 +8,7 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from faregate.service.config import Settlement
+from faregate.service.config import SettlementRule
 from faregate.service.payments import PaymentPending, PaymentRefused
 from faregate.service.payments import PaymentSettled as Paid
 from faregate.service.receipts import build_settlement_record
@@ -16,7 +16,7 @@ from faregate.service.records import PENDING, TransactionRecord
 from faregate.service.state import EnvironmentState
 
 _log = logging.getLogger("faregate.emulator")
-IMMEDIATE: Final = Settlement(after_reads=0)
+IMMEDIATE: Final = SettlementRule(after_reads=0)
 _LAST_SECOND: Final = 253_402_300_799
 
 
@@ -32,7 +32,7 @@ def submit(store: EnvironmentState, record: TransactionRecord) -> None:
         schedule(store, record, find_settlement_rule(store, record), at)
 
 
-def schedule(store: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
+def schedule(store: EnvironmentState, record: TransactionRecord, plan: SettlementRule, at: datetime) -> None:
     """Settle the submitted payment by this rule, starting at `at`."""
     # Due payments settle at once, so that complete is answered 200 and not 202.
     due = _get_due_time(record, plan, at)
@@ -51,7 +51,7 @@ def unschedule(store: EnvironmentState, record: TransactionRecord) -> None:
     heapq.heapify(store.due)
 
 
-def find_settlement_rule(store: EnvironmentState, record: TransactionRecord) -> Settlement:
+def find_settlement_rule(store: EnvironmentState, record: TransactionRecord) -> SettlementRule:
     """Find the most specific rule: of the transaction, its payer, its resource, or the general one."""
     payers = store.payer_settlements.get(record.payment.payer)
     listing = store.catalog.listings[record.context.listing.resource.key]
@@ -88,7 +88,7 @@ def settle_due(store: EnvironmentState, now: datetime) -> None:
             finish(store, record, record.plan, due)
 
 
-def _get_due_time(record: TransactionRecord, plan: Settlement, at: datetime) -> datetime | None:
+def _get_due_time(record: TransactionRecord, plan: SettlementRule, at: datetime) -> datetime | None:
     """Return when time alone settles the payment; None for other rules."""
     if plan.after_seconds is not None:
         return at + timedelta(seconds=plan.after_seconds)
@@ -97,7 +97,7 @@ def _get_due_time(record: TransactionRecord, plan: Settlement, at: datetime) -> 
     return None
 
 
-def finish(store: EnvironmentState, record: TransactionRecord, plan: Settlement, at: datetime) -> None:
+def finish(store: EnvironmentState, record: TransactionRecord, plan: SettlementRule, at: datetime) -> None:
     """Apply the end of the rule: fail, or ask the facilitator. An unknown result is asked for again at each
     read.
     """

@@ -8,7 +8,7 @@ from functools import lru_cache
 from faregate.merchant.types import Environment
 from faregate.service.catalog import Catalog, Listing, PublishedRevision
 from faregate.service.clock import MonotonicClock
-from faregate.service.config import Seller, Settlement
+from faregate.service.config import Seller, SettlementRule
 from faregate.service.identifiers import Challenges, Ids
 from faregate.service.index import TemporalIndex
 from faregate.service.payments import Facilitator
@@ -76,9 +76,9 @@ class EnvironmentState:
     """Gives a fresh challenge for instructions."""
     payments: Facilitator
     expose_execution_id: bool = False
-    settlement: Settlement | None = None
+    settlement: SettlementRule | None = None
     """How payments end of which no payer, resource or transaction says more."""
-    payer_settlements: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
+    payer_settlements: dict[str, SettlementRule] = field(default_factory=dict[str, SettlementRule])
     reservations: Reservations = field(default_factory=Reservations)
     payers: dict[str, PayerRecord] = field(default_factory=dict[str, PayerRecord])
     transactions: dict[str, TransactionRecord] = field(default_factory=dict[str, TransactionRecord])

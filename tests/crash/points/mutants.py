@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core import flow, settlement
+from faregate.core import completion, flow
 from faregate.core.claims import Claim, Claimant, Lease, PendingPayment
 from faregate.core.models import Outcome, Response, Succeeded
 from faregate.core.results import Completion, CompletionPaid, Settlement
@@ -50,13 +50,13 @@ def _no_fence() -> None:
 
 def _complete_before_outcome() -> None:
     """The service is told what the journal does not know yet."""
-    record_success = settlement.record_success
+    report_success = completion.report_success
 
     def told_first(entry: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
-        yield from settlement._complete(entry, outcome)
-        return (yield from record_success(entry, outcome))
+        yield from completion._complete(entry, outcome)
+        return (yield from report_success(entry, outcome))
 
-    _put(flow, "record_success", told_first)
+    _put(flow, "report_success", told_first)
 
 
 def _release_on_any_2xx() -> None:

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from faregate.cli.sweep import sweep_repeatedly
-from faregate.core import settlement
+from faregate.core import completion
 from faregate.core.interfaces import Journal
 from faregate.emulator import TEST_KEY
 from faregate.journals.policy import JournalContext, JournalPolicy
@@ -94,7 +94,7 @@ def _begin(life: Life) -> Kills:
     kills = Kills(life.death, life.visit)
     mid_write.watch(kills)
     mutants.break_it(life.broken)
-    settlement.COMPLETE_PAUSES = (0.01, 0.03)
+    completion.COMPLETE_PAUSES = (0.01, 0.03)
     return kills
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator import TEST_KEY, Emulator, Settlement
+from faregate.emulator import TEST_KEY, Emulator, SettlementRule
 from tests.crash.points.faults import FAULTS
 from tests.crash.points.http_server import Cut, Reply, serve
 from tests.crash.points.kill_wrappers import operation_of
@@ -113,7 +113,7 @@ class Service:
             case "PUT", "":
                 trial = self._trials[name] = Trial(said["faults"])
                 if said["settlement"]:
-                    trial.emulator.settle_after(SELLS, Settlement(**said["settlement"]))
+                    trial.emulator.settle_after(SELLS, SettlementRule(**said["settlement"]))
                 return trial.instructions()
             case "POST", "death":
                 self._trials[name].death = said

@@ -15,7 +15,7 @@ export function pytestOf(one) {
 	const name = [one.resource, ...statuses].join("_");
 	return `"""${one.id}: ${one.resource}, authorized${statuses.map(status => `, ${status}`).join("")}."""
 
-from faregate.emulator import Emulator, Settlement
+from faregate.emulator import Emulator, SettlementRule
 from faregate.starlette import PaywallMiddleware, paid
 from faregate.testing import Payer
 from starlette.applications import Starlette
@@ -55,7 +55,7 @@ function buildRule(one, statuses) {
 	const rule = via
 		? `manual=True, via="${via}"`
 		: `after_seconds=0, to="${statuses[0] === "failed" ? "failed" : "succeeded"}"`;
-	return [`emulator.settle_after(payer.address, Settlement(${rule}))`];
+	return [`emulator.settle_after(payer.address, SettlementRule(${rule}))`];
 }
 
 function buildSteps(one, statuses) {

@@ -14,13 +14,13 @@ from faregate.core.models import Headers, header_values
 from faregate.emulator.calls import CallInfo, RecordedCall
 from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
-from faregate.emulator.settlement import ALL
+from faregate.emulator.settlement_control import ALL
 from faregate.service.builtin import builtin_account
 from faregate.service.catalog import Listing
-from faregate.service.config import Settlement
+from faregate.service.config import SettlementRule
+from faregate.service.published_payers import TEST_PAYERS, TestPayer
 from faregate.service.records import STATUSES, PayerRecord, TransactionRecord
 from faregate.service.state import EnvironmentState
-from faregate.service.test_payers import TEST_PAYERS, TestPayer
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import CURRENCIES, TOKENS
@@ -155,7 +155,7 @@ def count_by_status(store: EnvironmentState, now: datetime) -> dict[str, int]:
     return {status: store.index.count(now, status) for status in STATUSES}
 
 
-_RulePair = tuple[Settlement | None, Settlement | None]
+_RulePair = tuple[SettlementRule | None, SettlementRule | None]
 """The current rule and the initial one."""
 
 
@@ -179,7 +179,7 @@ def _get_target_name(target: str) -> str | None:
     return _NAMES.get(target) or (None if target.startswith("0x") else target)
 
 
-def _format_rule(rule: Settlement | None) -> Json | None:
+def _format_rule(rule: SettlementRule | None) -> Json | None:
     return None if rule is None else rule.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -8,7 +8,7 @@ from starlette.routing import Route
 from faregate.emulator.control.common import get_emulator, json_response, parse_body, parse_environment
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Environment, SettlementAsset
-from faregate.service.test_payers import TEST_PAYERS, list_special_payers
+from faregate.service.published_payers import TEST_PAYERS, list_special_payers
 from faregate.x402.tokens import CURRENCIES
 
 WORLD = "/_emulator/worlds/{name}"

@@ -16,13 +16,13 @@ from faregate.emulator.control.common import (
 )
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Environment, Moment, SettlementAsset
-from faregate.service.config import Settlement
+from faregate.service.config import SettlementRule
 from faregate.service.records import Status, TransactionRecord
 from faregate.service.state import EnvironmentState
 
 PATH = "/_emulator/worlds/{name}/transactions"
 SETTLEMENTS = "/_emulator/worlds/{name}/settlements/{target}"
-_settlement: TypeAdapter[Settlement] = TypeAdapter(Settlement)
+_settlement: TypeAdapter[SettlementRule] = TypeAdapter(SettlementRule)
 
 
 class TransactionFilter(BaseModel):
@@ -57,7 +57,7 @@ class TransactionSummary(BaseModel):
     created_at: Moment
     history: list[tuple[Moment, Status]]
     outcome: Literal["succeeded", "failed"] | None
-    plan: Settlement | None
+    plan: SettlementRule | None
     reads: int
     transaction_hash: str | None
 

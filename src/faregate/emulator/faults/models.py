@@ -7,11 +7,11 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from pydantic import StringConstraints as Text
 
 from faregate.emulator.calls import CallInfo
-from faregate.emulator.settlement import is_address
+from faregate.emulator.settlement_control import is_address
 from faregate.merchant.types import Environment
 from faregate.service.config import FrozenModel
+from faregate.service.published_payers import TEST_PAYERS
 from faregate.service.routes import Operation
-from faregate.service.test_payers import TEST_PAYERS
 
 Kind = Literal[
     "latency",

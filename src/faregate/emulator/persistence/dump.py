@@ -35,7 +35,7 @@ from faregate.merchant.models import (
 )
 from faregate.merchant.types import Environment, SettlementAsset
 from faregate.service.catalog import Listing
-from faregate.service.config import FrozenModel, Seller, Settlement
+from faregate.service.config import FrozenModel, Seller, SettlementRule
 from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
 from faregate.service.payments import Facilitator
 from faregate.service.records import PayerRecord, SettlementRecord, Status, TransactionRecord
@@ -50,7 +50,7 @@ class TransactionCopy(NamedTuple):
     history: tuple[tuple[datetime, Status], ...]
     accepted: FailedCompleteRequest | SucceededCompleteRequest | None
     submitted_at: datetime | None
-    plan: Settlement | None
+    plan: SettlementRule | None
     reads: int
     settled: SettlementRecord | None
 
@@ -63,8 +63,8 @@ class EnvironmentCopy:
     """
 
     listings: tuple[tuple[Listing, ...], ...]
-    settlement: Settlement | None
-    payer_settlements: dict[str, Settlement]
+    settlement: SettlementRule | None
+    payer_settlements: dict[str, SettlementRule]
     payers: tuple[PayerRecord, ...]
     transactions: tuple[TransactionCopy, ...]
     executions: tuple[tuple[str, str, ResourceExecutionMetadata | None], ...]

@@ -41,7 +41,7 @@ from faregate.merchant.types import (
     TransactionHash,
     TransactionId,
 )
-from faregate.service.config import Appearance, FrozenModel, Revision, Seller, Settlement
+from faregate.service.config import Appearance, FrozenModel, Revision, Seller, SettlementRule
 from faregate.service.records import Status
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -105,7 +105,7 @@ class ResourceState(FrozenModel):
     require_payment: bool = True
     updated_at: Moment
     archived_at: Moment | None = None
-    settlement: Settlement | None = None
+    settlement: SettlementRule | None = None
     versions: tuple[ResourceVersion, ...] = ()
 
     @model_validator(mode="after")
@@ -157,7 +157,7 @@ class TransactionState(FrozenModel):
     history: Annotated[tuple[StatusChange, ...], Field(min_length=1)]
     accepted: CompleteRequest | None = None
     submitted_at: Moment | None = None
-    plan: Settlement | None = None
+    plan: SettlementRule | None = None
     due: AwareDatetime | None = None
     reads: Count = 0
     settled: SettledState | None = None
@@ -217,8 +217,8 @@ class EnvironmentSection(FrozenModel):
     """
 
     resources: tuple[ResourceState, ...] = ()
-    settlement: Settlement | None = None
-    payer_settlements: dict[EvmAddress, Settlement] | None = None
+    settlement: SettlementRule | None = None
+    payer_settlements: dict[EvmAddress, SettlementRule] | None = None
     payers: tuple[PayerState, ...] = ()
     transactions: tuple[TransactionState, ...] = ()
     executions: tuple[ExecutionState, ...] = ()

@@ -13,7 +13,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from faregate.journals.redis import errors
 from faregate.journals.redis.connections import Connections, Word, describe_url
-from faregate.journals.redis.scripts import DIGEST, SCRIPT
+from faregate.journals.redis.schema import DIGEST, SCRIPT, VERSION
 from faregate.journals.redis.server_checks import ServerCheck
 
 T = TypeVar("T")
@@ -61,11 +61,11 @@ class ScriptClient:
 
     def _open(self) -> str:
         """Return the id of the journal in this server. If there is none, create one."""
-        new_id = f"{errors.VERSION} {os.urandom(8).hex()} {self._namespace}"
+        new_id = f"{VERSION} {os.urandom(8).hex()} {self._namespace}"
         self._retry_once(lambda _: self._call("SET", self._schema_key, new_id, "NX"))
         self._retry_once(lambda _: self._call("SADD", NAMESPACES, self._namespace))
         journal_id = (self._retry_once(lambda _: self._call("GET", self._schema_key)) or b"").decode()
-        if journal_id.partition(" ")[0] != str(errors.VERSION):
+        if journal_id.partition(" ")[0] != str(VERSION):
             raise errors.wrong_journal(journal_id, self._location)
         self._journal_id = journal_id
         return journal_id

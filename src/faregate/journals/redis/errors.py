@@ -11,8 +11,7 @@ from redis.exceptions import (
 )
 
 from faregate.errors import JournalError, JournalUnreadable
-
-VERSION = 2
+from faregate.journals.redis.schema import VERSION
 
 _ADVICE = {
     "NOPERM": "its user may not do what a journal needs: allow @read, @write, @scripting, time and "

@@ -11,7 +11,7 @@ from typing import Final
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import ID_TAIL
 from faregate.service import settlement as settling
-from faregate.service.config import Settlement
+from faregate.service.config import SettlementRule
 from faregate.service.records import PENDING, TransactionRecord
 from faregate.service.state import EnvironmentState
 
@@ -20,7 +20,7 @@ _TRANSACTION: Final = re.compile(f"txn_{ID_TAIL}", re.ASCII)
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
-def settle_after(store: EnvironmentState, target: str, settlement: Settlement | None) -> None:
+def settle_after(store: EnvironmentState, target: str, settlement: SettlementRule | None) -> None:
     """Set how payments of `target` settle from now on; None removes the rule.
 
     `target` is a transaction id, a payer's address, a resource key or `*`. For a transaction that is already
@@ -92,7 +92,7 @@ def _find_open(store: EnvironmentState, transaction_id: str) -> TransactionRecor
     return record
 
 
-def _set_payer_rule(store: EnvironmentState, payer: str, settlement: Settlement | None) -> None:
+def _set_payer_rule(store: EnvironmentState, payer: str, settlement: SettlementRule | None) -> None:
     if settlement is None:
         store.payer_settlements.pop(payer, None)
     else:
@@ -100,7 +100,7 @@ def _set_payer_rule(store: EnvironmentState, payer: str, settlement: Settlement 
 
 
 def _set_transaction_rule(
-    store: EnvironmentState, record: TransactionRecord, settlement: Settlement | None
+    store: EnvironmentState, record: TransactionRecord, settlement: SettlementRule | None
 ) -> None:
     record.plan = settlement
     if record.status in PENDING:

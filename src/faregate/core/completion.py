@@ -53,19 +53,19 @@ RETRY_BUDGET_SECONDS = 3.0
 """No call is repeated later than this after its first attempt began: a payer waits."""
 
 
-def record_success(payment: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
+def report_success(payment: PendingPayment, outcome: Succeeded) -> Flow[Settlement]:
     """Write the outcome, then complete."""
     if not (yield from record_outcome(payment, _remove_cookies(outcome))):
         return LeaseLost()
     yield from EmitEvent(Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms))
-    return (yield from settle_success(payment, outcome, repeated=False, awaited=True))
+    return (yield from complete_success(payment, outcome, repeated=False, awaited=True))
 
 
-def record_failure(payment: PendingPayment, code: str) -> Flow[Settlement]:
+def report_failure(payment: PendingPayment, code: str) -> Flow[Settlement]:
     """Write the outcome `failed` with its failure code, then report it."""
     if not (yield from record_outcome(payment, Failed(code))):
         return LeaseLost()
-    return (yield from settle_failure(payment, Failed(code), repeated=False))
+    return (yield from complete_failure(payment, Failed(code), repeated=False))
 
 
 def record_outcome(payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
@@ -84,7 +84,7 @@ def _remove_cookies(outcome: Succeeded) -> Succeeded:
     return replace(outcome, result=replace(outcome.result, headers=headers))
 
 
-def settle_success(
+def complete_success(
     payment: PendingPayment, outcome: Succeeded, *, repeated: bool, awaited: bool
 ) -> Flow[Settlement]:
     """Complete work that can be sold.
@@ -117,7 +117,7 @@ def settle_success(
             return (yield from schedule_retry(payment, Unconfirmed("not proven")))
 
 
-def settle_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
+def complete_failure(payment: PendingPayment, outcome: Failed, *, repeated: bool) -> Flow[Settlement]:
     """Report work that gave nothing to sell."""
     completion = yield from _complete(payment, outcome)
     match completion:

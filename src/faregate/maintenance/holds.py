@@ -28,7 +28,7 @@ from faregate.core.results import (
     Unconfirmed,
 )
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.operations.journal import get_shared_journal
+from faregate.maintenance.journal import get_shared_journal
 from faregate.paywall import Paywall
 
 STUCK = "stuck"

@@ -1,10 +1,15 @@
-"""The script of a journal (journal.lua), with the rules of `faregate.journals.states` in front of it."""
+"""The version of the keys of a journal, and the script that reads and writes them.
+
+The script is journal.lua with the rules of `faregate.journals.states` in front of it.
+"""
 
 from collections.abc import Iterable
 from hashlib import sha1
 from importlib.resources import files
 
 from faregate.journals.states import COLUMN_RULES, TRANSITIONS, State
+
+VERSION = 2
 
 
 def _lua_set(states: Iterable[State]) -> str:
