@@ -10,7 +10,7 @@ They take turns within each round; medians, and ratios taken within a round. A p
 and complete, verified and settled; the client signs the proofs beforehand, outside of the measured time.
 On a machine that others use too, look at the processor: it is what the server itself spent.
 
-The growth: one world in this process, without HTTP. Its payments are believed unseen, so that only the
+The growth: one tenant in this process, without HTTP. Its payments are believed unseen, so that only the
 emulator's own memory grows. The quickest of many calls, in microseconds; full pages of ten.
 """
 

@@ -6,7 +6,7 @@
 `faregate_payer`          pays through a blocking test client
 `faregate_async_payer`    pays through an async one, under asyncio or trio
 `faregate_emulator_url`   the same emulator over HTTP, for other programs, with `faregate_emulator_key`
-`faregate_emulator_world` what is sold there: override it to sell something else
+`faregate_emulator_account` what is sold there: override it to sell something else
 
 Each has a short name too, without `faregate_`. Fixtures depend on the long names only, so a seller's own
 fixture with a short name replaces that alias and breaks nothing else.
@@ -74,17 +74,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.fixture
-def faregate_emulator_world(emulator_world: object) -> "Account":
+def faregate_emulator_account(emulator_account: object) -> "Account":
     """What the emulator of each test sells: the built-in products. Override it with your own."""
     from faregate.service.builtin import builtin_account
     from faregate.service.config import Account
 
-    return emulator_world if isinstance(emulator_world, Account) else builtin_account()
+    return emulator_account if isinstance(emulator_account, Account) else builtin_account()
 
 
 @pytest.fixture
 def faregate_emulator(
-    request: pytest.FixtureRequest, faregate_emulator_world: "Account"
+    request: pytest.FixtureRequest, faregate_emulator_account: "Account"
 ) -> "Generator[Emulator]":
     """The merchant service, in this process and new for this test."""
     from faregate.testing.emulator import use_emulator
@@ -92,7 +92,7 @@ def faregate_emulator(
 
     test, options = _get_item(request), _get_options(request)
     name = test.stash[_tenant_name] = make_tenant_name(test.name)
-    emulator = options.build_emulator(faregate_emulator_world, name)
+    emulator = options.build_emulator(faregate_emulator_account, name)
     test.stash[_final_checks] = [lambda: emulator.assert_expected(strict=options.strict)]
     with use_emulator(emulator):
         yield emulator
@@ -165,12 +165,12 @@ def _faregate_payers(request: pytest.FixtureRequest, faregate_emulator: "Emulato
     return session
 
 
-# Short names. Nothing above depends on them but `faregate_emulator_world`, which ignores all but a `World`.
+# Short names. Nothing above depends on them but `faregate_emulator_account`: it ignores all but an `Account`.
 
 
 @pytest.fixture(scope="session")
-def emulator_world() -> "Account":
-    """The built-in products; overriding this overrides `faregate_emulator_world` too."""
+def emulator_account() -> "Account":
+    """The built-in products; overriding this overrides `faregate_emulator_account` too."""
     from faregate.service.builtin import builtin_account
 
     return builtin_account()

@@ -1,4 +1,4 @@
-"""One browser and one server for the console's tests; each test has a world and a page of its own."""
+"""One browser and one server for the console's tests; each test has a tenant and a page of its own."""
 
 import re
 from collections.abc import Iterator
@@ -36,31 +36,31 @@ def _fast_polling() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def worlds() -> Tenants:
+def tenants() -> Tenants:
     return Tenants(Emulator())
 
 
 @pytest.fixture(scope="package")
-def url(worlds: Tenants) -> Iterator[str]:
-    with serve(worlds) as found:
+def url(tenants: Tenants) -> Iterator[str]:
+    with serve(tenants) as found:
         yield found
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> str:
-    """The name of this test's world."""
+def tenant(request: pytest.FixtureRequest) -> str:
+    """The name of this test's tenant."""
     return re.sub("[^A-Za-z0-9_-]+", "-", request.node.name)[:60]
 
 
 @pytest.fixture
-def emulator(worlds: Tenants, world: str) -> Iterator[Emulator]:
-    yield worlds.get_or_create(world)
-    worlds.delete(world)
+def emulator(tenants: Tenants, tenant: str) -> Iterator[Emulator]:
+    yield tenants.get_or_create(tenant)
+    tenants.delete(tenant)
 
 
 @pytest.fixture
-def purchases(url: str, world: str, emulator: Emulator) -> Iterator[Purchases]:
-    headers = {"Authorization": f"Bearer svc_test_world_{world}"}
+def purchases(url: str, tenant: str, emulator: Emulator) -> Iterator[Purchases]:
+    headers = {"Authorization": f"Bearer svc_test_tenant_{tenant}"}
     with httpx.Client(base_url=f"{url}/merchant/v1", headers=headers, trust_env=False) as client:
         yield Purchases(client, emulator)
 
@@ -79,8 +79,8 @@ def _page(context: BrowserContext) -> Page:
 
 
 @pytest.fixture
-def page(_page: Page, url: str, world: str, emulator: Emulator) -> Iterator[Page]:
-    """The console of this test's world. It complains of nothing and asks nobody else for anything."""
+def page(_page: Page, url: str, tenant: str, emulator: Emulator) -> Iterator[Page]:
+    """The console of this test's tenant. It complains of nothing and asks nobody else for anything."""
     complaints: list[str] = []
     asked: list[str] = []
     hears = {
@@ -92,8 +92,8 @@ def page(_page: Page, url: str, world: str, emulator: Emulator) -> Iterator[Page
         _page.on(event, hear)  # type: ignore[call-overload]
     _page.set_viewport_size(DESKTOP)
     _page.emulate_media(color_scheme="null", reduced_motion="null")
-    _page.goto(f"{url}/#{world}")
-    expect(_page).to_have_title(f"{world} · faregate emulator")
+    _page.goto(f"{url}/#{tenant}")
+    expect(_page).to_have_title(f"{tenant} · faregate emulator")
     _page.locator("#link.live").wait_for()
     yield _page
     _page.goto("about:blank")

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Purchases:
-    """`http` has the key of the world."""
+    """`http` has the key of the tenant."""
 
     http: httpx.Client
     emulator: Emulator

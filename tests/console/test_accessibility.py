@@ -57,7 +57,7 @@ def test_tab_reaches_every_control_and_one_row(page: Page, purchases: Purchases)
         page.keyboard.press("Tab")
         assert page.evaluate(SEEN)
         reached.append(str(page.evaluate("document.activeElement.id || document.activeElement.className")))
-    wanted = ("world", "freeze", "rate", "snapshot", "reset", "help", "filter")
+    wanted = ("tenant", "freeze", "rate", "snapshot", "reset", "help", "filter")
     assert [name for name in wanted if name not in reached] == []
     assert any(name.startswith("row") for name in reached)
     page.keyboard.press("Escape")

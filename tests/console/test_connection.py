@@ -64,24 +64,24 @@ def test_an_answer_that_is_no_feed_is_asked_for_again(alone: Page) -> None:
     assert len(asked) == 2
 
 
-def test_a_world_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> None:
-    worlds = Tenants(Emulator())
-    with serve(worlds) as url:
-        bought(url, worlds.get_or_create("shop"), "svc_test_world_shop")
+def test_a_tenant_that_did_not_come_back_leads_to_the_main_one(alone: Page) -> None:
+    tenants = Tenants(Emulator())
+    with serve(tenants) as url:
+        bought(url, tenants.get_or_create("shop"), "svc_test_tenant_shop")
         alone.goto(f"{url}/#shop")
         expect(alone.locator(".row")).to_have_count(1)
     with serve(Tenants(Emulator()), port=urlsplit(url).port or 0):
         expect(alone).to_have_title("main · faregate emulator")
-        expect(alone.locator("#toast")).to_have_text("World shop was deleted.")
+        expect(alone.locator("#toast")).to_have_text("Tenant shop was deleted.")
         expect(alone.locator("#link")).to_have_text("live")
         expect(alone.locator(".row")).to_have_count(0)
 
 
-def test_another_page_that_resets_the_world_is_followed(
-    page: Page, alone: Page, purchases: Purchases, url: str, world: str
+def test_another_page_that_resets_the_tenant_is_followed(
+    page: Page, alone: Page, purchases: Purchases, url: str, tenant: str
 ) -> None:
     choose(page, page.locator(f'[data-id="{purchases.buy()}"]'))
-    alone.goto(f"{url}/#{world}")
+    alone.goto(f"{url}/#{tenant}")
     alone.get_by_role("button", name="Reset").click()
     alone.get_by_role("button", name="Really reset?").click()
     expect(page.get_by_text("No purchases yet")).to_be_visible()
@@ -92,14 +92,14 @@ def test_another_page_that_resets_the_world_is_followed(
         expect(one.locator(f'[data-id="{identifier}"]')).to_be_visible()
 
 
-def test_what_belongs_to_a_world_is_there_again(
-    page: Page, purchases: Purchases, worlds: Tenants, url: str, world: str
+def test_what_belongs_to_a_tenant_is_there_again(
+    page: Page, purchases: Purchases, tenants: Tenants, url: str, tenant: str
 ) -> None:
-    other = f"{world}-2"[-60:]
-    here, there = purchases.buy(), bought(url, worlds.get_or_create(other), f"svc_test_world_{other}")
-    for name, identifier in ((other, there), (world, here), (other, there)):
-        page.locator("#world").select_option(name)
+    other = f"{tenant}-2"[-60:]
+    here, there = purchases.buy(), bought(url, tenants.get_or_create(other), f"svc_test_tenant_{other}")
+    for name, identifier in ((other, there), (tenant, here), (other, there)):
+        page.locator("#tenant").select_option(name)
         expect(page.locator(f'[data-id="{identifier}"]')).to_be_visible()
         expect(page.locator(".row")).to_have_count(1)
-    worlds.delete(other)
+    tenants.delete(other)
     expect(page).to_have_title("main · faregate emulator")

@@ -26,7 +26,7 @@ import pytest
 from faregate.emulator import Account
 
 @pytest.fixture(scope="session")
-def emulator_world():
+def emulator_account():
     return Account.from_toml({OWN!r})
 """
 
@@ -98,23 +98,23 @@ def test_curl_repeats_a_call(page: Page, purchases: Purchases) -> None:
     assert last.request.body == first.request.body
 
 
-def copy_test_of_another_world(page: Page, worlds: Tenants, url: str) -> str:
+def copy_test_of_another_tenant(page: Page, tenants: Tenants, url: str) -> str:
     with httpx.Client(base_url=f"{url}/merchant/v1", trust_env=False) as http:
-        http.headers["Authorization"] = "Bearer svc_test_world_own"
-        identifier = Purchases(http, worlds.get_or_create("own", account=Account.from_toml(OWN))).buy()
-    page.locator("#world").select_option("own")
+        http.headers["Authorization"] = "Bearer svc_test_tenant_own"
+        identifier = Purchases(http, tenants.get_or_create("own", account=Account.from_toml(OWN))).buy()
+    page.locator("#tenant").select_option("own")
     case = copy_text(page, identifier, "Copy as pytest test")
-    worlds.delete("own")
+    tenants.delete("own")
     assert "# The built-in account does not sell this" in case
     return case
 
 
 def test_copied_pytest_tests_have_the_same_outcome(
-    page: Page, purchases: Purchases, worlds: Tenants, url: str, tmp_path: Path
+    page: Page, purchases: Purchases, tenants: Tenants, url: str, tmp_path: Path
 ) -> None:
     """Taken at once, late, not at all, still open, ended by hand; work that failed, and reported values.
 
-    That of another world fails without it, and passes with it.
+    That of another tenant fails without it, and passes with it.
     """
     emulator = purchases.emulator
     metered = purchases.authorize("good", "token_meter")
@@ -140,13 +140,13 @@ def test_copied_pytest_tests_have_the_same_outcome(
     for number, identifier in enumerate(stories):
         case = copy_text(page, identifier, "Copy as pytest test")
         (tmp_path / f"test_{number}.py").write_text(case)
-        assert "emulator_world" not in case
+        assert "emulator_account" not in case
     (tmp_path / "test_other.py").write_text(case.replace("== before", "!= before"))
     own = tmp_path / "own"
     own.mkdir()
     (own / "conftest.py").write_text(CONFTEST)
-    case = copy_test_of_another_world(page, worlds, url)
-    (own / "test_with_its_world.py").write_text(case)
+    case = copy_test_of_another_tenant(page, tenants, url)
+    (own / "test_with_its_account.py").write_text(case)
     (tmp_path / "test_without_it.py").write_text(case)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

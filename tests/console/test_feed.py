@@ -42,9 +42,9 @@ def read(lines: Iterator[str]) -> Events:
 
 @contextmanager
 def follow_events(
-    url: str, world: str, headers: dict[str, str] | None = None, **query: str
+    url: str, tenant: str, headers: dict[str, str] | None = None, **query: str
 ) -> Generator[Events]:
-    address = f"{url}/_emulator/worlds/{world}/events"
+    address = f"{url}/_emulator/tenants/{tenant}/events"
     with (
         httpx.Client(trust_env=False, timeout=5) as client,
         client.stream("GET", address, headers=headers, params=query) as answer,
@@ -61,10 +61,10 @@ def until(events: Events, part: str) -> Any:
 
 
 def test_it_begins_with_everything_and_goes_on_with_what_changed(
-    url: str, world: str, purchases: Purchases
+    url: str, tenant: str, purchases: Purchases
 ) -> None:
     identifier = purchases.buy()
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         kind, data = next(events)
         assert kind == "whole"
         assert [one["id"] for one in data["transactions"]] == [identifier]
@@ -79,18 +79,18 @@ def test_it_begins_with_everything_and_goes_on_with_what_changed(
         assert "faults" not in data
 
 
-def test_who_comes_back_is_given_everything_anew(url: str, world: str, purchases: Purchases) -> None:
+def test_who_comes_back_is_given_everything_anew(url: str, tenant: str, purchases: Purchases) -> None:
     purchases.buy()
-    with follow_events(url, world, {"Last-Event-ID": "3"}) as events:
+    with follow_events(url, tenant, {"Last-Event-ID": "3"}) as events:
         kind, data = next(events)
     assert (kind, len(data["transactions"])) == ("whole", 1)
 
 
-def test_the_402_is_that_of_the_purchase(url: str, world: str, purchases: Purchases) -> None:
+def test_the_402_is_that_of_the_purchase(url: str, tenant: str, purchases: Purchases) -> None:
     report, summary = purchases.ask("daily_report"), purchases.ask()
     first, second = purchases.pay(report, resource="daily_report"), purchases.pay(summary)
     unasked = purchases.pay(summary)
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         told = {one["id"]: one for one in until(events, "transactions")}
     assert told[first.id]["asked"]["number"] == 1
     assert told[second.id]["asked"]["number"] == 2
@@ -98,7 +98,9 @@ def test_the_402_is_that_of_the_purchase(url: str, world: str, purchases: Purcha
     assert told[unasked.id]["asked"] is None
 
 
-def test_an_older_purchase_has_its_402_and_its_faults_too(url: str, world: str, purchases: Purchases) -> None:
+def test_an_older_purchase_has_its_402_and_its_faults_too(
+    url: str, tenant: str, purchases: Purchases
+) -> None:
     """A page begins with the last 300 calls."""
     bought = purchases.authorize()
     purchases.emulator.faults.add(Fault(kind="status", status=503, operation="complete"))
@@ -106,28 +108,28 @@ def test_an_older_purchase_has_its_402_and_its_faults_too(url: str, world: str, 
     purchases.complete(bought)
     for _ in range(changes.CALLS_PER_READ + 1):
         purchases.emulator.respond(WireRequest("GET", "/merchant/v1/resources"))
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         _, data = next(events)
     assert [call["number"] for call in data["calls"]] == list(range(206, 506))
     told = data["transactions"][0]
     assert (told["asked"]["number"], told["calls"], told["faults"]) == (1, [2, 3, 4], ["status-1"])
 
 
-def test_a_call_that_was_undone_belongs_to_nothing(url: str, world: str, purchases: Purchases) -> None:
+def test_a_call_that_was_undone_belongs_to_nothing(url: str, tenant: str, purchases: Purchases) -> None:
     purchases.emulator.snapshot("before")
     instructions = purchases.ask()
     purchases.emulator.restore("before")
     purchases.pay(instructions)
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         told = until(events, "transactions")[0]
     assert (told["asked"], told["calls"]) == (None, [2])
 
 
 def test_what_falls_due_is_told_though_nobody_calls(
-    url: str, world: str, purchases: Purchases, emulator: Emulator
+    url: str, tenant: str, purchases: Purchases, emulator: Emulator
 ) -> None:
     identifier = purchases.buy("slow")
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         assert until(events, "transactions")[0]["status"] == "settling"
         emulator.clock.advance(3)
         told = until(events, "transactions")[0]
@@ -135,20 +137,20 @@ def test_what_falls_due_is_told_though_nobody_calls(
 
 
 def test_a_rule_of_a_pending_transaction_is_told(
-    url: str, world: str, purchases: Purchases, emulator: Emulator
+    url: str, tenant: str, purchases: Purchases, emulator: Emulator
 ) -> None:
     identifier = purchases.buy("reads")
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         assert until(events, "transactions")[0]["rule"] == {"after_reads": 2}
         emulator.settle_after(identifier, SettlementRule(manual=True))
         assert until(events, "transactions")[0]["rule"] == {"manual": True}
 
 
 @pytest.mark.parametrize("back", ["reset", "restore"])
-def test_a_restored_world_is_sent_whole(url: str, world: str, purchases: Purchases, back: str) -> None:
+def test_a_restored_tenant_is_sent_whole(url: str, tenant: str, purchases: Purchases, back: str) -> None:
     purchases.emulator.snapshot("before")
     purchases.buy()
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         next(events)
         purchases.emulator.reset() if back == "reset" else purchases.emulator.restore("before")
         kind, data = next(events)
@@ -157,17 +159,17 @@ def test_a_restored_world_is_sent_whole(url: str, world: str, purchases: Purchas
     assert data["money"]["revenue"] == {}
 
 
-def test_events_continue_after_an_empty_world_is_reset(url: str, world: str, purchases: Purchases) -> None:
-    with follow_events(url, world) as events:
+def test_events_continue_after_an_empty_tenant_is_reset(url: str, tenant: str, purchases: Purchases) -> None:
+    with follow_events(url, tenant) as events:
         next(events)
         purchases.emulator.reset()
         identifier = purchases.buy()
         assert until(events, "transactions")[0]["id"] == identifier
 
 
-def test_neither_signatures_nor_keys_are_sent(url: str, world: str, purchases: Purchases) -> None:
+def test_neither_signatures_nor_keys_are_sent(url: str, tenant: str, purchases: Purchases) -> None:
     bought = purchases.authorize()
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         _, data = next(events)
     text = json.dumps(data)
     assert bought.proof not in text
@@ -184,7 +186,7 @@ def test_a_live_key_is_never_sent() -> None:
     assert data["about"] == {"environment": "live", "key": None, "live": True}
 
 
-def test_a_large_world_is_sent_as_its_newest_entries_and_totals() -> None:
+def test_a_large_tenant_is_sent_as_its_newest_entries_and_totals() -> None:
     seller = Seller.trusted()
     for _ in range(2500):
         seller.story()
@@ -201,22 +203,22 @@ def test_a_large_world_is_sent_as_its_newest_entries_and_totals() -> None:
         assert len(until(events, "transactions")) == 1
 
 
-def test_an_idle_world_sends_only_heartbeats(
-    url: str, world: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+def test_an_idle_tenant_sends_only_heartbeats(
+    url: str, tenant: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(feed, "HEARTBEAT_SECONDS", 0.05)
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         next(events)
         assert [next(events)[0] for _ in range(3)] == ["beat", "beat", "beat"]
 
 
-def test_the_stream_ends_when_its_world_is_deleted(
-    url: str, worlds: Tenants, world: str, emulator: Emulator
+def test_the_stream_ends_when_its_tenant_is_deleted(
+    url: str, tenants: Tenants, tenant: str, emulator: Emulator
 ) -> None:
-    with follow_events(url, world) as events:
+    with follow_events(url, tenant) as events:
         next(events)
-        worlds.delete(world)
+        tenants.delete(tenant)
         assert [kind for kind, _ in events][-1] == "gone"
 
 
@@ -242,9 +244,9 @@ def test_the_stream_ends_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) 
     assert took < GRACE / 2
 
 
-def test_an_unknown_world_has_no_events(url: str, world: str, emulator: Emulator) -> None:
-    address = f"{url}/_emulator/worlds"
+def test_an_unknown_tenant_has_no_events(url: str, tenant: str, emulator: Emulator) -> None:
+    address = f"{url}/_emulator/tenants"
     with httpx.Client(trust_env=False) as client:
-        assert client.get(f"{address}/nowhere/events").json()["code"] == "world_not_found"
-        answer = client.get(f"{address}/{world}/events?environment=dev")
+        assert client.get(f"{address}/nowhere/events").json()["code"] == "tenant_not_found"
+        answer = client.get(f"{address}/{tenant}/events?environment=dev")
     assert (answer.status_code, answer.json()["message"]) == (422, "environment: must be test or live")

@@ -37,7 +37,7 @@ def test_it_stays_bounded_and_keeps_every_outcome(apart: float) -> None:
     assert [second for second, _ in intervals] == sorted(second for second, _ in intervals)
 
 
-def test_a_world_that_jumps_back_is_still_counted() -> None:
+def test_a_tenant_that_jumps_back_is_still_counted() -> None:
     histogram = Histogram()
     histogram.add(BEGIN, "USDC", 1)
     histogram.add(BEGIN - timedelta(days=400), "USDC", 2)

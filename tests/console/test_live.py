@@ -109,7 +109,7 @@ def test_a_payment_falls_due_while_nobody_calls(page: Page, purchases: Purchases
     expect(row(page, identifier)).to_contain_text("succeeded")
 
 
-def test_a_world_goes_back_to_a_snapshot_and_to_its_beginning(page: Page, purchases: Purchases) -> None:
+def test_a_tenant_goes_back_to_a_snapshot_and_to_its_beginning(page: Page, purchases: Purchases) -> None:
     first = purchases.buy()
     page.get_by_role("button", name="Snapshot").click()
     expect(page.locator("#restore option")).to_have_count(2)
@@ -155,9 +155,9 @@ def test_a_refused_payment_is_seen_with_its_reason(page: Page, purchases: Purcha
     expect(page.locator("#detail")).to_contain_text("payment_required: the payer has not enough USDC")
 
 
-def test_one_page_shows_one_world(page: Page, purchases: Purchases, emulator: Emulator) -> None:
+def test_one_page_shows_one_tenant(page: Page, purchases: Purchases, emulator: Emulator) -> None:
     identifier = purchases.buy()
     expect(row(page, identifier)).to_be_visible()
-    page.locator("#world").select_option("main")
+    page.locator("#tenant").select_option("main")
     expect(row(page, identifier)).to_be_hidden()
     expect(page).to_have_title("main · faregate emulator")

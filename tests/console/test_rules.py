@@ -95,18 +95,18 @@ def test_the_open_transaction_gets_a_rule_by_keys_alone(page: Page, purchases: P
 
 
 def test_a_rule_that_cannot_be_is_refused_with_its_reason(
-    alone: Page, url: str, world: str, emulator: Emulator
+    alone: Page, url: str, tenant: str, emulator: Emulator
 ) -> None:
-    alone.goto(f"{url}/#{world}")
+    alone.goto(f"{url}/#{tenant}")
     alone.locator("#link.live").wait_for()
     set_rule(alone, measure="after_seconds", count="-1")
     expect(alone.locator("#toast")).to_contain_text("after_seconds")
     expect(alone.locator("#rules")).to_contain_text("Payments settle at once")
 
 
-def test_a_form_belongs_to_its_world(page: Page, emulator: Emulator) -> None:
+def test_a_form_belongs_to_its_tenant(page: Page, emulator: Emulator) -> None:
     fill(page, "#add-rule", {"target": GOOD, "measure": "manual"})
-    page.locator("#world").select_option("main")
+    page.locator("#tenant").select_option("main")
     expect(page.locator("#add-rule [name=measure]")).to_have_value("at_once")
     expect(page.locator("#add-rule [name=target]")).to_have_value("")
     expect(page.locator("#rule-part")).not_to_have_attribute("open", "")

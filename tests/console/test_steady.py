@@ -133,17 +133,17 @@ def test_a_pixel_is_a_move() -> None:
     ("width", "steady"), [(1440, f"{ALWAYS}, {FORMS}"), (360, ALWAYS)], ids=["desk", "phone"]
 )
 def test_a_first_payment_moves_nothing_but_the_lists(
-    page: Page, purchases: Purchases, worlds: Tenants, width: int, steady: str
+    page: Page, purchases: Purchases, tenants: Tenants, width: int, steady: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     expect(page.get_by_text("No purchases yet")).to_be_visible()
     before = places(page, steady)
     purchases.buy("good", "euro_report"), purchases.buy("slow")
-    worlds.get_or_create("another-world-with-a-long-name")
+    tenants.get_or_create("another-tenant-with-a-long-name")
     expect(page.locator(".row")).to_have_count(2)
     expect(page.locator("#payers tbody tr")).to_have_count(2)
-    expect(page.locator("#world")).to_contain_text("another")
-    worlds.delete("another-world-with-a-long-name")
+    expect(page.locator("#tenant")).to_contain_text("another")
+    tenants.delete("another-tenant-with-a-long-name")
     assert_unmoved(before, places(page, steady))
 
 

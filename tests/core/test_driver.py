@@ -23,7 +23,7 @@ WORK = HandlerResult(RESULT, {})
 
 
 class Sleepy:
-    """A world that answers `sleep` as it was told to: with a value, an awaitable or an error."""
+    """A backend that answers `sleep` as it was told to: with a value, an awaitable or an error."""
 
     def __init__(self, answer: Callable[[float], Any]) -> None:
         self.sleep = answer
@@ -33,7 +33,7 @@ class Sleepy:
         self.notes.append(message)
 
 
-def world(answer: Callable[[float], Any] = lambda seconds: seconds * 2) -> Any:
+def build_backend(answer: Callable[[float], Any] = lambda seconds: seconds * 2) -> Any:
     return cast(Backend, Sleepy(answer))
 
 
@@ -49,12 +49,12 @@ def counting() -> Flow[Any]:
 
 
 def run_blocking(flow: Flow[Any], answer: Callable[[float], Any] = lambda seconds: seconds * 2) -> Any:
-    return drive(flow, world(answer))
+    return drive(flow, build_backend(answer))
 
 
 def run_awaiting(flow: Flow[Any], answer: Callable[[float], Any] = doubled) -> Any:
     async def main() -> Any:
-        return await adrive(flow, world(answer))
+        return await adrive(flow, build_backend(answer))
 
     return anyio.run(main)
 
@@ -72,7 +72,7 @@ def test_the_awaiting_loop_takes_plain_answers_too() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_blocking_loop_refuses_an_awaiting_world() -> None:
+def test_the_blocking_loop_refuses_an_awaiting_backend() -> None:
     with pytest.raises(TypeError, match="given to a blocking application"):
         run_blocking(counting(), doubled)
 
@@ -100,7 +100,7 @@ def test_an_error_the_flow_does_not_catch_comes_out_as_itself(run: Callable[...,
 
 
 @pytest.mark.parametrize("run", RUNNERS)
-def test_a_worlds_stop_iteration_is_not_the_flows_end(run: Callable[..., Any]) -> None:
+def test_a_backends_stop_iteration_is_not_the_flows_end(run: Callable[..., Any]) -> None:
     def stopping(_seconds: float) -> Any:
         return next(iter(()))
 
@@ -121,11 +121,11 @@ def selling() -> Flow[Any]:
 def test_both_loops_stop_at_the_work_and_drive_on() -> None:
     async def main() -> Any:
         flow = selling()
-        assert isinstance(await adrive(flow, world()), RunHandler)
-        return await adrive(flow, world(), WORK)
+        assert isinstance(await adrive(flow, build_backend()), RunHandler)
+        return await adrive(flow, build_backend(), WORK)
 
     flow = selling()
-    place = world()
+    place = build_backend()
     assert isinstance(drive(flow, place), RunHandler)
     assert drive(flow, place, WORK) == WORK
     assert place.notes == ["worked"]
@@ -134,7 +134,7 @@ def test_both_loops_stop_at_the_work_and_drive_on() -> None:
 
 def test_the_handlers_error_is_thrown_in_and_comes_out() -> None:
     flow = selling()
-    place = world()
+    place = build_backend()
     drive(flow, place)
     with pytest.raises(ValueError, match="mine"):
         drive(flow, place, ValueError("mine"))
@@ -156,7 +156,7 @@ def test_cancellation_asks_nothing_more_and_closes_the_flow(backend: str) -> Non
     async def main() -> None:
         with anyio.move_on_after(0.01):
             running = flow()
-            await adrive(running, world(lambda _: anyio.sleep(60)))
+            await adrive(running, build_backend(lambda _: anyio.sleep(60)))
         assert asked == ["closed"]
 
     anyio.run(main, backend=backend)
@@ -168,7 +168,7 @@ class Loud(Exception):
 
 def run_by_hand(flow: Flow[Any], answer: Callable[[float], Any]) -> Any:
     """The awaiting loop without an event loop, which leaves cycles of its own."""
-    adrive(flow, world(answer)).send(None)
+    adrive(flow, build_backend(answer)).send(None)
 
 
 @pytest.mark.parametrize("run", [run_blocking, run_by_hand])

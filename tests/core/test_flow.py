@@ -993,7 +993,7 @@ def test_any_error_of_a_journal_is_a_journal_error() -> None:
     assert play(serve(sale()), claimed(Raise(OSError("disk"))), NOTE).status == 503
 
 
-def test_what_is_asked_of_the_world_does_not_show_the_proof() -> None:
+def test_what_is_asked_of_the_backend_does_not_show_the_proof() -> None:
     shown = repr((ENTRY, COMPLETE, sale(), claimed()[0], accessed()[0]))
     assert PROOF not in shown
 

@@ -10,7 +10,7 @@ from faregate.emulator import Delivery, Emulator, ManualClock
 from faregate.emulator.server import serve
 from tests.merchant.openapi.conformance import assert_conforms
 
-from .seller import Shop
+from .seller import ApiClient
 
 
 class Switch(Emulator):
@@ -60,12 +60,12 @@ def conforming(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def shop(
+def api(
     http: httpx.Client, switch: Switch, emulator: Emulator, clock: ManualClock, conforming: bool
-) -> Iterator[Shop]:
+) -> Iterator[ApiClient]:
     """Whatever the emulator answers in a test is an answer that the service's description names."""
     switch.plug(emulator)
     switch.told.clear()
-    yield Shop(http, emulator, clock, switch.plug)
+    yield ApiClient(http, emulator, clock, switch.plug)
     for request, response in switch.told if conforming else ():
         assert_conforms(request, response)

@@ -1,4 +1,4 @@
-"""Hands for the control plane: one served emulator, and a world of its own for each test."""
+"""Hands for the control plane: one served emulator, and a tenant of its own for each test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,19 +10,19 @@ import httpx
 from faregate.emulator import Emulator, ManualClock, Tenants
 from faregate.emulator.server import serve
 
-from .seller import Json, Shop
+from .seller import ApiClient, Json
 
 
 @dataclass
 class Controls:
-    """One world of a served emulator, by its control plane."""
+    """One tenant of a served emulator, by its control plane."""
 
     http: httpx.Client
-    worlds: Tenants
+    tenants: Tenants
     name: str
 
     def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return self.http.request(method, f"/_emulator/worlds/{self.name}{path}", json=body)
+        return self.http.request(method, f"/_emulator/tenants/{self.name}{path}", json=body)
 
     def get(self, path: str) -> Json:
         response = self.call("GET", path)
@@ -32,25 +32,25 @@ class Controls:
 
     @property
     def emulator(self) -> Emulator:
-        return self.worlds.get_or_create(self.name)
+        return self.tenants.get_or_create(self.name)
 
-    def shop(self) -> Shop:
-        """A seller in this world, over HTTP."""
+    def api(self) -> ApiClient:
+        """A seller in this tenant, over HTTP."""
         clock = self.emulator.clock
         assert isinstance(clock, ManualClock) or clock.mode == "frozen"
-        return Shop(self.http, self.emulator, clock, _nobody, f"svc_test_world_{self.name}")  # type: ignore[arg-type]
+        return ApiClient(self.http, self.emulator, clock, _nobody, f"svc_test_tenant_{self.name}")  # type: ignore[arg-type]
 
 
 def _nobody(emulator: Emulator) -> None:
-    raise AssertionError("worlds are not plugged in")
+    raise AssertionError("tenants are not plugged in")
 
 
 @contextmanager
 def served() -> Iterator[Controls]:
-    """The main world of an emulator behind a real server."""
-    worlds = Tenants(Emulator(clock=ManualClock(), seed=1))
-    with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
-        yield Controls(client, worlds, "main")
+    """The main tenant of an emulator behind a real server."""
+    tenants = Tenants(Emulator(clock=ManualClock(), seed=1))
+    with serve(tenants) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield Controls(client, tenants, "main")
 
 
 def refused(response: httpx.Response, status: int, code: str) -> str:

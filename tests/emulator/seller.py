@@ -57,7 +57,7 @@ class Purchase:
 
 
 @dataclass
-class Shop:
+class ApiClient:
     http: httpx.Client
     emulator: Emulator
     clock: ManualClock

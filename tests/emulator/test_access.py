@@ -8,70 +8,70 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, Emulator, Revision, SettlementRule, Value
 
-from .seller import Shop, assert_error, decoded, is_id
+from .seller import ApiClient, assert_error, decoded, is_id
 
 
-def test_without_proof_access_is_402_with_instructions(shop: Shop) -> None:
-    response = shop.access()
+def test_without_proof_access_is_402_with_instructions(api: ApiClient) -> None:
+    response = api.access()
     assert_error(response, 402, "payment_required")
     assert decoded(response.headers["payment-required"])["x402Version"] == 2
 
 
-def test_with_a_good_proof_access_gives_a_transaction(shop: Shop) -> None:
-    response = shop.access(proof=shop.proof())
+def test_with_a_good_proof_access_gives_a_transaction(api: ApiClient) -> None:
+    response = api.access(proof=api.proof())
     assert response.status_code == 200
     assert set(response.json()) == {"transaction_id"}
     assert is_id("txn", response.json()["transaction_id"])
     assert "payment-required" not in response.headers
 
 
-def test_free_access_has_a_null_transaction_id(shop: Shop) -> None:
-    response = shop.access("free_notes")
+def test_free_access_has_a_null_transaction_id(api: ApiClient) -> None:
+    response = api.access("free_notes")
     assert response.status_code == 200
     assert response.json() == {"transaction_id": None}
-    assert shop.listed("/transactions")["count"] == 0
+    assert api.listed("/transactions")["count"] == 0
 
 
-def test_free_access_does_not_look_at_a_proof(shop: Shop) -> None:
-    proof = shop.proof("daily_report")
-    assert shop.access("free_notes", proof).json() == {"transaction_id": None}
-    assert shop.access("free_notes", "garbage").json() == {"transaction_id": None}
-    assert shop.access("daily_report", proof).status_code == 200
+def test_free_access_does_not_look_at_a_proof(api: ApiClient) -> None:
+    proof = api.proof("daily_report")
+    assert api.access("free_notes", proof).json() == {"transaction_id": None}
+    assert api.access("free_notes", "garbage").json() == {"transaction_id": None}
+    assert api.access("daily_report", proof).status_code == 200
 
 
-def test_require_payment_decides_whether_access_is_free(shop: Shop) -> None:
-    shop.emulator.require_payment("text_summary", required=False)
-    assert shop.access().json() == {"transaction_id": None}
-    shop.emulator.require_payment("text_summary")
-    assert shop.access().status_code == 402
+def test_require_payment_decides_whether_access_is_free(api: ApiClient) -> None:
+    api.emulator.require_payment("text_summary", required=False)
+    assert api.access().json() == {"transaction_id": None}
+    api.emulator.require_payment("text_summary")
+    assert api.access().status_code == 402
 
 
-def test_the_transaction_is_authorized_before_completion(shop: Shop) -> None:
-    bought = shop.buy()
-    found = shop.transaction(bought)
+def test_the_transaction_is_authorized_before_completion(api: ApiClient) -> None:
+    bought = api.buy()
+    found = api.transaction(bought)
     assert found["status"] == "authorized"
     assert found["authorized_atomic"] == "10000"
 
 
-def test_the_same_purchase_again_is_the_same_open_transaction(shop: Shop) -> None:
-    bought = shop.buy()
-    again = shop.access(proof=bought.proof)
+def test_the_same_purchase_again_is_the_same_open_transaction(api: ApiClient) -> None:
+    bought = api.buy()
+    again = api.access(proof=bought.proof)
     assert again.status_code == 200
     assert again.json() == {"transaction_id": bought.id}
-    assert shop.listed("/transactions")["count"] == 1
+    assert api.listed("/transactions")["count"] == 1
 
 
-def test_a_used_authorization_in_other_bytes_gets_nothing(shop: Shop) -> None:
+def test_a_used_authorization_in_other_bytes_gets_nothing(api: ApiClient) -> None:
     """It is public once it is settled; only its payer knows the bytes that were sent."""
-    bought = shop.buy("slow_settlement")
+    bought = api.buy("slow_settlement")
     for _ in ("authorized", "settling", "settling", "succeeded"):
         for text in (other_encoding(bought.proof), upper_hex(bought.proof)):
             assert text != bought.proof
-            response = shop.access("slow_settlement", text)
+            response = api.access("slow_settlement", text)
             assert assert_error(response, 402, "payment_required") == "the authorization was already used"
             assert bought.id not in response.text
-        shop.complete(bought)
-    assert shop.transaction(bought)["status"] == "succeeded"
+        api.complete(bought)
+    assert api.transaction(bought)["status"] == "succeeded"
 
 
 def archive_superseded(emulator: Emulator) -> None:
@@ -93,154 +93,154 @@ SELLER_CHANGES: dict[str, Callable[[Emulator], object]] = {
 @pytest.mark.parametrize("change", SELLER_CHANGES)
 @pytest.mark.parametrize("status", ["authorized", "settling"])
 def test_an_open_transaction_is_found_whatever_the_seller_changed(
-    shop: Shop, change: str, status: str
+    api: ApiClient, change: str, status: str
 ) -> None:
-    bought, before = shop.buy(), shop.access_body()
+    bought, before = api.buy(), api.access_body()
     if status == "settling":
-        shop.emulator.settle_after(bought.id, SettlementRule(manual=True))
-        shop.complete(bought)
-    SELLER_CHANGES[change](shop.emulator)
-    now = shop.access_body(settlement_asset="EURC" if change == "another asset" else "USDC")
+        api.emulator.settle_after(bought.id, SettlementRule(manual=True))
+        api.complete(bought)
+    SELLER_CHANGES[change](api.emulator)
+    now = api.access_body(settlement_asset="EURC" if change == "another asset" else "USDC")
     for body in (before, now):
         edited = {**body["resource"], "description": "edited", "mime_type": "text/html"}
         for asked in (body, {**body, "resource": edited}):
-            again = shop.post("/access", asked, bought.proof)
+            again = api.post("/access", asked, bought.proof)
             assert again.status_code == (202 if status == "settling" else 200), again.text
             assert again.json() == {"transaction_id": bought.id}
-    assert shop.listed("/transactions")["count"] == 1
+    assert api.listed("/transactions")["count"] == 1
 
 
-def test_an_open_transaction_can_be_completed_after_its_resource_was_archived(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.emulator.archive("text_summary")
-    assert shop.complete(bought).json()["status"] == "succeeded"
+def test_an_open_transaction_can_be_completed_after_its_resource_was_archived(api: ApiClient) -> None:
+    bought = api.buy()
+    api.emulator.archive("text_summary")
+    assert api.complete(bought).json()["status"] == "succeeded"
 
 
-def test_an_open_transaction_whose_authorization_expired_is_402(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.clock.advance(59.999)
-    assert shop.access(proof=bought.proof).json() == {"transaction_id": bought.id}
-    shop.clock.advance(0.001)
-    response = shop.access(proof=bought.proof)
+def test_an_open_transaction_whose_authorization_expired_is_402(api: ApiClient) -> None:
+    bought = api.buy()
+    api.clock.advance(59.999)
+    assert api.access(proof=bought.proof).json() == {"transaction_id": bought.id}
+    api.clock.advance(0.001)
+    response = api.access(proof=bought.proof)
     assert "has expired: nothing was charged" in assert_error(response, 402, "payment_required")
-    assert shop.listed("/transactions")["count"] == 1
+    assert api.listed("/transactions")["count"] == 1
 
 
-def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(shop: Shop) -> None:
-    shop.emulator.settle_after("*", SettlementRule(manual=True))
-    bought = shop.buy()
-    shop.complete(bought)
-    shop.clock.advance(3600)
-    assert shop.access(proof=bought.proof).status_code == 202
+def test_a_payment_that_is_settling_when_its_authorization_expires_is_still_202(api: ApiClient) -> None:
+    api.emulator.settle_after("*", SettlementRule(manual=True))
+    bought = api.buy()
+    api.complete(bought)
+    api.clock.advance(3600)
+    assert api.access(proof=bought.proof).status_code == 202
 
 
-def test_the_same_purchase_while_settling_is_202_with_the_id(shop: Shop) -> None:
+def test_the_same_purchase_while_settling_is_202_with_the_id(api: ApiClient) -> None:
     for resource in ("slow_settlement", "failing_settlement"):
-        bought = shop.buy(resource)
-        assert shop.complete(bought).status_code == 202
-        again = shop.access(resource, bought.proof)
+        bought = api.buy(resource)
+        assert api.complete(bought).status_code == 202
+        again = api.access(resource, bought.proof)
         assert again.status_code == 202
         assert again.json() == {"transaction_id": bought.id}
         assert again.headers["retry-after"] == "1"
 
 
-def test_the_same_purchase_once_final_is_402(shop: Shop) -> None:
-    succeeded, failed = shop.buy(), shop.buy()
-    shop.complete(succeeded)
-    shop.fail(failed)
+def test_the_same_purchase_once_final_is_402(api: ApiClient) -> None:
+    succeeded, failed = api.buy(), api.buy()
+    api.complete(succeeded)
+    api.fail(failed)
     for bought in (succeeded, failed):
-        response = shop.access(proof=bought.proof)
+        response = api.access(proof=bought.proof)
         assert "already used" in assert_error(response, 402, "payment_required")
         assert response.headers["payment-required"]
 
 
-def test_the_reason_is_that_of_this_payment(shop: Shop) -> None:
+def test_the_reason_is_that_of_this_payment(api: ApiClient) -> None:
     """Its own payer is told how it ended, in the body and in the instructions."""
-    succeeded, failed, rejected = shop.buy(), shop.buy(), shop.buy()
-    shop.complete(succeeded)
-    shop.fail(failed)
-    shop.emulator.settle_after(rejected.id, SettlementRule(after_seconds=0, to="failed"))
-    assert shop.complete(rejected).json()["status"] == "failed"
+    succeeded, failed, rejected = api.buy(), api.buy(), api.buy()
+    api.complete(succeeded)
+    api.fail(failed)
+    api.emulator.settle_after(rejected.id, SettlementRule(after_seconds=0, to="failed"))
+    assert api.complete(rejected).json()["status"] == "failed"
     used = "the authorization was already used"
     uncharged = f"{used}: its payment failed, and nothing was charged"
     for bought, reason in ((succeeded, used), (failed, uncharged), (rejected, uncharged)):
-        response = shop.access(proof=bought.proof)
+        response = api.access(proof=bought.proof)
         assert assert_error(response, 402, "payment_required") == reason
         assert decoded(response.headers["payment-required"])["error"] == reason
 
 
-def test_a_used_authorization_buys_nothing_else(shop: Shop) -> None:
-    bought = shop.buy()
-    other_url = shop.access_body(resource={"url": "https://seller.example/b", "mime_type": "text/plain"})
-    other_resource = shop.access_body("slow_settlement", resource=shop.access_body()["resource"])
-    for body in (other_url, other_resource, shop.access_body("slow_settlement")):
-        response = shop.post("/access", body, bought.proof)
+def test_a_used_authorization_buys_nothing_else(api: ApiClient) -> None:
+    bought = api.buy()
+    other_url = api.access_body(resource={"url": "https://seller.example/b", "mime_type": "text/plain"})
+    other_resource = api.access_body("slow_settlement", resource=api.access_body()["resource"])
+    for body in (other_url, other_resource, api.access_body("slow_settlement")):
+        response = api.post("/access", body, bought.proof)
         assert "already used" in assert_error(response, 402, "payment_required")
         assert bought.id not in response.text
 
 
-def test_the_nonce_of_an_authorization_cannot_be_signed_twice(shop: Shop) -> None:
+def test_the_nonce_of_an_authorization_cannot_be_signed_twice(api: ApiClient) -> None:
     nonce = "0x" + "ab" * 32
-    instructions = shop.instructions()
-    assert shop.access(proof=shop.wallet.pay(instructions, nonce=nonce)).status_code == 200
-    shop.clock.advance(1)
-    other = shop.access(proof=shop.wallet.pay(instructions, nonce=nonce))
+    instructions = api.instructions()
+    assert api.access(proof=api.wallet.pay(instructions, nonce=nonce)).status_code == 200
+    api.clock.advance(1)
+    other = api.access(proof=api.wallet.pay(instructions, nonce=nonce))
     assert "already used" in assert_error(other, 402, "payment_required")
 
 
-def test_an_unknown_or_foreign_revision_is_422(shop: Shop) -> None:
-    unknown = shop.access_body(revision_id="acr_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f")
-    foreign = shop.access_body(revision_id=shop.emulator.revision_id("text_summary", "live"))
+def test_an_unknown_or_foreign_revision_is_422(api: ApiClient) -> None:
+    unknown = api.access_body(revision_id="acr_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f")
+    foreign = api.access_body(revision_id=api.emulator.revision_id("text_summary", "live"))
     for body in (unknown, foreign):
-        assert_error(shop.post("/access", body), 422, "invalid_request")
-    assert shop.post("/access", foreign, key=LIVE_KEY).status_code == 402
+        assert_error(api.post("/access", body), 422, "invalid_request")
+    assert api.post("/access", foreign, key=LIVE_KEY).status_code == 402
 
 
-def test_an_archived_resource_is_422(shop: Shop) -> None:
-    assert "archived" in assert_error(shop.access("old_report"), 422, "invalid_request")
-    shop.emulator.archive("daily_report")
-    assert "archived" in assert_error(shop.access("daily_report"), 422, "invalid_request")
+def test_an_archived_resource_is_422(api: ApiClient) -> None:
+    assert "archived" in assert_error(api.access("old_report"), 422, "invalid_request")
+    api.emulator.archive("daily_report")
+    assert "archived" in assert_error(api.access("daily_report"), 422, "invalid_request")
 
 
-def test_only_the_active_revision_is_sold(shop: Shop) -> None:
-    before = shop.access_body()
-    shop.emulator.publish("text_summary", Revision(amount=7, values=(Value(name="pages"),)))
-    assert "active" in assert_error(shop.post("/access", before), 422, "invalid_request")
-    assert decoded(shop.instructions())["accepts"][0]["amount"] == "7"
+def test_only_the_active_revision_is_sold(api: ApiClient) -> None:
+    before = api.access_body()
+    api.emulator.publish("text_summary", Revision(amount=7, values=(Value(name="pages"),)))
+    assert "active" in assert_error(api.post("/access", before), 422, "invalid_request")
+    assert decoded(api.instructions())["accepts"][0]["amount"] == "7"
 
 
-def test_a_transaction_keeps_the_revision_it_was_authorized_for(shop: Shop) -> None:
-    before = shop.complete(shop.buy()).json()["receipt"]["price"]
-    bought = shop.buy()
-    shop.emulator.publish("text_summary", Revision(amount=7, price_label="Seven"))
-    done = shop.complete(bought, values={"input-tokens": "3"}).json()
+def test_a_transaction_keeps_the_revision_it_was_authorized_for(api: ApiClient) -> None:
+    before = api.complete(api.buy()).json()["receipt"]["price"]
+    bought = api.buy()
+    api.emulator.publish("text_summary", Revision(amount=7, price_label="Seven"))
+    done = api.complete(bought, values={"input-tokens": "3"}).json()
     assert done["status"] == "succeeded"
     assert done["receipt"]["payment"]["settled_atomic"] == "10000"
     assert done["receipt"]["price"] == before
-    after = shop.complete(shop.buy()).json()["receipt"]["price"]
+    after = api.complete(api.buy()).json()["receipt"]["price"]
     assert (before["label"], after["label"]) == ("0.01 USDC", "Seven")
     assert before["id"] != after["id"]
 
 
-def test_the_settlement_asset_must_be_that_of_the_price(shop: Shop) -> None:
+def test_the_settlement_asset_must_be_that_of_the_price(api: ApiClient) -> None:
     for resource, asset in (("text_summary", "EURC"), ("euro_report", "USDC")):
-        body = shop.access_body(resource, settlement_asset=asset)
-        assert_error(shop.post("/access", body), 422, "invalid_request")
+        body = api.access_body(resource, settlement_asset=asset)
+        assert_error(api.post("/access", body), 422, "invalid_request")
 
 
-def test_two_proof_headers_are_422(shop: Shop) -> None:
-    proof = shop.proof()
-    content = json.dumps(shop.access_body()).encode()
-    response = shop.raw("/access", content, [("PAYMENT-SIGNATURE", proof), ("payment-signature", proof)])
+def test_two_proof_headers_are_422(api: ApiClient) -> None:
+    proof = api.proof()
+    content = json.dumps(api.access_body()).encode()
+    response = api.raw("/access", content, [("PAYMENT-SIGNATURE", proof), ("payment-signature", proof)])
     assert_error(response, 422, "invalid_request")
-    assert shop.listed("/transactions")["count"] == 0
+    assert api.listed("/transactions")["count"] == 0
 
 
-def test_a_refused_proof_loses_nothing(shop: Shop) -> None:
-    proof = shop.proof("daily_report")
-    assert shop.access("text_summary", proof).status_code == 402
-    assert shop.listed("/payers")["count"] == 0
-    assert shop.access("daily_report", proof).status_code == 200
+def test_a_refused_proof_loses_nothing(api: ApiClient) -> None:
+    proof = api.proof("daily_report")
+    assert api.access("text_summary", proof).status_code == 402
+    assert api.listed("/payers")["count"] == 0
+    assert api.access("daily_report", proof).status_code == 200
 
 
 def other_encoding(proof: str) -> str:

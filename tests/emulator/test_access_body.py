@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from .seller import Shop, assert_error, decoded
+from .seller import ApiClient, assert_error, decoded
 
 URL = "https://seller.example/a"
 MIME = "text/plain"
@@ -140,15 +140,15 @@ GOOD_RESOURCES = [
 
 
 @pytest.mark.parametrize("resource", BAD_RESOURCES, ids=lambda value: json.dumps(value)[:60])
-def test_a_resource_that_breaks_a_rule_is_422(shop: Shop, resource: Any) -> None:
-    proof = shop.proof()
-    assert_error(shop.post("/access", shop.access_body(resource=resource), proof), 422, "invalid_request")
-    assert shop.access(proof=proof).status_code == 200
+def test_a_resource_that_breaks_a_rule_is_422(api: ApiClient, resource: Any) -> None:
+    proof = api.proof()
+    assert_error(api.post("/access", api.access_body(resource=resource), proof), 422, "invalid_request")
+    assert api.access(proof=proof).status_code == 200
 
 
 @pytest.mark.parametrize("resource", GOOD_RESOURCES, ids=lambda value: json.dumps(value)[:60])
-def test_a_resource_within_the_rules_is_priced(shop: Shop, resource: Any) -> None:
-    assert shop.post("/access", shop.access_body(resource=resource)).status_code == 402
+def test_a_resource_within_the_rules_is_priced(api: ApiClient, resource: Any) -> None:
+    assert api.post("/access", api.access_body(resource=resource)).status_code == 402
 
 
 TOP_LEVEL_TYPES = [
@@ -158,25 +158,23 @@ TOP_LEVEL_TYPES = [
 
 
 @pytest.mark.parametrize("top", TOP_LEVEL_TYPES)
-def test_every_top_level_type_of_the_spec_is_taken(shop: Shop, top: str) -> None:
-    body = shop.access_body(resource={"url": URL, "mime_type": f"{top}/a"})
-    assert shop.post("/access", body).status_code == 402
+def test_every_top_level_type_of_the_spec_is_taken(api: ApiClient, top: str) -> None:
+    body = api.access_body(resource={"url": URL, "mime_type": f"{top}/a"})
+    assert api.post("/access", body).status_code == 402
 
 
-def test_the_description_is_empty_by_default(shop: Shop) -> None:
-    bare = shop.post("/access", shop.access_body(resource={"url": URL, "mime_type": MIME}))
-    given = shop.post(
-        "/access", shop.access_body(resource={"url": URL, "mime_type": MIME, "description": ""})
-    )
+def test_the_description_is_empty_by_default(api: ApiClient) -> None:
+    bare = api.post("/access", api.access_body(resource={"url": URL, "mime_type": MIME}))
+    given = api.post("/access", api.access_body(resource={"url": URL, "mime_type": MIME, "description": ""}))
     for response in (bare, given):
         assert decoded(response.headers["payment-required"])["resource"]["description"] == ""
 
 
 @pytest.mark.parametrize("missing", ["revision_id", "resource", "settlement_asset"])
-def test_every_field_is_required(shop: Shop, missing: str) -> None:
-    body = shop.access_body()
+def test_every_field_is_required(api: ApiClient, missing: str) -> None:
+    body = api.access_body()
     del body[missing]
-    assert missing in assert_error(shop.post("/access", body), 422, "invalid_request")
+    assert missing in assert_error(api.post("/access", body), 422, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -199,13 +197,13 @@ def test_every_field_is_required(shop: Shop, missing: str) -> None:
     ],
     ids=json.dumps,
 )
-def test_a_field_that_breaks_a_rule_is_422(shop: Shop, change: dict[str, Any]) -> None:
-    assert_error(shop.post("/access", shop.access_body(**change)), 422, "invalid_request")
+def test_a_field_that_breaks_a_rule_is_422(api: ApiClient, change: dict[str, Any]) -> None:
+    assert_error(api.post("/access", api.access_body(**change)), 422, "invalid_request")
 
 
 @pytest.mark.parametrize("content", [b"[]", b"null", b"1", b'"text"', b"{}"])
-def test_json_of_another_shape_is_422(shop: Shop, content: bytes) -> None:
-    assert_error(shop.raw("/access", content), 422, "invalid_request")
+def test_json_of_another_shape_is_422(api: ApiClient, content: bytes) -> None:
+    assert_error(api.raw("/access", content), 422, "invalid_request")
 
 
 NOT_JSON = [
@@ -231,21 +229,21 @@ NOT_JSON = [
         "/resource-executions/rex_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f/complete",
     ],
 )
-def test_a_body_that_is_not_json_or_too_long_is_400(shop: Shop, path: str, content: bytes) -> None:
-    proof = [("PAYMENT-SIGNATURE", shop.proof())]
-    assert_error(shop.raw(path, content, proof), 400, "invalid_request")
+def test_a_body_that_is_not_json_or_too_long_is_400(api: ApiClient, path: str, content: bytes) -> None:
+    proof = [("PAYMENT-SIGNATURE", api.proof())]
+    assert_error(api.raw(path, content, proof), 400, "invalid_request")
 
 
-def test_a_body_of_64_kib_is_read_and_a_longer_one_is_not(shop: Shop) -> None:
+def test_a_body_of_64_kib_is_read_and_a_longer_one_is_not(api: ApiClient) -> None:
     """The same good JSON, with spaces before it: only its length makes the difference."""
-    content = json.dumps(shop.access_body()).encode()
-    assert shop.raw("/access", content.rjust(64 * 1024)).status_code == 402
-    message = assert_error(shop.raw("/access", content.rjust(64 * 1024 + 1)), 400, "invalid_request")
+    content = json.dumps(api.access_body()).encode()
+    assert api.raw("/access", content.rjust(64 * 1024)).status_code == 402
+    message = assert_error(api.raw("/access", content.rjust(64 * 1024 + 1)), 400, "invalid_request")
     assert "longer than 65536 bytes" in message
 
 
-def test_the_content_type_of_the_request_does_not_matter(shop: Shop) -> None:
-    content = json.dumps(shop.access_body()).encode()
-    headers = {"Authorization": f"Bearer {shop.key}", "Content-Type": "text/plain"}
-    response = shop.http.post("/merchant/v1/access", content=content, headers=headers)
+def test_the_content_type_of_the_request_does_not_matter(api: ApiClient) -> None:
+    content = json.dumps(api.access_body()).encode()
+    headers = {"Authorization": f"Bearer {api.key}", "Content-Type": "text/plain"}
+    response = api.http.post("/merchant/v1/access", content=content, headers=headers)
     assert response.status_code == 402

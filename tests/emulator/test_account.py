@@ -1,4 +1,4 @@
-"""Worlds: from TOML, from Python, built in; and faults told in sentences."""
+"""Tenants: from TOML, from Python, built in; and faults told in sentences."""
 
 import re
 from pathlib import Path
@@ -21,37 +21,37 @@ from faregate.errors import ConfigurationError
 from faregate.service.builtin import builtin_account
 from faregate.service.config import CAPABILITIES
 
-from .seller import Shop
+from .seller import ApiClient
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOLD = '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'
 KEYS = 'keys = [{key = "svc_test_a"}]\n'
 
 
-def test_the_built_in_world_is_what_the_page_says() -> None:
-    world = builtin_account()
+def test_the_built_in_account_is_what_the_page_says() -> None:
+    account = builtin_account()
     page = (DOCS / "emulator.md").read_text()
-    for word in (*(key.key for key in world.keys), *(one.key for one in world.resources), *CAPABILITIES):
+    for word in (*(key.key for key in account.keys), *(one.key for one in account.resources), *CAPABILITIES):
         assert f"`{word}`" in page
 
 
-def test_the_example_of_the_page_is_a_world(shop: Shop) -> None:
+def test_the_example_of_the_page_is_an_account(api: ApiClient) -> None:
     page = (DOCS / "emulator-reference.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    world = Account.from_toml(example)
-    shop.use(Emulator(world, clock=shop.clock))
-    shop.key = world.first_key("test") or ""
-    sold = {one.key: one for one in world.resources}
+    account = Account.from_toml(example)
+    api.use(Emulator(account, clock=api.clock))
+    api.key = account.first_key("test") or ""
+    sold = {one.key: one for one in account.resources}
     assert sold["story"].revisions[-1].values[0].required
-    bought = shop.buy("story")
-    done = shop.complete(bought, values={"words": "120"})
+    bought = api.buy("story")
+    done = api.complete(bought, values={"words": "120"})
     assert done.status_code == 202
-    assert shop.transaction(bought)["status"] == "succeeded"
-    assert shop.access("gift").json() == {"transaction_id": None}
-    assert shop.access("retired").status_code == 422
+    assert api.transaction(bought)["status"] == "succeeded"
+    assert api.access("gift").json() == {"transaction_id": None}
+    assert api.access("retired").status_code == 422
 
 
-def test_python_and_toml_build_the_same_world() -> None:
+def test_python_and_toml_build_the_same_account() -> None:
     text = (
         'default_balance = "5"\n'
         'seller = {name = "S", pay_to = "0xabababababababababababababababababababab"}\n'
@@ -75,12 +75,12 @@ def test_python_and_toml_build_the_same_world() -> None:
         require_payment=False,
         revisions=(Revision(amount=1, asset="EURC", values=values),),
     )
-    world = Account.from_toml(text)
-    assert world.resources == (sold,)
-    assert world.payers == (payer,)
-    assert world.keys == (Key(key="svc_live_a", capabilities=("access",)),)
-    assert world.default_balance == 5
-    assert world.seller.pay_to.lower() == "0x" + "ab" * 20
+    account = Account.from_toml(text)
+    assert account.resources == (sold,)
+    assert account.payers == (payer,)
+    assert account.keys == (Key(key="svc_live_a", capabilities=("access",)),)
+    assert account.default_balance == 5
+    assert account.seller.pay_to.lower() == "0x" + "ab" * 20
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_other_integration_keys_are_refused(key: str) -> None:
         Resource(key=key, name="A", revisions=(Revision(amount=1),))
 
 
-def test_positions_of_values_go_from_0_to_99(shop: Shop) -> None:
+def test_positions_of_values_go_from_0_to_99(api: ApiClient) -> None:
     values = tuple(Value(name=f"v{place}") for place in range(100))
     sold = Resource(key="a", name="A", revisions=(Revision(amount=1, values=values),))
-    shop.use(Emulator(Account(keys=(Key(key=TEST_KEY),), resources=(sold,))))
-    (contract,) = shop.listed("/contracts")["components"]["schemas"].values()
+    api.use(Emulator(Account(keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    (contract,) = api.listed("/contracts")["components"]["schemas"].values()
     assert [one["x-svc-position"] for one in contract["properties"].values()] == list(range(100))
     with pytest.raises(ValidationError):
         Revision(amount=1, values=(*values, Value(name="more")))
@@ -158,12 +158,12 @@ def test_other_amounts_are_refused(amount: object) -> None:
         Revision.model_validate({"amount": amount})
 
 
-def test_balances_of_a_world_are_on_the_ledger(shop: Shop) -> None:
-    poor = PayerSetup(address=shop.wallet.address, balances={"USDC": 9_999})
-    world = Account(keys=(Key(key=TEST_KEY),), resources=builtin_account().resources, payers=(poor,))
-    shop.use(Emulator(world, clock=shop.clock))
-    assert "not enough" in shop.access(proof=shop.proof()).json()["message"]
-    assert shop.access("euro_report", shop.proof("euro_report")).status_code == 200
+def test_balances_of_an_account_are_on_the_ledger(api: ApiClient) -> None:
+    poor = PayerSetup(address=api.wallet.address, balances={"USDC": 9_999})
+    account = Account(keys=(Key(key=TEST_KEY),), resources=builtin_account().resources, payers=(poor,))
+    api.use(Emulator(account, clock=api.clock))
+    assert "not enough" in api.access(proof=api.proof()).json()["message"]
+    assert api.access("euro_report", api.proof("euro_report")).status_code == 200
 
 
 def test_a_resource_can_live_in_one_environment() -> None:
@@ -186,11 +186,11 @@ def test_a_resource_can_live_in_one_environment() -> None:
         (10**30 - 1, "USDC", "999999999999999999999999.999999 USDC"),
     ],
 )
-def test_the_label_of_a_price_is_exact(shop: Shop, amount: int, asset: str, label: str) -> None:
+def test_the_label_of_a_price_is_exact(api: ApiClient, amount: int, asset: str, label: str) -> None:
     revision = Revision.model_validate({"amount": amount, "asset": asset})
     sold = Resource(key="euro_report" if asset == "EURC" else "text_summary", name="A", revisions=(revision,))
-    world = Account(keys=(Key(key=TEST_KEY),), resources=(sold,), default_balance=10**30 - 1)
-    shop.use(Emulator(world, clock=shop.clock))
-    receipt = shop.complete(shop.buy(sold.key)).json()["receipt"]
+    account = Account(keys=(Key(key=TEST_KEY),), resources=(sold,), default_balance=10**30 - 1)
+    api.use(Emulator(account, clock=api.clock))
+    receipt = api.complete(api.buy(sold.key)).json()["receipt"]
     assert receipt["price"]["label"] == label
     assert receipt["payment"]["settled_atomic"] == str(amount)

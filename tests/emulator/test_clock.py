@@ -1,4 +1,4 @@
-"""The clock of a world: frozen, real or scaled, over a clock that the tests move and set back."""
+"""The clock of a tenant: frozen, real or scaled, over a clock that the tests move and set back."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,7 +13,7 @@ from faregate.emulator.clock import END_OF_TIME, MAX_RATE
 from faregate.errors import ConfigurationError
 from faregate.service.clock import MonotonicClock
 
-from .seller import Shop
+from .seller import ApiClient
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECONDS = st.floats(0, 10**6)
@@ -195,7 +195,7 @@ def test_time_ends_and_nothing_breaks(clock: EmulatorClock, source: Source) -> N
     with pytest.raises(ConfigurationError, match="time ends at 9000-01-01"):
         clock.freeze(END_OF_TIME + timedelta(seconds=1))
     with pytest.raises(ConfigurationError, match="time ends at 9000-01-01"):
-        clock.restore({**clock.state(), "world": "9000-01-01T00:00:01Z"})
+        clock.restore({**clock.state(), "simulated": "9000-01-01T00:00:01Z"})
 
 
 def test_a_frozen_clock_comes_back_at_its_moment(clock: EmulatorClock, source: Source) -> None:
@@ -233,7 +233,7 @@ def test_a_scaled_clock_comes_back_as_if_it_had_run_on(clock: EmulatorClock, sou
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
-        ({"world": "2026-01-01T00:00:00"}, "world"),
+        ({"simulated": "2026-01-01T00:00:00"}, "simulated"),
         ({"real": 5.5j}, "real"),
         ({"rate": -1.0}, "rate"),
         ({"rate": "1"}, "rate"),
@@ -254,7 +254,7 @@ def test_while_the_clock_behind_it_is_set_back_it_stands_still(clock: EmulatorCl
     assert passed(clock) == 0
 
 
-def test_worlds_behind_one_server_have_clocks_of_their_own(clock: EmulatorClock, source: Source) -> None:
+def test_tenants_behind_one_server_have_clocks_of_their_own(clock: EmulatorClock, source: Source) -> None:
     clock.run(60)
     source.pass_(1)
     main = Emulator(clock=clock)
@@ -265,7 +265,7 @@ def test_worlds_behind_one_server_have_clocks_of_their_own(clock: EmulatorClock,
     assert (passed(main.clock), passed(other.clock)) == (120, 130)
 
 
-def test_the_moments_of_a_world_go_back_with_its_clock(source: Source) -> None:
+def test_the_moments_of_a_tenant_go_back_with_its_clock(source: Source) -> None:
     timeline = MonotonicClock(source)
     began = timeline.tick()
     kept = timeline.state()
@@ -280,18 +280,18 @@ def test_the_moments_of_a_world_go_back_with_its_clock(source: Source) -> None:
     assert after_a_restart.tick() > began + timedelta(seconds=10)
 
 
-def test_a_payment_settles_by_the_clock_of_its_world(shop: Shop, source: Source) -> None:
+def test_a_payment_settles_by_the_clock_of_its_tenant(api: ApiClient, source: Source) -> None:
     clock = EmulatorClock(source)
-    shop.use(Emulator(clock=clock))
-    shop.wallet = Wallet(clock=clock)
-    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=120))
-    bought = shop.buy()
-    shop.complete(bought)
+    api.use(Emulator(clock=clock))
+    api.wallet = Wallet(clock=clock)
+    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=120))
+    bought = api.buy()
+    api.complete(bought)
     clock.run(60)
     source.pass_(1)
-    assert shop.transaction(bought)["status"] == "settling"
+    assert api.transaction(bought)["status"] == "settling"
     source.pass_(1)
-    found = shop.transaction(bought)
+    found = api.transaction(bought)
     assert found["status"] == "succeeded"
     began = datetime.fromisoformat(found["authorized_at"])
     assert datetime.fromisoformat(found["settled_at"]) - began == timedelta(seconds=120)

@@ -75,13 +75,13 @@ def test_text_names_address_keys_environment_and_resources() -> None:
         assert words in text
 
 
-def test_a_world_of_ones_own(tmp_path: Path) -> None:
-    world = tmp_path / "world.toml"
-    world.write_text(
+def test_a_tenant_of_ones_own(tmp_path: Path) -> None:
+    tenant = tmp_path / "account.toml"
+    tenant.write_text(
         'keys = [{key = "svc_test_mine"}]\n[[resources]]\nkey = "mine"\nname = "Mine"\n'
         "revisions = [{amount = 5}]\n"
     )
-    with running("--json", "--account", str(world)) as (line, _):
+    with running("--json", "--account", str(tenant)) as (line, _):
         told = json.loads(line)
         assert told["test_key"] == "svc_test_mine"
         found = httpx.get(
@@ -96,7 +96,7 @@ def test_time_and_ids_are_told_at_the_start() -> None:
             running("--json", "--expose-execution-id", *arguments) as (line, _),
             httpx.Client(base_url=json.loads(line)["url"], trust_env=False) as client,
         ):
-            clock: dict[str, object] = client.get("/_emulator/worlds/main/clock").json()
+            clock: dict[str, object] = client.get("/_emulator/tenants/main/clock").json()
             return clock, free_access(client)["resource_execution_id"]
 
     still = ("--freeze", "2026-05-01T12:00:00+02:00")
@@ -126,7 +126,7 @@ def test_no_header_makes_a_peer_one_of_this_machine(monkeypatch: pytest.MonkeyPa
         port = httpx.URL(json.loads(line)["url"]).port
         for address in ("127.0.0.1", *own_addresses()):
             url = f"http://{address}:{port}"
-            for path in ("/", "/_emulator/worlds"):
+            for path in ("/", "/_emulator/tenants"):
                 assert client.get(url + path, headers=forged).status_code == 403
                 plain = client.get(url + path, headers={"Host": "127.0.0.1"})
                 assert plain.status_code == (200 if address == "127.0.0.1" else 403)
@@ -141,7 +141,7 @@ def test_no_control_plane_if_it_is_not_wanted() -> None:
         httpx.Client(trust_env=False) as client,
     ):
         url = json.loads(line)["url"].replace("0.0.0.0", "127.0.0.1")
-        for path in ("/", "/_emulator", "/_emulator/worlds"):
+        for path in ("/", "/_emulator", "/_emulator/tenants"):
             assert client.get(url + path).json()["code"] == "invalid_request"
             assert client.post(url + path).status_code == 404
         assert client.get(f"{url}/merchant/v1/payers", headers=bearer(TEST_KEY)).status_code == 200
@@ -153,7 +153,7 @@ def test_no_control_plane_if_it_is_not_wanted() -> None:
         (["--host", "0.0.0.0"], "not a loopback address"),
         (["--port", "99999"], "cannot listen on 127.0.0.1 port 99999"),
         (["--port", "-1"], "cannot listen on 127.0.0.1 port -1"),
-        (["--account", "/nowhere/world.toml"], "cannot read the account"),
+        (["--account", "/nowhere/account.toml"], "cannot read the account"),
         (["--freeze", "noon"], "'noon' is not a date and time such as 2026"),
         (["--freeze", "2026-01-01"], "a moment needs a timezone"),
         (["--rate", "0"], "the rate of a clock is above 0"),

@@ -9,7 +9,7 @@ from x402.schemas import SettleResponse
 
 from faregate.emulator import LIVE_KEY
 
-from .seller import Purchase, Shop, assert_error, decoded, encoded, is_id
+from .seller import ApiClient, Purchase, assert_error, decoded, encoded, is_id
 
 ALWAYS = {"transaction_id", "status", "payment_response", "receipt", "transaction_hash"}
 METADATA = {
@@ -20,9 +20,9 @@ METADATA = {
 }
 
 
-def test_succeeded_work_takes_the_payment(shop: Shop) -> None:
-    bought = shop.buy()
-    response = shop.complete(bought, values={"input-tokens": "12.5"}, resource_execution=METADATA)
+def test_succeeded_work_takes_the_payment(api: ApiClient) -> None:
+    bought = api.buy()
+    response = api.complete(bought, values={"input-tokens": "12.5"}, resource_execution=METADATA)
     assert response.status_code == 200
     body = response.json()
     assert set(body) == ALWAYS
@@ -34,26 +34,26 @@ def test_succeeded_work_takes_the_payment(shop: Shop) -> None:
     assert response.headers["payment-response"] == body["payment_response"]
 
 
-def test_the_payment_response_is_an_x402_settlement_response(shop: Shop) -> None:
-    body = shop.complete(shop.buy()).json()
+def test_the_payment_response_is_an_x402_settlement_response(api: ApiClient) -> None:
+    body = api.complete(api.buy()).json()
     found = SettleResponse.model_validate(decoded(body["payment_response"]))
     assert found.success is True
     assert found.transaction == body["transaction_hash"]
     assert found.network == "eip155:84532"
-    assert found.payer == shop.wallet.address
+    assert found.payer == api.wallet.address
     assert found.amount == "10000"
 
 
-def test_the_receipt_has_every_field(shop: Shop) -> None:
-    bought = shop.buy()
-    receipt = shop.complete(bought).json()["receipt"]
-    world = shop.emulator.account
+def test_the_receipt_has_every_field(api: ApiClient) -> None:
+    bought = api.buy()
+    receipt = api.complete(bought).json()["receipt"]
+    tenant = api.emulator.account
     assert is_id("rct", receipt.pop("id"))
     assert is_id("prc", receipt["price"].pop("id"))
     assert is_id("org", receipt["seller"].pop("id"))
     issued = receipt.pop("issued_at")
     assert len(issued) == len("2026-01-01T00:00:00.000Z")
-    assert datetime.fromisoformat(issued) == shop.clock()
+    assert datetime.fromisoformat(issued) == api.clock()
     assert receipt == {
         "transaction_id": bought.id,
         "environment": "test",
@@ -65,55 +65,55 @@ def test_the_receipt_has_every_field(shop: Shop) -> None:
             "authorized_atomic": "10000",
             "settled_atomic": "10000",
             "network": "eip155:84532",
-            "payer": shop.wallet.address,
-            "recipient": world.seller.pay_to,
+            "payer": api.wallet.address,
+            "recipient": tenant.seller.pay_to,
             "scheme": "exact",
-            "transaction_hash": shop.transaction(bought)["transaction_hash"],
+            "transaction_hash": api.transaction(bought)["transaction_hash"],
         },
         "price": {"calculation_mode": "fixed", "currency": "USD", "label": "0.01 USDC"},
         "resource": {
-            "id": shop.emulator.resource_id("text_summary"),
+            "id": api.emulator.resource_id("text_summary"),
             "name": "Text summary",
             "url": "https://seller.example/text_summary",
         },
-        "seller": {"name": world.seller.name},
+        "seller": {"name": tenant.seller.name},
     }
 
 
-def test_a_receipt_is_issued_to_the_millisecond(shop: Shop) -> None:
-    shop.clock.advance(0.123_456)
-    bought = shop.buy()
-    assert shop.complete(bought).json()["receipt"]["issued_at"] == "2026-01-01T00:00:00.123Z"
-    assert shop.transaction(bought)["settled_at"] == "2026-01-01T00:00:00.123456Z"
+def test_a_receipt_is_issued_to_the_millisecond(api: ApiClient) -> None:
+    api.clock.advance(0.123_456)
+    bought = api.buy()
+    assert api.complete(bought).json()["receipt"]["issued_at"] == "2026-01-01T00:00:00.123Z"
+    assert api.transaction(bought)["settled_at"] == "2026-01-01T00:00:00.123456Z"
 
 
-def test_a_euro_price_and_a_live_receipt_say_so(shop: Shop) -> None:
-    euro = shop.complete(shop.buy("euro_report")).json()["receipt"]
+def test_a_euro_price_and_a_live_receipt_say_so(api: ApiClient) -> None:
+    euro = api.complete(api.buy("euro_report")).json()["receipt"]
     assert euro["price"]["currency"] == "EUR"
     assert euro["payment"]["asset"] == "EURC"
-    shop.key = LIVE_KEY
-    live = shop.complete(shop.buy()).json()["receipt"]
+    api.key = LIVE_KEY
+    live = api.complete(api.buy()).json()["receipt"]
     assert live["environment"] == live["environment_key"] == "live"
     assert live["payment"]["network"] == "eip155:8453"
 
 
-def test_settlement_moves_the_balance(shop: Shop) -> None:
-    address, seller = shop.wallet.address, shop.emulator.account.seller.pay_to
-    before = shop.emulator.balance(address)
-    bought = shop.buy()
-    assert shop.emulator.balance(address) == before
-    shop.complete(bought)
-    shop.complete(bought)
-    assert shop.emulator.balance(address) == before - 10_000
-    assert shop.emulator.balance(seller) == 10_000
-    assert shop.emulator.balance(address, "EURC") == before
-    assert shop.emulator.balance(address, "USDC", "live") == before
+def test_settlement_moves_the_balance(api: ApiClient) -> None:
+    address, seller = api.wallet.address, api.emulator.account.seller.pay_to
+    before = api.emulator.balance(address)
+    bought = api.buy()
+    assert api.emulator.balance(address) == before
+    api.complete(bought)
+    api.complete(bought)
+    assert api.emulator.balance(address) == before - 10_000
+    assert api.emulator.balance(seller) == 10_000
+    assert api.emulator.balance(address, "EURC") == before
+    assert api.emulator.balance(address, "USDC", "live") == before
 
 
-def test_failed_work_takes_nothing(shop: Shop) -> None:
-    before = shop.emulator.balance(shop.wallet.address)
-    bought = shop.buy()
-    response = shop.fail(bought)
+def test_failed_work_takes_nothing(api: ApiClient) -> None:
+    before = api.emulator.balance(api.wallet.address)
+    bought = api.buy()
+    response = api.fail(bought)
     assert response.status_code == 200
     assert response.json() == {
         "transaction_id": bought.id,
@@ -123,16 +123,16 @@ def test_failed_work_takes_nothing(shop: Shop) -> None:
         "transaction_hash": None,
     }
     assert "payment-response" not in response.headers
-    assert shop.transaction(bought)["status"] == "failed"
-    assert shop.emulator.balance(shop.wallet.address) == before
+    assert api.transaction(bought)["status"] == "failed"
+    assert api.emulator.balance(api.wallet.address) == before
 
 
 @pytest.mark.parametrize(
     ("resource", "status"), [("slow_settlement", "settling"), ("failing_settlement", "reconciling")]
 )
-def test_an_unconfirmed_payment_is_202_with_nulls(shop: Shop, resource: str, status: str) -> None:
-    bought = shop.buy(resource)
-    response = shop.complete(bought)
+def test_an_unconfirmed_payment_is_202_with_nulls(api: ApiClient, resource: str, status: str) -> None:
+    bought = api.buy(resource)
+    response = api.complete(bought)
     assert response.status_code == 202
     assert set(response.json()) == ALWAYS
     assert response.json()["transaction_id"] == bought.id
@@ -144,107 +144,107 @@ def test_an_unconfirmed_payment_is_202_with_nulls(shop: Shop, resource: str, sta
     assert response.headers["retry-after"] == "1"
 
 
-def test_the_same_again_is_the_stored_result_byte_for_byte(shop: Shop) -> None:
-    bought = shop.buy()
-    first = shop.complete(bought, values={"input-tokens": "1"})
-    shop.clock.advance(3600)
-    again = shop.complete(bought, values={"input-tokens": "1"})
+def test_the_same_again_is_the_stored_result_byte_for_byte(api: ApiClient) -> None:
+    bought = api.buy()
+    first = api.complete(bought, values={"input-tokens": "1"})
+    api.clock.advance(3600)
+    again = api.complete(bought, values={"input-tokens": "1"})
     assert (again.status_code, again.content) == (200, first.content)
     assert again.headers["payment-response"] == first.headers["payment-response"]
-    failed = shop.buy()
-    assert shop.fail(failed).content == shop.fail(failed).content
+    failed = api.buy()
+    assert api.fail(failed).content == api.fail(failed).content
 
 
-def test_another_failure_code_or_metadata_changes_nothing(shop: Shop) -> None:
-    failed, bought = shop.buy(), shop.buy()
-    assert shop.fail(failed).content == shop.fail(failed, "interrupted").content
-    first = shop.complete(bought, resource_execution=METADATA)
-    assert shop.complete(bought).content == first.content
+def test_another_failure_code_or_metadata_changes_nothing(api: ApiClient) -> None:
+    failed, bought = api.buy(), api.buy()
+    assert api.fail(failed).content == api.fail(failed, "interrupted").content
+    first = api.complete(bought, resource_execution=METADATA)
+    assert api.complete(bought).content == first.content
 
 
-def test_another_outcome_after_a_final_one_is_409(shop: Shop) -> None:
-    bought, failed = shop.buy(), shop.buy()
-    shop.complete(bought)
-    shop.fail(failed)
-    assert_error(shop.fail(bought), 409, "invalid_request")
-    assert_error(shop.complete(failed), 409, "invalid_request")
-    assert shop.transaction(bought)["status"] == "succeeded"
-    assert shop.transaction(failed)["status"] == "failed"
+def test_another_outcome_after_a_final_one_is_409(api: ApiClient) -> None:
+    bought, failed = api.buy(), api.buy()
+    api.complete(bought)
+    api.fail(failed)
+    assert_error(api.fail(bought), 409, "invalid_request")
+    assert_error(api.complete(failed), 409, "invalid_request")
+    assert api.transaction(bought)["status"] == "succeeded"
+    assert api.transaction(failed)["status"] == "failed"
 
 
-def test_another_outcome_while_settling_is_409(shop: Shop) -> None:
-    bought = shop.buy("slow_settlement")
-    shop.complete(bought)
-    assert_error(shop.fail(bought), 409, "invalid_request")
+def test_another_outcome_while_settling_is_409(api: ApiClient) -> None:
+    bought = api.buy("slow_settlement")
+    api.complete(bought)
+    assert_error(api.fail(bought), 409, "invalid_request")
 
 
-def test_other_values_the_second_time_are_409(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.complete(bought, values={"input-tokens": "1"})
-    assert_error(shop.complete(bought, values={"input-tokens": "2"}), 409, "invalid_request")
+def test_other_values_the_second_time_are_409(api: ApiClient) -> None:
+    bought = api.buy()
+    api.complete(bought, values={"input-tokens": "1"})
+    assert_error(api.complete(bought, values={"input-tokens": "2"}), 409, "invalid_request")
 
 
-def test_an_unknown_transaction_is_404(shop: Shop) -> None:
-    bought = shop.buy()
+def test_an_unknown_transaction_is_404(api: ApiClient) -> None:
+    bought = api.buy()
     for identifier in ("txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f", "txn_1", "x", bought.id.upper()):
         wrong = Purchase(identifier, bought.proof, bought.revision_id)
-        assert_error(shop.complete(wrong), 404, "transaction_not_found")
+        assert_error(api.complete(wrong), 404, "transaction_not_found")
 
 
-def test_a_transaction_of_the_other_environment_is_404(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.key = LIVE_KEY
-    assert_error(shop.complete(bought), 404, "transaction_not_found")
+def test_a_transaction_of_the_other_environment_is_404(api: ApiClient) -> None:
+    bought = api.buy()
+    api.key = LIVE_KEY
+    assert_error(api.complete(bought), 404, "transaction_not_found")
 
 
-def test_another_revision_is_409(shop: Shop) -> None:
-    bought = shop.buy()
-    other = shop.emulator.revision_id("daily_report")
-    assert_error(shop.complete(bought, revision_id=other), 409, "revision_mismatch")
-    assert shop.complete(bought).status_code == 200
+def test_another_revision_is_409(api: ApiClient) -> None:
+    bought = api.buy()
+    other = api.emulator.revision_id("daily_report")
+    assert_error(api.complete(bought, revision_id=other), 409, "revision_mismatch")
+    assert api.complete(bought).status_code == 200
 
 
-def test_another_proof_than_the_authorized_one_is_422(shop: Shop) -> None:
-    bought, other = shop.buy(), shop.buy()
-    assert_error(shop.complete(bought, other.proof), 422, "invalid_request")
-    assert_error(shop.complete(bought, "garbage"), 422, "invalid_request")
-    assert shop.transaction(bought)["status"] == "authorized"
+def test_another_proof_than_the_authorized_one_is_422(api: ApiClient) -> None:
+    bought, other = api.buy(), api.buy()
+    assert_error(api.complete(bought, other.proof), 422, "invalid_request")
+    assert_error(api.complete(bought, "garbage"), 422, "invalid_request")
+    assert api.transaction(bought)["status"] == "authorized"
 
 
-def test_another_encoding_of_the_proof_is_another_proof(shop: Shop) -> None:
-    bought = shop.buy()
+def test_another_encoding_of_the_proof_is_another_proof(api: ApiClient) -> None:
+    bought = api.buy()
     payload = decoded(bought.proof)
     payload.pop("resource")
-    assert_error(shop.complete(bought, encoded(payload)), 422, "invalid_request")
-    assert shop.complete(bought).status_code == 200
+    assert_error(api.complete(bought, encoded(payload)), 422, "invalid_request")
+    assert api.complete(bought).status_code == 200
 
 
-def test_the_proof_is_required_once(shop: Shop) -> None:
-    bought = shop.buy()
+def test_the_proof_is_required_once(api: ApiClient) -> None:
+    bought = api.buy()
     body = {"revision_id": bought.revision_id, "outcome": "succeeded", "values": {}}
     path = f"/transactions/{bought.id}/complete"
-    assert_error(shop.post(path, body), 422, "invalid_request")
+    assert_error(api.post(path, body), 422, "invalid_request")
     twice = [("PAYMENT-SIGNATURE", bought.proof)] * 2
-    assert_error(shop.raw(path, json.dumps(body).encode(), twice), 422, "invalid_request")
-    assert shop.complete(bought).status_code == 200
+    assert_error(api.raw(path, json.dumps(body).encode(), twice), 422, "invalid_request")
+    assert api.complete(bought).status_code == 200
 
 
-def test_completing_after_valid_before_fails_the_payment(shop: Shop) -> None:
-    before = shop.emulator.balance(shop.wallet.address)
-    bought = shop.buy()
-    shop.clock.advance(60)
-    response = shop.complete(bought)
+def test_completing_after_valid_before_fails_the_payment(api: ApiClient) -> None:
+    before = api.emulator.balance(api.wallet.address)
+    bought = api.buy()
+    api.clock.advance(60)
+    response = api.complete(bought)
     assert response.status_code == 200
     assert response.json()["status"] == "failed"
     assert response.json()["receipt"] is None
     assert "payment-response" not in response.headers
-    assert shop.emulator.balance(shop.wallet.address) == before
+    assert api.emulator.balance(api.wallet.address) == before
 
 
-def test_completing_just_before_valid_before_succeeds(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.clock.advance(59.9)
-    assert shop.complete(bought).json()["status"] == "succeeded"
+def test_completing_just_before_valid_before_succeeds(api: ApiClient) -> None:
+    bought = api.buy()
+    api.clock.advance(59.9)
+    assert api.complete(bought).json()["status"] == "succeeded"
 
 
 BAD_BODIES: list[tuple[str, dict[str, Any]]] = [
@@ -283,26 +283,26 @@ BAD_BODIES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("change", [body for _, body in BAD_BODIES], ids=[name for name, _ in BAD_BODIES])
 def test_a_succeeded_body_that_breaks_a_rule_is_422_and_leaves_it_open(
-    shop: Shop, change: dict[str, Any]
+    api: ApiClient, change: dict[str, Any]
 ) -> None:
-    bought = shop.buy()
+    bought = api.buy()
     body = {"revision_id": bought.revision_id, "outcome": "succeeded", "values": {}, **change}
     body = {name: value for name, value in body.items() if value is not ...}
-    response = shop.post(f"/transactions/{bought.id}/complete", body, bought.proof)
+    response = api.post(f"/transactions/{bought.id}/complete", body, bought.proof)
     assert_error(response, 422, "invalid_request")
-    assert shop.complete(bought).json()["status"] == "succeeded"
+    assert api.complete(bought).json()["status"] == "succeeded"
 
 
 @pytest.mark.parametrize("text", ["0", "1", "0.5", "9" * 18, "9" * 18 + "." + "9" * 12, "0.000000000001"])
-def test_decimals_within_the_limits_are_taken(shop: Shop, text: str) -> None:
-    assert shop.complete(shop.buy(), values={"input-tokens": text}).status_code == 200
+def test_decimals_within_the_limits_are_taken(api: ApiClient, text: str) -> None:
+    assert api.complete(api.buy(), values={"input-tokens": text}).status_code == 200
 
 
-def test_a_required_value_must_be_reported(shop: Shop) -> None:
-    bought = shop.buy("token_meter")
-    message = assert_error(shop.complete(bought), 422, "invalid_request")
+def test_a_required_value_must_be_reported(api: ApiClient) -> None:
+    bought = api.buy("token_meter")
+    message = assert_error(api.complete(bought), 422, "invalid_request")
     assert "input_tokens" in message
-    assert shop.complete(bought, values={"input_tokens": "7"}).json()["status"] == "succeeded"
+    assert api.complete(bought, values={"input_tokens": "7"}).json()["status"] == "succeeded"
 
 
 @pytest.mark.parametrize(
@@ -323,25 +323,25 @@ def test_a_required_value_must_be_reported(shop: Shop) -> None:
     ids=repr,
 )
 def test_a_failed_body_that_breaks_a_rule_is_422_and_leaves_it_open(
-    shop: Shop, change: dict[str, Any]
+    api: ApiClient, change: dict[str, Any]
 ) -> None:
-    bought = shop.buy()
+    bought = api.buy()
     body = {"revision_id": bought.revision_id, "outcome": "failed", "failure_code": "a", **change}
     body = {name: value for name, value in body.items() if value is not ...}
-    response = shop.post(f"/transactions/{bought.id}/complete", body, bought.proof)
+    response = api.post(f"/transactions/{bought.id}/complete", body, bought.proof)
     assert_error(response, 422, "invalid_request")
-    assert shop.transaction(bought)["status"] == "authorized"
+    assert api.transaction(bought)["status"] == "authorized"
 
 
 @pytest.mark.parametrize("code", ["a", "A-z0.9:_", "a" * 100])
-def test_failure_codes_within_the_limits_are_taken(shop: Shop, code: str) -> None:
-    assert shop.fail(shop.buy(), code).json()["status"] == "failed"
+def test_failure_codes_within_the_limits_are_taken(api: ApiClient, code: str) -> None:
+    assert api.fail(api.buy(), code).json()["status"] == "failed"
 
 
 @pytest.mark.parametrize("metadata", [None, {}, METADATA, {"response_status": 599}])
-def test_metadata_is_optional_on_both_outcomes(shop: Shop, metadata: object) -> None:
-    assert shop.complete(shop.buy(), resource_execution=metadata).status_code == 200
-    bought = shop.buy()
+def test_metadata_is_optional_on_both_outcomes(api: ApiClient, metadata: object) -> None:
+    assert api.complete(api.buy(), resource_execution=metadata).status_code == 200
+    bought = api.buy()
     body = {
         "revision_id": bought.revision_id,
         "outcome": "failed",
@@ -349,4 +349,4 @@ def test_metadata_is_optional_on_both_outcomes(shop: Shop, metadata: object) -> 
         "resource_execution": metadata,
     }
     path = f"/transactions/{bought.id}/complete"
-    assert shop.post(path, body, bought.proof).json()["status"] == "failed"
+    assert api.post(path, body, bought.proof).json()["status"] == "failed"

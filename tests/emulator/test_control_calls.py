@@ -13,22 +13,22 @@ from faregate.emulator.tenants import Tenants
 
 from .load import Seller, Trusting
 
-WORLD = "/_emulator/worlds/main"
+TENANT = "/_emulator/tenants/main"
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Tenants, httpx.Client]]:
-    worlds = Tenants(Emulator(clock=ManualClock(), payments=Trusting()))
-    with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
-        yield worlds, client
+    tenants = Tenants(Emulator(clock=ManualClock(), payments=Trusting()))
+    with serve(tenants) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield tenants, client
 
 
 @pytest.fixture
 def seller(served: tuple[Tenants, httpx.Client]) -> Seller:
-    """Another main world for each test, behind the same server."""
-    worlds, _ = served
-    worlds.main = Emulator(clock=ManualClock(), payments=Trusting())
-    return Seller(worlds.main)
+    """Another main tenant for each test, behind the same server."""
+    tenants, _ = served
+    tenants.main = Emulator(clock=ManualClock(), payments=Trusting())
+    return Seller(tenants.main)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_calls_are_told_with_what_they_are_about(seller: Seller, http: httpx.Cli
     seller.instructions()
     transaction, proof = seller.authorize()
     seller.complete((transaction, proof))
-    answer = http.get(f"{WORLD}/calls")
+    answer = http.get(f"{TENANT}/calls")
     asked, accessed, completed = answer.json()["calls"]
 
     assert (asked["operation"], asked["status"], asked["delivered"]) == ("access", 402, "whole")
@@ -70,7 +70,7 @@ def test_calls_are_found(
     seller.instructions()
     seller.authorize()
     seller.sell()
-    found = http.get(f"{WORLD}/calls", params=query).json()["calls"]
+    found = http.get(f"{TENANT}/calls", params=query).json()["calls"]
 
     assert [call["number"] for call in found] == numbers
 
@@ -79,7 +79,7 @@ def test_a_transaction_has_its_calls(seller: Seller, http: httpx.Client) -> None
     seller.sell()
     bought = seller.authorize()
     seller.fail(bought)
-    found = http.get(f"{WORLD}/calls", params={"transaction": bought[0]}).json()["calls"]
+    found = http.get(f"{TENANT}/calls", params={"transaction": bought[0]}).json()["calls"]
 
     assert [(call["operation"], call["number"]) for call in found] == [("access", 3), ("complete", 4)]
 
@@ -87,7 +87,7 @@ def test_a_transaction_has_its_calls(seller: Seller, http: httpx.Client) -> None
 def test_waiting_ends_when_the_call_comes(seller: Seller, http: httpx.Client) -> None:
     timer = threading.Timer(0.05, seller.sell)
     timer.start()
-    answer = http.get(f"{WORLD}/calls", params={"operation": "complete", "wait": 10}, timeout=20)
+    answer = http.get(f"{TENANT}/calls", params={"operation": "complete", "wait": 10}, timeout=20)
     timer.join()
 
     assert (answer.status_code, len(answer.json()["calls"])) == (200, 1)
@@ -95,7 +95,7 @@ def test_waiting_ends_when_the_call_comes(seller: Seller, http: httpx.Client) ->
 
 def test_waiting_in_vain_tells_what_came_instead(seller: Seller, http: httpx.Client) -> None:
     seller.authorize()
-    answer = http.get(f"{WORLD}/calls", params={"operation": "complete", "wait": 0.01})
+    answer = http.get(f"{TENANT}/calls", params={"operation": "complete", "wait": 0.01})
 
     assert (answer.status_code, answer.json()["code"]) == (408, "no_such_call")
     assert "complete() came 0 of 1 times" in answer.json()["message"]
@@ -114,7 +114,7 @@ def test_waiting_in_vain_tells_what_came_instead(seller: Seller, http: httpx.Cli
     ],
 )
 def test_a_wrong_question_is_told(query: str, place: str, seller: Seller, http: httpx.Client) -> None:
-    answer = http.get(f"{WORLD}/calls?{query}")
+    answer = http.get(f"{TENANT}/calls?{query}")
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert answer.json()["message"].startswith(f"{place}: ")
@@ -124,7 +124,7 @@ def test_invariants_are_empty_while_all_is_well(seller: Seller, http: httpx.Clie
     seller.sell()
     seller.sell()
 
-    assert http.get(f"{WORLD}/invariants").json() == {"no_double_charge": [], "all_settled": []}
+    assert http.get(f"{TENANT}/invariants").json() == {"no_double_charge": [], "all_settled": []}
 
 
 def test_what_breaks_an_invariant_is_named(seller: Seller, http: httpx.Client) -> None:
@@ -133,13 +133,13 @@ def test_what_breaks_an_invariant_is_named(seller: Seller, http: httpx.Client) -
     for bought in (first, third):
         assert json.loads(seller.complete(bought).body)["status"] == "settling"
         seller.emulator.settle(bought[0])
-    found = http.get(f"{WORLD}/invariants").json()
+    found = http.get(f"{TENANT}/invariants").json()
 
     assert [one["transactions"] for one in found["all_settled"]] == [[second[0]]]
     assert found["all_settled"][0]["about"] == f"{second[0]} is still authorized"
     assert [one["transactions"] for one in found["no_double_charge"]] == [[first[0], third[0]]]
 
 
-def test_a_world_that_is_not_there_is_404(http: httpx.Client) -> None:
+def test_a_tenant_that_is_not_there_is_404(http: httpx.Client) -> None:
     for part in ("calls", "invariants"):
-        assert http.get(f"/_emulator/worlds/nowhere/{part}").json()["code"] == "world_not_found"
+        assert http.get(f"/_emulator/tenants/nowhere/{part}").json()["code"] == "tenant_not_found"

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from faregate.emulator import TEST_KEY, TEST_PAYERS, Wallet, app
 
 from .controls import Controls, refused, served
-from .seller import Shop, assert_error, bearer
+from .seller import ApiClient, assert_error, bearer
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +23,13 @@ def main() -> Iterator[Controls]:
 
 
 @pytest.fixture
-def world(main: Controls, request: pytest.FixtureRequest) -> Controls:
-    return Controls(main.http, main.worlds, "".join(c if c.isalnum() else "-" for c in request.node.name))
+def tenant(main: Controls, request: pytest.FixtureRequest) -> Controls:
+    return Controls(main.http, main.tenants, "".join(c if c.isalnum() else "-" for c in request.node.name))
 
 
 @pytest.fixture
-def shop(world: Controls) -> Shop:
-    return world.shop()
+def api(tenant: Controls) -> ApiClient:
+    return tenant.api()
 
 
 # What it tells of itself
@@ -41,12 +41,12 @@ def test_it_lists_its_addresses(main: Controls) -> None:
     assert told["emulator"] == response.headers["faregate-emulator"]
     lines = {(one["method"], one["path"]): one["about"] for one in told["addresses"]}
     assert all(lines.values())
-    one = "/_emulator/worlds/{name}"
+    one = "/_emulator/tenants/{name}"
     assert {
         *{
             ("GET", "/_emulator"),
-            ("GET", "/_emulator/worlds"),
-            ("POST", "/_emulator/worlds"),
+            ("GET", "/_emulator/tenants"),
+            ("POST", "/_emulator/tenants"),
             ("DELETE", one),
         },
         *{("GET", f"{one}/clock"), ("POST", f"{one}/clock"), ("POST", f"{one}/reset")},
@@ -61,7 +61,7 @@ def test_it_lists_its_addresses(main: Controls) -> None:
 
 def test_every_answer_says_whose_it_is(main: Controls) -> None:
     answers = [
-        main.http.get(path) for path in ("/", "/_emulator/worlds", "/_emulator/no", "/merchant/v1/payers")
+        main.http.get(path) for path in ("/", "/_emulator/tenants", "/_emulator/no", "/merchant/v1/payers")
     ]
     assert [answer.status_code for answer in answers] == [200, 200, 404, 401]
     assert len({answer.headers["faregate-emulator"] for answer in answers}) == 1
@@ -72,17 +72,17 @@ def test_every_answer_says_whose_it_is(main: Controls) -> None:
     ("method", "path", "status", "code"),
     [
         ("GET", "/_emulator/nothing", 404, "invalid_request"),
-        ("PATCH", "/_emulator/worlds", 405, "invalid_request"),
-        ("GET", "/_emulator/worlds/nobody/clock", 404, "world_not_found"),
-        ("POST", "/_emulator/worlds/nobody/reset", 404, "world_not_found"),
-        ("GET", "/_emulator/worlds/main/transactions?environment=prod", 422, "invalid_request"),
-        ("GET", "/_emulator/worlds/main/transactions?limit=0", 422, "invalid_request"),
-        ("GET", "/_emulator/worlds/main/transactions?page=2", 422, "invalid_request"),
-        ("GET", "/_emulator/worlds/main/payers?environment=prod", 422, "invalid_request"),
-        ("POST", "/_emulator/worlds/main/transactions/txn_1/settle", 404, "transaction_not_found"),
-        ("POST", "/_emulator/worlds/main/transactions/txn_1/fail", 404, "transaction_not_found"),
-        ("POST", "/_emulator/worlds/main/snapshots/none/restore", 404, "snapshot_not_found"),
-        ("DELETE", "/_emulator/worlds/main/settlements/no_such", 422, "invalid_request"),
+        ("PATCH", "/_emulator/tenants", 405, "invalid_request"),
+        ("GET", "/_emulator/tenants/nobody/clock", 404, "tenant_not_found"),
+        ("POST", "/_emulator/tenants/nobody/reset", 404, "tenant_not_found"),
+        ("GET", "/_emulator/tenants/main/transactions?environment=prod", 422, "invalid_request"),
+        ("GET", "/_emulator/tenants/main/transactions?limit=0", 422, "invalid_request"),
+        ("GET", "/_emulator/tenants/main/transactions?page=2", 422, "invalid_request"),
+        ("GET", "/_emulator/tenants/main/payers?environment=prod", 422, "invalid_request"),
+        ("POST", "/_emulator/tenants/main/transactions/txn_1/settle", 404, "transaction_not_found"),
+        ("POST", "/_emulator/tenants/main/transactions/txn_1/fail", 404, "transaction_not_found"),
+        ("POST", "/_emulator/tenants/main/snapshots/none/restore", 404, "snapshot_not_found"),
+        ("DELETE", "/_emulator/tenants/main/settlements/no_such", 422, "invalid_request"),
     ],
 )
 def test_errors_are_json(main: Controls, method: str, path: str, status: int, code: str) -> None:
@@ -114,138 +114,138 @@ def test_errors_are_json(main: Controls, method: str, path: str, status: int, co
         ("POST", "", None, ""),
     ],
 )
-def test_a_wrong_body_is_told(world: Controls, method: str, path: str, body: object, words: str) -> None:
-    assert world.emulator.calls() == []
+def test_a_wrong_body_is_told(tenant: Controls, method: str, path: str, body: object, words: str) -> None:
+    assert tenant.emulator.calls() == []
     if not path:
-        response = world.http.put(f"/_emulator/worlds/{world.name}/state", content=b"{")
+        response = tenant.http.put(f"/_emulator/tenants/{tenant.name}/state", content=b"{")
     else:
-        response = world.call(method, path, body)
+        response = tenant.call(method, path, body)
     assert words in refused(response, 422, "invalid_request")
 
 
 # Time
 
 
-def test_the_clock(world: Controls) -> None:
-    assert world.emulator.clock.mode == "frozen"
-    assert world.get("/clock") == {"now": "2026-01-01T00:00:00Z", "mode": "frozen", "rate": 0.0}
-    advanced = world.call("POST", "/clock", {"advance": 1.5}).json()
+def test_the_clock(tenant: Controls) -> None:
+    assert tenant.emulator.clock.mode == "frozen"
+    assert tenant.get("/clock") == {"now": "2026-01-01T00:00:00Z", "mode": "frozen", "rate": 0.0}
+    advanced = tenant.call("POST", "/clock", {"advance": 1.5}).json()
     assert advanced["now"] == "2026-01-01T00:00:01.500000Z"
-    assert world.get("/clock") == advanced
+    assert tenant.get("/clock") == advanced
     moment = "2026-02-01T00:00:00Z"
-    assert world.call("POST", "/clock", {"freeze": moment}).json()["now"] == moment
-    running = world.call("POST", "/clock", {"run": 60}).json()
+    assert tenant.call("POST", "/clock", {"freeze": moment}).json()["now"] == moment
+    running = tenant.call("POST", "/clock", {"run": 60}).json()
     assert (running["mode"], running["rate"]) == ("scaled", 60)
-    assert world.call("POST", "/clock", {"run": 1}).json()["mode"] == "real"
-    frozen = world.call("POST", "/clock", {"freeze": None}).json()
+    assert tenant.call("POST", "/clock", {"run": 1}).json()["mode"] == "real"
+    frozen = tenant.call("POST", "/clock", {"freeze": None}).json()
     assert frozen["mode"] == "frozen"
     assert datetime.fromisoformat(frozen["now"]) > datetime.fromisoformat(moment)
-    assert world.get("/clock") == frozen
+    assert tenant.get("/clock") == frozen
 
 
-def test_what_falls_due_settles_when_time_is_told_to_pass(world: Controls, shop: Shop) -> None:
-    shop.wallet = Wallet.test("slow", clock=shop.clock)
-    bought = shop.buy()
-    assert shop.complete(bought).status_code == 202
-    world.call("POST", "/clock", {"advance": 2})
-    (shown,) = world.get("/transactions")["transactions"]
+def test_what_falls_due_settles_when_time_is_told_to_pass(tenant: Controls, api: ApiClient) -> None:
+    api.wallet = Wallet.test("slow", clock=api.clock)
+    bought = api.buy()
+    assert api.complete(bought).status_code == 202
+    tenant.call("POST", "/clock", {"advance": 2})
+    (shown,) = tenant.get("/transactions")["transactions"]
     assert shown["status"] == "succeeded"
-    assert shop.transaction(bought)["status"] == "succeeded"
+    assert api.transaction(bought)["status"] == "succeeded"
 
 
 # State
 
 
-def test_reset(world: Controls, shop: Shop) -> None:
-    before = world.get("/state")
-    shop.complete(shop.buy())
-    world.call("POST", "/clock", {"advance": 60})
-    world.call("POST", "/faults", {"mode": "double-402"})
-    assert world.call("POST", "/reset").status_code == 204
-    assert world.get("/state") == before
-    assert world.emulator.calls() == []
-    assert world.get("/faults")["faults"] == []
+def test_reset(tenant: Controls, api: ApiClient) -> None:
+    before = tenant.get("/state")
+    api.complete(api.buy())
+    tenant.call("POST", "/clock", {"advance": 60})
+    tenant.call("POST", "/faults", {"mode": "double-402"})
+    assert tenant.call("POST", "/reset").status_code == 204
+    assert tenant.get("/state") == before
+    assert tenant.emulator.calls() == []
+    assert tenant.get("/faults")["faults"] == []
 
 
-def test_a_state_document_goes_from_one_world_to_another(world: Controls, shop: Shop) -> None:
-    bought = shop.buy()
-    document = world.get("/state")
-    other = Controls(world.http, world.worlds, f"{world.name}-other")
-    seller = other.shop()
+def test_a_state_document_goes_from_one_tenant_to_another(tenant: Controls, api: ApiClient) -> None:
+    bought = api.buy()
+    document = tenant.get("/state")
+    other = Controls(tenant.http, tenant.tenants, f"{tenant.name}-other")
+    seller = other.api()
     assert other.call("PUT", "/state", document).status_code == 204
     assert other.get("/state") == document
     assert seller.complete(bought).json()["status"] == "succeeded"
-    assert shop.transaction(bought)["status"] == "authorized"
+    assert api.transaction(bought)["status"] == "authorized"
 
 
-def test_snapshots(world: Controls, shop: Shop) -> None:
-    bought = shop.buy()
-    assert world.call("POST", "/snapshots", {"name": "open"}).json() == {"name": "open"}
-    assert world.call("POST", "/snapshots").json() == {"name": "snapshot-1"}
-    assert world.get("/snapshots") == {"snapshots": ["open", "snapshot-1"]}
-    assert shop.complete(bought).json()["status"] == "succeeded"
-    assert world.call("POST", "/snapshots/open/restore").status_code == 204
-    assert shop.transaction(bought)["status"] == "authorized"
+def test_snapshots(tenant: Controls, api: ApiClient) -> None:
+    bought = api.buy()
+    assert tenant.call("POST", "/snapshots", {"name": "open"}).json() == {"name": "open"}
+    assert tenant.call("POST", "/snapshots").json() == {"name": "snapshot-1"}
+    assert tenant.get("/snapshots") == {"snapshots": ["open", "snapshot-1"]}
+    assert api.complete(bought).json()["status"] == "succeeded"
+    assert tenant.call("POST", "/snapshots/open/restore").status_code == 204
+    assert api.transaction(bought)["status"] == "authorized"
 
 
 # Payments
 
 
-def test_payments_are_settled_and_failed(world: Controls, shop: Shop) -> None:
-    assert world.call("PUT", "/settlements/*", {"manual": True}).status_code == 204
-    first, second, third = shop.buy(), shop.buy(), shop.buy("daily_report")
+def test_payments_are_settled_and_failed(tenant: Controls, api: ApiClient) -> None:
+    assert tenant.call("PUT", "/settlements/*", {"manual": True}).status_code == 204
+    first, second, third = api.buy(), api.buy(), api.buy("daily_report")
     for bought in (first, second):
-        assert shop.complete(bought).status_code == 202
+        assert api.complete(bought).status_code == 202
     assert "has not completed" in refused(
-        world.call("POST", f"/transactions/{third.id}/settle"), 422, "invalid_request"
+        tenant.call("POST", f"/transactions/{third.id}/settle"), 422, "invalid_request"
     )
-    settled = world.call("POST", f"/transactions/{first.id}/settle").json()
+    settled = tenant.call("POST", f"/transactions/{first.id}/settle").json()
     assert (settled["status"], settled["outcome"]) == ("succeeded", "succeeded")
-    assert world.call("POST", f"/transactions/{second.id}/fail").json()["status"] == "failed"
-    refused(world.call("POST", f"/transactions/{second.id}/settle"), 422, "invalid_request")
-    assert shop.complete(second).json()["status"] == "failed"
-    statuses = [one["status"] for one in world.get("/transactions")["transactions"]]
+    assert tenant.call("POST", f"/transactions/{second.id}/fail").json()["status"] == "failed"
+    refused(tenant.call("POST", f"/transactions/{second.id}/settle"), 422, "invalid_request")
+    assert api.complete(second).json()["status"] == "failed"
+    statuses = [one["status"] for one in tenant.get("/transactions")["transactions"]]
     assert statuses == ["authorized", "failed", "succeeded"]
-    assert shown(world, "?status=failed") == [second.id]
-    assert shown(world, "?resource=daily_report") == [third.id]
-    assert shown(world, f"?payer={shop.wallet.address.lower()}&limit=2") == [third.id, second.id]
-    assert shown(world, "?environment=live") == []
+    assert shown(tenant, "?status=failed") == [second.id]
+    assert shown(tenant, "?resource=daily_report") == [third.id]
+    assert shown(tenant, f"?payer={api.wallet.address.lower()}&limit=2") == [third.id, second.id]
+    assert shown(tenant, "?environment=live") == []
 
 
-def shown(world: Controls, query: str) -> list[str]:
-    return [one["id"] for one in world.get(f"/transactions{query}")["transactions"]]
+def shown(tenant: Controls, query: str) -> list[str]:
+    return [one["id"] for one in tenant.get(f"/transactions{query}")["transactions"]]
 
 
-def test_rules_are_put_and_taken_back(world: Controls, shop: Shop) -> None:
-    payer = shop.wallet.address
+def test_rules_are_put_and_taken_back(tenant: Controls, api: ApiClient) -> None:
+    payer = api.wallet.address
     for target in ("text_summary", payer):
-        world.call("PUT", f"/settlements/{target}", {"after_reads": 0, "to": "failed"})
-        assert shop.complete(shop.buy()).json()["status"] == "failed"
-        assert world.call("DELETE", f"/settlements/{target}").status_code == 204
-        assert shop.complete(shop.buy()).json()["status"] == "succeeded"
-    bought = shop.buy()
-    world.call("PUT", f"/settlements/{bought.id}", {"after_seconds": 5})
-    assert shop.complete(bought).status_code == 202
-    assert world.get("/transactions?limit=1")["transactions"][0]["plan"]["after_seconds"] == 5
+        tenant.call("PUT", f"/settlements/{target}", {"after_reads": 0, "to": "failed"})
+        assert api.complete(api.buy()).json()["status"] == "failed"
+        assert tenant.call("DELETE", f"/settlements/{target}").status_code == 204
+        assert api.complete(api.buy()).json()["status"] == "succeeded"
+    bought = api.buy()
+    tenant.call("PUT", f"/settlements/{bought.id}", {"after_seconds": 5})
+    assert api.complete(bought).status_code == 202
+    assert tenant.get("/transactions?limit=1")["transactions"][0]["plan"]["after_seconds"] == 5
 
 
-def test_payers_and_balances(world: Controls, shop: Shop) -> None:
-    address = shop.wallet.address
+def test_payers_and_balances(tenant: Controls, api: ApiClient) -> None:
+    address = api.wallet.address
     poor = {"address": address, "name": None, "balances": {"USDC": "1", "EURC": "1000000000"}}
-    assert world.call("PUT", f"/balances/{address}", {"USDC": "1"}).json() == poor
-    assert_error(shop.access(proof=shop.proof()), 402, "payment_required")
-    world.call("PUT", f"/balances/{address}", {"USDC": "10000"})
-    shop.complete(shop.buy())
-    payers = {one["address"]: one for one in world.get("/payers")["payers"]}
+    assert tenant.call("PUT", f"/balances/{address}", {"USDC": "1"}).json() == poor
+    assert_error(api.access(proof=api.proof()), 402, "payment_required")
+    tenant.call("PUT", f"/balances/{address}", {"USDC": "10000"})
+    api.complete(api.buy())
+    payers = {one["address"]: one for one in tenant.get("/payers")["payers"]}
     assert payers[address]["balances"]["USDC"] == "0"
     assert {one["name"] for one in payers.values()} == {None, *TEST_PAYERS}
-    assert world.get("/payers?environment=live") == {"payers": []}
+    assert tenant.get("/payers?environment=live") == {"payers": []}
 
 
 # The guard
 
 
-def asked(main: Controls, headers: dict[str, str], path: str = "/_emulator/worlds") -> httpx.Response:
+def asked(main: Controls, headers: dict[str, str], path: str = "/_emulator/tenants") -> httpx.Response:
     return main.http.get(path, headers=headers)
 
 
@@ -281,7 +281,7 @@ def asked(main: Controls, headers: dict[str, str], path: str = "/_emulator/world
         {"Host": ""},
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/_emulator/worlds", "/_emulator/nothing"])
+@pytest.mark.parametrize("path", ["/", "/_emulator/tenants", "/_emulator/nothing"])
 def test_who_may_not(main: Controls, headers: dict[str, str], path: str) -> None:
     port = str(main.http.base_url.port)
     told = {name: value.replace("{port}", port) for name, value in headers.items()}
@@ -324,7 +324,7 @@ def test_who_may(main: Controls, headers: dict[str, str]) -> None:
 )
 def test_only_peers_of_this_machine(main: Controls, peer: tuple[str, int] | None, status: int) -> None:
     """As with --allow-remote: the service's API is for all, the control plane is not."""
-    inner = app(main.worlds)
+    inner = app(main.tenants)
 
     async def from_there(scope: Scope, receive: Receive, send: Send) -> None:
         await inner({**scope, "client": peer}, receive, send)
@@ -346,7 +346,7 @@ FORWARDED = [
 
 
 @pytest.mark.parametrize("headers", FORWARDED, ids=repr)
-@pytest.mark.parametrize("path", ["/", "/_emulator/worlds", "/_emulator/nothing"])
+@pytest.mark.parametrize("path", ["/", "/_emulator/tenants", "/_emulator/nothing"])
 def test_what_a_proxy_forwarded_may_not(main: Controls, headers: dict[str, str], path: str) -> None:
     """Where it comes from is only what a header says."""
     refused(asked(main, headers, path), 403, "forbidden")
@@ -358,13 +358,13 @@ def test_the_service_itself_may_stand_behind_a_proxy(main: Controls) -> None:
         assert answer.status_code == 200
 
 
-def test_a_page_elsewhere_changes_nothing(world: Controls) -> None:
-    before = world.emulator.export()
+def test_a_page_elsewhere_changes_nothing(tenant: Controls) -> None:
+    before = tenant.emulator.export()
     headers = {"Origin": "https://evil.example", "Content-Type": "text/plain"}
-    path = f"/_emulator/worlds/{world.name}"
-    refused(world.http.post(f"{path}/clock", content=b'{"advance": 60}', headers=headers), 403, "forbidden")
-    refused(world.http.request("DELETE", path, headers=headers), 403, "forbidden")
-    assert world.emulator.export() == before
+    path = f"/_emulator/tenants/{tenant.name}"
+    refused(tenant.http.post(f"{path}/clock", content=b'{"advance": 60}', headers=headers), 403, "forbidden")
+    refused(tenant.http.request("DELETE", path, headers=headers), 403, "forbidden")
+    assert tenant.emulator.export() == before
 
 
 # Two prefixes that never meet
@@ -373,16 +373,16 @@ def test_a_page_elsewhere_changes_nothing(world: Controls) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "//_emulator/worlds",
-        "/merchant/v1/_emulator/worlds",
-        "/merchant/v1/..%2F..%2F_emulator/worlds",
-        "/merchant/v1/%2e%2e/%2e%2e/_emulator/worlds",
-        "/merchant/v1//_emulator/worlds",
+        "//_emulator/tenants",
+        "/merchant/v1/_emulator/tenants",
+        "/merchant/v1/..%2F..%2F_emulator/tenants",
+        "/merchant/v1/%2e%2e/%2e%2e/_emulator/tenants",
+        "/merchant/v1//_emulator/tenants",
         "/_emulatorx",
-        "/_Emulator/worlds",
-        "/.%2F_emulator/worlds",
-        "/%2F_emulator/worlds",
-        "/x/../_emulator/worlds",
+        "/_Emulator/tenants",
+        "/.%2F_emulator/tenants",
+        "/%2F_emulator/tenants",
+        "/x/../_emulator/tenants",
     ],
 )
 def test_no_way_from_the_api_to_the_control_plane(main: Controls, path: str) -> None:

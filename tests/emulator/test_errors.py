@@ -12,7 +12,7 @@ from faregate.service.builtin import builtin_account
 from faregate.service.payments import PaymentSettled, PaymentVerified
 from faregate.x402.models import SignedPayment, Terms
 
-from .seller import ROOT, Shop, assert_error, decoded, encoded
+from .seller import ROOT, ApiClient, assert_error, decoded, encoded
 
 TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
 
@@ -35,9 +35,9 @@ TXN = "txn_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f"
         "/x/merchant/v1/access",
     ],
 )
-def test_an_unknown_path_is_404_in_the_shape_of_the_spec(shop: Shop, path: str) -> None:
+def test_an_unknown_path_is_404_in_the_shape_of_the_spec(api: ApiClient, path: str) -> None:
     for method in ("GET", "POST"):
-        response = shop.http.request(method, path, headers={"Authorization": f"Bearer {shop.key}"})
+        response = api.http.request(method, path, headers={"Authorization": f"Bearer {api.key}"})
         assert_error(response, 404, "invalid_request")
 
 
@@ -54,24 +54,24 @@ def test_an_unknown_path_is_404_in_the_shape_of_the_spec(shop: Shop, path: str) 
         (f"/resource-executions/{TXN}/complete", "POST"),
     ],
 )
-def test_another_method_is_405_and_says_which_is_allowed(shop: Shop, path: str, allowed: str) -> None:
+def test_another_method_is_405_and_says_which_is_allowed(api: ApiClient, path: str, allowed: str) -> None:
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - {allowed}:
-        response = shop.http.request(method, ROOT + path)
+        response = api.http.request(method, ROOT + path)
         assert_error(response, 405, "invalid_request")
         assert response.headers["allow"] == allowed
-    assert shop.http.head(ROOT + path).status_code == 405
+    assert api.http.head(ROOT + path).status_code == 405
 
 
-def test_the_key_is_looked_at_before_the_request(shop: Shop) -> None:
-    assert_error(shop.get("/payers?page=0", "svc_test_wrong"), 401, "unauthenticated")
-    response = shop.http.post(f"{ROOT}/access", content=b"{", headers={"Authorization": "Bearer x"})
+def test_the_key_is_looked_at_before_the_request(api: ApiClient) -> None:
+    assert_error(api.get("/payers?page=0", "svc_test_wrong"), 401, "unauthenticated")
+    response = api.http.post(f"{ROOT}/access", content=b"{", headers={"Authorization": "Bearer x"})
     assert_error(response, 401, "unauthenticated")
 
 
-def test_the_body_is_looked_at_before_the_transaction(shop: Shop) -> None:
-    path, proof = f"/transactions/{TXN}/complete", [("PAYMENT-SIGNATURE", shop.proof())]
-    assert_error(shop.raw(path, b"{", proof), 400, "invalid_request")
-    assert_error(shop.raw(path, b"{}", proof), 422, "invalid_request")
+def test_the_body_is_looked_at_before_the_transaction(api: ApiClient) -> None:
+    path, proof = f"/transactions/{TXN}/complete", [("PAYMENT-SIGNATURE", api.proof())]
+    assert_error(api.raw(path, b"{", proof), 400, "invalid_request")
+    assert_error(api.raw(path, b"{}", proof), 422, "invalid_request")
 
 
 class Broken:
@@ -87,50 +87,50 @@ class Broken:
 
 
 def test_a_fault_of_the_emulator_is_500_and_tells_nothing(
-    shop: Shop, caplog: pytest.LogCaptureFixture
+    api: ApiClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shop.use(Emulator(clock=shop.clock, payments=Broken()))
+    api.use(Emulator(clock=api.clock, payments=Broken()))
     with caplog.at_level(logging.ERROR, "faregate.emulator"):
-        message = assert_error(shop.access(proof=shop.proof()), 500, "internal_error")
+        message = assert_error(api.access(proof=api.proof()), 500, "internal_error")
     assert "secret" not in message
     assert "secret" in caplog.text
-    assert shop.listed("/transactions")["count"] == 0
+    assert api.listed("/transactions")["count"] == 0
 
 
-def test_every_message_is_free_of_what_was_sent(shop: Shop) -> None:
-    body = shop.access_body(settlement_asset="<script>", note="<script>")
-    payment = decoded(shop.proof())
+def test_every_message_is_free_of_what_was_sent(api: ApiClient) -> None:
+    body = api.access_body(settlement_asset="<script>", note="<script>")
+    payment = decoded(api.proof())
     for response in (
-        shop.post("/access", body),
-        shop.get("/transactions?status=<script>"),
-        shop.get("/payers?page=<script>"),
-        shop.get("/transactions/<script>"),
-        shop.access(proof="<script>"),
-        shop.access(proof=encoded(payment | {"payload": {**payment["payload"], "signature": "<script>"}})),
-        shop.access(proof=encoded(payment | {"x402Version": "<script>"})),
+        api.post("/access", body),
+        api.get("/transactions?status=<script>"),
+        api.get("/payers?page=<script>"),
+        api.get("/transactions/<script>"),
+        api.access(proof="<script>"),
+        api.access(proof=encoded(payment | {"payload": {**payment["payload"], "signature": "<script>"}})),
+        api.access(proof=encoded(payment | {"x402Version": "<script>"})),
     ):
         assert response.status_code >= 400
         assert "script" not in response.text
 
 
-def test_every_answer_is_json(shop: Shop) -> None:
-    bought = shop.buy()
+def test_every_answer_is_json(api: ApiClient) -> None:
+    bought = api.buy()
     for response in (
-        *(shop.get(path) for path in ("/contracts", "/payers", "/resources", "/transactions")),
-        shop.get(f"/transactions/{bought.id}"),
-        shop.access("free_notes"),
-        shop.access(proof=bought.proof),
-        shop.complete(bought),
+        *(api.get(path) for path in ("/contracts", "/payers", "/resources", "/transactions")),
+        api.get(f"/transactions/{bought.id}"),
+        api.access("free_notes"),
+        api.access(proof=bought.proof),
+        api.complete(bought),
     ):
         assert response.status_code == 200
         assert response.headers["content-type"] == "application/json"
 
 
-def test_the_calls_are_remembered(shop: Shop) -> None:
-    shop.access()
-    shop.get("/payers?page=0")
-    shop.get("/nothing", "svc_test_wrong")
-    assert [(call.method, call.path, call.status) for call in shop.emulator.calls()] == [
+def test_the_calls_are_remembered(api: ApiClient) -> None:
+    api.access()
+    api.get("/payers?page=0")
+    api.get("/nothing", "svc_test_wrong")
+    assert [(call.method, call.path, call.status) for call in api.emulator.calls()] == [
         ("POST", "/merchant/v1/access", 402),
         ("GET", "/merchant/v1/payers", 422),
         ("GET", "/merchant/v1/nothing", 404),

@@ -6,7 +6,7 @@ import pytest
 
 from faregate.emulator import LIVE_KEY, Emulator, Revision
 
-from .seller import Json, Shop, assert_error, is_id
+from .seller import ApiClient, Json, assert_error, is_id
 
 METADATA = {
     "duration_ms": 12,
@@ -22,31 +22,31 @@ def emulator(clock: Any) -> Emulator:
 
 
 @pytest.fixture
-def execution(shop: Shop) -> str:
+def execution(api: ApiClient) -> str:
     """An open free execution."""
-    body = shop.access("free_notes").json()
+    body = api.access("free_notes").json()
     assert set(body) == {"transaction_id", "resource_execution_id"}
     assert body["transaction_id"] is None
     return str(body["resource_execution_id"])
 
 
-def close(shop: Shop, execution: str, **changes: object) -> Any:
-    body = {"revision_id": shop.emulator.revision_id("free_notes"), "resource_execution": METADATA, **changes}
+def close(api: ApiClient, execution: str, **changes: object) -> Any:
+    body = {"revision_id": api.emulator.revision_id("free_notes"), "resource_execution": METADATA, **changes}
     body = {name: value for name, value in body.items() if value is not ...}
-    return shop.post(f"/resource-executions/{execution}/complete", body)
+    return api.post(f"/resource-executions/{execution}/complete", body)
 
 
-def test_a_free_execution_is_closed(shop: Shop, execution: str) -> None:
+def test_a_free_execution_is_closed(api: ApiClient, execution: str) -> None:
     assert is_id("rex", execution)
-    response = close(shop, execution)
+    response = close(api, execution)
     assert response.status_code == 200
     assert response.json() == {"resource_execution_id": execution}
-    [kept] = shop.emulator.export()["test"]["executions"]
+    [kept] = api.emulator.export()["test"]["executions"]
     assert (kept["id"], kept["metadata"]) == (execution, METADATA)
 
 
-def test_a_paid_access_has_no_execution(shop: Shop) -> None:
-    assert set(shop.access(proof=shop.proof()).json()) == {"transaction_id"}
+def test_a_paid_access_has_no_execution(api: ApiClient) -> None:
+    assert set(api.access(proof=api.proof()).json()) == {"transaction_id"}
 
 
 ENDINGS: dict[str, Json] = {
@@ -68,59 +68,61 @@ ENDINGS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_free_execution_is_closed_whatever_the_handler_did(shop: Shop, execution: str, ending: str) -> None:
+def test_a_free_execution_is_closed_whatever_the_handler_did(
+    api: ApiClient, execution: str, ending: str
+) -> None:
     for _ in range(2):
-        response = close(shop, execution, resource_execution=ENDINGS[ending])
+        response = close(api, execution, resource_execution=ENDINGS[ending])
         assert (response.status_code, response.json()) == (200, {"resource_execution_id": execution})
 
 
 @pytest.mark.parametrize("ending", ["raised", "nothing known"])
 @pytest.mark.parametrize("change", ["archived", "superseded", "priced", "restarted", "later"])
 def test_a_free_execution_is_closed_whatever_the_seller_changed(
-    shop: Shop, execution: str, ending: str, change: str
+    api: ApiClient, execution: str, ending: str, change: str
 ) -> None:
-    revision_id = shop.emulator.revision_id("free_notes")
+    revision_id = api.emulator.revision_id("free_notes")
     match change:
         case "archived":
-            shop.emulator.archive("free_notes")
+            api.emulator.archive("free_notes")
         case "superseded":
-            shop.emulator.publish("free_notes", Revision(amount=7))
+            api.emulator.publish("free_notes", Revision(amount=7))
         case "priced":
-            shop.emulator.require_payment("free_notes")
+            api.emulator.require_payment("free_notes")
         case "restarted":
-            shop.emulator.seed(shop.emulator.export())
+            api.emulator.seed(api.emulator.export())
         case _:
-            shop.clock.advance(10**6)
-    response = close(shop, execution, revision_id=revision_id, resource_execution=ENDINGS[ending])
+            api.clock.advance(10**6)
+    response = close(api, execution, revision_id=revision_id, resource_execution=ENDINGS[ending])
     assert response.status_code == 200, response.text
 
 
-def test_the_same_metadata_again_is_200(shop: Shop, execution: str) -> None:
-    assert close(shop, execution).content == close(shop, execution).content
+def test_the_same_metadata_again_is_200(api: ApiClient, execution: str) -> None:
+    assert close(api, execution).content == close(api, execution).content
 
 
-def test_other_metadata_is_409(shop: Shop, execution: str) -> None:
-    close(shop, execution)
-    response = close(shop, execution, resource_execution=METADATA | {"duration_ms": 13})
+def test_other_metadata_is_409(api: ApiClient, execution: str) -> None:
+    close(api, execution)
+    response = close(api, execution, resource_execution=METADATA | {"duration_ms": 13})
     assert_error(response, 409, "resource_execution_conflict")
-    assert close(shop, execution).status_code == 200
+    assert close(api, execution).status_code == 200
 
 
-def test_another_revision_is_409(shop: Shop, execution: str) -> None:
-    other = shop.emulator.revision_id("text_summary")
-    assert_error(close(shop, execution, revision_id=other), 409, "revision_mismatch")
-    assert close(shop, execution).status_code == 200
-    assert_error(close(shop, execution, revision_id=other), 409, "revision_mismatch")
+def test_another_revision_is_409(api: ApiClient, execution: str) -> None:
+    other = api.emulator.revision_id("text_summary")
+    assert_error(close(api, execution, revision_id=other), 409, "revision_mismatch")
+    assert close(api, execution).status_code == 200
+    assert_error(close(api, execution, revision_id=other), 409, "revision_mismatch")
 
 
 @pytest.mark.parametrize("identifier", ["rex_0193e1f0a1b27c3d8e4f5a6b7c8d9e0f", "rex_1", "x", "a%2Fb"])
-def test_an_unknown_execution_is_404(shop: Shop, identifier: str) -> None:
-    assert_error(close(shop, identifier), 404, "resource_execution_not_found")
+def test_an_unknown_execution_is_404(api: ApiClient, identifier: str) -> None:
+    assert_error(close(api, identifier), 404, "resource_execution_not_found")
 
 
-def test_an_execution_of_the_other_environment_is_404(shop: Shop, execution: str) -> None:
-    shop.key = LIVE_KEY
-    assert_error(close(shop, execution), 404, "resource_execution_not_found")
+def test_an_execution_of_the_other_environment_is_404(api: ApiClient, execution: str) -> None:
+    api.key = LIVE_KEY
+    assert_error(close(api, execution), 404, "resource_execution_not_found")
 
 
 @pytest.mark.parametrize(
@@ -141,12 +143,12 @@ def test_an_execution_of_the_other_environment_is_404(shop: Shop, execution: str
     ],
     ids=repr,
 )
-def test_a_body_that_breaks_a_rule_is_422(shop: Shop, execution: str, change: dict[str, Any]) -> None:
-    assert_error(close(shop, execution, **change), 422, "invalid_request")
-    assert close(shop, execution).status_code == 200
+def test_a_body_that_breaks_a_rule_is_422(api: ApiClient, execution: str, change: dict[str, Any]) -> None:
+    assert_error(close(api, execution, **change), 422, "invalid_request")
+    assert close(api, execution).status_code == 200
 
 
-def test_a_body_that_is_not_json_is_400(shop: Shop, execution: str) -> None:
-    response = shop.raw(f"/resource-executions/{execution}/complete", b"duration_ms=1")
+def test_a_body_that_is_not_json_is_400(api: ApiClient, execution: str) -> None:
+    response = api.raw(f"/resource-executions/{execution}/complete", b"duration_ms=1")
     assert_error(response, 400, "invalid_request")
-    assert close(shop, execution).status_code == 200
+    assert close(api, execution).status_code == 200

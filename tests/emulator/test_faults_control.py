@@ -13,17 +13,17 @@ from faregate.emulator.server import serve
 
 from .seller import ROOT, bearer
 
-PATH = "/_emulator/worlds/main/faults"
+PATH = "/_emulator/tenants/main/faults"
 
 
 @pytest.fixture(scope="module")
-def worlds() -> Tenants:
+def tenants() -> Tenants:
     return Tenants(Emulator())
 
 
 @pytest.fixture(scope="module")
-def served(worlds: Tenants) -> Iterator[httpx.Client]:
-    with serve(worlds) as url, httpx.Client(base_url=url, trust_env=False) as client:
+def served(tenants: Tenants) -> Iterator[httpx.Client]:
+    with serve(tenants) as url, httpx.Client(base_url=url, trust_env=False) as client:
         yield client
 
 
@@ -82,13 +82,13 @@ def test_a_mode_replaces_what_there_was(http: httpx.Client) -> None:
     assert payers(http) == 200
 
 
-def test_each_world_has_its_own(http: httpx.Client) -> None:
-    key = "svc_test_world_apart"
+def test_each_tenant_has_its_own(http: httpx.Client) -> None:
+    key = "svc_test_tenant_apart"
     assert payers(http, key) == 200
-    http.post("/_emulator/worlds/apart/faults", json={"kind": "status", "status": 500, "times": None})
+    http.post("/_emulator/tenants/apart/faults", json={"kind": "status", "status": 500, "times": None})
     assert (payers(http), payers(http, key)) == (200, 500)
     assert told(http)["faults"] == []
-    assert http.delete("/_emulator/worlds/apart/faults").status_code == 204
+    assert http.delete("/_emulator/tenants/apart/faults").status_code == 204
     assert payers(http, key) == 200
 
 
@@ -109,10 +109,10 @@ def test_a_mistake_is_told(http: httpx.Client, body: Any, complaint: str) -> Non
     assert told(http)["faults"] == []
 
 
-def test_a_world_that_is_not_there(http: httpx.Client) -> None:
+def test_a_tenant_that_is_not_there(http: httpx.Client) -> None:
     for method in ("GET", "POST", "DELETE"):
-        refused = http.request(method, "/_emulator/worlds/nowhere/faults", json={})
-        assert (refused.status_code, refused.json()["code"]) == (404, "world_not_found")
+        refused = http.request(method, "/_emulator/tenants/nowhere/faults", json={})
+        assert (refused.status_code, refused.json()["code"]) == (404, "tenant_not_found")
 
 
 def test_the_command_line_begins_in_a_mode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from faregate.emulator import (
     Wallet,
 )
 
-from .seller import ROOT, Shop
+from .seller import ROOT, ApiClient
 
 PAYER = Wallet.test("good").address
 
@@ -42,71 +42,71 @@ READS = {
 
 
 @pytest.mark.parametrize("operation", READS)
-def test_by_operation(shop: Shop, operation: Any) -> None:
-    rule = shop.emulator.faults.add(fault(operation=operation, times=None))
-    assert [name for name, path in READS.items() if shop.get(path).status_code == 503] == [operation]
+def test_by_operation(api: ApiClient, operation: Any) -> None:
+    rule = api.emulator.faults.add(fault(operation=operation, times=None))
+    assert [name for name, path in READS.items() if api.get(path).status_code == 503] == [operation]
     assert rule.struck == 1
 
 
-def test_by_operation_of_the_two_calls(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.emulator.faults.add(fault(operation="complete", times=None))
-    assert shop.access().status_code == 402
-    assert shop.complete(bought).status_code == 503
-    shop.emulator.faults.clear()
-    assert shop.complete(bought).status_code == 200
+def test_by_operation_of_the_two_calls(api: ApiClient) -> None:
+    bought = api.buy()
+    api.emulator.faults.add(fault(operation="complete", times=None))
+    assert api.access().status_code == 402
+    assert api.complete(bought).status_code == 503
+    api.emulator.faults.clear()
+    assert api.complete(bought).status_code == 200
 
 
-def test_by_key(shop: Shop) -> None:
-    shop.emulator.faults.add(fault(key=READ_ONLY_TEST_KEY, times=None))
-    assert shop.get("/payers").status_code == 200
-    assert shop.get("/payers", key=READ_ONLY_TEST_KEY).status_code == 503
+def test_by_key(api: ApiClient) -> None:
+    api.emulator.faults.add(fault(key=READ_ONLY_TEST_KEY, times=None))
+    assert api.get("/payers").status_code == 200
+    assert api.get("/payers", key=READ_ONLY_TEST_KEY).status_code == 503
 
 
-def test_by_environment(shop: Shop) -> None:
-    shop.emulator.faults.add(fault(environment="live", times=None))
-    assert shop.get("/payers").status_code == 200
-    assert shop.get("/payers", key=LIVE_KEY).status_code == 503
-    assert shop.get("/payers", key="svc_live_of_nobody").status_code == 401
+def test_by_environment(api: ApiClient) -> None:
+    api.emulator.faults.add(fault(environment="live", times=None))
+    assert api.get("/payers").status_code == 200
+    assert api.get("/payers", key=LIVE_KEY).status_code == 503
+    assert api.get("/payers", key="svc_live_of_nobody").status_code == 401
 
 
-def test_by_resource_through_all_calls_about_it(shop: Shop) -> None:
-    bought, other = shop.buy("text_summary"), shop.buy("daily_report")
-    shop.emulator.faults.add(fault(resource="text_summary", times=None))
-    assert shop.access("text_summary").status_code == 503
-    assert shop.complete(bought).status_code == 503
-    assert shop.get(f"/transactions/{bought.id}").status_code == 503
-    assert shop.access("daily_report").status_code == 402
-    assert shop.complete(other).status_code == 200
+def test_by_resource_through_all_calls_about_it(api: ApiClient) -> None:
+    bought, other = api.buy("text_summary"), api.buy("daily_report")
+    api.emulator.faults.add(fault(resource="text_summary", times=None))
+    assert api.access("text_summary").status_code == 503
+    assert api.complete(bought).status_code == 503
+    assert api.get(f"/transactions/{bought.id}").status_code == 503
+    assert api.access("daily_report").status_code == 402
+    assert api.complete(other).status_code == 200
 
 
 @pytest.mark.parametrize("address", [PAYER, PAYER.lower(), "0x" + PAYER[2:].upper()])
-def test_by_payer_however_the_address_is_written(shop: Shop, address: str) -> None:
-    stranger = shop.buy()
-    shop.wallet = Wallet.test("good", clock=shop.clock)
-    bought, proof = shop.buy(), shop.proof()
-    shop.emulator.faults.add(fault(payer=address, times=None))
-    assert shop.access(proof=proof).status_code == 503
-    assert shop.complete(bought).status_code == 503
-    assert shop.get(f"/transactions/{bought.id}").status_code == 503
-    assert shop.access().status_code == 402
-    assert shop.complete(stranger).status_code == 200
+def test_by_payer_however_the_address_is_written(api: ApiClient, address: str) -> None:
+    stranger = api.buy()
+    api.wallet = Wallet.test("good", clock=api.clock)
+    bought, proof = api.buy(), api.proof()
+    api.emulator.faults.add(fault(payer=address, times=None))
+    assert api.access(proof=proof).status_code == 503
+    assert api.complete(bought).status_code == 503
+    assert api.get(f"/transactions/{bought.id}").status_code == 503
+    assert api.access().status_code == 402
+    assert api.complete(stranger).status_code == 200
 
 
-def test_by_transaction(shop: Shop) -> None:
-    bought, other = shop.buy(), shop.buy()
-    shop.emulator.faults.add(fault(transaction=bought.id, times=None))
-    assert shop.complete(bought).status_code == 503
-    assert shop.access(proof=bought.proof).status_code == 503
-    assert shop.access(proof=other.proof).status_code == 200
-    assert shop.complete(other).status_code == 200
+def test_by_transaction(api: ApiClient) -> None:
+    bought, other = api.buy(), api.buy()
+    api.emulator.faults.add(fault(transaction=bought.id, times=None))
+    assert api.complete(bought).status_code == 503
+    assert api.access(proof=bought.proof).status_code == 503
+    assert api.access(proof=other.proof).status_code == 200
+    assert api.complete(other).status_code == 200
 
 
-def test_by_all_that_is_named(shop: Shop) -> None:
-    bought = shop.buy("daily_report")
-    shop.emulator.faults.add(fault(operation="complete", resource="text_summary", times=None))
-    assert shop.access("text_summary").status_code == 402
-    assert shop.complete(bought).status_code == 200
+def test_by_all_that_is_named(api: ApiClient) -> None:
+    bought = api.buy("daily_report")
+    api.emulator.faults.add(fault(operation="complete", resource="text_summary", times=None))
+    assert api.access("text_summary").status_code == 402
+    assert api.complete(bought).status_code == 200
 
 
 @pytest.mark.parametrize(("times", "struck"), [(1, 1), (3, 3), (None, 5)])
@@ -174,7 +174,7 @@ def test_faults_are_taken_away_one_by_one() -> None:
     assert statuses(emulator, 2) == [500, 200]
 
 
-def test_each_world_has_its_own_and_begins_with_the_mode() -> None:
+def test_each_tenant_has_its_own_and_begins_with_the_mode() -> None:
     main = Emulator(mode="double-402", clock=ManualClock())
     main.faults.add(fault(times=None))
     other = main.like("other")

@@ -10,19 +10,19 @@ from faregate.emulator import TEST_KEY, Fault, Wallet
 from faregate.flask import Faregate
 from faregate.paywall import Paywall
 
-from .seller import Shop
+from .seller import ApiClient
 
 
 class Stand:
     """A Flask app that sells one report, and its one payer, who always brings the same payment."""
 
-    def __init__(self, shop: Shop) -> None:
+    def __init__(self, api: ApiClient) -> None:
         self.runs = 0
         app, selling = Flask(__name__), Faregate()
-        self._shop = shop
+        self._api = api
         self._paywall = Paywall(
             api_key=TEST_KEY,
-            base_url=str(shop.http.base_url),
+            base_url=str(api.http.base_url),
             public_url="https://s.example",
             timeout=1.0,
             environ={},
@@ -36,7 +36,7 @@ class Stand:
             return {"report": "Sunny."}
 
         self._http = httpx.Client(transport=httpx.WSGITransport(app), base_url="http://stand")
-        self.wallet = Wallet.test("good", clock=shop.clock)
+        self.wallet = Wallet.test("good", clock=api.clock)
         self.before = self._balance()
         self.proof = self.wallet.pay(self._http.get("/report").headers["payment-required"])
 
@@ -48,7 +48,7 @@ class Stand:
         return self.before - self._balance()
 
     def _balance(self) -> int:
-        return self._shop.emulator.balance(self.wallet.address)
+        return self._api.emulator.balance(self.wallet.address)
 
     def close(self) -> None:
         self._http.close()
@@ -56,9 +56,9 @@ class Stand:
 
 
 @pytest.fixture
-def stand(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
+def stand(api: ApiClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
     monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.01,))
-    stand = Stand(shop)
+    stand = Stand(api)
     yield stand
     stand.close()
 
@@ -90,29 +90,29 @@ def assert_served_once(stand: Stand) -> None:
         ("reconcile-unavailable", 503, "payment_unconfirmed"),
     ],
 )
-def test_taken_but_it_looks_failed(shop: Shop, stand: Stand, mode: str, status: int, code: str) -> None:
-    shop.emulator.mode(mode)
+def test_taken_but_it_looks_failed(api: ApiClient, stand: Stand, mode: str, status: int, code: str) -> None:
+    api.emulator.mode(mode)
     for _ in range(2):
         assert_to_come_back(stand.visit(), status, code)
         assert (stand.runs, stand.charged) == (1, 50_000)
-    shop.emulator.mode("clean")
+    api.emulator.mode("clean")
     assert_served_once(stand)
 
 
-def test_what_would_reconcile_is_out_of_order_too(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.emulator.mode("reconcile-unavailable")
-    assert shop.get(f"/transactions/{bought.id}").status_code == 503
-    assert shop.get("/transactions").status_code == 503
-    assert shop.get("/payers").status_code == 200
+def test_what_would_reconcile_is_out_of_order_too(api: ApiClient) -> None:
+    bought = api.buy()
+    api.emulator.mode("reconcile-unavailable")
+    assert api.get(f"/transactions/{bought.id}").status_code == 503
+    assert api.get("/transactions").status_code == 503
+    assert api.get("/payers").status_code == 200
 
 
-def test_a_slow_answer_in_time_is_a_good_one(shop: Shop, stand: Stand) -> None:
-    rule = shop.emulator.faults.add(Fault(kind="latency", seconds=0.05, operation="complete"))
+def test_a_slow_answer_in_time_is_a_good_one(api: ApiClient, stand: Stand) -> None:
+    rule = api.emulator.faults.add(Fault(kind="latency", seconds=0.05, operation="complete"))
     assert_served_once(stand)
     assert rule.struck == 1
 
 
-def test_clean(shop: Shop, stand: Stand) -> None:
-    shop.emulator.mode("clean")
+def test_clean(api: ApiClient, stand: Stand) -> None:
+    api.emulator.mode("clean")
     assert_served_once(stand)

@@ -1,4 +1,4 @@
-"""A fault that is over leaves nothing behind: the answers are those of a world that never had one."""
+"""A fault that is over leaves nothing behind: the answers are those of a tenant that never had one."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from .load import Seller, Trusting, access_body, complete_body, unsigned_proof
 
 
 def seller() -> Seller:
-    """In a world whose answers are the same each time."""
+    """In a tenant whose answers are the same each time."""
     return Seller(
         Emulator(clock=ManualClock(), ids=CountedIds(), payments=Trusting(), expose_execution_id=True)
     )

@@ -23,7 +23,7 @@ from faregate.emulator.system import random_id
 from faregate.errors import ConfigurationError
 from faregate.service.identifiers import Ids, RewindableIds, build_id, derive_id
 
-from .seller import Json, Purchase, Shop, is_id
+from .seller import ApiClient, Json, Purchase, is_id
 
 PREFIXES = ("txn", "acr", "res", "pyr", "rex", "prq", "rct", "prc", "org", "rvk")
 
@@ -61,14 +61,14 @@ def test_the_built_in_ids_are_the_same_at_every_start() -> None:
     assert Emulator().revision_id("text_summary", "live") != Emulator().revision_id("text_summary")
 
 
-def test_every_id_the_service_gives_has_the_pattern(shop: Shop) -> None:
-    shop.complete(shop.buy())
+def test_every_id_the_service_gives_has_the_pattern(api: ApiClient) -> None:
+    api.complete(api.buy())
     documents: list[Json] = [
-        shop.listed(path)
+        api.listed(path)
         for path in ("/transactions", "/payers", "/resources", "/contracts?include_integration_key=true")
     ]
     transaction = documents[0]["items"][0]["id"]
-    documents.append(shop.listed(f"/transactions/{transaction}"))
+    documents.append(api.listed(f"/transactions/{transaction}"))
     found = {text for document in documents for text in strings(document) if text[:4] in underscored()}
     assert {text[:3] for text in found} == set(PREFIXES) - {"rex"}
     assert all(is_id(text[:3], text) for text in found)
@@ -89,33 +89,33 @@ def strings(value: object) -> list[str]:
     return []
 
 
-def story(shop: Shop, ids: Ids, *keys: str) -> list[list[str]]:
-    """Every id that one sale gives in the world of each of these keys, on a still clock."""
+def story(api: ApiClient, ids: Ids, *keys: str) -> list[list[str]]:
+    """Every id that one sale gives in the tenant of each of these keys, on a still clock."""
     main = Emulator(clock=ManualClock(), ids=ids)
     with httpx.Client(transport=transport(Tenants(main)), base_url="http://emulator") as http:
-        return [sale(replace(shop, http=http, emulator=main, key=key)) for key in keys or (TEST_KEY,)]
+        return [sale(replace(api, http=http, emulator=main, key=key)) for key in keys or (TEST_KEY,)]
 
 
-def sale(shop: Shop) -> list[str]:
+def sale(api: ApiClient) -> list[str]:
     """The ids that a sale with always the same payment gives."""
-    proof = Wallet("0x" + "11" * 32, clock=shop.clock).pay(shop.instructions(), nonce="0x" + "22" * 32)
+    proof = Wallet("0x" + "11" * 32, clock=api.clock).pay(api.instructions(), nonce="0x" + "22" * 32)
     bought = Purchase(
-        shop.access(proof=proof).json()["transaction_id"], proof, shop.emulator.revision_id("text_summary")
+        api.access(proof=proof).json()["transaction_id"], proof, api.emulator.revision_id("text_summary")
     )
-    receipt = shop.complete(bought).json()["receipt"]["id"]
-    (payer,) = shop.listed("/payers")["items"]
-    found = [bought.id, shop.transaction(bought)["payment_request_id"], payer["id"], receipt]
+    receipt = api.complete(bought).json()["receipt"]["id"]
+    (payer,) = api.listed("/payers")["items"]
+    found = [bought.id, api.transaction(bought)["payment_request_id"], payer["id"], receipt]
     assert all(map(is_id, ("txn", "prq", "pyr", "rct"), found))
     return found
 
 
-def test_counted_ids_and_a_still_clock_repeat_a_story(shop: Shop) -> None:
-    assert story(shop, CountedIds()) == story(shop, CountedIds())
+def test_counted_ids_and_a_still_clock_repeat_a_story(api: ApiClient) -> None:
+    assert story(api, CountedIds()) == story(api, CountedIds())
 
 
-def test_the_same_seed_repeats_a_story_and_another_does_not(shop: Shop) -> None:
-    assert story(shop, SeededIds(7)) == story(shop, SeededIds("7"))
-    assert not set(story(shop, SeededIds(7))[0]) & set(story(shop, SeededIds(8))[0])
+def test_the_same_seed_repeats_a_story_and_another_does_not(api: ApiClient) -> None:
+    assert story(api, SeededIds(7)) == story(api, SeededIds("7"))
+    assert not set(story(api, SeededIds(7))[0]) & set(story(api, SeededIds(8))[0])
 
 
 def test_seeded_ids_look_like_chance() -> None:
@@ -129,12 +129,12 @@ def test_seeded_ids_look_like_chance() -> None:
 
 
 @pytest.mark.parametrize("make", [CountedIds, lambda: SeededIds(7)])
-def test_what_one_world_does_moves_no_ids_of_another(shop: Shop, make: Callable[[], Ids]) -> None:
-    a, b = "svc_test_world_a", "svc_test_world_b"
-    assert story(shop, make(), a, b) == story(shop, make(), b, a)[::-1]
+def test_what_one_tenant_does_moves_no_ids_of_another(api: ApiClient, make: Callable[[], Ids]) -> None:
+    a, b = "svc_test_tenant_a", "svc_test_tenant_b"
+    assert story(api, make(), a, b) == story(api, make(), b, a)[::-1]
 
 
-def test_worlds_of_one_seed_have_different_ids() -> None:
+def test_tenants_of_one_seed_have_different_ids() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     sources: list[Ids] = [SeededIds(7), SeededIds(7).like("a"), SeededIds(7).like("b")]
     assert len({ids("txn", moment) for ids in sources}) == 3

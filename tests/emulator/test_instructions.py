@@ -8,7 +8,7 @@ from x402.schemas import PaymentRequired
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Key, Resource, Revision, Seller
 
-from .seller import Shop, decoded
+from .seller import ApiClient, decoded
 
 DOMAINS = [
     (TEST_KEY, "text_summary", "eip155:84532", "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "USDC"),
@@ -20,10 +20,10 @@ DOMAINS = [
 
 @pytest.mark.parametrize(("key", "resource", "network", "asset", "name"), DOMAINS)
 def test_the_terms_name_network_token_and_domain(
-    shop: Shop, key: str, resource: str, network: str, asset: str, name: str
+    api: ApiClient, key: str, resource: str, network: str, asset: str, name: str
 ) -> None:
-    shop.key = key
-    instructions = decoded(shop.instructions(resource))
+    api.key = key
+    instructions = decoded(api.instructions(resource))
     challenge = instructions["accepts"][0]["extra"].pop("challenge")
     assert re.fullmatch("[0-9a-f]{64}", challenge)
     assert instructions["accepts"] == [
@@ -32,7 +32,7 @@ def test_the_terms_name_network_token_and_domain(
             "network": network,
             "amount": "10000",
             "asset": asset,
-            "payTo": shop.emulator.account.seller.pay_to,
+            "payTo": api.emulator.account.seller.pay_to,
             "maxTimeoutSeconds": 60,
             "extra": {"name": name, "version": "2"},
         }
@@ -40,20 +40,20 @@ def test_the_terms_name_network_token_and_domain(
 
 
 @pytest.mark.parametrize(("key", "resource"), [(key, resource) for key, resource, *_ in DOMAINS])
-def test_the_official_models_read_them(shop: Shop, key: str, resource: str) -> None:
-    shop.key = key
-    found = PaymentRequired.model_validate(decoded(shop.instructions(resource)))
+def test_the_official_models_read_them(api: ApiClient, key: str, resource: str) -> None:
+    api.key = key
+    found = PaymentRequired.model_validate(decoded(api.instructions(resource)))
     assert found.x402_version == 2
     assert found.accepts[0].get_amount() == "10000"
 
 
-def test_the_resource_echoes_the_request(shop: Shop) -> None:
+def test_the_resource_echoes_the_request(api: ApiClient) -> None:
     resource = {
         "url": "https://seller.example/%C3%BC",
         "mime_type": "text/plain",
         "description": "späte Züge",
     }
-    header = shop.post("/access", shop.access_body(resource=resource)).headers["payment-required"]
+    header = api.post("/access", api.access_body(resource=resource)).headers["payment-required"]
     assert "späte Züge".encode() in base64.b64decode(header)
     assert decoded(header)["resource"] == {
         "url": "https://seller.example/%C3%BC",
@@ -62,35 +62,35 @@ def test_the_resource_echoes_the_request(shop: Shop) -> None:
     }
 
 
-def test_the_header_is_standard_padded_base64(shop: Shop) -> None:
+def test_the_header_is_standard_padded_base64(api: ApiClient) -> None:
     for length in range(12):
         resource = {
             "url": "https://h",
             "mime_type": "text/plain",
             "description": "ÿ?>" * length + "x" * length,
         }
-        header = shop.post("/access", shop.access_body(resource=resource)).headers["payment-required"]
+        header = api.post("/access", api.access_body(resource=resource)).headers["payment-required"]
         assert re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", header)
         assert len(header) % 4 == 0
 
 
-def test_the_reason_is_in_the_body_and_in_the_instructions(shop: Shop) -> None:
-    response = shop.access()
+def test_the_reason_is_in_the_body_and_in_the_instructions(api: ApiClient) -> None:
+    response = api.access()
     assert response.json()["message"] == "PAYMENT-SIGNATURE header is required"
     assert decoded(response.headers["payment-required"])["error"] == response.json()["message"]
 
 
-def test_recipient_amount_and_time_come_from_the_world(shop: Shop) -> None:
+def test_recipient_amount_and_time_come_from_the_tenant(api: ApiClient) -> None:
     seller = Seller(pay_to="0x" + "ab" * 20)
     sold = Resource(key="text_summary", name="A", revisions=(Revision(amount=123),), max_timeout_seconds=300)
-    shop.use(Emulator(Account(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,))))
-    terms = decoded(shop.instructions())["accepts"][0]
+    api.use(Emulator(Account(seller=seller, keys=(Key(key=TEST_KEY),), resources=(sold,))))
+    terms = decoded(api.instructions())["accepts"][0]
     assert terms["payTo"].lower() == "0x" + "ab" * 20
     assert terms["amount"] == "123"
     assert terms["maxTimeoutSeconds"] == 300
 
 
-def test_every_built_in_price_is_below_what_stock_clients_refuse(shop: Shop) -> None:
-    for resource in shop.emulator.account.resources:
+def test_every_built_in_price_is_below_what_stock_clients_refuse(api: ApiClient) -> None:
+    for resource in api.emulator.account.resources:
         for revision in resource.revisions:
             assert revision.amount < 1_000_000

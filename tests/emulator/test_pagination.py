@@ -8,26 +8,26 @@ import pytest
 from faregate.emulator import TEST_KEY, Account, Emulator, Key, Resource, Revision, Wallet
 from faregate.service.builtin import builtin_account
 
-from .seller import Json, Shop, assert_error
+from .seller import ApiClient, Json, assert_error
 
 LISTS = ["/transactions", "/payers", "/resources"]
 every_list = pytest.mark.parametrize("path", LISTS)
 
 
 @pytest.fixture
-def full(shop: Shop) -> Shop:
+def full(api: ApiClient) -> ApiClient:
     """Seven of each, all made in one moment of the clock."""
     for _ in range(7):
-        shop.wallet = Wallet(clock=shop.clock)
-        shop.buy()
-    return shop
+        api.wallet = Wallet(clock=api.clock)
+        api.buy()
+    return api
 
 
-def walk(shop: Shop, path: str) -> list[Json]:
+def walk(api: ApiClient, path: str) -> list[Json]:
     """All pages, by following `next` unchanged."""
-    pages = [shop.listed(path)]
+    pages = [api.listed(path)]
     while pages[-1]["next"] is not None:
-        pages.append(shop.listed(pages[-1]["next"]))
+        pages.append(api.listed(pages[-1]["next"]))
     return pages
 
 
@@ -36,7 +36,7 @@ def ids(pages: list[Json]) -> list[str]:
 
 
 @every_list
-def test_the_envelope_has_four_fields(full: Shop, path: str) -> None:
+def test_the_envelope_has_four_fields(full: ApiClient, path: str) -> None:
     page = full.listed(path)
     assert set(page) == {"items", "count", "as_of", "next"}
     assert page["count"] == len(page["items"]) == 7
@@ -46,7 +46,7 @@ def test_the_envelope_has_four_fields(full: Shop, path: str) -> None:
 
 @every_list
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8, 100])
-def test_pages_cover_the_list_once(full: Shop, path: str, size: int) -> None:
+def test_pages_cover_the_list_once(full: ApiClient, path: str, size: int) -> None:
     pages = walk(full, f"{path}?page_size={size}")
     assert len(pages) == -(-7 // size)
     assert {page["count"] for page in pages} == {7}
@@ -56,14 +56,14 @@ def test_pages_cover_the_list_once(full: Shop, path: str, size: int) -> None:
 
 
 @every_list
-def test_oldest_is_newest_reversed_even_within_one_moment(full: Shop, path: str) -> None:
+def test_oldest_is_newest_reversed_even_within_one_moment(full: ApiClient, path: str) -> None:
     newest, oldest = full.listed(f"{path}?order=newest"), full.listed(f"{path}?order=oldest")
     assert ids([newest]) == ids([full.listed(path)]) == ids([oldest])[::-1]
     assert newest["items"][0]["created_at"] >= newest["items"][-1]["created_at"]
 
 
 @every_list
-def test_next_is_a_path_with_everything_in_it(full: Shop, path: str) -> None:
+def test_next_is_a_path_with_everything_in_it(full: ApiClient, path: str) -> None:
     page = full.listed(f"{path}?order=oldest&page_size=2&page=2")
     following = urlsplit(page["next"])
     assert following.path == f"/merchant/v1{path}"
@@ -76,7 +76,7 @@ def test_next_is_a_path_with_everything_in_it(full: Shop, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/transactions", "/payers"])
-def test_a_snapshot_does_not_move(full: Shop, path: str) -> None:
+def test_a_snapshot_does_not_move(full: ApiClient, path: str) -> None:
     first = full.listed(f"{path}?page_size=3")
     for _ in range(3):
         full.wallet = Wallet(clock=full.clock)
@@ -89,24 +89,24 @@ def test_a_snapshot_does_not_move(full: Shop, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/transactions", "/payers"])
-def test_as_of_holds_what_was_created_by_then(shop: Shop, path: str) -> None:
+def test_as_of_holds_what_was_created_by_then(api: ApiClient, path: str) -> None:
     moments = []
     for _ in range(3):
-        shop.wallet = Wallet(clock=shop.clock)
-        moments.append(shop.transaction(shop.buy())["created_at"])
-        shop.clock.advance(0.000_001)
+        api.wallet = Wallet(clock=api.clock)
+        moments.append(api.transaction(api.buy())["created_at"])
+        api.clock.advance(0.000_001)
     for count, moment in enumerate(moments, 1):
-        assert shop.listed(f"{path}?as_of={moment}")["count"] == count
+        assert api.listed(f"{path}?as_of={moment}")["count"] == count
 
 
 @every_list
-def test_as_of_before_everything_is_an_empty_list(full: Shop, path: str) -> None:
+def test_as_of_before_everything_is_an_empty_list(full: ApiClient, path: str) -> None:
     page = full.listed(f"{path}?as_of=2024-01-01T00:00:00Z")
     assert page == {"items": [], "count": 0, "as_of": "2024-01-01T00:00:00.000Z", "next": None}
 
 
 @every_list
-def test_a_page_after_the_last_is_empty(full: Shop, path: str) -> None:
+def test_a_page_after_the_last_is_empty(full: ApiClient, path: str) -> None:
     page = full.listed(f"{path}?page=2")
     assert (page["items"], page["count"], page["next"]) == ([], 7, None)
     for number in (10**17, 10**18, 10**30, "9" * 5000):
@@ -115,19 +115,19 @@ def test_a_page_after_the_last_is_empty(full: Shop, path: str) -> None:
 
 
 @every_list
-def test_page_size_is_50_by_default(shop: Shop, path: str) -> None:
+def test_page_size_is_50_by_default(api: ApiClient, path: str) -> None:
     sold = [Resource(key=f"story_{n}", name=f"Story {n}", revisions=(Revision(amount=1),)) for n in range(51)]
     builtin = builtin_account().resources[0]
-    world = Account(keys=(Key(key=TEST_KEY),), resources=(builtin, *sold[1:]))
-    shop.use(Emulator(world, clock=shop.clock))
+    account = Account(keys=(Key(key=TEST_KEY),), resources=(builtin, *sold[1:]))
+    api.use(Emulator(account, clock=api.clock))
     for _ in range(0 if path == "/resources" else 51):
-        shop.wallet = Wallet(clock=shop.clock)
-        shop.buy()
-    page = shop.listed(path)
+        api.wallet = Wallet(clock=api.clock)
+        api.buy()
+    page = api.listed(path)
     assert (len(page["items"]), page["count"]) == (50, 51)
     assert "page_size=50" in page["next"]
-    assert len(shop.listed(page["next"])["items"]) == 1
-    assert page["items"] == shop.listed(f"{path}?page_size=50&page=1")["items"]
+    assert len(api.listed(page["next"])["items"]) == 1
+    assert page["items"] == api.listed(f"{path}?page_size=50&page=1")["items"]
 
 
 MOMENT = "2025-12-31T01:00:00.000Z"
@@ -146,7 +146,7 @@ SPELLINGS = [
 
 @every_list
 @pytest.mark.parametrize("as_of", SPELLINGS)
-def test_as_of_takes_the_common_forms_of_iso_8601(full: Shop, path: str, as_of: str) -> None:
+def test_as_of_takes_the_common_forms_of_iso_8601(full: ApiClient, path: str, as_of: str) -> None:
     page = full.listed(f"{path}?as_of={quote(as_of)}")
     assert page["as_of"] == MOMENT
 
@@ -161,9 +161,9 @@ def test_as_of_takes_the_common_forms_of_iso_8601(full: Shop, path: str, as_of: 
         ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
     ],
 )
-def test_as_of_keeps_its_fraction(shop: Shop, as_of: str, shown: str) -> None:
-    shop.clock.advance(1)
-    assert shop.listed(f"/payers?as_of={as_of}")["as_of"] == shown
+def test_as_of_keeps_its_fraction(api: ApiClient, as_of: str, shown: str) -> None:
+    api.clock.advance(1)
+    assert api.listed(f"/payers?as_of={as_of}")["as_of"] == shown
 
 
 BAD_QUERIES = [
@@ -203,17 +203,17 @@ BAD_QUERIES = [
 
 @every_list
 @pytest.mark.parametrize("query", BAD_QUERIES, ids=lambda query: query[:40])
-def test_a_query_that_breaks_a_rule_is_422(shop: Shop, path: str, query: str) -> None:
-    assert_error(shop.get(f"{path}?{query}"), 422, "invalid_request")
+def test_a_query_that_breaks_a_rule_is_422(api: ApiClient, path: str, query: str) -> None:
+    assert_error(api.get(f"{path}?{query}"), 422, "invalid_request")
 
 
-def test_as_of_is_in_the_future_by_the_clock_of_the_service(shop: Shop) -> None:
-    soon = (shop.clock() + timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert_error(shop.get(f"/payers?as_of={soon}"), 422, "invalid_request")
-    shop.clock.advance(5)
-    assert shop.get(f"/payers?as_of={soon}").status_code == 200
+def test_as_of_is_in_the_future_by_the_clock_of_the_service(api: ApiClient) -> None:
+    soon = (api.clock() + timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert_error(api.get(f"/payers?as_of={soon}"), 422, "invalid_request")
+    api.clock.advance(5)
+    assert api.get(f"/payers?as_of={soon}").status_code == 200
 
 
-def test_filters_of_one_list_are_unknown_to_another(shop: Shop) -> None:
+def test_filters_of_one_list_are_unknown_to_another(api: ApiClient) -> None:
     for address in ("/payers?status=failed", "/resources?payer_id=a", "/transactions?archived=true"):
-        assert_error(shop.get(address), 422, "invalid_request")
+        assert_error(api.get(address), 422, "invalid_request")

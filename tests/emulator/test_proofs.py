@@ -13,17 +13,17 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.x402.tokens import TOKENS
 
-from .seller import Json, Shop, assert_error, decoded, encoded
+from .seller import ApiClient, Json, assert_error, decoded, encoded
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
-def refused(shop: Shop, proof: str, resource: str = "text_summary") -> str:
+def refused(api: ApiClient, proof: str, resource: str = "text_summary") -> str:
     """Access refuses this proof; gives the reason, which the instructions repeat."""
-    response = shop.access(resource, proof)
+    response = api.access(resource, proof)
     reason = assert_error(response, 402, "payment_required")
     assert decoded(response.headers["payment-required"])["error"] == reason
-    assert shop.listed("/transactions")["count"] == 0
+    assert api.listed("/transactions")["count"] == 0
     return reason
 
 
@@ -44,20 +44,20 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("strange", ["!", "-", "_", ".", "=", ":"])
-def test_a_good_proof_that_is_not_standard_base64_is_402(shop: Shop, strange: str) -> None:
+def test_a_good_proof_that_is_not_standard_base64_is_402(api: ApiClient, strange: str) -> None:
     """A lenient reader passes over what it does not know, and finds a good payment."""
-    good = shop.proof()
+    good = api.proof()
     unpadded = good.rstrip("=")
     for proof in (good[:8] + strange + good[8:], good + strange, unpadded[:-4] + strange * 4 + unpadded[-4:]):
-        assert "base64" in refused(shop, proof)
+        assert "base64" in refused(api, proof)
     if unpadded != good:
-        refused(shop, unpadded)
-    assert shop.access(proof=good).status_code == 200
+        refused(api, unpadded)
+    assert api.access(proof=good).status_code == 200
 
 
 @pytest.mark.parametrize("proof", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_an_unreadable_proof_is_402(shop: Shop, proof: str) -> None:
-    assert "proof" in refused(shop, proof)
+def test_an_unreadable_proof_is_402(api: ApiClient, proof: str) -> None:
+    assert "proof" in refused(api, proof)
 
 
 CHANGES: list[tuple[tuple[str, ...], Any, str]] = [
@@ -119,78 +119,78 @@ CHANGES: list[tuple[tuple[str, ...], Any, str]] = [
     ("path", "value", "word"), CHANGES, ids=[f"{'.'.join(p)}={v!r:.20}" for p, v, _ in CHANGES]
 )
 def test_a_changed_proof_is_402_and_says_why(
-    shop: Shop, path: tuple[str, ...], value: Any, word: str
+    api: ApiClient, path: tuple[str, ...], value: Any, word: str
 ) -> None:
-    good = shop.proof()
-    assert word in refused(shop, changed(good, path, value))
-    assert shop.access(proof=good).status_code == 200
+    good = api.proof()
+    assert word in refused(api, changed(good, path, value))
+    assert api.access(proof=good).status_code == 200
 
 
 @pytest.mark.parametrize("path", [path for path, value, _ in CHANGES if value is None])
-def test_a_proof_with_a_part_missing_is_402(shop: Shop, path: tuple[str, ...]) -> None:
-    payload = decoded(shop.proof())
+def test_a_proof_with_a_part_missing_is_402(api: ApiClient, path: tuple[str, ...]) -> None:
+    payload = decoded(api.proof())
     holder = payload
     for step in path[:-1]:
         holder = holder[step]
     del holder[path[-1]]
-    assert path[-1] in refused(shop, encoded(payload))
+    assert path[-1] in refused(api, encoded(payload))
 
 
-def test_the_signature_of_another_wallet_is_402(shop: Shop) -> None:
-    theirs = decoded(Wallet(clock=shop.clock).pay(shop.instructions()))
-    stolen = changed(encoded(theirs), ("payload", "authorization", "from"), shop.wallet.address)
-    assert "signature" in refused(shop, stolen)
+def test_the_signature_of_another_wallet_is_402(api: ApiClient) -> None:
+    theirs = decoded(Wallet(clock=api.clock).pay(api.instructions()))
+    stolen = changed(encoded(theirs), ("payload", "authorization", "from"), api.wallet.address)
+    assert "signature" in refused(api, stolen)
 
 
-def test_a_signature_has_one_form(shop: Shop) -> None:
+def test_a_signature_has_one_form(api: ApiClient) -> None:
     """Neither the mirrored `s` nor a `v` of 0 or 1: a token contract takes only one of them."""
-    good = shop.proof()
+    good = api.proof()
     signature = bytes.fromhex(decoded(good)["payload"]["signature"][2:])
     mirrored = (ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
     for other in (
         signature[:32] + mirrored + bytes([55 - signature[64]]),
         signature[:64] + bytes([signature[64] - 27]),
     ):
-        assert "signature" in refused(shop, changed(good, ("payload", "signature"), "0x" + other.hex()))
+        assert "signature" in refused(api, changed(good, ("payload", "signature"), "0x" + other.hex()))
 
 
 @pytest.mark.parametrize("token", [("test", "EURC"), ("live", "USDC")])
-def test_a_payment_in_another_token_or_a_live_one_is_402(shop: Shop, token: Any) -> None:
+def test_a_payment_in_another_token_or_a_live_one_is_402(api: ApiClient, token: Any) -> None:
     """The EIP-712 domain belongs to the token: the signature of one is none for the other."""
-    payload = decoded(shop.proof())
+    payload = decoded(api.proof())
     authorization = payload["payload"]["authorization"]
-    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS[token])
-    assert "signature" in refused(shop, encoded(payload))
+    payload["payload"]["signature"] = api.wallet.sign(authorization, TOKENS[token])
+    assert "signature" in refused(api, encoded(payload))
 
 
-def test_valid_before_must_be_six_seconds_ahead(shop: Shop) -> None:
-    proof = shop.proof()
-    shop.clock.advance(54.001)
-    assert "6 seconds" in refused(shop, proof)
+def test_valid_before_must_be_six_seconds_ahead(api: ApiClient) -> None:
+    proof = api.proof()
+    api.clock.advance(54.001)
+    assert "6 seconds" in refused(api, proof)
 
 
-def test_six_seconds_ahead_are_enough(shop: Shop) -> None:
-    proof = shop.proof()
-    shop.clock.advance(54)
-    assert shop.access(proof=proof).status_code == 200
+def test_six_seconds_ahead_are_enough(api: ApiClient) -> None:
+    proof = api.proof()
+    api.clock.advance(54)
+    assert api.access(proof=proof).status_code == 200
 
 
-def test_valid_after_may_be_now(shop: Shop) -> None:
-    now = int(shop.clock().timestamp())
-    payload = decoded(shop.proof())
+def test_valid_after_may_be_now(api: ApiClient) -> None:
+    now = int(api.clock().timestamp())
+    payload = decoded(api.proof())
     authorization = payload["payload"]["authorization"]
     authorization["validAfter"] = str(now + 1)
-    payload["payload"]["signature"] = shop.wallet.sign(authorization, TOKENS["test", "USDC"])
-    assert "validAfter" in refused(shop, encoded(payload))
-    shop.clock.advance(1)
-    assert shop.access(proof=encoded(payload)).status_code == 200
+    payload["payload"]["signature"] = api.wallet.sign(authorization, TOKENS["test", "USDC"])
+    assert "validAfter" in refused(api, encoded(payload))
+    api.clock.advance(1)
+    assert api.access(proof=encoded(payload)).status_code == 200
 
 
-def test_unknown_properties_of_a_proof_are_ignored(shop: Shop) -> None:
-    payload = decoded(shop.proof()) | {"extensions": {"a": {}}, "more": 1}
+def test_unknown_properties_of_a_proof_are_ignored(api: ApiClient) -> None:
+    payload = decoded(api.proof()) | {"extensions": {"a": {}}, "more": 1}
     payload["accepted"]["extra"]["more"] = {"a": 1}
     payload["accepted"]["more"] = 1
-    assert shop.access(proof=encoded(payload)).status_code == 200
+    assert api.access(proof=encoded(payload)).status_code == 200
 
 
 def changed(proof: str, path: tuple[str, ...], value: Any) -> str:

@@ -25,7 +25,7 @@ from faregate.emulator import Emulator, Fault, ManualClock, Revision, Settlement
 from faregate.emulator.system import system_clock
 from tests.attacks.chain import read_calldata, rebuild_proof
 
-from .seller import Purchase, Shop, assert_error, decoded
+from .seller import ApiClient, Purchase, assert_error, decoded
 
 
 @pytest.fixture
@@ -34,47 +34,47 @@ def clock() -> ManualClock:
     return ManualClock(system_clock())
 
 
-def bought(shop: Shop, resource: str = "text_summary") -> Purchase:
+def bought(api: ApiClient, resource: str = "text_summary") -> Purchase:
     """A transaction that the official client authorized."""
     client = x402ClientSync().register("eip155:*", ExactEvmScheme(Account.create()))
-    required = decode_payment_required_header(shop.instructions(resource))
+    required = decode_payment_required_header(api.instructions(resource))
     proof = encode_payment_signature_header(client.create_payment_payload(required))
-    allowed = shop.access(resource, proof)
+    allowed = api.access(resource, proof)
     assert allowed.status_code == 200, allowed.text
-    return Purchase(allowed.json()["transaction_id"], proof, str(shop.access_body(resource)["revision_id"]))
+    return Purchase(allowed.json()["transaction_id"], proof, str(api.access_body(resource)["revision_id"]))
 
 
-def stay_open(shop: Shop, purchase: Purchase) -> None:
+def stay_open(api: ApiClient, purchase: Purchase) -> None:
     """Nothing has happened yet."""
 
 
-def begin_to_settle(shop: Shop, purchase: Purchase) -> None:
-    shop.emulator.settle_after(purchase.id, SettlementRule(manual=True))
-    assert shop.complete(purchase).status_code == 202
+def begin_to_settle(api: ApiClient, purchase: Purchase) -> None:
+    api.emulator.settle_after(purchase.id, SettlementRule(manual=True))
+    assert api.complete(purchase).status_code == 202
 
 
-def reconcile(shop: Shop, purchase: Purchase) -> None:
-    shop.emulator.settle_after(purchase.id, SettlementRule(manual=True, via="reconciling"))
-    assert shop.complete(purchase).status_code == 202
+def reconcile(api: ApiClient, purchase: Purchase) -> None:
+    api.emulator.settle_after(purchase.id, SettlementRule(manual=True, via="reconciling"))
+    assert api.complete(purchase).status_code == 202
 
 
-def succeed(shop: Shop, purchase: Purchase) -> None:
-    assert shop.complete(purchase).json()["status"] == "succeeded"
+def succeed(api: ApiClient, purchase: Purchase) -> None:
+    assert api.complete(purchase).json()["status"] == "succeeded"
 
 
-def fail(shop: Shop, purchase: Purchase) -> None:
-    assert shop.fail(purchase).json()["status"] == "failed"
+def fail(api: ApiClient, purchase: Purchase) -> None:
+    assert api.fail(purchase).json()["status"] == "failed"
 
 
-def let_expire(shop: Shop, purchase: Purchase) -> None:
-    shop.clock.advance(3600)
+def let_expire(api: ApiClient, purchase: Purchase) -> None:
+    api.clock.advance(3600)
 
 
-def supersede(shop: Shop, purchase: Purchase) -> None:
-    shop.emulator.publish("text_summary", Revision(amount=10_000))
+def supersede(api: ApiClient, purchase: Purchase) -> None:
+    api.emulator.publish("text_summary", Revision(amount=10_000))
 
 
-State = Callable[[Shop, Purchase], None]
+State = Callable[[ApiClient, Purchase], None]
 OPEN: dict[str, tuple[State, int]] = {
     "open": (stay_open, 200),
     "settling": (begin_to_settle, 202),
@@ -85,15 +85,15 @@ OPEN: dict[str, tuple[State, int]] = {
 FINAL: dict[str, State] = {"succeeded": succeed, "failed": fail, "expired": let_expire}
 
 
-def steal(shop: Shop, purchase: Purchase) -> tuple[str, httpx.Response]:
+def steal(api: ApiClient, purchase: Purchase) -> tuple[str, httpx.Response]:
     """The rebuilt header, and what access says to it."""
-    header = rebuild_proof(read_calldata(purchase.proof), shop.instructions())
-    return header, shop.access(proof=header)
+    header = rebuild_proof(read_calldata(purchase.proof), api.instructions())
+    return header, api.access(proof=header)
 
 
-def test_the_official_client_sends_what_is_rebuilt_here(shop: Shop) -> None:
+def test_the_official_client_sends_what_is_rebuilt_here(api: ApiClient) -> None:
     """With the same instructions the rebuilt header is the client's, byte for byte."""
-    instructions = shop.instructions()
+    instructions = api.instructions()
     client = x402ClientSync().register("eip155:*", ExactEvmScheme(Account.create()))
     required = decode_payment_required_header(instructions)
     proof = encode_payment_signature_header(client.create_payment_payload(required))
@@ -101,105 +101,105 @@ def test_the_official_client_sends_what_is_rebuilt_here(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("state", [*OPEN, *FINAL])
-def test_a_rebuilt_header_gets_nothing(shop: Shop, state: str) -> None:
-    purchase = bought(shop)
+def test_a_rebuilt_header_gets_nothing(api: ApiClient, state: str) -> None:
+    purchase = bought(api)
     arrange = FINAL[state] if state in FINAL else OPEN[state][0]
-    arrange(shop, purchase)
-    before = shop.transaction(purchase)
+    arrange(api, purchase)
+    before = api.transaction(purchase)
 
-    header, answer = steal(shop, purchase)
+    header, answer = steal(api, purchase)
 
     assert header != purchase.proof
     assert assert_error(answer, 402, "payment_required") == "the authorization was already used"
     assert purchase.id not in answer.text + str(answer.headers) + json.dumps(instructions_of(answer))
-    assert are_unguessable(answer.headers["payment-required"], shop.instructions())
-    assert shop.listed("/transactions")["count"] == 1
-    assert shop.transaction(purchase) == before
+    assert are_unguessable(answer.headers["payment-required"], api.instructions())
+    assert api.listed("/transactions")["count"] == 1
+    assert api.transaction(purchase) == before
 
 
 @pytest.mark.parametrize("state", OPEN)
-def test_the_payers_own_bytes_still_get_the_transaction_while_it_is_open(shop: Shop, state: str) -> None:
-    purchase = bought(shop)
+def test_the_payers_own_bytes_still_get_the_transaction_while_it_is_open(api: ApiClient, state: str) -> None:
+    purchase = bought(api)
     arrange, status = OPEN[state]
-    arrange(shop, purchase)
-    steal(shop, purchase)
+    arrange(api, purchase)
+    steal(api, purchase)
 
-    again = shop.access(proof=purchase.proof)
+    again = api.access(proof=purchase.proof)
 
     assert (again.status_code, again.json()) == (status, {"transaction_id": purchase.id})
 
 
 @pytest.mark.parametrize("state", OPEN)
-def test_without_the_fresh_value_the_theft_succeeds(shop: Shop, state: str) -> None:
+def test_without_the_fresh_value_the_theft_succeeds(api: ApiClient, state: str) -> None:
     """With a value that is the same in every 402: the header that is rebuilt here is the right one."""
-    shop.emulator.faults.add(Fault(kind="guessable-instructions", times=None))
-    purchase = bought(shop)
+    api.emulator.faults.add(Fault(kind="guessable-instructions", times=None))
+    purchase = bought(api)
     arrange, status = OPEN[state]
-    arrange(shop, purchase)
+    arrange(api, purchase)
 
-    header, answer = steal(shop, purchase)
+    header, answer = steal(api, purchase)
 
     assert header == purchase.proof
     assert (answer.status_code, answer.json()) == (status, {"transaction_id": purchase.id})
 
 
 @pytest.mark.parametrize("state", [*OPEN, *FINAL])
-def test_nobody_completes_with_a_rebuilt_header(shop: Shop, state: str) -> None:
-    purchase = bought(shop)
+def test_nobody_completes_with_a_rebuilt_header(api: ApiClient, state: str) -> None:
+    purchase = bought(api)
     arrange = FINAL[state] if state in FINAL else OPEN[state][0]
-    arrange(shop, purchase)
-    before = shop.transaction(purchase)
-    header = rebuild_proof(read_calldata(purchase.proof), shop.instructions())
+    arrange(api, purchase)
+    before = api.transaction(purchase)
+    header = rebuild_proof(read_calldata(purchase.proof), api.instructions())
 
-    assert_error(shop.complete(purchase, proof=header), 422, "invalid_request")
+    assert_error(api.complete(purchase, proof=header), 422, "invalid_request")
 
-    assert shop.transaction(purchase) == before
+    assert api.transaction(purchase) == before
 
 
-def test_a_client_that_does_not_echo_the_value_is_told(shop: Shop) -> None:
+def test_a_client_that_does_not_echo_the_value_is_told(api: ApiClient) -> None:
     """Its header could be rebuilt by anybody, once its payment is settled."""
-    payload = decode_payment_signature_header(shop.proof())
+    payload = decode_payment_signature_header(api.proof())
     assert isinstance(payload, PaymentPayload)
     for extra in ({}, {"name": "USDC", "version": "2"}, {**payload.accepted.extra, "challenge": "short"}):
         accepted = payload.accepted.model_copy(update={"extra": extra})
         proof = encode_payment_signature_header(payload.model_copy(update={"accepted": accepted}))
-        reason = assert_error(shop.access(proof=proof), 402, "payment_required")
+        reason = assert_error(api.access(proof=proof), 402, "payment_required")
         assert "accepted.extra.challenge" in reason
-    assert shop.access(proof=encode_payment_signature_header(payload)).status_code == 200
+    assert api.access(proof=encode_payment_signature_header(payload)).status_code == 200
 
 
-def challenge(shop: Shop, resource: str = "text_summary") -> str:
-    return str(decoded(shop.instructions(resource))["accepts"][0]["extra"]["challenge"])
+def challenge(api: ApiClient, resource: str = "text_summary") -> str:
+    return str(decoded(api.instructions(resource))["accepts"][0]["extra"]["challenge"])
 
 
-def test_the_value_is_fresh_with_every_402(shop: Shop) -> None:
-    found = {challenge(shop, resource) for resource in ("text_summary", "daily_report") for _ in range(50)}
+def test_the_value_is_fresh_with_every_402(api: ApiClient) -> None:
+    found = {challenge(api, resource) for resource in ("text_summary", "daily_report") for _ in range(50)}
     assert len(found) == 100
     assert {len(one) for one in found} == {64}
     ones = sum(int(one, 16).bit_count() for one in found)
     assert 0.47 < ones / (100 * 256) < 0.53
 
 
-def test_two_emulators_give_other_values(shop: Shop) -> None:
+def test_two_emulators_give_other_values(api: ApiClient) -> None:
     found = set[str]()
     for _ in range(2):
-        shop.use(Emulator(clock=shop.clock))
-        found.update(challenge(shop) for _ in range(3))
+        api.use(Emulator(clock=api.clock))
+        found.update(challenge(api) for _ in range(3))
     assert len(found) == 6
 
 
-def test_a_seed_repeats_the_values(shop: Shop) -> None:
+def test_a_seed_repeats_the_values(api: ApiClient) -> None:
     def challenges(seed: int) -> list[str]:
-        shop.use(Emulator(clock=shop.clock, seed=seed))
-        return [challenge(shop) for _ in range(3)]
+        api.use(Emulator(clock=api.clock, seed=seed))
+        return [challenge(api) for _ in range(3)]
 
     first = challenges(7)
     assert challenges(7) == first
     assert len({*first, *challenges(8)}) == 6
 
 
-def test_instructions_and_reasons_after_a_refused_proof_are_fresh_too(shop: Shop) -> None:
-    answers = [shop.access(proof="garbage") for _ in range(2)]
+def test_instructions_and_reasons_after_a_refused_proof_are_fresh_too(api: ApiClient) -> None:
+    answers = [api.access(proof="garbage") for _ in range(2)]
     assert are_unguessable(*(answer.headers["payment-required"] for answer in answers))
 
 

@@ -8,14 +8,14 @@ import pytest
 from faregate.emulator import LIVE_KEY, Emulator, Revision
 from faregate.errors import ConfigurationError
 
-from .seller import Json, Shop, assert_error, is_id
+from .seller import ApiClient, Json, assert_error, is_id
 
 
-def test_a_resource_has_the_fields_of_the_spec(shop: Shop) -> None:
-    found = shop.listed("/resources?order=oldest")["items"][0]
+def test_a_resource_has_the_fields_of_the_spec(api: ApiClient) -> None:
+    found = api.listed("/resources?order=oldest")["items"][0]
     assert is_id("res", found["id"])
     assert found == {
-        "id": shop.emulator.resource_id("text_summary"),
+        "id": api.emulator.resource_id("text_summary"),
         "name": "Text summary",
         "description": "A summary of a text; may report its tokens.",
         "image_url": "https://seller.example/text-summary.png",
@@ -24,24 +24,24 @@ def test_a_resource_has_the_fields_of_the_spec(shop: Shop) -> None:
     }
 
 
-def names(shop: Shop, path: str) -> list[str]:
-    return [item["name"] for item in shop.listed(path)["items"]]
+def names(api: ApiClient, path: str) -> list[str]:
+    return [item["name"] for item in api.listed(path)["items"]]
 
 
-def test_active_resources_are_listed_by_default(shop: Shop) -> None:
-    assert names(shop, "/resources") == names(shop, "/resources?archived=false")
-    assert "Old report" not in names(shop, "/resources")
-    assert len(names(shop, "/resources")) == 7
+def test_active_resources_are_listed_by_default(api: ApiClient) -> None:
+    assert names(api, "/resources") == names(api, "/resources?archived=false")
+    assert "Old report" not in names(api, "/resources")
+    assert len(names(api, "/resources")) == 7
 
 
-def test_archived_true_lists_the_archived_ones_instead(shop: Shop) -> None:
-    assert names(shop, "/resources?archived=true") == ["Old report"]
-    before = shop.listed("/resources")
-    shop.clock.advance(1)
-    shop.emulator.archive("daily_report")
-    assert names(shop, "/resources?archived=true") == ["Old report", "Daily report"]
-    assert "Daily report" not in names(shop, "/resources")
-    assert "Daily report" in names(shop, f"/resources?as_of={before['as_of']}")
+def test_archived_true_lists_the_archived_ones_instead(api: ApiClient) -> None:
+    assert names(api, "/resources?archived=true") == ["Old report"]
+    before = api.listed("/resources")
+    api.clock.advance(1)
+    api.emulator.archive("daily_report")
+    assert names(api, "/resources?archived=true") == ["Old report", "Daily report"]
+    assert "Daily report" not in names(api, "/resources")
+    assert "Daily report" in names(api, f"/resources?as_of={before['as_of']}")
 
 
 EDITS: dict[str, Callable[[Emulator], object]] = {
@@ -59,76 +59,76 @@ EDITS: dict[str, Callable[[Emulator], object]] = {
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_snapshot_shows_every_field_as_it_was(shop: Shop, restarted: bool) -> None:
+def test_a_snapshot_shows_every_field_as_it_was(api: ApiClient, restarted: bool) -> None:
     """Also after the emulator was restarted with its state."""
     lists = ("/resources?order=oldest", "/resources?archived=true")
     seen = list[tuple[str, list[Json]]]()
     for edit in EDITS.values():
         for path in lists:
-            page = shop.listed(path)
+            page = api.listed(path)
             seen.append((f"{path}&as_of={page['as_of']}", page["items"]))
-        shop.clock.advance(1)
-        edit(shop.emulator)
+        api.clock.advance(1)
+        edit(api.emulator)
     if restarted:
-        document = json.dumps(shop.emulator.export())
-        shop.use(Emulator(clock=shop.clock))
-        shop.emulator.seed(document)
-        assert json.dumps(shop.emulator.export()) == document
+        document = json.dumps(api.emulator.export())
+        api.use(Emulator(clock=api.clock))
+        api.emulator.seed(document)
+        assert json.dumps(api.emulator.export()) == document
     for address, items in seen:
-        assert shop.listed(address)["items"] == items
+        assert api.listed(address)["items"] == items
     assert len({json.dumps(items) for _, items in seen}) == len(EDITS) + 1
 
 
-def test_a_snapshot_on_a_still_clock_shows_what_was_before_the_edit(shop: Shop) -> None:
-    before = shop.listed("/resources")
-    shop.emulator.edit_resource("daily_report", name="Another name")
-    assert "Another name" in names(shop, "/resources")
-    assert shop.listed(f"/resources?as_of={before['as_of']}")["items"] == before["items"]
+def test_a_snapshot_on_a_still_clock_shows_what_was_before_the_edit(api: ApiClient) -> None:
+    before = api.listed("/resources")
+    api.emulator.edit_resource("daily_report", name="Another name")
+    assert "Another name" in names(api, "/resources")
+    assert api.listed(f"/resources?as_of={before['as_of']}")["items"] == before["items"]
 
 
-def test_an_edit_is_shown_with_its_moment(shop: Shop) -> None:
-    shop.clock.advance(5)
-    shop.emulator.edit_resource(
+def test_an_edit_is_shown_with_its_moment(api: ApiClient) -> None:
+    api.clock.advance(5)
+    api.emulator.edit_resource(
         "text_summary", name="A", description="B", image_url="https://seller.example/c"
     )
-    found = shop.listed("/resources?order=oldest")["items"][0]
+    found = api.listed("/resources?order=oldest")["items"][0]
     assert (found["name"], found["description"], found["image_url"]) == ("A", "B", "https://seller.example/c")
     assert found["created_at"] < found["updated_at"] == "2026-01-01T00:00:05.000Z"
-    assert shop.transaction(shop.buy())["status"] == "authorized"
+    assert api.transaction(api.buy())["status"] == "authorized"
 
 
-def test_a_receipt_names_the_resource_as_it_was_when_it_was_sold(shop: Shop) -> None:
-    bought = shop.buy()
-    shop.emulator.edit_resource("text_summary", name="Another name")
-    shop.emulator.seed(shop.emulator.export())
-    assert shop.complete(bought).json()["receipt"]["resource"]["name"] == "Text summary"
+def test_a_receipt_names_the_resource_as_it_was_when_it_was_sold(api: ApiClient) -> None:
+    bought = api.buy()
+    api.emulator.edit_resource("text_summary", name="Another name")
+    api.emulator.seed(api.emulator.export())
+    assert api.complete(bought).json()["receipt"]["resource"]["name"] == "Text summary"
 
 
 @pytest.mark.parametrize("change", [{"name": ""}, {"description": "x" * 501}, {"image_url": ""}], ids=repr)
-def test_an_edit_that_breaks_a_rule_is_refused(shop: Shop, change: dict[str, str]) -> None:
-    before = shop.listed("/resources")
+def test_an_edit_that_breaks_a_rule_is_refused(api: ApiClient, change: dict[str, str]) -> None:
+    before = api.listed("/resources")
     with pytest.raises(ConfigurationError, match=next(iter(change))):
-        shop.emulator.edit_resource("text_summary", **change)
+        api.emulator.edit_resource("text_summary", **change)
     with pytest.raises(ConfigurationError, match="no_such"):
-        shop.emulator.edit_resource("no_such", name="A")
-    assert shop.listed("/resources")["items"] == before["items"]
+        api.emulator.edit_resource("no_such", name="A")
+    assert api.listed("/resources")["items"] == before["items"]
 
 
 @pytest.mark.parametrize("archived", ["", "1", "yes", "True", "null"])
-def test_archived_is_true_or_false(shop: Shop, archived: str) -> None:
-    assert_error(shop.get(f"/resources?archived={archived}"), 422, "invalid_request")
+def test_archived_is_true_or_false(api: ApiClient, archived: str) -> None:
+    assert_error(api.get(f"/resources?archived={archived}"), 422, "invalid_request")
 
 
-def test_archived_travels_in_next(shop: Shop) -> None:
-    shop.emulator.archive("daily_report")
-    page = shop.listed("/resources?archived=true&page_size=1")
+def test_archived_travels_in_next(api: ApiClient) -> None:
+    api.emulator.archive("daily_report")
+    page = api.listed("/resources?archived=true&page_size=1")
     assert "archived=true" in page["next"]
-    assert [page["items"][0]["name"], *names(shop, page["next"])] == ["Old report", "Daily report"]
+    assert [page["items"][0]["name"], *names(api, page["next"])] == ["Old report", "Daily report"]
     assert page["count"] == 2
 
 
-def test_test_and_live_share_keys_but_not_ids(shop: Shop) -> None:
-    live = shop.get("/resources", LIVE_KEY).json()["items"]
-    test = shop.listed("/resources")["items"]
+def test_test_and_live_share_keys_but_not_ids(api: ApiClient) -> None:
+    live = api.get("/resources", LIVE_KEY).json()["items"]
+    test = api.listed("/resources")["items"]
     assert [item["name"] for item in live] == [item["name"] for item in test]
     assert not {item["id"] for item in live} & {item["id"] for item in test}

@@ -15,7 +15,7 @@ from faregate.service.payments import PaymentPending, PaymentSettled
 from faregate.x402.tokens import TOKENS
 from tests.emulator.facilitator import Facilitator
 
-from .seller import Purchase, Shop, assert_error, decoded, encoded
+from .seller import ApiClient, Purchase, assert_error, decoded, encoded
 
 MANUAL = SettlementRule(manual=True)
 MEASURES = {"after_seconds": 1, "after_reads": 1, "until_expiry": True, "manual": True}
@@ -23,22 +23,22 @@ ABSENT = {"after_seconds": None, "after_reads": None, "until_expiry": False, "ma
 UNKNOWN = "txn_0123456789ab7cde8fab0123456789ab"
 
 
-def completed(shop: Shop, resource: str = "text_summary") -> tuple[Purchase, str]:
+def completed(api: ApiClient, resource: str = "text_summary") -> tuple[Purchase, str]:
     """A purchase that its seller has completed, and how it stands."""
-    bought = shop.buy(resource)
-    return bought, str(shop.complete(bought).json()["status"])
+    bought = api.buy(resource)
+    return bought, str(api.complete(bought).json()["status"])
 
 
-def pending(shop: Shop, resource: str = "text_summary", **how: Any) -> Purchase:
+def pending(api: ApiClient, resource: str = "text_summary", **how: Any) -> Purchase:
     """One that waits to be told."""
-    shop.emulator.settle_after(resource, SettlementRule(manual=True, **how))
-    bought, status = completed(shop, resource)
+    api.emulator.settle_after(resource, SettlementRule(manual=True, **how))
+    bought, status = completed(api, resource)
     assert status == how.get("via", "settling")
     return bought
 
 
-def status(shop: Shop, bought: Purchase) -> str:
-    return str(shop.transaction(bought)["status"])
+def status(api: ApiClient, bought: Purchase) -> str:
+    return str(api.transaction(bought)["status"])
 
 
 # One measure
@@ -76,154 +76,154 @@ def test_other_settlements_are_refused(told: dict[str, object]) -> None:
 # Until it expires
 
 
-def test_until_expiry_it_settles_and_then_it_fails(shop: Shop) -> None:
-    shop.emulator.fund(shop.wallet.address, 10_000)
-    shop.emulator.settle_after("text_summary", SettlementRule(until_expiry=True, via="reconciling"))
-    shop.clock.advance(0.5)
-    bought, at_first = completed(shop)
+def test_until_expiry_it_settles_and_then_it_fails(api: ApiClient) -> None:
+    api.emulator.fund(api.wallet.address, 10_000)
+    api.emulator.settle_after("text_summary", SettlementRule(until_expiry=True, via="reconciling"))
+    api.clock.advance(0.5)
+    bought, at_first = completed(api)
     assert at_first == "reconciling"
-    shop.clock.advance(59.4)
-    assert status(shop, bought) == "reconciling"
-    shop.clock.advance(0.1)
-    assert shop.listed("/transactions?status=failed")["items"][0]["id"] == bought.id
-    assert shop.emulator.balance(shop.wallet.address) == 10_000
-    assert shop.access(proof=shop.proof()).status_code == 200
+    api.clock.advance(59.4)
+    assert status(api, bought) == "reconciling"
+    api.clock.advance(0.1)
+    assert api.listed("/transactions?status=failed")["items"][0]["id"] == bought.id
+    assert api.emulator.balance(api.wallet.address) == 10_000
+    assert api.access(proof=api.proof()).status_code == 200
 
 
-def test_an_authorization_without_end_never_expires(shop: Shop) -> None:
+def test_an_authorization_without_end_never_expires(api: ApiClient) -> None:
     """The largest moment that a token contract knows is further off than any date."""
-    shop.emulator.settle_after("text_summary", SettlementRule(until_expiry=True))
-    required = decoded(shop.instructions())
+    api.emulator.settle_after("text_summary", SettlementRule(until_expiry=True))
+    required = decoded(api.instructions())
     terms = required["accepts"][0]
     authorization = {
-        "from": shop.wallet.address,
+        "from": api.wallet.address,
         "to": terms["payTo"],
         "value": terms["amount"],
         "validAfter": "0",
         "validBefore": str(2**256 - 1),
         "nonce": "0x" + "22" * 32,
     }
-    signature = shop.wallet.sign(authorization, TOKENS["test", "USDC"])
+    signature = api.wallet.sign(authorization, TOKENS["test", "USDC"])
     payload = {"authorization": authorization, "signature": signature}
     proof = encoded({"x402Version": 2, "payload": payload, "accepted": terms})
-    made = shop.access(proof=proof).json()["transaction_id"]
-    bought = Purchase(made, proof, shop.emulator.revision_id("text_summary"))
-    assert shop.complete(bought).json()["status"] == "settling"
-    shop.clock.advance(10**9)
-    assert status(shop, bought) == "settling"
+    made = api.access(proof=proof).json()["transaction_id"]
+    bought = Purchase(made, proof, api.emulator.revision_id("text_summary"))
+    assert api.complete(bought).json()["status"] == "settling"
+    api.clock.advance(10**9)
+    assert status(api, bought) == "settling"
 
 
 # The most special rule wins
 
 
-def test_the_most_special_rule_wins(shop: Shop) -> None:
+def test_the_most_special_rule_wins(api: ApiClient) -> None:
     """Each level is set apart by `via` and by what is said of the one above it."""
-    emulator, payer = shop.emulator, shop.wallet.address
+    emulator, payer = api.emulator, api.wallet.address
     emulator.settle_after("*", SettlementRule(after_reads=9))
-    assert completed(shop)[1] == "settling"
+    assert completed(api)[1] == "settling"
     emulator.settle_after("text_summary", SettlementRule(after_reads=9, via="reconciling"))
-    assert completed(shop)[1] == "reconciling"
-    assert completed(shop, "daily_report")[1] == "settling"
+    assert completed(api)[1] == "reconciling"
+    assert completed(api, "daily_report")[1] == "settling"
     emulator.settle_after(payer, SettlementRule(after_reads=0, to="failed"))
-    assert completed(shop)[1] == "failed"
-    bought = shop.buy()
+    assert completed(api)[1] == "failed"
+    bought = api.buy()
     emulator.settle_after(bought.id, SettlementRule(after_reads=0))
-    assert shop.complete(bought).json()["status"] == "succeeded"
+    assert api.complete(bought).json()["status"] == "succeeded"
     emulator.settle_after(payer.upper().replace("0X", "0x"), None)
-    assert completed(shop)[1] == "reconciling"
+    assert completed(api)[1] == "reconciling"
     emulator.settle_after("text_summary", None)
-    assert completed(shop)[1] == "settling"
+    assert completed(api)[1] == "settling"
     emulator.settle_after("*", None)
-    assert completed(shop)[1] == "succeeded"
+    assert completed(api)[1] == "succeeded"
 
 
-def test_a_world_can_say_it_for_all(shop: Shop) -> None:
+def test_a_tenant_can_say_it_for_all(api: ApiClient) -> None:
     text = (
         'keys = [{key = "svc_test_emulator"}]\nsettlement = {manual = true, via = "reconciling"}\n'
         '[[resources]]\nkey = "a"\nname = "A"\nrevisions = [{amount = 1}]\n'
         '[[resources]]\nkey = "b"\nname = "B"\nrevisions = [{amount = 1}]\nsettlement = {after_reads = 0}\n'
     )
-    shop.use(Emulator(Account.from_toml(text), clock=shop.clock))
-    assert [completed(shop, key)[1] for key in ("a", "b")] == ["reconciling", "succeeded"]
+    api.use(Emulator(Account.from_toml(text), clock=api.clock))
+    assert [completed(api, key)[1] for key in ("a", "b")] == ["reconciling", "succeeded"]
 
 
-def test_a_resource_does_not_look_changed_when_its_payments_end_otherwise(shop: Shop) -> None:
-    before = shop.listed("/resources")["items"]
-    shop.clock.advance(1)
-    shop.emulator.settle_after("text_summary", MANUAL)
-    assert shop.listed("/resources")["items"] == before
+def test_a_resource_does_not_look_changed_when_its_payments_end_otherwise(api: ApiClient) -> None:
+    before = api.listed("/resources")["items"]
+    api.clock.advance(1)
+    api.emulator.settle_after("text_summary", MANUAL)
+    assert api.listed("/resources")["items"] == before
 
 
-def test_a_rule_is_for_both_environments(shop: Shop) -> None:
-    shop.use(Emulator(clock=shop.clock, allow_live=True))
-    shop.emulator.settle_after("*", MANUAL)
-    assert completed(shop)[1] == "settling"
-    shop.key = LIVE_KEY
-    bought, at_first = completed(shop)
+def test_a_rule_is_for_both_environments(api: ApiClient) -> None:
+    api.use(Emulator(clock=api.clock, allow_live=True))
+    api.emulator.settle_after("*", MANUAL)
+    assert completed(api)[1] == "settling"
+    api.key = LIVE_KEY
+    bought, at_first = completed(api)
     assert at_first == "settling"
-    shop.emulator.settle(bought.id)
-    assert status(shop, bought) == "succeeded"
+    api.emulator.settle(bought.id)
+    assert status(api, bought) == "succeeded"
 
 
-def test_a_resource_of_one_environment_has_rules_too(shop: Shop) -> None:
+def test_a_resource_of_one_environment_has_rules_too(api: ApiClient) -> None:
     sold = [one for one in builtin_account().resources if one.key == "text_summary"]
     only: tuple[Resource, ...] = (sold[0].model_copy(update={"environments": ("test",)}),)
-    shop.use(Emulator(builtin_account().model_copy(update={"resources": only}), clock=shop.clock))
-    shop.emulator.settle_after("text_summary", MANUAL)
-    assert completed(shop)[1] == "settling"
+    api.use(Emulator(builtin_account().model_copy(update={"resources": only}), clock=api.clock))
+    api.emulator.settle_after("text_summary", MANUAL)
+    assert completed(api)[1] == "settling"
 
 
 # Of one transaction
 
 
 @pytest.mark.parametrize("rule", [SettlementRule(after_seconds=0), SettlementRule(after_reads=1), MANUAL])
-def test_a_rule_takes_nothing_before_the_work_is_done(shop: Shop, rule: SettlementRule) -> None:
-    bought = shop.buy()
-    before = shop.emulator.balance(shop.wallet.address)
-    shop.emulator.settle_after(bought.id, rule)
-    shop.clock.advance(10)
-    assert [status(shop, bought) for _ in range(2)] == ["authorized"] * 2
-    assert shop.emulator.balance(shop.wallet.address) == before
-    assert shop.fail(bought).json()["status"] == "failed"
+def test_a_rule_takes_nothing_before_the_work_is_done(api: ApiClient, rule: SettlementRule) -> None:
+    bought = api.buy()
+    before = api.emulator.balance(api.wallet.address)
+    api.emulator.settle_after(bought.id, rule)
+    api.clock.advance(10)
+    assert [status(api, bought) for _ in range(2)] == ["authorized"] * 2
+    assert api.emulator.balance(api.wallet.address) == before
+    assert api.fail(bought).json()["status"] == "failed"
 
 
-def test_the_measure_of_a_transaction_that_is_settling_begins_anew(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
-    bought, _ = completed(shop)
-    shop.clock.advance(4)
-    shop.emulator.settle_after(bought.id, SettlementRule(after_seconds=5, via="reconciling"))
-    assert status(shop, bought) == "reconciling"
-    shop.clock.advance(4.9)
-    assert status(shop, bought) == "reconciling"
-    shop.clock.advance(0.1)
-    found = shop.transaction(bought)
+def test_the_measure_of_a_transaction_that_is_settling_begins_anew(api: ApiClient) -> None:
+    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
+    bought, _ = completed(api)
+    api.clock.advance(4)
+    api.emulator.settle_after(bought.id, SettlementRule(after_seconds=5, via="reconciling"))
+    assert status(api, bought) == "reconciling"
+    api.clock.advance(4.9)
+    assert status(api, bought) == "reconciling"
+    api.clock.advance(0.1)
+    found = api.transaction(bought)
     assert found["status"] == "succeeded"
     began = datetime.fromisoformat(found["authorized_at"])
     assert datetime.fromisoformat(found["settled_at"]) - began == timedelta(seconds=9)
 
 
-def test_reads_are_counted_from_the_new_rule_on(shop: Shop) -> None:
-    bought, _ = completed(shop, "slow_settlement")
-    assert status(shop, bought) == "settling"
-    shop.emulator.settle_after(bought.id, SettlementRule(after_reads=2))
-    assert [status(shop, bought) for _ in range(2)] == ["settling", "succeeded"]
+def test_reads_are_counted_from_the_new_rule_on(api: ApiClient) -> None:
+    bought, _ = completed(api, "slow_settlement")
+    assert status(api, bought) == "settling"
+    api.emulator.settle_after(bought.id, SettlementRule(after_reads=2))
+    assert [status(api, bought) for _ in range(2)] == ["settling", "succeeded"]
 
 
-def test_a_rule_taken_back_leaves_that_of_the_resource(shop: Shop) -> None:
-    bought = pending(shop, "slow_settlement")
-    shop.emulator.settle_after("slow_settlement", SettlementRule(after_seconds=5))
-    shop.clock.advance(50)
-    assert status(shop, bought) == "settling"
-    shop.emulator.settle_after(bought.id, None)
-    shop.clock.advance(5)
-    assert status(shop, bought) == "succeeded"
+def test_a_rule_taken_back_leaves_that_of_the_resource(api: ApiClient) -> None:
+    bought = pending(api, "slow_settlement")
+    api.emulator.settle_after("slow_settlement", SettlementRule(after_seconds=5))
+    api.clock.advance(50)
+    assert status(api, bought) == "settling"
+    api.emulator.settle_after(bought.id, None)
+    api.clock.advance(5)
+    assert status(api, bought) == "succeeded"
 
 
-def test_a_rule_that_is_over_already_ends_it_now(shop: Shop) -> None:
-    bought = pending(shop)
-    shop.clock.advance(100)
-    shop.emulator.settle_after(bought.id, SettlementRule(until_expiry=True))
-    assert status(shop, bought) == "failed"
+def test_a_rule_that_is_over_already_ends_it_now(api: ApiClient) -> None:
+    bought = pending(api)
+    api.clock.advance(100)
+    api.emulator.settle_after(bought.id, SettlementRule(until_expiry=True))
+    assert status(api, bought) == "failed"
 
 
 # By hand
@@ -231,18 +231,18 @@ def test_a_rule_that_is_over_already_ends_it_now(shop: Shop) -> None:
 
 @pytest.mark.parametrize("via", ["settling", "reconciling"])
 @pytest.mark.parametrize("end", ["succeeded", "failed"])
-def test_a_manual_payment_ends_when_it_is_told_to(shop: Shop, via: str, end: str) -> None:
-    before = shop.emulator.balance(shop.wallet.address)
-    bought = pending(shop, via=via)
-    shop.clock.advance(10**6)
-    assert [shop.complete(bought).json()["status"] for _ in range(3)] == [via] * 3
-    tell = shop.emulator.settle if end == "succeeded" else shop.emulator.fail
+def test_a_manual_payment_ends_when_it_is_told_to(api: ApiClient, via: str, end: str) -> None:
+    before = api.emulator.balance(api.wallet.address)
+    bought = pending(api, via=via)
+    api.clock.advance(10**6)
+    assert [api.complete(bought).json()["status"] for _ in range(3)] == [via] * 3
+    tell = api.emulator.settle if end == "succeeded" else api.emulator.fail
     tell(bought.id)
-    found = shop.complete(bought)
+    found = api.complete(bought)
     paid = end == "succeeded"
     assert (found.status_code, found.json()["status"]) == (200, end)
     assert ("payment-response" in found.headers, found.json()["receipt"] is not None) == (paid, paid)
-    assert before - shop.emulator.balance(shop.wallet.address) == (10_000 if paid else 0)
+    assert before - api.emulator.balance(api.wallet.address) == (10_000 if paid else 0)
 
 
 @pytest.mark.parametrize(
@@ -256,83 +256,83 @@ def test_a_manual_payment_ends_when_it_is_told_to(shop: Shop, via: str, end: str
 )
 @pytest.mark.parametrize("end", ["succeeded", "failed"])
 def test_any_pending_payment_can_be_ended_once_and_for_all(
-    shop: Shop, rule: SettlementRule, end: str
+    api: ApiClient, rule: SettlementRule, end: str
 ) -> None:
-    shop.emulator.settle_after("text_summary", rule)
-    bought, _ = completed(shop)
-    tell = shop.emulator.settle if end == "succeeded" else shop.emulator.fail
+    api.emulator.settle_after("text_summary", rule)
+    bought, _ = completed(api)
+    tell = api.emulator.settle if end == "succeeded" else api.emulator.fail
     tell(bought.id)
-    shop.clock.advance(500)
-    assert [status(shop, bought) for _ in range(3)] == [end] * 3
-    for again in (shop.emulator.settle, shop.emulator.fail):
+    api.clock.advance(500)
+    assert [status(api, bought) for _ in range(3)] == [end] * 3
+    for again in (api.emulator.settle, api.emulator.fail):
         with pytest.raises(ConfigurationError, match=f"{bought.id} has already {end}"):
             again(bought.id)
     with pytest.raises(ConfigurationError, match=f"has already {end}"):
-        shop.emulator.settle_after(bought.id, MANUAL)
+        api.emulator.settle_after(bought.id, MANUAL)
 
 
-def test_what_fell_due_has_happened_before_a_hand_is_laid_on_it(shop: Shop) -> None:
-    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
-    bought, _ = completed(shop)
-    shop.clock.advance(5)
+def test_what_fell_due_has_happened_before_a_hand_is_laid_on_it(api: ApiClient) -> None:
+    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5))
+    bought, _ = completed(api)
+    api.clock.advance(5)
     with pytest.raises(ConfigurationError, match="has already succeeded"):
-        shop.emulator.fail(bought.id)
-    shop.emulator.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
-    bought, _ = completed(shop)
-    shop.clock.advance(5)
+        api.emulator.fail(bought.id)
+    api.emulator.settle_after("text_summary", SettlementRule(after_seconds=5, to="failed"))
+    bought, _ = completed(api)
+    api.clock.advance(5)
     with pytest.raises(ConfigurationError, match="has already failed"):
-        shop.emulator.settle(bought.id)
+        api.emulator.settle(bought.id)
 
 
-def test_settling_by_hand_fails_if_the_money_is_gone(shop: Shop) -> None:
-    bought = pending(shop)
-    shop.emulator.fund(shop.wallet.address, 9_999)
-    shop.emulator.settle(bought.id)
-    assert status(shop, bought) == "failed"
-    assert shop.emulator.balance(shop.wallet.address) == 9_999
+def test_settling_by_hand_fails_if_the_money_is_gone(api: ApiClient) -> None:
+    bought = pending(api)
+    api.emulator.fund(api.wallet.address, 9_999)
+    api.emulator.settle(bought.id)
+    assert status(api, bought) == "failed"
+    assert api.emulator.balance(api.wallet.address) == 9_999
 
 
-def test_another_facilitator_is_asked(shop: Shop) -> None:
+def test_another_facilitator_is_asked(api: ApiClient) -> None:
     facilitator = Facilitator()
     facilitator.answers = [PaymentPending("reconciling"), PaymentPending("settling"), PaymentSettled("0xabc")]
-    shop.use(Emulator(clock=shop.clock, payments=facilitator))
-    bought, at_first = completed(shop)
+    api.use(Emulator(clock=api.clock, payments=facilitator))
+    bought, at_first = completed(api)
     assert at_first == "reconciling"
-    shop.emulator.settle(bought.id)
-    assert shop.listed("/transactions")["items"][0]["status"] == "settling"
-    shop.emulator.settle(bought.id)
-    assert shop.transaction(bought)["transaction_hash"] == "0xabc"
+    api.emulator.settle(bought.id)
+    assert api.listed("/transactions")["items"][0]["status"] == "settling"
+    api.emulator.settle(bought.id)
+    assert api.transaction(bought)["transaction_hash"] == "0xabc"
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed"])
-def test_what_is_made_to_fail_before_the_work_is_done_is_not_charged(shop: Shop, outcome: str) -> None:
-    shop.emulator.fund(shop.wallet.address, 10_000)
-    bought = shop.buy()
-    shop.emulator.fail(bought.id)
-    assert status(shop, bought) == "failed"
-    assert_error(shop.access(proof=bought.proof), 402, "payment_required")
-    told = shop.complete if outcome == "succeeded" else shop.fail
+def test_what_is_made_to_fail_before_the_work_is_done_is_not_charged(api: ApiClient, outcome: str) -> None:
+    api.emulator.fund(api.wallet.address, 10_000)
+    bought = api.buy()
+    api.emulator.fail(bought.id)
+    assert status(api, bought) == "failed"
+    assert_error(api.access(proof=bought.proof), 402, "payment_required")
+    told = api.complete if outcome == "succeeded" else api.fail
     for _ in range(2):
         answer = told(bought)
         assert (answer.status_code, answer.json()["status"]) == (200, "failed")
         assert "payment-response" not in answer.headers
-    assert shop.emulator.balance(shop.wallet.address) == 10_000
-    assert shop.access(proof=shop.proof()).status_code == 200
+    assert api.emulator.balance(api.wallet.address) == 10_000
+    assert api.access(proof=api.proof()).status_code == 200
 
 
-def test_one_that_waits_for_the_work_cannot_be_settled(shop: Shop) -> None:
-    bought = shop.buy()
+def test_one_that_waits_for_the_work_cannot_be_settled(api: ApiClient) -> None:
+    bought = api.buy()
     with pytest.raises(ConfigurationError, match=f"has not completed {bought.id} yet: settle_after says"):
-        shop.emulator.settle(bought.id)
-    assert shop.complete(bought).json()["status"] == "succeeded"
+        api.emulator.settle(bought.id)
+    assert api.complete(bought).json()["status"] == "succeeded"
 
 
-def test_who_is_not_known_is_told(shop: Shop) -> None:
-    for act in (shop.emulator.settle, shop.emulator.fail, lambda it: shop.emulator.settle_after(it, MANUAL)):
+def test_who_is_not_known_is_told(api: ApiClient) -> None:
+    for act in (api.emulator.settle, api.emulator.fail, lambda it: api.emulator.settle_after(it, MANUAL)):
         with pytest.raises(ConfigurationError, match=f"there is no transaction '{UNKNOWN}'"):
             act(UNKNOWN)
     for target in ("nothing", "", "txn_1", "0x12"):
         with pytest.raises(
             ConfigurationError, match=f"'{target}' is no resource here; give its key, a trans"
         ):
-            shop.emulator.settle_after(target, MANUAL)
+            api.emulator.settle_after(target, MANUAL)

@@ -254,7 +254,7 @@ def test_a_snapshot_rewinds_everything_but_the_calls() -> None:
     assert player.emulator.export() == first
 
 
-def test_reset_is_the_world_as_it_was_set_up() -> None:
+def test_reset_is_the_tenant_as_it_was_set_up() -> None:
     fresh = begun()
     before = fresh.export()
     player = Player(fresh)
@@ -274,7 +274,7 @@ def test_a_broken_rewinding_changes_nothing() -> None:
     emulator = played(STORY[:30]).emulator
     before = emulator.export()
     document = deepcopy(before)
-    document["clock"]["world"] = "2030-01-01T00:00:00Z"
+    document["clock"]["simulated"] = "2030-01-01T00:00:00Z"
     document["live"]["payers"] = document["test"]["payers"]
     with pytest.raises(ConfigurationError, match=r"live\.payers"):
         emulator.seed(document)
@@ -396,11 +396,11 @@ def test_snapshots_have_names() -> None:
     assert emulator.snapshot("a") == "a"
 
 
-def test_another_seller_or_price_is_another_world() -> None:
+def test_another_seller_or_price_is_another_tenant() -> None:
     document = played(STORY[:3]).emulator.export()
     builtin = builtin_account()
     other = builtin.model_copy(update={"seller": Seller(name="Somebody else")})
-    with pytest.raises(ConfigurationError, match="seller: this world is that of Somebody else"):
+    with pytest.raises(ConfigurationError, match="seller: this tenant is that of Somebody else"):
         Emulator(other).seed(document)
     sold = builtin.resources[0].model_copy(update={"revisions": (Revision(amount=1),)})
     dearer = builtin.model_copy(update={"resources": (sold, *builtin.resources[1:])})
@@ -410,12 +410,12 @@ def test_another_seller_or_price_is_another_world() -> None:
         Emulator(dearer).seed(document)
     fewer = builtin.model_copy(update={"resources": builtin.resources[1:]})
     with pytest.raises(
-        ConfigurationError, match=r"resources\[0\]\.key: this world has no resource 'text_summary'"
+        ConfigurationError, match=r"resources\[0\]\.key: this tenant has no resource 'text_summary'"
     ):
         Emulator(fewer).seed(document)
 
 
-def test_a_world_may_have_more_than_the_document() -> None:
+def test_a_tenant_may_have_more_than_the_document() -> None:
     document = played(STORY[:3]).emulator.export()
     builtin = builtin_account()
     revisions = (*builtin.resources[0].revisions, Revision(amount=1))
@@ -466,10 +466,10 @@ def second(document: Json) -> Any:
         (lambda d: d["live"].update(transactions=[first(d)]), r"live\.transactions\[0\]\.payer"),
         (
             lambda d: d["live"].update(transactions=[first(d)], payers=d["test"]["payers"][:1]),
-            r"live\.transactions\[0\]\.request\.revision_id: this world has no revision",
+            r"live\.transactions\[0\]\.request\.revision_id: this tenant has no revision",
         ),
         (lambda d: d["clock"].update(rate=-1), r"clock\.rate: "),
-        (lambda d: d["clock"].update(world="9500-01-01T00:00:00Z"), "time ends"),
+        (lambda d: d["clock"].update(simulated="9500-01-01T00:00:00Z"), "time ends"),
         (lambda d: d.update(ids=-1), "ids: "),
         (lambda d: d["ledger"]["balances"][0].update(balance="-1"), r"balances\[0\]\.balance"),
         (lambda d: d["ledger"]["balances"][0].update(address="me"), r"balances\[0\]\.address"),

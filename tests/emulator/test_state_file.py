@@ -31,59 +31,59 @@ def frozen() -> Tenants:
     return Tenants(Emulator(clock=ManualClock(), seed=5))
 
 
-def begun(path: Path, worlds: Tenants | None = None) -> tuple[Tenants, StateFile]:
-    worlds = worlds or frozen()
+def begun(path: Path, tenants: Tenants | None = None) -> tuple[Tenants, StateFile]:
+    tenants = tenants or frozen()
     state = StateFile(path)
-    state.begin(worlds)
-    return worlds, state
+    state.begin(tenants)
+    return tenants, state
 
 
 def test_a_restart_changes_nothing(tmp_path: Path) -> None:
-    worlds, state = begun(tmp_path / "state.json")
+    tenants, state = begun(tmp_path / "state.json")
     sold = {"key": "story", "name": "A story", "revisions": [{"amount": "5"}]}
-    with serve(worlds, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
-        http.post("/_emulator/worlds", json={"name": "b", "seed": "x", "world": {"resources": [sold]}})
-        bought = [Controls(http, worlds, name).shop().buy() for name in ("a",)]
-        bought.append(Controls(http, worlds, "b").shop().buy("story"))
-        http.post("/_emulator/worlds/a/clock", json={"advance": 30})
-        before = {name: worlds.get_or_create(name).export() for name in worlds.names}
+    with serve(tenants, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        http.post("/_emulator/tenants", json={"name": "b", "seed": "x", "account": {"resources": [sold]}})
+        bought = [Controls(http, tenants, name).api().buy() for name in ("a",)]
+        bought.append(Controls(http, tenants, "b").api().buy("story"))
+        http.post("/_emulator/tenants/a/clock", json={"advance": 30})
+        before = {name: tenants.get_or_create(name).export() for name in tenants.names}
     after, state = begun(tmp_path / "state.json")
     assert {name: after.get_or_create(name).export() for name in after.names} == before
-    assert after.get_config("b") == worlds.get_config("b")
+    assert after.get_config("b") == tenants.get_config("b")
     with serve(after, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
         done = [
-            Controls(http, after, name).shop().complete(one) for name, one in zip("ab", bought, strict=True)
+            Controls(http, after, name).api().complete(one) for name, one in zip("ab", bought, strict=True)
         ]
     assert [one.json()["status"] for one in done] == ["succeeded", "succeeded"]
 
 
 def test_it_is_written_within_a_second_of_a_change(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    worlds, state = begun(path)
+    tenants, state = begun(path)
 
     def said(words: str) -> Callable[[], bool]:
         return lambda: words in path.read_text()
 
-    with serve(worlds, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
-        bought = Controls(http, worlds, "main")
-        assert eventually(said(bought_id(http, worlds)))
-        http.put(f"/_emulator/worlds/main/balances/0x{'7' * 40}", json={"USDC": "12321"})
+    with serve(tenants, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
+        bought = Controls(http, tenants, "main")
+        assert eventually(said(bought_id(http, tenants)))
+        http.put(f"/_emulator/tenants/main/balances/0x{'7' * 40}", json={"USDC": "12321"})
         assert eventually(said("12321"))
         written = path.stat().st_mtime_ns
-        http.get("/_emulator/worlds/main/transactions")
+        http.get("/_emulator/tenants/main/transactions")
         assert bought.get("/clock")["mode"] == "frozen"
-        http.post("/_emulator/worlds", json={"name": "last"})
+        http.post("/_emulator/tenants", json={"name": "last"})
         assert eventually(said('"last"'))
         assert path.stat().st_mtime_ns > written
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def bought_id(http: httpx.Client, worlds: Tenants) -> str:
-    controls = Controls(http, worlds, "main")
-    shop = controls.shop()
-    shop.key = TEST_KEY
-    return shop.buy().id
+def bought_id(http: httpx.Client, tenants: Tenants) -> str:
+    controls = Controls(http, tenants, "main")
+    api = controls.api()
+    api.key = TEST_KEY
+    return api.buy().id
 
 
 def test_a_killed_server_comes_back(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_killed_server_comes_back(tmp_path: Path) -> None:
         url = json.loads(line)["url"]
         with httpx.Client(base_url=url, headers=bearer(TEST_KEY), trust_env=False) as http:
             assert http.get(f"/merchant/v1/transactions/{first}").json()["status"] == "authorized"
-            http.post("/_emulator/worlds/main/clock", json={"advance": 60})
+            http.post("/_emulator/tenants/main/clock", json={"advance": 60})
             second = sold(
                 url,
                 Wallet.test("good", clock=ManualClock(datetime.fromisoformat("2026-03-01T00:01:00+00:00"))),
@@ -133,7 +133,7 @@ def test_a_running_clock_goes_on_while_the_server_is_away(tmp_path: Path) -> Non
     assert after.main.clock.mode == "real"
 
 
-GOOD = '{"version":1,"worlds":[{"name":"main","state":{"version":1}}]}'
+GOOD = '{"version":1,"tenants":[{"name":"main","state":{"version":1}}]}'
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ GOOD = '{"version":1,"worlds":[{"name":"main","state":{"version":1}}]}'
         (GOOD[:-9], "the file: Invalid JSON"),
         ("[]", "the file: "),
         (GOOD.replace("1", "2", 1), "version: "),
-        (GOOD.replace('"version":1}', '"version":3}'), r"worlds[0].state.version: "),
+        (GOOD.replace('"version":1}', '"version":3}'), r"tenants[0].state.version: "),
         (GOOD.replace("main", "a b"), "the name of a tenant"),
         (GOOD.replace('"main"', '"main","seed":"1"'), "another account or seed"),
         (
@@ -152,7 +152,7 @@ GOOD = '{"version":1,"worlds":[{"name":"main","state":{"version":1}}]}'
                 '"version":1,"test":{"resources":[{"key":"x","revisions":'
                 '[{"amount":"1"}],"updated_at":"2026-01-01T00:00:00Z"}]}}',
             ),
-            "test.resources[0].key: this world has no resource 'x'",
+            "test.resources[0].key: this tenant has no resource 'x'",
         ),
     ],
 )
@@ -173,8 +173,8 @@ def test_a_corrupt_file_is_told_and_left_alone(
 
 def test_a_good_file_of_one_line(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(GOOD)
-    worlds, _ = begun(tmp_path / "state.json")
-    assert worlds.names == ["main"]
+    tenants, _ = begun(tmp_path / "state.json")
+    assert tenants.names == ["main"]
 
 
 @pytest.mark.parametrize(("name", "words"), [("none/state.json", "cannot write"), (".", "cannot read")])
@@ -189,17 +189,17 @@ def test_a_full_disk_is_logged_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "state.json"
-    worlds, state = begun(path)
+    tenants, state = begun(path)
     before = path.read_text()
     replace = "faregate.emulator.state_file.os.replace"
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with serve(worlds, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
+    with serve(tenants, state=state) as url, httpx.Client(base_url=url, trust_env=False) as http:
         with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "faregate.emulator"):
             patched.setattr(replace, full)
-            bought = bought_id(http, worlds)
+            bought = bought_id(http, tenants)
             assert eventually(lambda: "No space left" in caplog.text)
             assert path.read_text() == before
             assert list(tmp_path.glob("*.json")) == [path]
@@ -213,7 +213,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     link.symlink_to(target)
     begun(link)
     assert link.is_symlink()
-    assert json.loads(target.read_text())["worlds"][0]["state"]["seller"]
+    assert json.loads(target.read_text())["tenants"][0]["state"]["seller"]
 
 
 def test_two_faults_of_begin_are_misconfigured(tmp_path: Path) -> None:
@@ -260,8 +260,8 @@ def test_what_a_killed_server_was_writing_is_swept_away(tmp_path: Path) -> None:
     mine.touch()
     for name in ("state.json", "other.json"):
         (tmp_path / f".{name}.abc.faregate-new").write_text("half of")
-    worlds, state = begun(tmp_path / "state.json")
-    state.end(worlds)
+    tenants, state = begun(tmp_path / "state.json")
+    state.end(tenants)
     left = {".state.json.swp", ".other.json.abc.faregate-new", "state.json"}
     assert {one.name for one in tmp_path.iterdir()} == left
 
@@ -269,22 +269,22 @@ def test_what_a_killed_server_was_writing_is_swept_away(tmp_path: Path) -> None:
 def test_calls_are_answered_while_the_state_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The world stands still only while it is copied; what comes after that is not in the document."""
-    worlds, state = begun(tmp_path / "state.json")
+    """The tenant stands still only while it is copied; what comes after that is not in the document."""
+    tenants, state = begun(tmp_path / "state.json")
     answered: list[bool] = []
 
     def written(copy: EmulatorCopy) -> Iterator[str]:
-        meanwhile = Thread(target=lambda: free(worlds.main), daemon=True)
+        meanwhile = Thread(target=lambda: free(tenants.main), daemon=True)
         meanwhile.start()
         meanwhile.join(10)
         answered.append(not meanwhile.is_alive())
         return dump_document(copy)
 
     monkeypatch.setattr("faregate.emulator.emulator.dump_document", written)
-    state.save(worlds)
+    state.save(tenants)
     assert answered == [True]
-    assert json.loads(state.path.read_text())["worlds"][0]["state"]["test"]["executions"] == []
-    assert worlds.main.calls("access", status=200)
+    assert json.loads(state.path.read_text())["tenants"][0]["state"]["test"]["executions"] == []
+    assert tenants.main.calls("access", status=200)
 
 
 def free(emulator: Emulator) -> None:

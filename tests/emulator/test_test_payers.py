@@ -1,4 +1,4 @@
-"""Test payers: known keys whose payments end in a known way, in every world, with nothing set up."""
+"""Test payers: known keys whose payments end in a known way, in every account, with nothing set up."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -25,7 +25,7 @@ from faregate.flask import Faregate
 from faregate.paywall import Paywall
 from faregate.service.builtin import builtin_account
 
-from .seller import Shop, assert_error, decoded
+from .seller import ApiClient, assert_error, decoded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text()
 STORIES: dict[str, list[tuple[str | float, str]]] = {
@@ -65,20 +65,20 @@ def test_an_unknown_name_is_told_which_there_are() -> None:
 
 
 @pytest.mark.parametrize("name", STORIES)
-@pytest.mark.parametrize("world", ["built in", "other"])
-def test_the_whole_story_of(shop: Shop, name: str, world: str) -> None:
-    if world == "other":
-        shop.use(Emulator(unlike_the_built_in(), clock=shop.clock))
-    shop.wallet = Wallet.test(name, clock=shop.clock)
-    before = shop.emulator.balance(shop.wallet.address)
-    bought = shop.buy()
+@pytest.mark.parametrize("account", ["built in", "other"])
+def test_the_whole_story_of(api: ApiClient, name: str, account: str) -> None:
+    if account == "other":
+        api.use(Emulator(unlike_the_built_in(), clock=api.clock))
+    api.wallet = Wallet.test(name, clock=api.clock)
+    before = api.emulator.balance(api.wallet.address)
+    bought = api.buy()
     for step, status in STORIES[name]:
-        assert happens(shop, bought, step) == status, step
-    final = shop.complete(bought)
+        assert happens(api, bought, step) == status, step
+    final = api.complete(bought)
     paid = status == "succeeded"
     assert (final.status_code, "payment-response" in final.headers) == (200, paid)
-    assert before - shop.emulator.balance(shop.wallet.address) == (10_000 if paid else 0)
-    assert_error(shop.access(proof=bought.proof), 402, "payment_required")
+    assert before - api.emulator.balance(api.wallet.address) == (10_000 if paid else 0)
+    assert_error(api.access(proof=bought.proof), 402, "payment_required")
 
 
 def unlike_the_built_in() -> Account:
@@ -93,45 +93,45 @@ def unlike_the_built_in() -> Account:
     )
 
 
-def happens(shop: Shop, bought: Any, step: str | float) -> str:
+def happens(api: ApiClient, bought: Any, step: str | float) -> str:
     """The status after one step of a story; time passes without a read."""
     if step == "complete":
-        return str(shop.complete(bought).json()["status"])
+        return str(api.complete(bought).json()["status"])
     if step == "read":
-        return str(shop.transaction(bought)["status"])
-    shop.clock.advance(float(step))
-    return str(shop.listed("/transactions")["items"][0]["status"])
+        return str(api.transaction(bought)["status"])
+    api.clock.advance(float(step))
+    return str(api.listed("/transactions")["items"][0]["status"])
 
 
 @pytest.mark.parametrize("resource", ["text_summary", "euro_report"])
-def test_the_poor_payer_is_asked_to_pay(shop: Shop, resource: str) -> None:
-    shop.wallet = Wallet.test("poor", clock=shop.clock)
-    refused = shop.access(resource, shop.proof(resource))
+def test_the_poor_payer_is_asked_to_pay(api: ApiClient, resource: str) -> None:
+    api.wallet = Wallet.test("poor", clock=api.clock)
+    refused = api.access(resource, api.proof(resource))
     assert "not enough" in assert_error(refused, 402, "payment_required")
     assert decoded(refused.headers["payment-required"])["accepts"]
-    assert shop.listed("/transactions")["count"] == 0
+    assert api.listed("/transactions")["count"] == 0
 
 
-def test_a_world_that_names_a_test_payer_decides_for_itself(shop: Shop) -> None:
+def test_an_account_that_names_a_test_payer_decides_for_itself(api: ApiClient) -> None:
     named = tuple(
         PayerSetup(address=TEST_PAYERS[name].address.lower(), balances={"USDC": 10_000})
         for name in ("poor", "slow")
     )
-    shop.use(Emulator(builtin_account().model_copy(update={"payers": named}), clock=shop.clock))
+    api.use(Emulator(builtin_account().model_copy(update={"payers": named}), clock=api.clock))
     for name in ("poor", "slow"):
-        shop.wallet = Wallet.test(name, clock=shop.clock)
-        assert shop.complete(shop.buy()).json()["status"] == "succeeded"
-        assert shop.access(proof=shop.proof()).status_code == 402
+        api.wallet = Wallet.test(name, clock=api.clock)
+        assert api.complete(api.buy()).json()["status"] == "succeeded"
+        assert api.access(proof=api.proof()).status_code == 402
 
 
 @pytest.mark.parametrize("name", ["poor", "slow", "rejected"])
-def test_in_live_they_are_like_anybody(shop: Shop, name: str) -> None:
-    shop.use(Emulator(clock=shop.clock, allow_live=True))
-    shop.key = LIVE_KEY
-    shop.wallet = Wallet.test(name, clock=shop.clock)
-    before = shop.emulator.balance(shop.wallet.address, environment="live")
-    assert before == shop.emulator.account.default_balance
-    assert shop.complete(shop.buy()).json()["status"] == "succeeded"
+def test_in_live_they_are_like_anybody(api: ApiClient, name: str) -> None:
+    api.use(Emulator(clock=api.clock, allow_live=True))
+    api.key = LIVE_KEY
+    api.wallet = Wallet.test(name, clock=api.clock)
+    before = api.emulator.balance(api.wallet.address, environment="live")
+    assert before == api.emulator.account.default_balance
+    assert api.complete(api.buy()).json()["status"] == "succeeded"
 
 
 # Through a paywall: what their seller and they themselves get to see
@@ -140,11 +140,11 @@ def test_in_live_they_are_like_anybody(shop: Shop, name: str) -> None:
 class Stall:
     """A Flask app that sells one report, over the service that the tests share."""
 
-    def __init__(self, shop: Shop, name: str) -> None:
+    def __init__(self, api: ApiClient, name: str) -> None:
         self.runs = 0
         app, selling = Flask(__name__), Faregate()
         self._paywall = Paywall(
-            api_key=TEST_KEY, base_url=str(shop.http.base_url), public_url="https://s.example", environ={}
+            api_key=TEST_KEY, base_url=str(api.http.base_url), public_url="https://s.example", environ={}
         )
         selling.init_app(app, self._paywall)
 
@@ -155,7 +155,7 @@ class Stall:
             return {"report": "Sunny."}
 
         self._http = httpx.Client(transport=httpx.WSGITransport(app), base_url="http://stall")
-        self.proof = Wallet.test(name, clock=shop.clock).pay(self._get({}).headers["payment-required"])
+        self.proof = Wallet.test(name, clock=api.clock).pay(self._get({}).headers["payment-required"])
 
     def visit(self) -> httpx.Response:
         """The payer, always with the same payment."""
@@ -170,8 +170,8 @@ class Stall:
 
 
 @pytest.fixture
-def stall(shop: Shop, request: pytest.FixtureRequest) -> Iterator[Stall]:
-    stall = Stall(shop, request.param)
+def stall(api: ApiClient, request: pytest.FixtureRequest) -> Iterator[Stall]:
+    stall = Stall(api, request.param)
     yield stall
     stall.close()
 
@@ -185,12 +185,12 @@ def test_for_a_poor_payer_no_work_is_done(stall: Stall) -> None:
 
 
 @pytest.mark.parametrize("stall", ["slow"], indirect=True)
-def test_a_slow_payer_comes_back_for_the_result(shop: Shop, stall: Stall) -> None:
+def test_a_slow_payer_comes_back_for_the_result(api: ApiClient, stall: Stall) -> None:
     for _ in range(2):
         waiting = stall.visit()
         assert (waiting.status_code, "payment-response" in waiting.headers) == (202, False)
         assert "Sunny" not in waiting.text
-    shop.clock.advance(2)
+    api.clock.advance(2)
     served = stall.visit()
     assert (served.status_code, served.json()) == (200, {"report": "Sunny."})
     assert "payment-response" in served.headers
@@ -198,13 +198,13 @@ def test_a_slow_payer_comes_back_for_the_result(shop: Shop, stall: Stall) -> Non
 
 
 @pytest.mark.parametrize("stall", ["reconciles-fails"], indirect=True)
-def test_a_payer_whose_payment_fails_in_the_end_is_not_charged(shop: Shop, stall: Stall) -> None:
+def test_a_payer_whose_payment_fails_in_the_end_is_not_charged(api: ApiClient, stall: Stall) -> None:
     address = TEST_PAYERS["reconciles-fails"].address
-    before = shop.emulator.balance(address)
+    before = api.emulator.balance(address)
     seen = [stall.visit() for _ in range(4)]
     assert [one.status_code for one in seen] == [202, 202, 402, 402]
     assert not [one for one in seen if "Sunny" in one.text or "payment-response" in one.headers]
-    assert shop.emulator.balance(address) == before
+    assert api.emulator.balance(address) == before
     assert stall.runs == 1
 
 

@@ -77,7 +77,7 @@ def test_it_is_told_and_sought_over_http(seller: Seller) -> None:
     again(seller, before)
     seller.sell()
     with serve(seller.emulator) as url, httpx.Client(base_url=url, trust_env=False) as http:
-        calls = "/_emulator/worlds/main/calls"
+        calls = "/_emulator/tenants/main/calls"
         told = http.get(calls, params={"method": "post"}).json()["calls"]
         stands = http.get(calls, params={"undone": "false"}).json()["calls"]
 

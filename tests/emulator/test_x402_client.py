@@ -15,7 +15,7 @@ from x402.mechanisms.evm.exact import ExactEvmScheme
 
 from faregate.emulator import LIVE_KEY, TEST_KEY, Emulator
 
-from .seller import Purchase, Shop
+from .seller import ApiClient, Purchase
 
 
 @pytest.fixture
@@ -26,51 +26,51 @@ def emulator() -> Emulator:
 
 @pytest.mark.parametrize("key", [TEST_KEY, LIVE_KEY])
 @pytest.mark.parametrize("resource", ["text_summary", "daily_report"])
-def test_it_pays_in_usdc(shop: Shop, key: str, resource: str) -> None:
-    shop.key = key
+def test_it_pays_in_usdc(api: ApiClient, key: str, resource: str) -> None:
+    api.key = key
     account = Account.create()
     client = x402ClientSync().register("eip155:*", ExactEvmScheme(account))
-    done = paid(shop, client, resource)
+    done = paid(api, client, resource)
     settled = decode_payment_response_header(done.headers["payment-response"])
     assert settled.success
     assert settled.payer == account.address
     assert done.json()["receipt"]["payment"]["payer"] == account.address
 
 
-def test_it_pays_in_eurc_once_its_payer_allows_it(shop: Shop) -> None:
+def test_it_pays_in_eurc_once_its_payer_allows_it(api: ApiClient) -> None:
     client = x402ClientSync().register("eip155:*", ExactEvmScheme(Account.create()))
     with pytest.raises(Exception, match="spend_controls"):
-        paid(shop, client, "euro_report")
+        paid(api, client, "euro_report")
     euro: SpendControlAsset = {
         "network": "eip155:84532",
         "asset": "0x808456652fdb597867f38412077A9182bf77359F",
         "max_amount_per_payment": "10000",
     }
     client.set_spend_controls({"allowed_assets": [euro]})
-    assert paid(shop, client, "euro_report").json()["status"] == "succeeded"
+    assert paid(api, client, "euro_report").json()["status"] == "succeeded"
 
 
-def paid(shop: Shop, client: x402ClientSync, resource: str) -> httpx.Response:
+def paid(api: ApiClient, client: x402ClientSync, resource: str) -> httpx.Response:
     """Access, the client's payment, access, complete."""
-    required = decode_payment_required_header(shop.instructions(resource))
+    required = decode_payment_required_header(api.instructions(resource))
     proof = encode_payment_signature_header(client.create_payment_payload(required))
-    allowed = shop.access(resource, proof)
+    allowed = api.access(resource, proof)
     assert allowed.status_code == 200, allowed.text
-    bought = Purchase(allowed.json()["transaction_id"], proof, str(shop.access_body(resource)["revision_id"]))
-    return shop.complete(bought)
+    bought = Purchase(allowed.json()["transaction_id"], proof, str(api.access_body(resource)["revision_id"]))
+    return api.complete(bought)
 
 
 @pytest.mark.anyio
-async def test_its_httpx_client_pays_a_seller(shop: Shop) -> None:
+async def test_its_httpx_client_pays_a_seller(api: ApiClient) -> None:
     """A seller in a few lines: relay 402, else complete and release."""
 
     def seller(request: httpx.Request) -> httpx.Response:
         proof = request.headers.get("payment-signature")
-        allowed = shop.access(proof=proof)
+        allowed = api.access(proof=proof)
         if allowed.status_code == 402:
             return httpx.Response(402, headers={"PAYMENT-REQUIRED": allowed.headers["payment-required"]})
-        bought = Purchase(allowed.json()["transaction_id"], str(proof), shop.access_body()["revision_id"])
-        done = shop.complete(bought)
+        bought = Purchase(allowed.json()["transaction_id"], str(proof), api.access_body()["revision_id"])
+        done = api.complete(bought)
         return httpx.Response(
             200, text="paid", headers={"PAYMENT-RESPONSE": done.headers["payment-response"]}
         )

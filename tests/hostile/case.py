@@ -54,7 +54,7 @@ class Case:
     fault: Fault
     window: str
     clock: Clock = field(default_factory=Clock)
-    world_clock: ManualClock = field(default_factory=ManualClock)
+    emulator_clock: ManualClock = field(default_factory=ManualClock)
     """The service's and the payer's. It stands still, so that no payment is too late."""
     runs: list[str | None] = field(default_factory=list)
     wrongs: list[str] = field(default_factory=list)
@@ -66,9 +66,9 @@ class Case:
     ear: LogCapture = field(default_factory=LogCapture)
 
     def __post_init__(self) -> None:
-        self.wallet = Wallet(clock=self.world_clock)
+        self.wallet = Wallet(clock=self.emulator_clock)
         self.service = Service(
-            Emulator(clock=self.world_clock, expose_execution_id=True),
+            Emulator(clock=self.emulator_clock, expose_execution_id=True),
             self.call.plans(self.fault, WINDOWS[self.window]),
         )
         self.paywall: Paywall

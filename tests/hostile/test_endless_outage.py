@@ -22,7 +22,7 @@ async def grow_old(case: Case, stack: Stack, harness: Harness) -> None:
         await scenario.visit()
         for _ in range(3):
             case.clock.now += HORIZON
-            case.world_clock.advance(HORIZON)
+            case.emulator_clock.advance(HORIZON)
             await swept(case, stack)
             await scenario.visit()  # what was settled without its payer waits for a day
         assert not case.owed()

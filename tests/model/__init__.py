@@ -1,1 +1,1 @@
-"""The journal and the flow in every order of events a small world can have, and in many a larger has."""
+"""The journal and the flow in every order of events a small model can have, and in many a larger has."""

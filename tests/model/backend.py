@@ -1,4 +1,4 @@
-"""The world that flows are asked in: a real journal, and a service of small payments."""
+"""The backend that flows are asked in: a real journal, and a service of small payments."""
 
 from typing import Any, NamedTuple
 

@@ -38,7 +38,7 @@ class Environment:
         self.between: Callable[[], None] = lambda: None
         self.proofs = _proofs(rng, weather.payments)
         self.journal, self.books = self._stored() if weather.stored else self._in_memory()
-        self.world = ModelBackend(self.journal, self.proofs)
+        self.backend = ModelBackend(self.journal, self.proofs)
 
     def _in_memory(self) -> tuple[Any, JournalView]:
         journal = MemoryJournal(clock=self._clock)

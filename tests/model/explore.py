@@ -1,4 +1,4 @@
-"""Every state that a small world can come to, the nearest first.
+"""Every state that a small model can come to, the nearest first.
 
     python -m tests.model.explore [--large] [part of a scope's name]
 

@@ -39,7 +39,7 @@ class RunningFlows:
         learned, answer = actor.mind.learned, self._asked(actor)
         if isinstance(answer, PendingPayment):
             self._watch.counts["taken"] += 1
-            actor.number = self._stage.world.number_of(answer.transaction_id)
+            actor.number = self._stage.backend.number_of(answer.transaction_id)
         self._watch.answered(actor, answer)
         if self._stage.dies():
             self._gone(actor)
@@ -52,7 +52,7 @@ class RunningFlows:
         self._watch.asks(actor)
         self._asking.append(actor)
         self._others_came = False
-        answer = self._stage.world.asked(actor.question, how)
+        answer = self._stage.backend.asked(actor.question, how)
         self._asking.remove(actor)
         self._watch.counts["well" if how == WELL else "faults"] += 1
         if self._say is not None:

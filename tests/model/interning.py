@@ -30,7 +30,7 @@ class Left(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What happens next: a flow goes on or is gone, or the world does something by itself."""
+    """What happens next: a flow goes on or is gone, or the model does something by itself."""
 
     what: str
     flow: int = -1

@@ -1,4 +1,4 @@
-"""From any state, in a world that is well again: everything comes to its end, and who paid gets the result.
+"""From any state, in a model that is well again: everything comes to its end, and who paid gets the result.
 
 Whatever ran is gone. Sweeps alone must bring each row to its end, or report it as stuck; then the payer
 comes back with each of the proofs.
@@ -28,8 +28,8 @@ class Healing:
         self._flows = flows
         self._proofs = tuple(dict.fromkeys(proofs))
         self._fences = count(1000)
-        self._world = ModelBackend(thaw(journal, self._fences), dict.fromkeys(proofs, 1))
-        self._world.payments[1], self._world.facts[1] = told
+        self._backend = ModelBackend(thaw(journal, self._fences), dict.fromkeys(proofs, 1))
+        self._backend.payments[1], self._backend.facts[1] = told
         self._given = False
 
     def check(self) -> None:
@@ -48,7 +48,7 @@ class Healing:
         self._check_ends()
 
     def _check_ends(self) -> None:
-        payment, facts = self._world.payments[1], self._world.facts[1]
+        payment, facts = self._backend.payments[1], self._backend.facts[1]
         ours = payment.accepted == facts.told
         if payment.status not in FINAL or (ours and any(map(is_owed, self._rows()))):
             raise Violation(f"the payer came back, and the payment is {payment.status}, its row owed")
@@ -60,7 +60,7 @@ class Healing:
     def _come_back(self, proof: str) -> None:
         answer = self._run(self._flows.request(proof))
         standing = standing_of(self._rows(), TXN, proof)
-        check_answer(answer, self._world.payments[1], self._world.facts[1], standing)
+        check_answer(answer, self._backend.payments[1], self._backend.facts[1], standing)
         self._given = self._given or is_content(answer)
 
     def _run(self, flow: Flow[Any]) -> Any:
@@ -68,19 +68,19 @@ class Healing:
         try:
             question = loud(flow, None)
             while True:
-                question = loud(flow, self._world.asked(question, How()))
+                question = loud(flow, self._backend.asked(question, How()))
         except StopIteration as end:
             return end.value
         finally:
             if before is not None and row_of(self._rows(), TXN) is None:
-                self._world.facts[1] = self._world.facts[1]._replace(over=True)
+                self._backend.facts[1] = self._backend.facts[1]._replace(over=True)
 
     def _rows(self) -> Frozen:
-        return freeze(self._world.journal)
+        return freeze(self._backend.journal)
 
     def _later(self) -> None:
-        self._world.journal = thaw(jumped(self._rows(), far=False), self._fences)
+        self._backend.journal = thaw(jumped(self._rows(), far=False), self._fences)
 
     def _settle(self) -> None:
-        if self._world.payments[1].status == SETTLING:
-            self._world.payments[1] = self._world.payments[1]._replace(status=SUCCEEDED)
+        if self._backend.payments[1].status == SETTLING:
+            self._backend.payments[1] = self._backend.payments[1]._replace(status=SUCCEEDED)

@@ -1,4 +1,4 @@
-"""The rules, asked of every step in a larger world."""
+"""The rules, asked of every step in a larger model."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -32,15 +32,15 @@ GIVES_BACK = RecordPending | RecordFinal | AbandonClaim | ScheduleRetry | Record
 
 
 class Watch:
-    """`given`: the payments whose result left. `now` is the time in the world."""
+    """`given`: the payments whose result left. `now` is the time in the model."""
 
-    def __init__(self, world: ModelBackend, books: JournalView, now: Callable[[], float]) -> None:
+    def __init__(self, backend: ModelBackend, books: JournalView, now: Callable[[], float]) -> None:
         self.counts: Counter[str] = Counter()
         self.given: set[int] = set()
         self._known: set[int] = set()
         self._owed: set[int] = set()
         self._holders: dict[bytes, tuple[Actor, float]] = {}
-        self._world = world
+        self._backend = backend
         self._books = books
         self._now = now
 
@@ -48,7 +48,7 @@ class Watch:
         """Whether the row of its payment was forgotten since, in its time."""
         number = actor.number
         if number in self._known and self._books.line(transaction(number)) is None:
-            self._world.facts[number] = self._world.facts[number]._replace(over=True)
+            self._backend.facts[number] = self._backend.facts[number]._replace(over=True)
 
     def answered(self, actor: Actor, answer: Any) -> None:
         """What the journal then has, of the payment that this flow is about."""
@@ -73,7 +73,7 @@ class Watch:
     def went_on(self, actor: Actor, learned: str) -> None:
         """An id that it had learned is written now, unless the journal failed."""
         if learned and not actor.mind.learned:
-            kept = actor.number in self._known or self._world.facts[actor.number].last_resort
+            kept = actor.number in self._known or self._backend.facts[actor.number].last_resort
             check_known(learned, kept)
 
     def ended(self, actor: Actor, value: Any, error: Exception | None) -> None:
@@ -83,7 +83,7 @@ class Watch:
         self.asks(actor)
         number = actor.number
         whose = standing(self._books, transaction(number), actor.proof)
-        payment, facts = self._world.payments[number], self._world.facts[number]
+        payment, facts = self._backend.payments[number], self._backend.facts[number]
         check_known(actor.mind.learned, number in self._known or facts.last_resort)
         check_answer(value or error, payment, facts, whose)
         self.counts[f"answered with {value.status}"] += 1

@@ -24,7 +24,7 @@ ENCODED = Scope("two encodings", proofs=(FIRST, ANEW), crashes=0, courses=())
 
 @dataclass(frozen=True)
 class Mutant:
-    """`plant` changes a journal's rule; `wrap` stands between a flow and its world."""
+    """`plant` changes a journal's rule; `wrap` stands between a flow and its backend."""
 
     name: str
     plant: Callable[[pytest.MonkeyPatch], None] = lambda _: None

@@ -1,4 +1,4 @@
-"""How large a small world is, and how its flows begin."""
+"""How large a small model is, and how its flows begin."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

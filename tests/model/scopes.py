@@ -1,4 +1,4 @@
-"""The small worlds that are searched: in every run of the suite, and larger ones by hand."""
+"""The small models that are searched: in every run of the suite, and larger ones by hand."""
 
 from tests.model.backend import BAD_WORK, REFUSES, SLOWLY, WAITS
 from tests.model.scope import ANEW, FIRST, Scope

@@ -33,19 +33,19 @@ class Recovery:
             self._later(BETWEEN_VISITS)
             for proof, number in self._stage.proofs.items():
                 self._walk(Actor(f"at last {proof}", self._flows.request(proof), number, proof))
-        for number in self._stage.world.payments:
+        for number in self._stage.backend.payments:
             self._check_end(number)
 
     def _later(self, seconds: float) -> None:
         self._stage.now += seconds
-        payments = self._stage.world.payments
+        payments = self._stage.backend.payments
         payments.update({number: settled(payment, SUCCEEDED) for number, payment in payments.items()})
 
     def _walk(self, actor: Actor) -> None:
         while True:
             question = actor.question
             self._watch.asks(actor)
-            answer = self._stage.world.asked(question, WELL)
+            answer = self._stage.backend.asked(question, WELL)
             if self._say is not None:
                 self._say(f"{actor.name}: {in_brief(question, WELL)} -> {brief(answer)}")
             try:
@@ -62,7 +62,7 @@ class Recovery:
         self._watch.counts["stuck"] += len(owed)
 
     def _check_end(self, number: int) -> None:
-        payment, facts = self._stage.world.payments[number], self._stage.world.facts[number]
+        payment, facts = self._stage.backend.payments[number], self._stage.backend.facts[number]
         line = self._stage.books.line(transaction(number))
         if payment.status not in FINAL:
             raise Violation(f"the payer came back, and the payment is {payment.status}")

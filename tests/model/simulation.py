@@ -31,7 +31,7 @@ class Simulation:
         self._flows = flows or Flows()
         self._say = say and Retold(say)
         self._stage = Environment(self._rng, self._weather)
-        self._watch = Watch(self._stage.world, self._stage.books, lambda: self._stage.now)
+        self._watch = Watch(self._stage.backend, self._stage.books, lambda: self._stage.now)
         self._cast = RunningFlows(self._rng, self._stage, self._watch, self._say)
         self._to_come = self._weather.crowd
 
@@ -73,19 +73,19 @@ class Simulation:
         self._stage.now += seconds
         self._tell(f"{seconds:.0f} seconds later")
         if seconds >= VALID:
-            payments = self._stage.world.payments
+            payments = self._stage.backend.payments
             payments.update({number: expired(payment) for number, payment in payments.items()})
 
     def _arrive(self) -> None:
         """What was under way to the service for long."""
-        for question in tuple(self._stage.world.under_way):
+        for question in tuple(self._stage.backend.under_way):
             self._tell(f"what was under way arrives: {in_brief(question, WELL)}")
-            self._stage.world.arrives(question)
+            self._stage.backend.arrives(question)
 
     def _payments_settle(self) -> None:
-        for number, payment in self._stage.world.payments.items():
+        for number, payment in self._stage.backend.payments.items():
             status = FAILED if self._rng.random() < 0.2 else SUCCEEDED
-            self._stage.world.payments[number] = settled(payment, status)
+            self._stage.backend.payments[number] = settled(payment, status)
 
     def _clear_up(self) -> None:
         self._arrive()

@@ -1,4 +1,4 @@
-"""How a small world, one payment in it, comes from one state to the next."""
+"""How a small model, one payment in it, comes from one state to the next."""
 
 from functools import partial
 from itertools import count
@@ -71,16 +71,16 @@ class Space:
 
     def _step(self, journal: int, told: int, number: int, how: How, fence: int) -> tuple[int, int, int]:
         place, before = self._tables.place(number), self._tables.journals.values[journal]
-        world = ModelBackend(thaw(before, count(fence)), self._numbers)
-        world.payments[1], world.facts[1] = self._tables.told.values[told]
-        later = place.after(world.asked(place.question, how))
-        after = freeze(world.journal)
-        facts = checked(before, after, world.facts[1], place, later)
+        backend = ModelBackend(thaw(before, count(fence)), self._numbers)
+        backend.payments[1], backend.facts[1] = self._tables.told.values[told]
+        later = place.after(backend.asked(place.question, how))
+        after = freeze(backend.journal)
+        facts = checked(before, after, backend.facts[1], place, later)
         if later.end is not None:
-            check_end(after, Told(world.payments[1], facts), later)
+            check_end(after, Told(backend.payments[1], facts), later)
         return (
             self._tables.journals.number(after),
-            self._tables.told.number(Told(world.payments[1], facts)),
+            self._tables.told.number(Told(backend.payments[1], facts)),
             self._tables.places.number(later),
         )
 

@@ -1,4 +1,4 @@
-"""What can happen in a state of a small world."""
+"""What can happen in a state of a small model."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -90,7 +90,7 @@ def test_json_reports_counts_and_checks(
 
 
 def test_every_check_passes_for_a_tenant_of_its_own(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_world_probed")
+    monkeypatch.setenv("FAREGATE_API_KEY", "svc_test_tenant_probed")
 
     assert main(["probe", "--base-url", url]) == 0
 

@@ -98,8 +98,8 @@ NEEDED: dict[Capability, str] = {
 @pytest.mark.parametrize("missing", CAPABILITIES)
 def test_each_missing_right_that_selling_needs_is_found(missing: Capability) -> None:
     rights = tuple(right for right in CAPABILITIES if right != missing)
-    world = builtin_account().model_copy(update={"keys": (Key(key="svc_test_some", capabilities=rights),)})
-    faults = faults_of(Emulator(world), "svc_test_some", "daily_report")
+    account = builtin_account().model_copy(update={"keys": (Key(key="svc_test_some", capabilities=rights),)})
+    faults = faults_of(Emulator(account), "svc_test_some", "daily_report")
     match missing:
         case "contracts:read":
             assert [fault.partition(":")[0] for fault in faults] == [

@@ -117,7 +117,7 @@ def test_a_door_is_given_the_paywall(shop: Callable[[Paywall], Any], paywall: Pa
     assert payer.underpaid(client, "/report").status == 402
 
 
-def test_each_test_has_a_world_behind_one_server(
+def test_each_test_has_a_tenant_behind_one_server(
     emulator_url: str, emulator_key: str, emulator: Emulator
 ) -> None:
     with httpx.Client(base_url=f"{emulator_url}/merchant/v1", trust_env=False) as client:
@@ -299,7 +299,7 @@ def test_the_others(async_payer, faregate_emulator_url, faregate_emulator_key, {
     assert faregate_emulator_url.startswith("http://127.0.0.1:")
     assert faregate_emulator_key.startswith("svc_test_")
 """
-WORLD = """
+ACCOUNT = """
 import pytest
 from faregate.emulator import builtin_account
 
@@ -318,16 +318,16 @@ FILES = {
         for name, scope in (
             ("emulator", "function"),
             ("emulator", "session"),
-            ("emulator_world", "session"),
+            ("emulator_account", "session"),
             ("paywall", "function"),
         )
     },
     **{
-        f"sold_{name}_{scope}": (WORLD.format(name=name, scope=scope), 1)
+        f"sold_{name}_{scope}": (ACCOUNT.format(name=name, scope=scope), 1)
         for name, scope in (
-            ("emulator_world", "function"),
-            ("emulator_world", "session"),
-            ("faregate_emulator_world", "function"),
+            ("emulator_account", "function"),
+            ("emulator_account", "session"),
+            ("faregate_emulator_account", "function"),
         )
     },
     "same": ("".join(SAME.format(name=name) for name in NAMES), len(NAMES)),

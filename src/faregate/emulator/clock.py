@@ -27,9 +27,9 @@ Mode = Literal["frozen", "real", "scaled"]
 
 
 class ClockState(FrozenModel):
-    """The clock showed `world` when the real clock showed `real`, and has run at `rate` since."""
+    """The clock showed `simulated` when the real clock showed `real`, and has run at `rate` since."""
 
-    world: AwareDatetime
+    simulated: AwareDatetime
     real: AwareDatetime
     rate: Annotated[float, Field(strict=True, ge=0, le=MAX_RATE)]
 
@@ -39,7 +39,7 @@ class _Segment:
     """A stretch of time at one rate."""
 
     latest: datetime
-    world: datetime
+    simulated: datetime
     real: datetime
     rate: float
 
@@ -50,9 +50,9 @@ class _Segment:
 
     def _compute(self, real: datetime) -> datetime:
         if real <= self.real:
-            return self.world
+            return self.simulated
         try:
-            return min(self.world + (real - self.real) * self.rate, END_OF_TIME)
+            return min(self.simulated + (real - self.real) * self.rate, END_OF_TIME)
         except OverflowError:
             return END_OF_TIME
 
@@ -124,7 +124,7 @@ class EmulatorClock:
     def state(self) -> dict[str, Any]:
         """Return its state for JSON. A running clock is kept as its distance from the real one."""
         real = self._real()
-        return ClockState(world=self._segment.at(real), real=real, rate=self.rate).model_dump(mode="json")
+        return ClockState(simulated=self._segment.at(real), real=real, rate=self.rate).model_dump(mode="json")
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from this state; `ConfigurationError` if it is not one.
@@ -137,8 +137,8 @@ class EmulatorClock:
             fault = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(step) for step in fault["loc"])
             raise ConfigurationError(f"this is no state of a clock: {place}: {fault['msg']}") from None
-        _check_range(_to_utc(found.world))
-        self._segment = _start_segment(_to_utc(found.world), _to_utc(found.real), found.rate)
+        _check_range(_to_utc(found.simulated))
+        self._segment = _start_segment(_to_utc(found.simulated), _to_utc(found.real), found.rate)
 
     def _real(self) -> datetime:
         return self._source().astimezone(UTC)
@@ -151,8 +151,8 @@ class ManualClock(EmulatorClock):
         super().__init__(system_clock, frozen_at=start)
 
 
-def _start_segment(world: datetime, real: datetime, rate: float) -> _Segment:
-    return _Segment(world, world, real, rate)
+def _start_segment(simulated: datetime, real: datetime, rate: float) -> _Segment:
+    return _Segment(simulated, simulated, real, rate)
 
 
 def _check_range(moment: datetime) -> None:

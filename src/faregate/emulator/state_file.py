@@ -83,18 +83,18 @@ def _remove(path: Path, handle: int) -> None:
 class SavedTenant(FrozenModel):
     name: str
     seed: str | None = None
-    world: Account | None = None
+    account: Account | None = None
     state: StateDocument
 
 
 class SavedState(FrozenModel):
     version: Literal[1]
-    worlds: tuple[SavedTenant, ...]
+    tenants: tuple[SavedTenant, ...]
 
 
 def dump_tenants(tenants: Tenants) -> Iterator[str]:
     """Yield all tenants as JSON text, in pieces."""
-    yield '{"version":1,"worlds":['
+    yield '{"version":1,"tenants":['
     for number, name in enumerate(tenants.names):
         emulator = tenants.find(name)
         if emulator is not None:
@@ -105,13 +105,13 @@ def dump_tenants(tenants: Tenants) -> Iterator[str]:
 
 def load_tenants(tenants: Tenants, text: bytes) -> None:
     """Create the tenants in this text; `ConfigurationError` says what is wrong with it."""
-    for one in _parse(text).worlds:
-        tenants.get_or_create(one.name, account=one.world, seed=one.seed).seed(one.state)
+    for one in _parse(text).tenants:
+        tenants.get_or_create(one.name, account=one.account, seed=one.seed).seed(one.state)
 
 
 def _dump_tenant(name: str, setup: TenantConfig, emulator: Emulator) -> Iterator[str]:
-    world = "null" if setup.account is None else setup.account.model_dump_json()
-    yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"world":{world},"state":'
+    account = "null" if setup.account is None else setup.account.model_dump_json()
+    yield f'{{"name":{json.dumps(name)},"seed":{json.dumps(setup.seed)},"account":{account},"state":'
     yield from emulator.iter_export()
     yield "}"
 

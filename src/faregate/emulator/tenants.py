@@ -1,7 +1,7 @@
 """Many emulators behind one server, one for each tenant: parallel tests share nothing but a port.
 
-The first use of a key `svc_test_world_<name>` (or `svc_live_world_<name>`, where live keys are allowed)
-creates the tenant `<name>`; `svc_test_world_<name>.readonly` is its read-only key. All other keys belong to
+The first use of a key `svc_test_tenant_<name>` (or `svc_live_tenant_<name>`, where live keys are allowed)
+creates the tenant `<name>`; `svc_test_tenant_<name>.readonly` is its read-only key. All other keys belong to
 the main tenant.
 """
 

@@ -15,7 +15,7 @@ READ_CAPABILITIES: Final[tuple[Capability, ...]] = (
     "transactions:read",
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
-_KEY: Final = re.compile(r"svc_(?:test|live)_world_([A-Za-z0-9_-]{1,100})(?:\.readonly)?", re.ASCII)
+_KEY: Final = re.compile(r"svc_(?:test|live)_tenant_([A-Za-z0-9_-]{1,100})(?:\.readonly)?", re.ASCII)
 
 
 def is_valid_name(name: str) -> bool:
@@ -32,9 +32,9 @@ def parse_tenant_name(key: str) -> str | None:
 def build_tenant_keys(name: str) -> tuple[Key, ...]:
     """Build the keys of this tenant."""
     return (
-        Key(key=f"svc_test_world_{name}"),
-        Key(key=f"svc_live_world_{name}"),
-        Key(key=f"svc_test_world_{name}.readonly", capabilities=READ_CAPABILITIES),
+        Key(key=f"svc_test_tenant_{name}"),
+        Key(key=f"svc_live_tenant_{name}"),
+        Key(key=f"svc_test_tenant_{name}.readonly", capabilities=READ_CAPABILITIES),
     )
 
 

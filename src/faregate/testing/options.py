@@ -39,10 +39,10 @@ class EmulatorOptions:
                 )
         return cls(**merged)
 
-    def build_emulator(self, world: Account, name: str) -> Emulator:
+    def build_emulator(self, account: Account, name: str) -> Emulator:
         """Build an emulator that also accepts the usual test key and the keys of the tenant `name`."""
         ids = random_id if self.seed is None else SeededIds(self.seed)
-        return Emulator(_add_keys(world, name), clock=self._build_clock(), ids=ids)
+        return Emulator(_add_keys(account, name), clock=self._build_clock(), ids=ids)
 
     def _build_clock(self) -> EmulatorClock:
         if isinstance(self.clock, datetime):
@@ -55,7 +55,7 @@ class EmulatorOptions:
         return clock
 
 
-def _add_keys(world: Account, name: str) -> Account:
-    known = {key.key for key in world.keys}
+def _add_keys(account: Account, name: str) -> Account:
+    known = {key.key for key in account.keys}
     extra = (key for key in (Key(key=TEST_KEY), *build_tenant_keys(name)) if key.key not in known)
-    return world.model_copy(update={"keys": (*world.keys, *extra)})
+    return account.model_copy(update={"keys": (*account.keys, *extra)})

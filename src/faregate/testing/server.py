@@ -25,22 +25,22 @@ def make_tenant_name(test: str) -> str:
 class SharedServer:
     """Starts when the first test needs it. `url` is the same for all tests."""
 
-    def __init__(self, url: str, worlds: Tenants) -> None:
+    def __init__(self, url: str, tenants: Tenants) -> None:
         self.url = url
-        self._worlds = worlds
+        self._tenants = tenants
 
     @contextmanager
     def serve_tenant(self, name: str, emulator: Emulator) -> Generator[str]:
         """Yield the URL, where the keys of this name reach this emulator while the block runs."""
-        self._worlds.add(name, emulator)
+        self._tenants.add(name, emulator)
         try:
             yield self.url
         finally:
-            self._worlds.delete(name)
+            self._tenants.delete(name)
 
 
 @contextmanager
 def start_server() -> Generator[SharedServer]:
-    worlds = Tenants(Emulator())
-    with serve(worlds) as url:
-        yield SharedServer(url, worlds)
+    tenants = Tenants(Emulator())
+    with serve(tenants) as url:
+        yield SharedServer(url, tenants)

@@ -124,7 +124,7 @@ def test_every_answer_conforms(seller: Teller) -> None:
 
 
 def test_the_story_has_every_answer_that_the_document_names(seller: Teller) -> None:
-    """But 500, which only a broken service gives, and 403 for what the key of the built-in world may do."""
+    """But 500, which only a broken service gives, and 403 for what the key of the built-in tenant may do."""
     given: set[tuple[str, str]] = set()
     for request, response in seller.told:
         operation = description().operation(request)

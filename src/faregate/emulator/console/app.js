@@ -15,23 +15,23 @@ const narrow = matchMedia("(max-width: 1000px)");
 /** What the detail panel shows: a transaction's id or a call's number. */
 let open = null;
 
-/** Open the world in the URL: `#name`, `#name/live`, or the main one. */
+/** Open the tenant in the URL: `#name`, `#name/live`, or the main one. */
 function openFromHash() {
-	const [world, data] = location.hash.slice(1).split("/");
-	switchWorld(world || "main", data === "live" ? "live" : "test");
+	const [tenant, data] = location.hash.slice(1).split("/");
+	switchTenant(tenant || "main", data === "live" ? "live" : "test");
 }
 
-function switchWorld(world, data) {
-	if (world === known.world && data === known.environment) return;
+function switchTenant(tenant, data) {
+	if (tenant === known.tenant && data === known.environment) return;
 	close();
 	for (const form of document.forms) {
 		form.reset();
 		form.closest("details")?.removeAttribute("open");
 	}
-	location.hash = data === "test" ? world : `${world}/${data}`;
-	document.title = `${world} · faregate emulator`;
+	location.hash = data === "test" ? tenant : `${tenant}/${data}`;
+	document.title = `${tenant} · faregate emulator`;
 	showConnection("connecting");
-	follow(world, data, update, showConnection);
+	follow(tenant, data, update, showConnection);
 }
 
 function update(whole, parts) {
@@ -54,9 +54,9 @@ function update(whole, parts) {
 function showConnection(state) {
 	$("link").textContent = state;
 	$("link").className = `link ${state}`;
-	if (state === "gone" && known.world !== "main") {
-		toast(`World ${known.world} was deleted.`);
-		switchWorld("main", "test");
+	if (state === "gone" && known.tenant !== "main") {
+		toast(`Tenant ${known.tenant} was deleted.`);
+		switchTenant("main", "test");
 	}
 }
 
@@ -144,7 +144,7 @@ list.setUp(toggle);
 detail.setUp(close, changeRule);
 faults.setUp();
 rules.setUp();
-controls.setUp(switchWorld);
+controls.setUp(switchTenant);
 $("copy-env").addEventListener("click", () => copy(environment(), "the environment variables"));
 addEventListener("resize", () => known.money && plot.draw());
 setInterval(controls.tick, 100);

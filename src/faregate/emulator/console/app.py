@@ -1,9 +1,9 @@
-"""Serve the console: its page and files, and `GET /_emulator/worlds/{name}/events`, its live data.
+"""Serve the console: its page and files, and `GET /_emulator/tenants/{name}/events`, its live data.
 
 The events are server-sent events. The first one of a connection is `whole`: everything that the page shows.
 Each one after it is a `change`: the parts that differ, with new and changed transactions and new calls. A
 page that reconnects gets `whole` again, so it misses nothing and `Last-Event-ID` is not needed. `gone` is the
-last event of a world that was deleted.
+last event of a tenant that was deleted.
 
 For each open page the state is polled five times a second. If the page reads slowly, polling waits for it.
 """
@@ -54,7 +54,7 @@ def build_console_routes() -> list[Route]:
     """Build the routes of the page, its files and its event stream."""
     compressed = [Middleware(GZipMiddleware)]
     return [
-        Route("/_emulator/worlds/{name}/events", stream_events, methods=["GET"]),
+        Route("/_emulator/tenants/{name}/events", stream_events, methods=["GET"]),
         Route("/", serve_page, methods=["GET"], middleware=compressed),
         Route("/_emulator/console/{file}", serve_file, methods=["GET"], middleware=compressed),
     ]
@@ -88,7 +88,7 @@ Json = dict[str, Any]
 
 
 async def stream_events(request: Request) -> StreamingResponse:
-    """Stream the world's changes as server-sent events."""
+    """Stream the tenant's changes as server-sent events."""
     emulator = get_emulator(request)
     tracker = ChangeTracker(parse_environment(request))
     is_closing: Callable[[], bool] = request.scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
@@ -112,7 +112,7 @@ async def _generate_events(
             await anyio.sleep(0)
             continue
         changes |= tracker.filter_changed(
-            {"worlds": tenants.names, "faults": format_faults(emulator), "snapshots": emulator.snapshots}
+            {"tenants": tenants.names, "faults": format_faults(emulator), "snapshots": emulator.snapshots}
         )
         changes |= _find_clock_change(emulator.clock, tracker)
         if changes:
@@ -135,7 +135,7 @@ def _format_event(number: int, kind: str, data: Json) -> str:
 def _find_clock_change(clock: EmulatorClock, tracker: ChangeTracker) -> Json:
     """Return the clock if its rate or offset changed; in between, the page computes the time itself."""
     state = clock.state()
-    now, real = datetime.fromisoformat(state["world"]), datetime.fromisoformat(state["real"])
+    now, real = datetime.fromisoformat(state["simulated"]), datetime.fromisoformat(state["real"])
     offset = round(now.timestamp() - clock.rate * real.timestamp(), 1)
     if not tracker.filter_changed({"course": (clock.rate, offset)}):
         return {}

@@ -1,4 +1,4 @@
-"""Find what changed in a world since a page last asked. Pure.
+"""Find what changed in a tenant since a page last asked. Pure.
 
 When nothing happened, this compares only a few numbers. A page gets the newest transactions and calls; of all
 others it gets sums. A state that is older than the page is read in pieces, so that no look at it takes long.
@@ -160,7 +160,7 @@ def _has_proof(call: RecordedCall) -> bool:
 
 
 class ChangeTracker:
-    """What one page knows about one environment of a world."""
+    """What one page knows about one environment of a tenant."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment: Environment = environment

@@ -1,4 +1,4 @@
-// The header: the world, its clock and its state.
+// The header: the tenant, its clock and its state.
 
 import {$, toast} from "./dom.js";
 import {send, known, currentTime} from "./feed.js";
@@ -6,10 +6,10 @@ import {day, time} from "./format.js";
 import {options} from "./forms.js";
 import {patch} from "./patch.js";
 
-/** `switchWorld(world, environment)` shows another world. */
-export function setUp(switchWorld) {
-	$("world").addEventListener("change", () => switchWorld($("world").value, known.environment));
-	$("environment").addEventListener("change", () => switchWorld(known.world, $("environment").value));
+/** `switchTenant(tenant, environment)` shows another tenant. */
+export function setUp(switchTenant) {
+	$("tenant").addEventListener("change", () => switchTenant($("tenant").value, known.environment));
+	$("environment").addEventListener("change", () => switchTenant(known.tenant, $("environment").value));
 	$("freeze").addEventListener("click", freezeOrRun);
 	$("rate").addEventListener("change", () => send("POST", "clock", {run: Number($("rate").value)}));
 	for (const one of document.querySelectorAll("[data-advance]")) {
@@ -41,7 +41,7 @@ async function reset() {
 		return;
 	}
 	$("reset").textContent = "Reset";
-	await send("POST", "reset", undefined, "World reset.");
+	await send("POST", "reset", undefined, "Tenant reset.");
 }
 
 async function restore() {
@@ -51,9 +51,9 @@ async function restore() {
 }
 
 export function draw(parts) {
-	if (parts.worlds) {
-		patch($("world"), options(known.worlds));
-		$("world").value = known.world;
+	if (parts.tenants) {
+		patch($("tenant"), options(known.tenants));
+		$("tenant").value = known.tenant;
 	}
 	if (parts.snapshots) {
 		patch($("restore"), options([["", "Restore…"], ...[...known.snapshots].reverse()]));

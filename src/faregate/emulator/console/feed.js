@@ -1,4 +1,4 @@
-// What the page knows of a world, kept up to date by server-sent events, and the requests that change it.
+// What the page knows of a tenant, kept up to date by server-sent events, and the requests that change it.
 
 import {toast} from "./dom.js";
 
@@ -7,17 +7,17 @@ const TRANSACTIONS = 200,
 	RETRY = 1000,
 	SILENCE = 25_000;
 
-export const known = {world: "", environment: "test", transactions: new Map(), calls: new Map()};
+export const known = {tenant: "", environment: "test", transactions: new Map(), calls: new Map()};
 
 const root = new URL("_emulator/", document.baseURI);
 export const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
 
 let source, next, onData, onState;
 
-/** Follow a world: `whenData(whole, parts)` gets the changed parts, `whenState(state)` the connection state. */
-export function follow(world, environment, whenData, whenState) {
+/** Follow a tenant: `whenData(whole, parts)` gets the changed parts, `whenState(state)` the connection state. */
+export function follow(tenant, environment, whenData, whenState) {
 	[onData, onState] = [whenData, whenState];
-	Object.assign(known, {world, environment});
+	Object.assign(known, {tenant, environment});
 	connect();
 }
 
@@ -32,7 +32,7 @@ function connect() {
 	});
 	source.addEventListener("change", receive);
 	source.addEventListener("beat", restartTimer);
-	source.addEventListener("gone", endWorld);
+	source.addEventListener("gone", endTenant);
 	source.onerror = () => (source.readyState === EventSource.CLOSED ? reconnect() : pauseClock());
 	restartTimer();
 }
@@ -45,26 +45,26 @@ function schedule(wait, what) {
 	next = setTimeout(what, wait);
 }
 
-/** Stop the displayed clock: without a connection the time in the world is unknown. */
+/** Stop the displayed clock: without a connection the time in the tenant is unknown. */
 function pauseClock() {
 	if (known.clock) known.clock = {...known.clock, now: new Date(currentTime()).toISOString(), rate: 0};
 	onState("reconnecting");
 }
 
-function endWorld() {
+function endTenant() {
 	clearTimeout(next);
 	source.close();
 	onState("gone");
 }
 
-/** Connect again, unless the emulator responds that the world no longer exists. */
+/** Connect again, unless the emulator responds that the tenant no longer exists. */
 async function reconnect() {
 	const was = source;
 	was.close();
 	pauseClock();
 	const answer = await fetch(buildUrl("clock"), {signal: AbortSignal.timeout(5 * RETRY)}).catch(() => null);
 	if (was !== source) return;
-	if (answer?.status === 404) endWorld();
+	if (answer?.status === 404) endTenant();
 	else if (answer?.ok) connect();
 	else schedule(RETRY, reconnect);
 }
@@ -72,7 +72,7 @@ async function reconnect() {
 addEventListener("online", reconnect);
 
 function buildUrl(path) {
-	const address = new URL(`worlds/${encodeURIComponent(known.world)}/${path}`, root);
+	const address = new URL(`tenants/${encodeURIComponent(known.tenant)}/${path}`, root);
 	address.searchParams.set("environment", known.environment);
 	return address;
 }
@@ -97,13 +97,13 @@ function trim(map, size) {
 	}
 }
 
-/** The time in the world, in milliseconds, computed from the last state of its clock. */
+/** The time in the tenant, in milliseconds, computed from the last state of its clock. */
 export function currentTime() {
 	if (!known.clock) return Date.now();
 	return Date.parse(known.clock.now) + (performance.now() - known.since) * known.clock.rate;
 }
 
-/** Send a control request for this world. Returns the response, or null after showing the error. */
+/** Send a control request for this tenant. Returns the response, or null after showing the error. */
 export async function send(method, path, body, message) {
 	const given = body === undefined ? {} : {headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)};
 	try {

@@ -6,8 +6,8 @@ const formatValues = values =>
 	Object.entries(values ?? {}).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
 
 const OTHER_ACCOUNT = `
-# The built-in account does not sell this at this price: override the fixture emulator_world with your own
-# account, such as Account.from_toml(Path("world.toml").read_text()).`;
+# The built-in account does not sell this at this price: override the fixture emulator_account with your own
+# account, such as Account.from_toml(Path("account.toml").read_text()).`;
 
 /** A complete file, whose app stands in for the seller's own. */
 export function pytestOf(one) {

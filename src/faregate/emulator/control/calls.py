@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}/calls` and `/invariants`: the recorded calls, and what the seller did wrong."""
+"""`/_emulator/tenants/{name}/calls` and `/invariants`: the recorded calls, and what the seller did wrong."""
 
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -40,8 +40,8 @@ class CallQuery(BaseModel):
 
 def build_call_routes() -> list[Route]:
     return [
-        Route("/_emulator/worlds/{name}/calls", list_calls, methods=["GET"]),
-        Route("/_emulator/worlds/{name}/invariants", list_invariants, methods=["GET"]),
+        Route("/_emulator/tenants/{name}/calls", list_calls, methods=["GET"]),
+        Route("/_emulator/tenants/{name}/invariants", list_invariants, methods=["GET"]),
     ]
 
 

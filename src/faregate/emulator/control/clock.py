@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}/clock`: read the clock; advance, freeze or run it."""
+"""`/_emulator/tenants/{name}/clock`: read the clock; advance, freeze or run it."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -11,7 +11,7 @@ from starlette.routing import Route
 from faregate.emulator.clock import EmulatorClock, Mode
 from faregate.emulator.control.common import get_emulator, json_response, parse_body
 
-PATH = "/_emulator/worlds/{name}/clock"
+PATH = "/_emulator/tenants/{name}/clock"
 
 
 class ClockView(BaseModel):

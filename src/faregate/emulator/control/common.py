@@ -32,7 +32,7 @@ def get_emulator(request: Request) -> Emulator:
     name: str = request.path_params["name"]
     emulator = get_tenants(request).find(name)
     if emulator is None:
-        raise ControlError(404, "world_not_found", f"there is no world {name!r}")
+        raise ControlError(404, "tenant_not_found", f"there is no tenant {name!r}")
     return emulator
 
 

@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}/faults`: list, inject and remove faults, one by one or a preset mode."""
+"""`/_emulator/tenants/{name}/faults`: list, inject and remove faults, one by one or a preset mode."""
 
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ _body: TypeAdapter[FaultMode | Fault] = TypeAdapter(
         Annotated[FaultMode, Tag("mode")] | Annotated[Fault, Tag("fault")], Discriminator(_discriminate)
     ]
 )
-_PATH = "/_emulator/worlds/{name}/faults"
+_PATH = "/_emulator/tenants/{name}/faults"
 
 
 def build_fault_routes() -> list[Route]:

@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}`: its `payers`, and their `balances` on the simulated ledger."""
+"""`/_emulator/tenants/{name}`: its `payers`, and their `balances` on the simulated ledger."""
 
 from pydantic import TypeAdapter
 from starlette.requests import Request
@@ -11,7 +11,7 @@ from faregate.merchant.types import AtomicAmount, Environment, SettlementAsset
 from faregate.service.published_payers import TEST_PAYERS, list_special_payers
 from faregate.x402.tokens import CURRENCIES
 
-WORLD = "/_emulator/worlds/{name}"
+TENANT = "/_emulator/tenants/{name}"
 Balances = dict[SettlementAsset, AtomicAmount]
 _balances: TypeAdapter[Balances] = TypeAdapter(Balances)
 _NAMES = {payer.address: payer.name for payer in TEST_PAYERS.values()}
@@ -19,13 +19,13 @@ _NAMES = {payer.address: payer.name for payer in TEST_PAYERS.values()}
 
 def build_payer_routes() -> list[Route]:
     return [
-        Route(f"{WORLD}/payers", list_payers, methods=["GET"]),
-        Route(f"{WORLD}/balances/{{address}}", put_balances, methods=["PUT"]),
+        Route(f"{TENANT}/payers", list_payers, methods=["GET"]),
+        Route(f"{TENANT}/balances/{{address}}", put_balances, methods=["PUT"]),
     ]
 
 
 async def list_payers(request: Request) -> Response:
-    """List payers with their balances: those who paid, those in the world file, and the test payers."""
+    """List payers with their balances: those who paid, those in the account file, and the test payers."""
     emulator, environment = get_emulator(request), parse_environment(request)
     paid = emulator.look(
         lambda service, _: [one.identifier for one in service.environments[environment].observed]

@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}`: `reset`, the `state` document, and `snapshots` to restore.
+"""`/_emulator/tenants/{name}`: `reset`, the `state` document, and `snapshots` to restore.
 
 Serializing a large state takes long, so it is done in a thread while the event loop serves other calls.
 """
@@ -12,7 +12,7 @@ from starlette.routing import Route
 from faregate.emulator.control.common import ControlError, get_emulator, json_response, parse_body
 from faregate.emulator.persistence.schema import StateDocument
 
-WORLD = "/_emulator/worlds/{name}"
+TENANT = "/_emulator/tenants/{name}"
 
 
 class NewSnapshot(BaseModel):
@@ -27,12 +27,12 @@ _document: TypeAdapter[StateDocument] = TypeAdapter(StateDocument)
 
 def build_state_routes() -> list[Route]:
     return [
-        Route(f"{WORLD}/reset", reset, methods=["POST"]),
-        Route(f"{WORLD}/state", export_state, methods=["GET"]),
-        Route(f"{WORLD}/state", replace_state, methods=["PUT"]),
-        Route(f"{WORLD}/snapshots", list_snapshots, methods=["GET"]),
-        Route(f"{WORLD}/snapshots", take_snapshot, methods=["POST"]),
-        Route(f"{WORLD}/snapshots/{{snapshot}}/restore", restore_snapshot, methods=["POST"]),
+        Route(f"{TENANT}/reset", reset, methods=["POST"]),
+        Route(f"{TENANT}/state", export_state, methods=["GET"]),
+        Route(f"{TENANT}/state", replace_state, methods=["PUT"]),
+        Route(f"{TENANT}/snapshots", list_snapshots, methods=["GET"]),
+        Route(f"{TENANT}/snapshots", take_snapshot, methods=["POST"]),
+        Route(f"{TENANT}/snapshots/{{snapshot}}/restore", restore_snapshot, methods=["POST"]),
     ]
 
 

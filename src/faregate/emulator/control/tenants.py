@@ -1,4 +1,4 @@
-"""`/_emulator/worlds`: list, create and delete worlds, each an account of its own on this server."""
+"""`/_emulator/tenants`: list, create and delete tenants, each an account of its own on this server."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ class NewTenant(BaseModel):
 
     name: str
     seed: Annotated[int | str, Field(union_mode="left_to_right")] | None = None
-    world: dict[str, JsonValue] | None = None
+    account: dict[str, JsonValue] | None = None
 
 
 _new: TypeAdapter[NewTenant] = TypeAdapter(NewTenant)
@@ -32,20 +32,20 @@ _new: TypeAdapter[NewTenant] = TypeAdapter(NewTenant)
 
 def build_tenant_routes() -> list[Route]:
     return [
-        Route("/_emulator/worlds", list_tenants, methods=["GET"]),
-        Route("/_emulator/worlds", create_tenant, methods=["POST"]),
-        Route("/_emulator/worlds/{name}", delete_tenant, methods=["DELETE"]),
+        Route("/_emulator/tenants", list_tenants, methods=["GET"]),
+        Route("/_emulator/tenants", create_tenant, methods=["POST"]),
+        Route("/_emulator/tenants/{name}", delete_tenant, methods=["DELETE"]),
     ]
 
 
 async def list_tenants(request: Request) -> Response:
-    """List the worlds with their names and API keys."""
+    """List the tenants with their names and API keys."""
     tenants = get_tenants(request)
-    return json_response({"worlds": [_format_tenant(tenants, name) for name in tenants.names]})
+    return json_response({"tenants": [_format_tenant(tenants, name) for name in tenants.names]})
 
 
 async def create_tenant(request: Request) -> Response:
-    """Create a world before its first call, with an optional seed and the content of a world file."""
+    """Create a tenant before its first call, with an optional seed and the content of an account file."""
     new = await parse_body(request, _new)
     tenants = get_tenants(request)
     tenants.get_or_create(new.name, account=_build_account(new), seed=new.seed)
@@ -53,24 +53,24 @@ async def create_tenant(request: Request) -> Response:
 
 
 async def delete_tenant(request: Request) -> Response:
-    """Delete a world; a call with its keys creates it anew."""
+    """Delete a tenant; a call with its keys creates it anew."""
     name: str = request.path_params["name"]
     if name == MAIN:
-        raise ControlError(422, "invalid_request", "the main world cannot be deleted; reset it instead")
+        raise ControlError(422, "invalid_request", "the main tenant cannot be deleted; reset it instead")
     if not get_tenants(request).delete(name):
-        raise ControlError(404, "world_not_found", f"there is no world {name!r}")
+        raise ControlError(404, "tenant_not_found", f"there is no tenant {name!r}")
     return Response(status_code=204)
 
 
 def _build_account(new: NewTenant) -> Account | None:
-    """Build the world from the file's content; its keys are always those of its name."""
-    if new.world is None or not is_valid_name(new.name):
+    """Build the tenant from the file's content; its keys are always those of its name."""
+    if new.account is None or not is_valid_name(new.name):
         return None
     keys = [key.model_dump() for key in build_tenant_keys(new.name)]
     try:
-        return Account.model_validate({**new.world, "keys": keys})
+        return Account.model_validate({**new.account, "keys": keys})
     except ValidationError as error:
-        raise build_validation_error(error, "world") from None
+        raise build_validation_error(error, "account") from None
 
 
 def _format_tenant(tenants: Tenants, name: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`/_emulator/worlds/{name}`: its `transactions`, and `settlements`, the rules for how payments end."""
+"""`/_emulator/tenants/{name}`: its `transactions`, and `settlements`, the rules for how payments end."""
 
 from typing import Annotated, Literal
 
@@ -20,8 +20,8 @@ from faregate.service.config import SettlementRule
 from faregate.service.records import Status, TransactionRecord
 from faregate.service.state import EnvironmentState
 
-PATH = "/_emulator/worlds/{name}/transactions"
-SETTLEMENTS = "/_emulator/worlds/{name}/settlements/{target}"
+PATH = "/_emulator/tenants/{name}/transactions"
+SETTLEMENTS = "/_emulator/tenants/{name}/settlements/{target}"
 _settlement: TypeAdapter[SettlementRule] = TypeAdapter(SettlementRule)
 
 

@@ -111,7 +111,7 @@ def copy_emulator(
 def _copy_clock(clock: EmulatorClock) -> ClockState:
     """Copy the clock. A frozen one is kept without the real time, so equal states give equal text."""
     state = ClockState.model_validate(clock.state())
-    return state if state.rate else state.model_copy(update={"real": state.world})
+    return state if state.rate else state.model_copy(update={"real": state.simulated})
 
 
 def _copy_state(store: EnvironmentState) -> EnvironmentCopy:

@@ -92,7 +92,7 @@ def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tupl
     """Find the revision of this id, and its resource."""
     listing = store.catalog.find_by_revision(revision_id)
     if listing is None:
-        raise document_error(place, f"this world has no revision {revision_id} in {store.environment}")
+        raise document_error(place, f"this tenant has no revision {revision_id} in {store.environment}")
     return listing, next(one for one in listing.revisions if one.id == revision_id)
 
 
@@ -125,7 +125,7 @@ def load_environments(store: Mapping[Environment, EnvironmentState], document: S
     """Load both environments of the document into fresh ones."""
     seller = store["test"].seller
     if document.seller not in (None, seller):
-        raise document_error("seller", f"this world is that of {seller.name}, paid at {seller.pay_to}")
+        raise document_error("seller", f"this tenant is that of {seller.name}, paid at {seller.pay_to}")
     _load_environment(store["test"], document.test, "test")
     _load_environment(store["live"], document.live, "live")
     if document.timeline is not None:
@@ -199,13 +199,13 @@ def _load_resource(store: EnvironmentState, state: ResourceState, place: str) ->
     listing = store.catalog.listings.get(state.key)
     if listing is None:
         raise document_error(
-            f"{place}.key", f"this world has no resource {state.key!r} in {store.environment}"
+            f"{place}.key", f"this tenant has no resource {state.key!r} in {store.environment}"
         )
     there = len(listing.revisions)
     for number, (mine, given) in enumerate(zip(listing.revisions, state.revisions, strict=False)):
         if mine.rules != given:
             raise document_error(
-                f"{place}.revisions[{number}]", f"revision {number + 1} is another one in this world"
+                f"{place}.revisions[{number}]", f"revision {number + 1} is another one in this tenant"
             )
     for rules in state.revisions[there:]:
         store.catalog.publish(state.key, rules, state.updated_at)
@@ -222,7 +222,7 @@ def _load_resource(store: EnvironmentState, state: ResourceState, place: str) ->
         return
     if state.versions[0].updated_at != listing.created_at:
         raise document_error(
-            f"{place}.versions[0].updated_at", "the first version is that of the world's set-up"
+            f"{place}.versions[0].updated_at", "the first version is that of the tenant's set-up"
         )
     store.catalog.restore_versions([_with_version(present, version) for version in state.versions])
 
