@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from faregate.core.models import Offer
     from faregate.core.recovery import SweepReport
+    from faregate.core.usage import Payment
     from faregate.errors import (
         ApiError,
         BadAnswer,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     )
     from faregate.journals.memory import MemoryJournal
     from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-    from faregate.payment import Payment
     from faregate.paywall import Paywall
 
 __all__ = [
@@ -50,7 +50,7 @@ _ELSEWHERE = {
     "MemoryJournal": "journals.memory",
     "MerchantClient": "merchant.client",
     "Offer": "core.models",
-    "Payment": "payment",
+    "Payment": "core.usage",
     "Paywall": "paywall",
     "SweepReport": "core.recovery",
 }

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from faregate.core.models import Offer
+from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_responder import PaywallResponder
 from faregate.middleware.asgi_scope import Receive, Scope, Send, parse_scope
@@ -16,7 +17,6 @@ from faregate.middleware.handlers import Handler
 from faregate.middleware.lifespan import Lifespan, check_lifespan
 from faregate.middleware.path_rules import PathRules
 from faregate.middleware.shielding import run_shielded
-from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
 from faregate.settings import Arguments

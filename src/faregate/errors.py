@@ -2,7 +2,8 @@
 
 `FaregateError` is the root. Below it: `ConfigurationError` (the seller's to mend, says how), `ServiceError`
 (the merchant service said no, said nothing, or said nonsense), `JournalError` (the seller's memory
-failed) and `InvalidUsage` (reported values break the revision's rules).
+failed) and `InvalidUsage` (reported values break the revision's rules). `CommandError`
+is for the commands.
 """
 
 
@@ -169,3 +170,7 @@ def api_error(status: int, code: str, message: str, retry_after: str | None = No
     fallback = InternalError if status >= 500 else ApiError
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status, fallback)
     return kind(status, code, message, retry_after)
+
+
+class CommandError(Exception):
+    """The command was called in a way that cannot work. The message says what to change; the status is 2."""

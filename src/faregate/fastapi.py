@@ -29,12 +29,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from faregate import starlette
 from faregate.core import responses
 from faregate.core.models import Offer
+from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark_maker
 from faregate.middleware.openapi import INFO, MARK, payment_info
 from faregate.offers import OfferOptions
-from faregate.payment import Payment
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.wrappers import unwrap

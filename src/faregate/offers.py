@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.merchant.backend import build_resource
-from faregate.merchant.types import SettlementAsset
+from faregate.x402.tokens import SettlementAsset
 
 _made: ContextVar[list[Offer] | None] = ContextVar("faregate_offers_made", default=None)
 

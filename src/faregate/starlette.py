@@ -23,13 +23,13 @@ from faregate.asgi import ASGIApp, require_payment
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.core import responses
 from faregate.core.models import Offer
+from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import Receive, Scope, Send, decode_headers
 from faregate.middleware.checkout import SkipHandler
 from faregate.middleware.handlers import inspect_handler, mark, mark_maker
 from faregate.middleware.openapi import with_payments
 from faregate.offers import OfferOptions, offer
-from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes

@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from faregate.core.models import Headers, Offer, Response
+from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.middleware.buffer import finalize
@@ -27,7 +28,6 @@ from faregate.middleware.path_rules import PathMatch, PathRules
 from faregate.middleware.request import IncomingRequest, read_body
 from faregate.middleware.snapshot import Snapshot
 from faregate.middleware.wsgi_environ import Environ, find_content_length, parse_environ
-from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.settings import Arguments
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 import faregate.fastapi
 import faregate.starlette
-from faregate.payment import Payment
+from faregate.core.usage import Payment
 from faregate.paywall import Paywall
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from faregate.core import completion
-from faregate.payment import Payment
+from faregate.core.usage import Payment
 from faregate.paywall import Paywall
 from tests.support.lines import append_line
 

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
-from faregate.merchant.types import ID_TAIL, Environment
+from faregate.merchant.types import ID_TAIL
+from faregate.x402.tokens import Environment
 
 Json = dict[str, Any]
 ROOT = "/merchant/v1"

@@ -7,9 +7,9 @@ from time import monotonic
 import httpx
 import pytest
 
-from faregate.core.instructions import are_unguessable
 from faregate.emulator import Fault, SettlementRule
 from faregate.x402.headers import remove_challenge
+from faregate.x402.instructions import are_unguessable
 
 from .seller import ApiClient, Purchase, assert_error, decoded
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faregate.core.models import Headers
+from faregate.core.usage import Payment
 from faregate.emulator import Emulator, ManualClock, Wallet
 from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
-from faregate.payment import Payment
 from faregate.paywall import Paywall
 from faregate.service.records import TransactionRecord
 from tests.hostile.calls import Call

@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 import faregate.starlette
 import faregate.wsgi
+from faregate.core.usage import Payment
 from faregate.middleware.checkout import SkipHandler
 from faregate.offers import offer
-from faregate.payment import Payment
 from faregate.paywall import Paywall
 
 CONTENT = "what is paid for"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from faregate.merchant import types
+from faregate.x402 import tokens
 
 TAIL = "0123456789ab7cde89abcdef01234567"
 
@@ -122,8 +123,8 @@ def test_addresses_networks_and_hashes() -> None:
 
 def test_enums_pages_and_moments() -> None:
     for kind, good in (
-        (types.Currency, ("EUR", "USD")),
-        (types.SettlementAsset, ("EURC", "USDC")),
+        (tokens.Currency, ("EUR", "USD")),
+        (tokens.SettlementAsset, ("EURC", "USDC")),
         (types.ListOrder, ("newest", "oldest")),
     ):
         assert all(accepts(kind, value) for value in good)

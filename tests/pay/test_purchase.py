@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from faregate.cli.command import CommandError
 from faregate.core.models import Response
-from faregate.errors import ConfigurationError
+from faregate.errors import CommandError, ConfigurationError
 from faregate.pay.http import RequestSpec, SellerClient
 from faregate.pay.output import ProgressStep
 from faregate.pay.payment_file import PaymentFile

@@ -9,9 +9,9 @@ from functools import partial
 from importlib.metadata import version
 from typing import Final
 
-from faregate.cli.command import Command, CommandError, fill_parser, import_name
+from faregate.cli.command import Command, fill_parser, import_name
 from faregate.cli.commands import APP_OPTIONS, COMMANDS
-from faregate.errors import FaregateError
+from faregate.errors import CommandError, FaregateError
 
 _TARGETS: Final = {
     "routes": "faregate.cli.app_loader:open_routes",

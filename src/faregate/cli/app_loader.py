@@ -9,8 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from faregate.cli.command import CommandError
-from faregate.errors import ConfigurationError, FaregateError
+from faregate.errors import CommandError, ConfigurationError, FaregateError
 from faregate.maintenance.journal import get_shared_journal
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable

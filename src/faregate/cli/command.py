@@ -11,10 +11,6 @@ Echo = Callable[[str], object]
 """Prints text and a line break."""
 
 
-class CommandError(Exception):
-    """The command was called in a way that cannot work. The message says what to change; the status is 2."""
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a command; a positional argument if `flag` has no dashes.

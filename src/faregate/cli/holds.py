@@ -5,9 +5,10 @@ import sys
 import time
 from typing import Any
 
-from faregate.cli.command import CommandError, Echo
+from faregate.cli.command import Echo
 from faregate.cli.table import format_duration, format_moment, format_size, format_table
 from faregate.core.claims import HoldInfo
+from faregate.errors import CommandError
 from faregate.maintenance.holds import (
     STUCK,
     HoldList,

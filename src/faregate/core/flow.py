@@ -36,7 +36,6 @@ from faregate.core.claims import (
 )
 from faregate.core.completion import RETRY_BUDGET_SECONDS, report_failure, report_success, write
 from faregate.core.credentials import find_credentials
-from faregate.core.instructions import are_unguessable
 from faregate.core.models import (
     Failed,
     HandlerResult,
@@ -93,6 +92,7 @@ from faregate.errors import (
     WorkTimedOut,
 )
 from faregate.events import Authorized, Redelivered, Refused
+from faregate.x402.instructions import are_unguessable
 
 MAX_RESOURCE_URL = 2048
 _REDIRECTS = (301, 302, 303, 307, 308)

@@ -1,4 +1,7 @@
-"""Check reported values against a revision's rules (spec: Contract revision, Limits). Pure, no floats."""
+"""The `Payment` that a handler receives, and the values that it reports with it. No floats.
+
+The rules for the values are those of the revision (spec: Contract revision, Limits).
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,6 +14,28 @@ MAX_EXPONENT = 60
 """Digits before or after the point: more than any value may have, few enough to write out."""
 
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,12})?", re.ASCII)
+
+
+class Payment:
+    """The payment of one request, for its handler. `transaction_id` is None when access is free.
+
+    The money is taken only after the handler has answered; nothing here is proof of payment.
+    """
+
+    __slots__ = ("transaction_id", "values")
+
+    def __init__(self, transaction_id: str | None) -> None:
+        self.transaction_id = transaction_id
+        self.values: dict[str, str] = {}
+
+    def report(self, values: Mapping[str, object] | None = None, /, **named: object) -> None:
+        """Report measured values by their names in the revision; a later report replaces an earlier.
+
+        A value is an int, a Decimal or a decimal string, never a float. Raises `InvalidUsage`. Whether
+        the names are the revision's is checked when the handler has answered.
+        """
+        for name, value in {**(values or {}), **named}.items():
+            self.values[name] = as_decimal(name, value)
 
 
 def check_values(values: Mapping[str, object], revision: OfferRevision) -> tuple[tuple[str, str], ...]:

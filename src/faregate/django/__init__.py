@@ -19,9 +19,9 @@ except ModuleNotFoundError as error:
 else:
     del _django
 
+from faregate.core.usage import Payment
 from faregate.django.decorators import paid, paid_include
 from faregate.django.middleware import PaywallMiddleware
 from faregate.django.requests import get_payment
-from faregate.payment import Payment
 
 __all__ = ["Payment", "PaywallMiddleware", "get_payment", "paid", "paid_include"]

@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from faregate.core.models import Offer
+from faregate.core.usage import Payment
 from faregate.django.conf import Config
 from faregate.django.state import ViewState
 from faregate.errors import ConfigurationError
@@ -14,7 +15,6 @@ from faregate.middleware.asgi_scope import find_content_length as find_length_in
 from faregate.middleware.checkout import Checkout, FindBypass
 from faregate.middleware.request import read_body
 from faregate.middleware.wsgi_environ import Environ, find_content_length, parse_environ
-from faregate.payment import Payment
 
 _CHECKOUT = "_faregate_checkout"
 """The attribute of a request that is its checkout."""

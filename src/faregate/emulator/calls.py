@@ -10,18 +10,18 @@ from typing import Any, Final, cast
 from eth_utils.address import to_checksum_address
 from pydantic import TypeAdapter
 
-from faregate.core.instructions import parse_json
 from faregate.core.models import Response, WireRequest, header_values
 from faregate.emulator.delivery import Delivery
 from faregate.merchant.models import AccessRequest
-from faregate.merchant.types import Environment
 from faregate.service.app import Service
 from faregate.service.http import HttpError, ParsedRequest, authenticate
 from faregate.service.operations.access import PROOF_HEADER
 from faregate.service.routes import Operation, find_route
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
+from faregate.x402.instructions import parse_json
 from faregate.x402.models import SignedPayment
+from faregate.x402.tokens import Environment
 
 _request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 

@@ -25,7 +25,7 @@ from faregate.emulator.recorder import CallRecorder
 from faregate.emulator.snapshots import Snapshot, Snapshots
 from faregate.emulator.system import random_challenge, random_id, system_clock
 from faregate.errors import ConfigurationError
-from faregate.merchant.types import MAX_ATOMIC, Environment, SettlementAsset
+from faregate.merchant.types import MAX_ATOMIC
 from faregate.service.app import Service
 from faregate.service.builtin import builtin_account, with_tenant_keys
 from faregate.service.catalog import Listing
@@ -35,7 +35,7 @@ from faregate.service.identifiers import CountedIds, Ids, RewindableIds, SeededC
 from faregate.service.payments import Facilitator
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
-from faregate.x402.tokens import TOKENS
+from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ from typing import Any, Final, TypedDict, get_args
 
 from faregate.emulator.calls import RecordedCall
 from faregate.errors import ConfigurationError
-from faregate.merchant.types import Environment
 from faregate.service.published_payers import TEST_PAYERS
 from faregate.service.routes import Operation
+from faregate.x402.tokens import Environment
 
 OPERATIONS: Final[tuple[str, ...]] = get_args(Operation)
 

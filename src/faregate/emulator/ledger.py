@@ -5,14 +5,13 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
-from faregate.merchant.types import Environment
 from faregate.service.config import Account
 from faregate.service.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.service.published_payers import list_special_payers
 from faregate.x402.eip712 import recover_signer
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.terms import find_mismatch
-from faregate.x402.tokens import TOKENS, Token
+from faregate.x402.tokens import TOKENS, Environment, Token
 
 DEFAULT_BALANCE: Final = 1_000_000_000
 Balance = tuple[Token, str]

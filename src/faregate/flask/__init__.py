@@ -20,10 +20,10 @@ except ModuleNotFoundError as error:
 else:
     del _flask
 
+from faregate.core.usage import Payment
 from faregate.flask.decorators import payment
 from faregate.flask.extension import Faregate
 from faregate.flask.routes import list_routes
 from faregate.flask.testing import PayingClient
-from faregate.payment import Payment
 
 __all__ = ["Faregate", "PayingClient", "Payment", "list_routes", "payment"]

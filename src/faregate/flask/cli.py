@@ -6,9 +6,9 @@ import click
 from flask import current_app
 from flask.cli import AppGroup, with_appcontext
 
-from faregate.cli.command import Command, CommandError, Option, raise_as
+from faregate.cli.command import Command, Option, raise_as
 from faregate.cli.commands import COMMANDS
-from faregate.errors import FaregateError
+from faregate.errors import CommandError, FaregateError
 from faregate.flask.routes import get_middleware, list_routes
 
 

@@ -12,6 +12,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.core.models import Offer
 from faregate.core.responses import NO_STORE
+from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.flask.middleware import NAME, defer_session_writes, describe_answer
 from faregate.flask.placement import (
@@ -26,7 +27,6 @@ from faregate.flask.placement import (
     mark_sold,
 )
 from faregate.middleware.checkout import SkipHandler, State, is_result
-from faregate.payment import Payment
 from faregate.wsgi import find_checkout, require_payment
 
 View = Callable[..., Any]

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from faregate.core.models import Header, Headers
 from faregate.errors import ConfigurationError
-from faregate.merchant.types import Environment
+from faregate.x402.tokens import Environment
 
 _KEY = re.compile(r"svc_(test|live)_[!-~]{1,500}", re.ASCII)
 _HOW = "Give the private API key of your seller account: it starts with svc_test_ or svc_live_"

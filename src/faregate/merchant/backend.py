@@ -39,9 +39,9 @@ from faregate.merchant.models import (
     SucceededCompleteRequest,
 )
 from faregate.merchant.revisions import RevisionCache
-from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import Call
 from faregate.observers import EventDispatcher
+from faregate.x402.tokens import SettlementAsset
 
 T = TypeVar("T")
 C = TypeVar("C", MerchantClient, AsyncMerchantClient)

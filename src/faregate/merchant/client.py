@@ -33,8 +33,9 @@ from faregate.merchant.models import (
 )
 from faregate.merchant.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
 from faregate.merchant.transports.url import BaseURL
-from faregate.merchant.types import Environment, ListOrder
+from faregate.merchant.types import ListOrder
 from faregate.merchant.wire import Call, Completed
+from faregate.x402.tokens import Environment
 
 T = TypeVar("T")
 C = TypeVar("C")

@@ -22,7 +22,6 @@ from faregate.merchant.types import (
     DECIMAL_PATTERN,
     AtomicAmount,
     CompletionStatus,
-    Currency,
     DecimalValue,
     Description,
     EvmAddress,
@@ -48,7 +47,6 @@ from faregate.merchant.types import (
     ResourceUrl,
     RevisionId,
     RevisionKey,
-    SettlementAsset,
     SnapshotTimestamp,
     TransactionHash,
     TransactionId,
@@ -56,6 +54,7 @@ from faregate.merchant.types import (
     Url,
     ValueName,
 )
+from faregate.x402.tokens import Currency, SettlementAsset
 
 T = TypeVar("T")
 

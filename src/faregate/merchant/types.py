@@ -69,9 +69,6 @@ NetworkIdentifier = Annotated[
 TransactionHash = Annotated[str, StringConstraints(strict=True, pattern=r"^0x[0-9a-fA-F]+\z")]
 PayerIdentifier = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=255)]
 
-Environment = Literal["test", "live"]
-Currency = Literal["EUR", "USD"]
-SettlementAsset = Literal["EURC", "USDC"]
 ListOrder = Literal["newest", "oldest"]
 ErrorCode = Literal["forbidden", "internal_error", "invalid_request", "unauthenticated"]
 """The generic error codes; some endpoints have codes of their own (spec: Errors)."""

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 
 from faregate.core.models import Offer, Response
+from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.middleware.asgi_scope import (
     Message,
@@ -21,7 +22,6 @@ from faregate.middleware.asgi_scope import (
 )
 from faregate.middleware.checkout import PASSING, Checkout, SkipHandler, State, time_out
 from faregate.middleware.shielding import is_cancelled_by_itself, is_cancelled_from_outside
-from faregate.payment import Payment
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")

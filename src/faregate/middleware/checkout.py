@@ -29,13 +29,13 @@ from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
 from faregate.core.models import HandlerResult, Offer, Response
 from faregate.core.steps import Flow, RunHandler
+from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
 from faregate.middleware.buffer import BufferedResponse
 from faregate.middleware.path_rules import NO_RULES, PathMatch
 from faregate.middleware.request import IncomingRequest, comparable_length, digest_body
 from faregate.middleware.shielding import run_shielded
 from faregate.offers import watch_offers
-from faregate.payment import Payment
 from faregate.paywall import Paywall
 
 Restore = Callable[[], None]

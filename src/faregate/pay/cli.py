@@ -10,9 +10,8 @@ from decimal import Decimal, InvalidOperation
 from http.client import responses
 from pathlib import Path
 
-from faregate.cli.command import CommandError
 from faregate.core.models import Header, Response
-from faregate.errors import ConfigurationError
+from faregate.errors import CommandError, ConfigurationError
 from faregate.pay.http import RequestSpec, SellerClient
 from faregate.pay.output import ProgressStep
 from faregate.pay.payment_file import PaymentFile

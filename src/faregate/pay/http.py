@@ -5,9 +5,8 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import httpx
 
-from faregate.cli.command import CommandError
 from faregate.core.models import Headers, Response
-from faregate.errors import FaregateError
+from faregate.errors import CommandError, FaregateError
 from faregate.merchant.wire import PROOF
 
 _PAYMENT_HEADERS = frozenset((PROOF.lower(), "x-payment"))

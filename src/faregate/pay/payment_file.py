@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
-from faregate.cli.command import CommandError
-from faregate.errors import ConfigurationError
+from faregate.errors import CommandError, ConfigurationError
 from faregate.pay.http import RequestSpec
 
 

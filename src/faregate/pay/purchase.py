@@ -17,7 +17,6 @@ from typing import Any, cast
 from x402.http.utils import decode_payment_response_header
 from x402.schemas import PaymentRequired
 
-from faregate.core.instructions import parse_json
 from faregate.core.models import Headers, Response
 from faregate.pay.http import NoResponse, SellerClient
 from faregate.pay.output import (
@@ -33,6 +32,7 @@ from faregate.pay.output import (
 from faregate.pay.payment_file import PaymentFile
 from faregate.pay.requirements import NotSigned, parse_payment_required, quote_price
 from faregate.pay.wallet import PayerWallet
+from faregate.x402.instructions import parse_json
 
 _MIN_PAUSE, _DEFAULT_PAUSE = 0.5, 1.0
 # `completion_refused` is stuck at the seller, but an operator can still complete it with this payment.

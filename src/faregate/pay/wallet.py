@@ -20,8 +20,7 @@ from x402.http.utils import encode_payment_signature_header
 from x402.mechanisms.evm.exact import ExactEvmScheme  # pyright: ignore[reportMissingTypeStubs]
 from x402.schemas import PaymentRequired, PaymentRequirements
 
-from faregate.cli.command import CommandError
-from faregate.errors import ConfigurationError
+from faregate.errors import CommandError, ConfigurationError
 from faregate.pay.output import PaymentSigned
 from faregate.pay.requirements import NotSigned, find_token, format_amount, is_atomic_amount
 from faregate.service.published_payers import TEST_PAYERS

@@ -10,8 +10,8 @@ from faregate.merchant.api_key import ApiKey
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.transports import Transport, make_sync
 from faregate.merchant.transports.url import BaseURL
-from faregate.merchant.types import Environment
 from faregate.merchant.wire import PROOF, ROOT, Call
+from faregate.x402.tokens import Environment
 
 _TRANSIENT_STATUSES = frozenset((429, 502, 503, 504))
 Body = Mapping[str, Any] | bytes | None

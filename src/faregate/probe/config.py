@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from faregate.cli.command import CommandError
+from faregate.errors import CommandError
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.transports import Transport
-from faregate.merchant.types import Environment
 from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import RawClient
 from faregate.probe.discovery import Catalogue, ProductChoice, discover
 from faregate.probe.session import ProbeSession
 from faregate.service.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
 from faregate.service.catalog import build_catalog
+from faregate.x402.tokens import Environment
 
 READ_ONLY_KEY_VARIABLE = "FAREGATE_READ_ONLY_KEY"
 _SLOW_PAYER = "reads"

@@ -6,9 +6,8 @@ from typing import Any
 
 from x402.schemas import PaymentRequired
 
-from faregate.cli.command import CommandError
 from faregate.core.models import Response
-from faregate.errors import BadAnswer
+from faregate.errors import BadAnswer, CommandError
 from faregate.merchant.models import AccessDecision, ContractRevision, ContractsDocument
 from faregate.merchant.wire import parse
 from faregate.pay.requirements import NotSigned, parse_payment_required

@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 
 from faregate.core.claims import Claimant, Claimed
 from faregate.core.driver import run
-from faregate.core.instructions import are_unguessable
 from faregate.core.models import HandlerResult, Offer, OfferRevision, PaidRequest, Request, Response
 from faregate.core.results import AccessFree, AccessUnpaid
 from faregate.core.steps import CallAccess, CloseExecution, Flow, ResolveOffer
@@ -25,10 +24,11 @@ from faregate.merchant.models import (
     ResourceExecutionCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.merchant.types import SettlementAsset
 from faregate.merchant.wire import INSTRUCTIONS, Call
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
+from faregate.x402.instructions import are_unguessable
+from faregate.x402.tokens import SettlementAsset
 
 UNGUESSABLE: Final = (
     "Payment instructions are unguessable: every 402 carries a fresh value in accepts[].extra."

@@ -8,7 +8,6 @@ import logging
 
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import INTERNAL_ERROR
-from faregate.merchant.types import Environment
 from faregate.service.catalog import build_catalog
 from faregate.service.clock import Clock, MonotonicClock
 from faregate.service.config import DEFAULT_CREATED_AT, Account
@@ -19,6 +18,7 @@ from faregate.service.published_payers import map_settlement_rules
 from faregate.service.routes import find_route
 from faregate.service.settlement import settle_due
 from faregate.service.state import EnvironmentState
+from faregate.x402.tokens import Environment
 
 _log = logging.getLogger("faregate.emulator")
 

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from faregate.merchant.types import Environment
 from faregate.service.config import Account, Resource, Revision, SettlementRule
 from faregate.service.identifiers import derive_id
-from faregate.x402.tokens import TOKENS, Token, format_price
+from faregate.x402.tokens import TOKENS, Environment, Token, format_price
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,15 +21,8 @@ from pydantic import (
 from pydantic import StringConstraints as Text
 
 from faregate.errors import ConfigurationError
-from faregate.merchant.types import (
-    AtomicAmount,
-    Description,
-    Environment,
-    EvmAddress,
-    IntegrationKey,
-    SettlementAsset,
-    ValueName,
-)
+from faregate.merchant.types import AtomicAmount, Description, EvmAddress, IntegrationKey, ValueName
+from faregate.x402.tokens import Environment, SettlementAsset
 
 Label = Annotated[str, Text(strict=True, min_length=1, max_length=200)]
 DEFAULT_CREATED_AT: Final = datetime(2025, 1, 1, tzinfo=UTC)

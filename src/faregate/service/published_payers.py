@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from faregate.merchant.types import Environment
 from faregate.service.config import Account, PayerSetup, SettlementRule
+from faregate.x402.tokens import Environment
 
 AMPLE_BALANCE: Final = 10**12
 """Atomic units of each asset: a million, more than any price."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
-from faregate.merchant.types import Environment
 from faregate.service.catalog import Catalog, Listing, PublishedRevision
 from faregate.service.clock import MonotonicClock
 from faregate.service.config import Seller, SettlementRule
@@ -14,7 +13,7 @@ from faregate.service.index import TemporalIndex
 from faregate.service.payments import Facilitator
 from faregate.service.records import FINAL, AccessContext, ExecutionRecord, PayerRecord, TransactionRecord
 from faregate.x402.models import SignedPayment, Terms
-from faregate.x402.tokens import Token
+from faregate.x402.tokens import Environment, Token
 
 
 class Reservations:

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from faregate.core.instructions import parse_json
-from faregate.merchant.models import AccessResource
-from faregate.x402.models import SCHEME, X402_VERSION, SignedPayment, Terms
+from faregate.x402.instructions import parse_json
+from faregate.x402.models import SCHEME, X402_VERSION, PaidResource, SignedPayment, Terms
 
 MAX_PROOF: Final = 16 * 1024
 _CACHED_PAYMENTS: Final = 256
@@ -110,7 +109,7 @@ def build_accepts(terms: Terms, challenge: str) -> dict[str, Any]:
     }
 
 
-def build_payment_required(terms: Terms, resource: AccessResource, reason: str, challenge: str) -> str:
+def build_payment_required(terms: Terms, resource: PaidResource, reason: str, challenge: str) -> str:
     """Build the header that says how to pay, and why an earlier try was refused."""
     text = _build_required_json(terms, resource.url, resource.description, resource.mime_type, reason)
     # The challenge is the last thing in it, so nothing that a seller named can stand in its place.

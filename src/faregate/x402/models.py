@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from faregate.x402.tokens import Token
 
@@ -20,6 +20,19 @@ class Terms:
     amount: int
     pay_to: str
     max_timeout_seconds: int
+
+
+class PaidResource(Protocol):
+    """What is paid for, as the payer sees it."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def mime_type(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ six decimals, all four.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-from faregate.merchant.types import Currency, Environment, SettlementAsset
+Environment = Literal["test", "live"]
+Currency = Literal["EUR", "USD"]
+SettlementAsset = Literal["EURC", "USDC"]
 
 DECIMALS: Final = 6
 CHAINS: Final[dict[Environment, int]] = {"test": 84532, "live": 8453}

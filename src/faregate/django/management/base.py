@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 from django.core.management import base
 
-from faregate.cli.command import Command, CommandError, fill_parser
+from faregate.cli.command import Command, fill_parser
 from faregate.django.conf import get_config
 from faregate.django.routes import list_routes
-from faregate.errors import FaregateError
+from faregate.errors import CommandError, FaregateError
 
 
 class FaregateCommand(base.BaseCommand):

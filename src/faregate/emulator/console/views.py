@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
-from faregate.core.instructions import parse_json
 from faregate.core.models import Headers, header_values
 from faregate.emulator.calls import CallInfo, RecordedCall
 from faregate.emulator.console.histogram import Histogram
@@ -22,6 +21,7 @@ from faregate.service.published_payers import TEST_PAYERS, TestPayer
 from faregate.service.records import STATUSES, PayerRecord, TransactionRecord
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
+from faregate.x402.instructions import parse_json
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import CURRENCIES, TOKENS
 

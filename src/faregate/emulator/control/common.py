@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
-from faregate.merchant.types import Environment
+from faregate.x402.tokens import Environment
 
 T = TypeVar("T")
 

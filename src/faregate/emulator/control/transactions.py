@@ -15,10 +15,11 @@ from faregate.emulator.control.common import (
     parse_body,
 )
 from faregate.emulator.emulator import Emulator
-from faregate.merchant.types import AtomicAmount, Environment, Moment, SettlementAsset
+from faregate.merchant.types import AtomicAmount, Moment
 from faregate.service.config import SettlementRule
 from faregate.service.records import Status, TransactionRecord
 from faregate.service.state import EnvironmentState
+from faregate.x402.tokens import Environment, SettlementAsset
 
 PATH = "/_emulator/tenants/{name}/transactions"
 SETTLEMENTS = "/_emulator/tenants/{name}/settlements/{target}"

@@ -8,10 +8,10 @@ from pydantic import StringConstraints as Text
 
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.settlement_control import is_address
-from faregate.merchant.types import Environment
 from faregate.service.config import FrozenModel
 from faregate.service.published_payers import TEST_PAYERS
 from faregate.service.routes import Operation
+from faregate.x402.tokens import Environment
 
 Kind = Literal[
     "latency",

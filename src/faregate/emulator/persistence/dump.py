@@ -33,14 +33,13 @@ from faregate.merchant.models import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.merchant.types import Environment, SettlementAsset
 from faregate.service.catalog import Listing
 from faregate.service.config import FrozenModel, Seller, SettlementRule
 from faregate.service.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
 from faregate.service.payments import Facilitator
 from faregate.service.records import PayerRecord, SettlementRecord, Status, TransactionRecord
 from faregate.service.state import EnvironmentState
-from faregate.x402.tokens import TOKENS, Token
+from faregate.x402.tokens import TOKENS, Environment, SettlementAsset, Token
 
 
 class TransactionCopy(NamedTuple):

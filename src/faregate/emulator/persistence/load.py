@@ -21,7 +21,6 @@ from faregate.emulator.persistence.schema import (
     TransactionState,
     document_error,
 )
-from faregate.merchant.types import Environment
 from faregate.service.catalog import Listing, PublishedRevision
 from faregate.service.config import Appearance
 from faregate.service.identifiers import Ids, RewindableIds
@@ -37,7 +36,7 @@ from faregate.service.records import (
 from faregate.service.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
-from faregate.x402.tokens import TOKENS
+from faregate.x402.tokens import TOKENS, Environment
 
 
 def load_transaction(

@@ -29,7 +29,6 @@ from faregate.merchant.models import (
     ResourceExecutionMetadata,
 )
 from faregate.merchant.types import (
-    Environment,
     EvmAddress,
     IntegrationKey,
     PayerId,
@@ -37,12 +36,12 @@ from faregate.merchant.types import (
     PaymentRequestId,
     ResourceExecutionId,
     RevisionId,
-    SettlementAsset,
     TransactionHash,
     TransactionId,
 )
 from faregate.service.config import Appearance, FrozenModel, Revision, Seller, SettlementRule
 from faregate.service.records import Status
+from faregate.x402.tokens import Environment, SettlementAsset
 
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 Nonce = Annotated[str, Field(strict=True, pattern=r"^0x[0-9a-f]{64}\z")]

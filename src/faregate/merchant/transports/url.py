@@ -5,8 +5,8 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from faregate.errors import BadAnswer, ConfigurationError
-from faregate.merchant.types import Environment
 from faregate.merchant.wire import ROOT
+from faregate.x402.tokens import Environment
 
 _BASE = re.compile(r"https?://[!-~]+", re.ASCII | re.IGNORECASE)
 # A path and query: `//` would name another host, `\` is read as `/` by some, `#` never travels.

@@ -7,7 +7,6 @@ import base64
 import json
 from typing import Any
 
-from faregate.core.instructions import are_unguessable
 from faregate.core.models import Response
 from faregate.merchant.wire import INSTRUCTIONS
 from faregate.pay.requirements import NotSigned, parse_payment_required
@@ -15,6 +14,7 @@ from faregate.probe.check import Check, Observation, SkipCheck, describe, judge,
 from faregate.probe.discovery import build_access_body
 from faregate.probe.fixtures import ProbeRun
 from faregate.probe.session import make_unknown_id, parse_transaction_id
+from faregate.x402.instructions import are_unguessable
 
 
 def _check_unpaid(run: ProbeRun) -> Observation:

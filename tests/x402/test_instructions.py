@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faregate.core.instructions import are_unguessable
+from faregate.x402.instructions import are_unguessable
 
 ROOT = Path(__file__).parents[2]
 BASE62 = string.ascii_letters + string.digits
@@ -169,8 +169,8 @@ def test_what_cannot_be_read_is_not_unguessable_and_raises_nothing(text: str) ->
 
 CRASH = """
 import sys, threading
-from tests.core.test_instructions import DEEP, NESTED
-from faregate.core.instructions import are_unguessable
+from tests.x402.test_instructions import DEEP, NESTED
+from faregate.x402.instructions import are_unguessable
 
 sys.setrecursionlimit(1_000_000)
 threading.stack_size(256 * 1024)
