@@ -1,7 +1,10 @@
 """Real servers on loopback for tests, each in a thread: uvicorn on asyncio, hypercorn on trio, Werkzeug."""
 
+import asyncio
+import math
 import socket
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -15,13 +18,41 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tests.support.waiting import eventually
 
+TICK = 0.01
+"""Seconds."""
+
+
+class _Server(uvicorn.Server):
+    """Ends when it is told to. Uvicorn itself takes up to 0.3 s, and hundreds of tests have a server."""
+
+    async def main_loop(self) -> None:
+        ticks = 0
+        while not await self.on_tick(ticks):
+            ticks += 1
+            await asyncio.sleep(TICK)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        limit = self.config.timeout_graceful_shutdown
+        end = math.inf if limit is None else time.monotonic() + limit
+        while (self.server_state.connections or self.server_state.tasks) and time.monotonic() < end:
+            await asyncio.sleep(TICK / 10)
+        for task in self.server_state.tasks:
+            task.cancel()
+        await self.lifespan.shutdown()
+
 
 @contextmanager
 def serving(app: Any, **config: Any) -> Generator[str]:
     """The app under uvicorn; gives its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         settings = uvicorn.Config(app, log_level="critical", access_log=False, **config)
-        server = uvicorn.Server(settings)
+        server = _Server(settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

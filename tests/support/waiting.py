@@ -9,9 +9,10 @@ PATIENCE = 30.0
 
 def eventually(check: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     """Return whether it comes true in time."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.001
     while not check():
         if time.monotonic() > end:
             return False
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
     return True

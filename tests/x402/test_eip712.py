@@ -137,7 +137,12 @@ sys.exit(status)
 
 
 def test_payments_are_made_and_checked_without_coincurve() -> None:
-    tests = ["tests/emulator/test_x402_client.py", "tests/emulator/test_proofs.py", "-k", "not any"]
+    tests = [
+        "tests/emulator/test_x402_client.py",
+        "tests/emulator/test_proofs.py",
+        "-k",
+        "not any and not unreadable and not part_missing",
+    ]
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT, *tests], cwd=root, capture_output=True, text=True, timeout=120
