@@ -11,14 +11,14 @@ from faregate.emulator import TEST_KEY, Wallet
 from faregate.paywall import Paywall
 from tests.adapters.sellers import SHOPS, HandlerResult
 from tests.servers.http import serving
-from tests.support.faulty_service import Service
+from tests.support.faulty_service import FaultyService
 
 
 @dataclass
 class Seller:
     """The seller's server, the service behind it, and a payer's HTTP client."""
 
-    service: Service
+    service: FaultyService
     work: HandlerResult
     paywall: Paywall
     http: httpx.Client
@@ -61,26 +61,25 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faregate.core.completion.COMPLETE_PAUSES", (0.02, 0.05))
 
 
-@pytest.fixture(scope="session", name="switches")
-def _switches() -> Generator[tuple[Switch, str, Switch, str]]:
-    service, seller = Switch(), Switch()
-    with serving(service, lifespan="off") as service_url, serving(seller, lifespan="off") as seller_url:
-        yield service, service_url, seller, seller_url
+@pytest.fixture(scope="session", name="switch")
+def _switch() -> Generator[tuple[Switch, str]]:
+    switch = Switch()
+    with serving(switch, lifespan="off") as url:
+        yield switch, url
 
 
 @pytest.fixture(params=SHOPS)
-def seller(request: pytest.FixtureRequest, switches: tuple[Switch, str, Switch, str]) -> Generator[Seller]:
-    service_switch, service_url, seller_switch, seller_url = switches
-    service, work = Service(), HandlerResult()
-    paywall = Paywall(
-        api_key=TEST_KEY,
-        base_url=service_url,
-        public_url="https://seller.example",
-        timeout=30,  # a busy machine may be slow
-        environ={},
-        transport=getattr(request.module, "TRANSPORT", None),
-    )
-    service_switch.app = service
-    seller_switch.app = SHOPS[request.param](paywall, work)
-    with httpx.Client(base_url=seller_url, timeout=30, trust_env=False) as http:
-        yield Seller(service, work, paywall, http, Wallet(), seller_url)
+def seller(request: pytest.FixtureRequest, switch: tuple[Switch, str]) -> Generator[Seller]:
+    shop, url = switch
+    service, work = FaultyService(), HandlerResult()
+    with service.serving() as service_url, httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
+        paywall = Paywall(
+            api_key=TEST_KEY,
+            base_url=service_url,
+            public_url="https://seller.example",
+            timeout=30,  # a busy machine may be slow
+            environ={},
+            transport=getattr(request.module, "TRANSPORT", None),
+        )
+        shop.app = SHOPS[request.param](paywall, work)
+        yield Seller(service, work, paywall, http, Wallet(), url)

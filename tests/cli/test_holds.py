@@ -18,7 +18,8 @@ from faregate.errors import JournalError
 from faregate.journals.sqlite import SqliteJournal
 from tests.adapters.asgi import CONTENT
 from tests.merchant.samples import SETTLEMENT
-from tests.support.faulty_service import answers, with_body
+from tests.support.faulty_service import answers, changes
+from tests.support.replies import with_fields
 from tests.support.unfinished_payments import DAY, UNKNOWN, Sale, Seller, selling
 
 Run = Callable[..., tuple[int, str]]
@@ -165,7 +166,7 @@ def test_a_held_one_is_asked_for_before_its_time(seller: Seller, holds: Run) -> 
 
 def test_what_still_settles_is_kept(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
-    seller.service.fails("transaction", with_body(status="settling", receipt=None))
+    seller.service.fails("transaction", changes(with_fields(status="settling", receipt=None)))
     assert holds("retry", sale.id) == (1, "Kept: the payment is still settling.\n")
     assert seller.state(sale) == "stuck"
 
@@ -202,7 +203,9 @@ def test_a_service_that_does_not_answer_changes_nothing(seller: Seller, holds: R
 
 def test_a_payment_that_failed_is_closed(seller: Seller, holds: Run) -> None:
     sale = seller.stuck()
-    seller.service.fails("transaction", with_body(status="failed", receipt=None, **dict.fromkeys(SETTLEMENT)))
+    seller.service.fails(
+        "transaction", changes(with_fields(status="failed", receipt=None, **dict.fromkeys(SETTLEMENT)))
+    )
     assert holds("retry", sale.id) == (0, "Closed: nothing was charged (payment_failed).\n")
     assert served(sale)[0] == 402
 

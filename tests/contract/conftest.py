@@ -14,8 +14,7 @@ from faregate.core.models import WireRequest
 from faregate.emulator import TEST_KEY, Wallet
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
-from tests.servers.http import serving
-from tests.support.faulty_service import Service
+from tests.support.faulty_service import FaultyService
 
 NO_KEEPING = httpx.Limits(max_keepalive_connections=0)
 """A connection per request: they reach all processes, and none was closed by the server meanwhile."""
@@ -37,7 +36,7 @@ class Running:
 
     stack: Stack
     server: Server
-    service: Service
+    service: FaultyService
     http: httpx.Client
     log: Path
 
@@ -62,7 +61,7 @@ class Seller:
         self.asked = len(self.service.asked)
 
     @property
-    def service(self) -> Service:
+    def service(self) -> FaultyService:
         return self.running.service
 
     @property
@@ -114,9 +113,9 @@ class Seller:
 @pytest.fixture(scope="session", params=STACKS, ids=lambda stack: stack.name, name="running")
 def _running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     stack: Stack = request.param
-    service, folder = Service(), tmp_path_factory.mktemp(stack.name)
+    service, folder = FaultyService(), tmp_path_factory.mktemp(stack.name)
     with (
-        serving(service, lifespan="off", timeout_graceful_shutdown=0) as url,
+        service.serving() as url,
         running(stack, url, folder) as server,
         httpx.Client(base_url=server.url, timeout=30, trust_env=False, limits=NO_KEEPING) as http,
     ):

@@ -6,7 +6,6 @@ What only shared code can get wrong, as each odd answer of the service, is `thor
 import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -23,23 +22,24 @@ from tests.contract.conftest import (
     only,
 )
 from tests.core.flow_script import OTHER_TXN
-from tests.support.faulty_service import Fault, answers, changes, lost_after, lost_before, with_body, without
+from tests.support.faulty_service import Fault, answers, changes, lost_after, lost_before
+from tests.support.replies import with_fields, with_status, without
 from tests.support.waiting import eventually
 
 thorough = only(lambda stack: stack.is_reference)
 
 NOT_PROVEN: dict[str, Fault] = {
-    "no PAYMENT-RESPONSE": without("PAYMENT-RESPONSE"),
-    "another transaction": with_body(transaction_id=OTHER_TXN),
-    "no receipt": with_body(receipt=None),
+    "no PAYMENT-RESPONSE": changes(without("PAYMENT-RESPONSE")),
+    "another transaction": changes(with_fields(transaction_id=OTHER_TXN)),
+    "no receipt": changes(with_fields(receipt=None)),
     "pay again": answers(402, {"code": "x", "message": "pay"}, ("PAYMENT-REQUIRED", "cGF5IGFnYWlu")),
 }
 """Completions that do not prove the payment, and that an adapter could take for a proof."""
 NOT_PROVEN_EITHER: dict[str, Fault] = {
     "two PAYMENT-RESPONSE": changes(lambda reply: reply.plus(("PAYMENT-RESPONSE", "c2Vjb25k"))),
-    "empty receipt": with_body(receipt={}),
-    "no transaction": with_body(transaction_id=None),
-    "status is a list": with_body(status=["succeeded"]),
+    "empty receipt": changes(with_fields(receipt={})),
+    "no transaction": changes(with_fields(transaction_id=None)),
+    "status is a list": changes(with_fields(status=["succeeded"])),
     "garbage": answers(200, b"garbage"),
     "empty object": answers(200, {}),
     "204": answers(204, b""),
@@ -251,10 +251,10 @@ def test_row_8_paid(seller: Seller) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        with_body(status="settling"),
-        changes(lambda reply: replace(reply, status=202)),
-        pytest.param(with_body(status="reconciling"), marks=thorough),
-        pytest.param(with_body(status="some_day_invented"), marks=thorough),
+        changes(with_fields(status="settling")),
+        changes(with_status(202)),
+        pytest.param(changes(with_fields(status="reconciling")), marks=thorough),
+        pytest.param(changes(with_fields(status="some_day_invented")), marks=thorough),
     ],
 )
 def test_row_9_anything_not_final_is_202(seller: Seller, fault: Fault) -> None:

@@ -1,13 +1,13 @@
 """Every call of a sale, and all that can be wrong with the answer to it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
 from faregate.emulator import Emulator
 from tests.hostile.faults import (
     BASES,
     ONLY_AFTER,
-    Twist,
     bodies,
     delivery,
     framing,
@@ -17,30 +17,21 @@ from tests.hostile.faults import (
     twisted,
 )
 from tests.hostile.faults.framing import goes_on_after, says
-from tests.hostile.raw_server import Connection
-from tests.hostile.service import Fault, Plan, ReceivedCall
+from tests.hostile.service import NamedFault, Speak
+from tests.support.faulty_service import Call as ServiceCall
+from tests.support.faulty_service import Fault, lost_after, lost_before, well
+from tests.support.raw_server import Connection
+from tests.support.replies import Change
 
 Bases = tuple[str, ...]
-Plans = dict[str, list[Plan]]
 BOTH: Bases = tuple(BASES)
-
-
-async def _acts_and_hangs_up(connection: Connection, ask: ReceivedCall) -> None:
-    ask.real()
-    await connection.hang_up()
-
-
-async def _hangs_up(connection: Connection, ask: ReceivedCall) -> None:
-    await connection.hang_up()
-
-
-UNANSWERED = Fault("unanswered, after", _acts_and_hangs_up)
-UNHEARD = Fault("unanswered, before", _hangs_up)
+WINDOWS = ("first", "again", "always")
+"""Which calls go wrong: the first; the one after a first that was not answered; all, until it is healed."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One operation of the service (`service.operation_of`), in one kind of sale.
+    """One operation of the service (`CaseService.operation_of`), in one kind of sale.
 
     `path` is what the shop is asked for. `acts` is False where the service does nothing but tell.
     """
@@ -48,26 +39,28 @@ class Call:
     name: str
     operation: str
     path: str
-    own: Callable[[], Iterable[Fault]]
+    own: Callable[[], Iterable[NamedFault]]
     acts: bool = True
-    before: Plans = field(default_factory=dict)
-    """What goes wrong besides, so that the sale comes to this call."""
+    before: Mapping[str, Fault] = field(default_factory=dict)
+    """What goes wrong three times at other operations, so that the sale comes to this call."""
     twin: bool = False
     """The same operation as another call's, so that only its own faults are always worth their time."""
 
-    def plans(self, fault: Fault, numbers: range | None) -> dict[str, list[Plan]]:
-        """What the service has in mind."""
-        own = [Plan(fault, numbers)]
-        if numbers == range(1, 2) and self.acts:
-            own.append(Plan(UNANSWERED, range(1)))
-        return {**self.before, self.operation: own}
+    def plan(self, fault: NamedFault, window: str) -> dict[str, Iterator[Fault]]:
+        """What goes wrong at which operation, call by call. `window` is one of `WINDOWS`."""
+        first = lost_after if self.acts else well
+        own: dict[str, Iterable[Fault]] = {
+            "first": [fault], "again": [first, fault], "always": repeat(fault),
+        }  # fmt: skip
+        others = {operation: repeat(before, 3) for operation, before in self.before.items()}
+        return {**others, self.operation: iter(own[window])}
 
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[NamedFault]:
         bases = BOTH if self.acts else ONLY_AFTER
         return [*_spoken(bases), *_stated(bases), *_worded(bases), *_redirected(bases), *self.own()]
 
 
-def _spoken(bases: Bases) -> Iterator[Fault]:
+def _spoken(bases: Bases) -> Iterator[NamedFault]:
     for name, wrong in delivery.MUTE.items():
         yield from spoken(name, wrong, mute=True, bases=bases)
     for name, wrong in delivery.ENDING.items():
@@ -80,53 +73,57 @@ def _spoken(bases: Bases) -> Iterator[Fault]:
         )
 
 
-def _stated(bases: Bases) -> Iterator[Fault]:
-    for name, twist in {**statuses.STATUSES, **statuses.DISAGREEING}.items():
-        yield from twisted(name, twist, bases)
+def _stated(bases: Bases) -> Iterator[NamedFault]:
+    for name, change in {**statuses.STATUSES, **statuses.DISAGREEING}.items():
+        yield from twisted(name, change, bases)
 
 
-def _worded(bases: Bases) -> Iterator[Fault]:
+def _worded(bases: Bases) -> Iterator[NamedFault]:
     for name, words in bodies.WRONG.items():
         yield from twisted(name, _in(words), bases)
     for name, words in bodies.ODD.items():
         yield from twisted(name, _in(words), ONLY_AFTER)
 
 
-def _in(words: bodies.Words) -> Twist:
+def _in(words: bodies.Words) -> Change:
     return lambda reply: replace(reply, body=words(reply.body))
 
 
-def _redirected(bases: Bases) -> Iterator[Fault]:
+def _redirected(bases: Bases) -> Iterator[NamedFault]:
     for status in statuses.REDIRECTS:
         for base in bases:
-            yield Fault(f"{status} to a stranger, {base}", _redirecting(status, base))
+            yield NamedFault(f"{status} to a stranger, {base}", _redirecting(status, base))
 
 
-def _redirecting(status: int, base: str) -> Callable[[Connection, ReceivedCall], Awaitable[None]]:
-    async def speak(connection: Connection, ask: ReceivedCall) -> None:
-        stranger = ask.stranger + ask.request.path
-        await connection.answer(statuses.redirecting(status, stranger)(BASES[base](ask)))
+def _redirecting(status: int, base: str) -> Speak:
+    async def speak(connection: Connection, call: ServiceCall) -> None:
+        stranger = f"http://127.0.0.1:{connection.port}/stranger{call.request.path}"
+        await connection.answer(statuses.redirecting(status, stranger)(BASES[base](call)))
 
     return speak
 
 
 _REVISION = Emulator().revision_id("daily_report")
-_UNPROVEN = {"complete": [Plan(UNANSWERED, range(3))]}
-_UNTOLD = {"complete": [Plan(UNHEARD, range(3))]}
 
 CALLS = (
-    Call("rules", "rules", "/paid", lambda: payments.of_rules(_REVISION), acts=False),
+    Call("contracts", "contracts", "/paid", lambda: payments.of_contracts(_REVISION), acts=False),
     Call("access without proof", "ask", "/paid", payments.of_ask, acts=False),
     Call("access", "access", "/paid", payments.of_access),
     Call("complete", "complete", "/paid", payments.of_complete),
     Call("complete as failed", "fail", "/refusing", payments.of_fail),
-    Call("look at a paid one", "look", "/paid", lambda: payments.of_look(True), before=_UNPROVEN),
+    Call(
+        "look at a paid one",
+        "transaction",
+        "/paid",
+        lambda: payments.of_transaction(True),
+        before={"complete": lost_after},
+    ),
     Call(
         "look at an unpaid one",
-        "look",
+        "transaction",
         "/paid",
-        lambda: payments.of_look(False),
-        before=_UNTOLD,
+        lambda: payments.of_transaction(False),
+        before={"complete": lost_before},
         twin=True,
     ),
     Call("close of a free one", "execution", "/free", payments.of_execution, acts=False),

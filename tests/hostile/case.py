@@ -1,6 +1,5 @@
 """One case: a sale whose service misbehaves in one way, at one call, at some of its times."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faregate.core.models import Headers
@@ -12,12 +11,8 @@ from faregate.journals.persistent import PersistentJournal
 from faregate.paywall import Paywall
 from faregate.service.records import TransactionRecord
 from tests.hostile.calls import Call
-from tests.hostile.service import Fault, Service
+from tests.hostile.service import CaseService, NamedFault
 from tests.journals.stores import Clock
-
-WINDOWS: Mapping[str, range | None] = {"first": range(1), "again": range(1, 2), "always": None}
-"""Which calls go wrong: the first; the one after a first that was not answered; all, until it is healed."""
-
 
 HASTE = 0.15
 """Seconds that a seller waits for a service that says nothing."""
@@ -51,7 +46,7 @@ class Case:
     """Its seller has a journal, and a clock for it, of its own."""
 
     call: Call
-    fault: Fault
+    fault: NamedFault
     window: str
     clock: Clock = field(default_factory=Clock)
     emulator_clock: ManualClock = field(default_factory=ManualClock)
@@ -67,16 +62,16 @@ class Case:
 
     def __post_init__(self) -> None:
         self.wallet = Wallet(clock=self.emulator_clock)
-        self.service = Service(
+        self.service = CaseService(
             Emulator(clock=self.emulator_clock, expose_execution_id=True),
-            self.call.plans(self.fault, WINDOWS[self.window]),
+            self.call.plan(self.fault, self.window),
         )
         self.paywall: Paywall
         self.journal: MemoryJournal | PersistentJournal
 
     @property
     def met(self) -> bool:
-        return self.service.met[self.fault.name] > 0
+        return self.fault in self.service.met
 
     @property
     def name(self) -> str:

@@ -18,11 +18,11 @@ from faregate.journals.sqlite.store import SqliteStore
 from faregate.merchant.transports.pyreqwest import PyreqwestTransport
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
-from tests.hostile.raw_server import serving_by_hand
 from tests.hostile.sellers import SellerApp
-from tests.hostile.service import ServiceRouter
+from tests.hostile.service import CaseServices
 from tests.journals.stores import KEY
 from tests.servers.http import serving, serving_wsgi
+from tests.support.raw_server import serving_by_hand
 
 PATIENCE = 5.0
 """Seconds that a seller waits for a service that says something."""
@@ -52,7 +52,7 @@ STACKS = (
 class Harness:
     """The servers of a session."""
 
-    router: ServiceRouter
+    services: CaseServices
     seller: SellerApp
     urls: dict[str, str]
     file: Database
@@ -61,7 +61,7 @@ class Harness:
 
     def open(self, case: Case, stack: Stack) -> str:
         """Give a case its seller; gives the name under which it is known."""
-        name = self.router.opened(case.service)
+        name = self.services.open(case.service)
         case.journal = self._journal(name, case, stack)
         case.paywall = self._paywall(name, case, stack, case.patience if case.fault.mute else PATIENCE)
         self.seller.customers[name] = case
@@ -78,7 +78,7 @@ class Harness:
         await self._dismiss(case, stack)
         del case.paywall
         del self.seller.customers[name]
-        self.router.closed(name)
+        self.services.close(name)
 
     async def _dismiss(self, case: Case, stack: Stack) -> None:
         if stack.transport != "pyreqwest":
@@ -94,7 +94,7 @@ class Harness:
     def _paywall(self, name: str, case: Case, stack: Stack, timeout: float) -> Paywall:
         return Paywall(
             api_key=TEST_KEY,
-            base_url=self.router.address(name),
+            base_url=self.services.address(name),
             public_url="https://seller.example",
             journal=case.journal,
             environ={},
@@ -107,14 +107,14 @@ class Harness:
 @contextmanager
 def open_harness(folder: Path) -> Generator[Harness]:
     """The servers, while the block runs."""
-    router, seller = ServiceRouter(), SellerApp()
+    services, seller = CaseServices(), SellerApp()
     with (
-        serving_by_hand(router) as router.port,
+        serving_by_hand(services.answer) as services.port,
         serving(seller.asgi, lifespan="off", interface="asgi3") as asgi,
         serving_wsgi(seller.wsgi) as wsgi,
     ):
         file = Database(folder / "journal.db", 20)
-        yield Harness(router, seller, {"asgi": asgi, "wsgi": wsgi}, file)
+        yield Harness(services, seller, {"asgi": asgi, "wsgi": wsgi}, file)
         file.disconnect()
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.hostile.calls import Call
-from tests.hostile.case import WINDOWS, Case
+from tests.hostile.calls import WINDOWS, Call
+from tests.hostile.case import Case
 from tests.hostile.checker import NEVER_MET
 from tests.hostile.harness import STACKS, Harness, Payers, Stack, payers
 from tests.hostile.scenario import Scenario

@@ -1,12 +1,9 @@
 """What happens in a case: the payer pays, comes back, the seller sweeps; then the service is well again."""
 
-import json
-
-from faregate.core.models import WireRequest
-from faregate.emulator import TEST_KEY
 from tests.hostile import checker
 from tests.hostile.case import Case
 from tests.hostile.harness import Harness, Payers, Stack, swept
+from tests.support.faulty_service import instructions
 
 LATER = 400.0
 """Seconds of the journal's clock: longer than any lease, shorter than a redelivery window."""
@@ -58,7 +55,7 @@ class Scenario:
             return
         if case.must_pay_anew:
             return
-        if case.call.operation == "rules":
+        if case.call.operation == "contracts":
             case.paywall._revisions._read_at = case.paywall._revisions._asked_at = float("-inf")
         case.visits += 1
         seen = await self.payers.ask(self.stack, self.name, case.call.path, case.proof)
@@ -74,15 +71,4 @@ class Scenario:
 
     def proof(self) -> str:
         """A payment for what the service asks, whoever says so."""
-        emulator = self.case.service.emulator
-        headers = (("authorization", f"Bearer {TEST_KEY}"), ("content-type", "application/json"))
-        resource = {"url": f"https://seller.example{self.case.call.path}", "mime_type": "application/json"}
-        body = {
-            "revision_id": emulator.revision_id("daily_report"),
-            "resource": resource,
-            "settlement_asset": "USDC",
-        }
-        call = WireRequest("POST", "/merchant/v1/access", headers, json.dumps(body).encode())
-        asked = emulator.respond(call).first("payment-required")
-        assert asked is not None
-        return self.case.wallet.pay(asked)
+        return self.case.wallet.pay(instructions(self.case.service.emulator, self.case.call.path))

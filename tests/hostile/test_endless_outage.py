@@ -12,7 +12,7 @@ from tests.hostile.scenario import Scenario
 
 HORIZON = 4 * 24 * 3600.0
 FAULTS = ("hung up", "a short body", "status 500", "status 401", "status 404", "b'null'", "noise")
-OWING = [call for call in CALLS if call.operation in ("complete", "look", "fail")]
+OWING = [call for call in CALLS if call.operation in ("complete", "transaction", "fail")]
 
 
 async def grow_old(case: Case, stack: Stack, harness: Harness) -> None:

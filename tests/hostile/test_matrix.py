@@ -23,7 +23,7 @@ def test_misbehaving_service(call: Call, stack: Stack, harness: Harness, excepti
     asyncio.run(play(cases, stack, harness))
     tally.count(cases)
     assert "\n".join(f"{case.name}: {case.wrongs}" for case in cases if case.wrongs) == ""
-    assert not harness.router.strayed
+    assert not harness.services.strayed
     assert not exceptions.seen
 
 

@@ -17,9 +17,8 @@ from faregate.journals.policy import DEFAULT_POLICY
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, running
 from tests.journals.simultaneous_payers import Given, ask_together
-from tests.servers.http import serving
 from tests.servers.shared import shared
-from tests.support.faulty_service import Service
+from tests.support.faulty_service import FaultyService
 
 CROWD = 1000
 SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
@@ -41,7 +40,7 @@ class Market:
     """A seller in several processes, one journal, one service, one payer."""
 
     server: Server
-    service: Service
+    service: FaultyService
     log: Path
     processes: int
     wallet: Wallet = field(default_factory=Wallet)
@@ -70,9 +69,9 @@ def market(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     places = {"memory": MEMORY, "sqlite": SQLITE}
     place = places.get(kind) or shared(kind)
     command = f"{UVICORN} --backlog 2048 --workers {PROCESSES[kind]}"
-    folder, service = tmp_path_factory.mktemp(kind), Service()
+    folder, service = tmp_path_factory.mktemp(kind), FaultyService()
     with (
-        serving(service, lifespan="off", timeout_graceful_shutdown=0) as url,
+        service.serving() as url,
         running(Raced(f"race-{kind}", command, "", "asgi", place), url, folder) as server,
     ):
         yield Market(server, service, folder / "executions", PROCESSES[kind])

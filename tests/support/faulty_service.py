@@ -1,117 +1,140 @@
-"""The emulator as a real HTTP server that can be told to misbehave, call by call."""
+"""The emulator as an HTTP server that misbehaves as it is told, call by call."""
 
 import asyncio
 import json
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import chain
+from typing import Any, Generic, TypeVar
 
-from faregate.core.models import Headers, Response, WireRequest
-from faregate.emulator import Emulator
+from faregate.core.models import Response, WireRequest
+from faregate.emulator import TEST_KEY, Emulator
+from tests.support.raw_server import Answering, Connection, serving_by_hand
+from tests.support.replies import JSON, Change, json_reply
 
-Fault = Callable[[Callable[[], Response]], Response | None]
-"""Given a way to really ask the service, what is sent instead; None breaks off."""
 
-JSON: Headers = (("content-type", "application/json"),)
+@dataclass(frozen=True)
+class Call:
+    """One call of the service. The service has acted when `act` was called, which gives its reply."""
+
+    operation: str
+    request: WireRequest
+    act: Callable[[], Response]
+
+
+Fault = Callable[[Connection, Call], Awaitable[None]]
+
+
+async def well(connection: Connection, call: Call) -> None:
+    """No fault."""
+    await connection.answer(call.act())
 
 
 def answers(status: int, body: Any = None, *headers: tuple[str, str]) -> Fault:
     """This, without asking the service."""
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return lambda _ask: Response(status, (*JSON, *headers), content)
+
+    async def fault(connection: Connection, _call: Call) -> None:
+        await connection.answer(json_reply(status, body, *headers))
+
+    return fault
 
 
-def changes(change: Callable[[Response], Response]) -> Fault:
+def changes(change: Change) -> Fault:
     """What the service says, changed on its way."""
-    return lambda ask: change(ask())
+
+    async def fault(connection: Connection, call: Call) -> None:
+        await connection.answer(change(call.act()))
+
+    return fault
 
 
-def lost_before(_ask: Callable[[], Response]) -> None:
+async def lost_before(connection: Connection, _call: Call) -> None:
     """The call is cut off before the service acts."""
+    await connection.hang_up()
 
 
-def lost_after(ask: Callable[[], Response]) -> None:
+async def lost_after(connection: Connection, call: Call) -> None:
     """The service acts, and its answer is cut off."""
-    ask()
+    call.act()
+    await connection.hang_up()
 
 
-def without(name: str) -> Fault:
-    """The service's answer without one header."""
-    return changes(
-        lambda reply: replace(reply, headers=tuple(h for h in reply.headers if h[0].lower() != name.lower()))
-    )
-
-
-def with_body(**fields: Any) -> Fault:
-    """The service's answer with some fields of its body replaced."""
-    return changes(
-        lambda reply: replace(reply, body=json.dumps({**json.loads(reply.body), **fields}).encode())
-    )
+def operation_of(request: WireRequest) -> str:
+    """`contracts`, `access`, `complete`, `transaction`, `execution`, or another last part of the path."""
+    path = request.path.partition("?")[0]
+    if "/resource-executions/" in path:
+        return "execution"
+    last = path.rsplit("/", 1)[1]
+    return "transaction" if "/transactions/" in path and last != "complete" else last
 
 
 @dataclass
-class Service:
-    """An ASGI app. `faults` of an operation are used up in order, one per call."""
+class FaultyService:
+    """`faults` of an operation are used up in order, one per call, until the service is `healed`."""
 
     emulator: Emulator = field(default_factory=Emulator)
-    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    faults: dict[str, Iterator[Fault]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    met: list[Fault] = field(default_factory=list)
     delay: float = 0.0
+    healed: bool = False
 
     def fails(self, operation: str, *faults: Fault) -> None:
-        """The next calls of `access`, `complete`, `transaction` or `contracts` go wrong in this way."""
-        self.faults.setdefault(operation, deque()).extend(faults)
+        """The next calls of this operation (`operation_of`) go wrong in this way."""
+        self.faults[operation] = chain(self.faults.get(operation, ()), faults)
 
     def count(self, operation: str) -> int:
         return self.asked.count(operation)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        request = await _read(scope, receive)
-        operation = _operation(request)
+    async def answer(self, connection: Connection, request: WireRequest) -> None:
+        operation = self.operation_of(request)
         self.asked.append(operation)
-        if self.delay:
-            await asyncio.sleep(self.delay)
-        planned = self.faults.get(operation)
-        reply: Response | None
-        if planned:
-            reply = planned.popleft()(lambda: self.emulator.respond(request))
+        await asyncio.sleep(self.delay)
+        fault = well if self.healed else next(self.faults.get(operation, iter(())), well)
+        if fault is not well:
+            self.met.append(fault)
+        await fault(connection, Call(operation, request, lambda: self.act(operation, request)))
+
+    def operation_of(self, request: WireRequest) -> str:
+        return operation_of(request)
+
+    def act(self, operation: str, request: WireRequest) -> Response:
+        return self.emulator.respond(request)
+
+    @contextmanager
+    def serving(self) -> Generator[str]:
+        """Serve while the block runs; gives the URL."""
+        with serving_by_hand(self.answer) as port:
+            yield f"http://127.0.0.1:{port}"
+
+
+S = TypeVar("S", bound=FaultyService)
+
+
+@dataclass
+class ServiceRouter(Generic[S]):
+    """Services behind one port, each below `/NAME`. Other requests go to `otherwise`."""
+
+    otherwise: Answering
+    services: dict[str, S] = field(default_factory=dict)
+
+    async def __call__(self, connection: Connection, request: WireRequest) -> None:
+        _, name, path = request.path.split("/", 2)
+        service = self.services.get(name)
+        if service is None:
+            await self.otherwise(connection, request)
         else:
-            reply = self.emulator.respond(request)
-        if reply is None:
-            # Silence would be the same to the client, but only after its time limit, which is generous here.
-            # ASGI has no word for this: `send` is a method of uvicorn's object that holds the connection.
-            send.__self__.transport.close()
-            await receive()  # until the connection is gone: else uvicorn would answer 500
-            return
-        headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers]
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply.body})
+            await service.answer(connection, replace(request, path=f"/{path}"))
 
 
-async def _read(scope: Any, receive: Any) -> WireRequest:
-    body = b""
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if not message.get("more_body", False):
-            break
-    query = scope["query_string"].decode()
-    path = scope["raw_path"].decode() + (f"?{query}" if query else "")
-    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
-    return WireRequest(scope["method"], path, headers, body)
-
-
-def _operation(request: WireRequest) -> str:
-    path = request.path.partition("?")[0]
-    if path.endswith("/access"):
-        return "access"
-    if "/resource-executions/" in path:
-        return "execution"
-    if path.endswith("/complete"):
-        return "complete"
-    if "/transactions/" in path:
-        return "transaction"
-    return path.rsplit("/", 1)[1]
+def instructions(emulator: Emulator, path: str, sells: str = "daily_report") -> str:
+    """What a payer is told by a seller of this."""
+    asked = {
+        "revision_id": emulator.revision_id(sells),
+        "resource": {"url": f"https://seller.example{path}", "mime_type": "application/json"},
+        "settlement_asset": "USDC",
+    }
+    headers = (("authorization", f"Bearer {TEST_KEY}"), *JSON)
+    request = WireRequest("POST", "/merchant/v1/access", headers, json.dumps(asked).encode())
+    return emulator.respond(request).first("payment-required") or ""

@@ -1,5 +1,6 @@
 """A seller with a journal on the disk, a served service that can misbehave, and sales that were left open."""
 
+import asyncio
 import base64
 import json
 import os
@@ -7,14 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from faregate.asgi import PaywallMiddleware
-from faregate.core.models import Response
 from faregate.emulator import TEST_KEY, Emulator, SettlementRule, Wallet
 from faregate.journals.policy import JournalContext
 from faregate.journals.sqlite import SqliteJournal
@@ -23,8 +23,9 @@ from faregate.merchant.models import SucceededCompleteRequest
 from faregate.paywall import Paywall
 from tests.adapters.asgi import header
 from tests.adapters.asgi_app import Plain, ask
-from tests.servers.http import serving
-from tests.support.faulty_service import Service, answers, changes
+from tests.support.faulty_service import Call, FaultyService, answers, changes
+from tests.support.raw_server import Connection
+from tests.support.replies import with_status
 
 KEY = bytes(range(32))
 UNKNOWN = answers(404, {"code": "transaction_not_found", "message": "There is no such transaction."})
@@ -54,7 +55,7 @@ class Sale:
 class Seller:
     """`environ` is what its processes are started with. All of them share the journal and the service."""
 
-    service: Service
+    service: FaultyService
     journal: Path
     environ: dict[str, str]
     sales: list[Sale] = field(default_factory=list)
@@ -102,7 +103,7 @@ class Seller:
     def waiting(self) -> Sale:
         """Access said that the payment still settles: nothing was done for it."""
         unpaid = changes(lambda reply: reply)
-        self.service.fails("access", unpaid, changes(lambda reply: replace(reply, status=202)))
+        self.service.fails("access", unpaid, changes(with_status(202)))
         return self._left_open(ago=0, sells="daily_report")
 
     def settles(self, sale: Sale) -> None:
@@ -141,8 +142,8 @@ def selling(folder: Path) -> Generator[Seller]:
     """What sells slowly settles at the first look."""
     emulator = Emulator()
     emulator.settle_after("slow_settlement", SettlementRule(after_reads=1))
-    service = Service(emulator)
-    with serving(service, lifespan="off", timeout_graceful_shutdown=1) as url:
+    service = FaultyService(emulator)
+    with service.serving() as url:
         environ = {
             "FAREGATE_API_KEY": TEST_KEY,
             "FAREGATE_BASE_URL": url,
@@ -159,7 +160,7 @@ class Checkout:
         self.reached = threading.Event()
         self.goes_on = threading.Event()
 
-    def __call__(self, ask: Callable[[], Response]) -> Response:
+    async def __call__(self, connection: Connection, call: Call) -> None:
         self.reached.set()
-        self.goes_on.wait(30)
-        return ask()
+        await asyncio.to_thread(self.goes_on.wait, 30)
+        await connection.answer(call.act())

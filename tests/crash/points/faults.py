@@ -1,128 +1,95 @@
 """What may go wrong with one call of the service. Whether it acted is a fault's own matter."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from faregate.core.models import Response
-from tests.crash.points.http_server import Cut, Reply
+from tests.support.faulty_service import Call, Fault, answers, changes
+from tests.support.raw_server import Connection, written
+from tests.support.replies import with_body, with_status
 
-Act = Callable[[], Response]
-Fault = Callable[[Act], Awaitable[Reply]]
 SILENCE = 0.7
-"""Seconds: longer than the shop waits for an answer."""
+"""Seconds: longer than the seller waits for an answer."""
 SLOWNESS = 0.1
 
 
-async def _reset_before(_act: Act) -> Reply:
-    return Cut()
+def _reset(*, acts: bool, before: float = 0.0, after: float = 0.0) -> Fault:
+    """Break off: so many seconds before and after the service acts, if it does."""
+
+    async def fault(connection: Connection, call: Call) -> None:
+        await asyncio.sleep(before)
+        if acts:
+            call.act()
+        await asyncio.sleep(after)
+        await connection.reset()
+
+    return fault
 
 
-async def _reset_after(act: Act) -> Reply:
-    act()
-    return Cut()
-
-
-async def _silent_before(_act: Act) -> Reply:
-    await asyncio.sleep(SILENCE)
-    return Cut()
-
-
-async def _silent_after(act: Act) -> Reply:
-    act()
-    await asyncio.sleep(SILENCE)
-    return Cut()
-
-
-async def _late(act: Act) -> Reply:
-    """It acts long after the shop gave up waiting."""
-    await asyncio.sleep(SILENCE)
-    act()
-    return Cut()
-
-
-async def _slow(act: Act) -> Reply:
+async def _slow(connection: Connection, call: Call) -> None:
     await asyncio.sleep(SLOWNESS)
-    return act()
+    await connection.answer(call.act())
 
 
-async def _half(act: Act) -> Reply:
-    return Cut(act())
+async def _half(connection: Connection, call: Call) -> None:
+    reply = call.act()
+    await connection.send(written(reply)[: -(len(reply.body) // 2 + 1)])
+    await connection.hang_up()
 
 
-async def _error_before(_act: Act) -> Reply:
-    return _said(500, {"code": "internal_error", "message": "broken"})
+def _error(status: int, code: str, acts: bool = False) -> Fault:
+    says = answers(status, {"code": code, "message": "not now"})
+
+    async def fault(connection: Connection, call: Call) -> None:
+        if acts:
+            call.act()
+        await says(connection, call)
+
+    return fault
 
 
-async def _error_after(act: Act) -> Reply:
-    act()
-    return _said(500, {"code": "internal_error", "message": "broken"})
-
-
-async def _busy(_act: Act) -> Reply:
-    return _said(429, {"code": "rate_limited", "message": "later"})
-
-
-async def _garbage(act: Act) -> Reply:
-    return replace(act(), body=b"<html>")
-
-
-async def _bare(act: Act) -> Reply:
+def _bare(reply: Response) -> Response:
     """Without the headers that a payer needs."""
-    reply = act()
     kept = tuple(pair for pair in reply.headers if not pair[0].lower().startswith("payment-"))
     return replace(reply, headers=kept)
 
 
-async def _no_receipt(act: Act) -> Reply:
-    return _with(act(), receipt=None)
+def _where_there(**fields: object) -> Callable[[Response], Response]:
+    """The reply with these fields, where it has them."""
+
+    def change(reply: Response) -> Response:
+        try:
+            return with_body(
+                lambda body: {**body, **{name: fields[name] for name in fields if name in body}}
+            )(reply)
+        except ValueError:
+            return reply
+
+    return change
 
 
-async def _another(act: Act) -> Reply:
-    """About a transaction of somebody else."""
-    return _with(
-        act(),
-        transaction_id="txn_0197a0b1c2d37e4f8a9b0c1d2e3f4a5b",
-        id="txn_0197a0b1c2d37e4f8a9b0c1d2e3f4a5b",
-    )
-
-
-async def _pending(act: Act) -> Reply:
-    """202 although the service only acted as always."""
-    return replace(act(), status=202)
-
-
-def _said(status: int, body: Any) -> Response:
-    return Response(status, (("Content-Type", "application/json"),), json.dumps(body).encode())
-
-
-def _with(reply: Response, **fields: Any) -> Response:
-    try:
-        body = json.loads(reply.body)
-    except ValueError:
-        return reply
-    known = {name: value for name, value in fields.items() if name in body}
-    return replace(reply, body=json.dumps({**body, **known}).encode())
-
-
+SOMEBODY_ELSE = "txn_0197a0b1c2d37e4f8a9b0c1d2e3f4a5b"
 NETWORK: dict[str, Fault] = {
-    "reset before": _reset_before,
-    "reset after": _reset_after,
-    "silent before": _silent_before,
-    "silent after": _silent_after,
-    "late": _late,
+    "reset before": _reset(acts=False),
+    "reset after": _reset(acts=True),
+    "silent before": _reset(acts=False, after=SILENCE),
+    "silent after": _reset(acts=True, after=SILENCE),
+    "late": _reset(acts=True, before=SILENCE),
     "slow": _slow,
     "half": _half,
 }
 SERVICE: dict[str, Fault] = {
-    "500 before": _error_before,
-    "500 after": _error_after,
-    "429": _busy,
-    "garbage": _garbage,
-    "bare": _bare,
+    "500 before": _error(500, "internal_error"),
+    "500 after": _error(500, "internal_error", acts=True),
+    "429": _error(429, "rate_limited"),
+    "garbage": changes(lambda reply: replace(reply, body=b"<html>")),
+    "bare": changes(_bare),
 }
-OF_COMPLETE: dict[str, Fault] = {"no receipt": _no_receipt, "another": _another, "pending": _pending}
+OF_COMPLETE: dict[str, Fault] = {
+    "no receipt": changes(_where_there(receipt=None)),
+    "another": changes(_where_there(transaction_id=SOMEBODY_ELSE, id=SOMEBODY_ELSE)),
+    "pending": changes(with_status(202)),
+}
 FAULTS: dict[str, Fault] = {**NETWORK, **SERVICE, **OF_COMPLETE}
 """Every fault by its name."""

@@ -55,7 +55,7 @@ def _stopped(*names: str) -> list[Point]:
 
 ALL: tuple[Point, ...] = (
     *_shop("claim:before", "claim:in", "claim:after"),
-    *_shop("rules:before", "rules:acted"),
+    *_shop("contracts:before", "contracts:acted"),
     *_shop("access:before", "access:acted", "access:after"),
     *_shop("abandon_claim:before", "abandon_claim:after", conditions="bounced"),
     *_shop("record_pending:before", "record_pending:after", conditions="pending"),
@@ -69,7 +69,12 @@ ALL: tuple[Point, ...] = (
     *_shop("response:before", "response:head", "response:body", conditions="pays"),
     *_second("shop", "back", "work:middle", "claim:after", "record_outcome:after", "complete:acted"),
     *_second(
-        "shop", "back", "record_outcome:after", "standing:before", "standing:acted", "record_settlement:after"
+        "shop",
+        "back",
+        "record_outcome:after",
+        "transaction:before",
+        "transaction:acted",
+        "record_settlement:after",
     ),
     *_second("shop", "back", "response:head", "response:body"),
     *_second(
@@ -81,7 +86,7 @@ ALL: tuple[Point, ...] = (
         "record_final:before",
     ),
     *_second(
-        "sweep", "sweep", "record_outcome:after", "lease_next:after", "standing:acted", "complete:before"
+        "sweep", "sweep", "record_outcome:after", "lease_next:after", "transaction:acted", "complete:before"
     ),
     *_second(
         "sweep",
@@ -96,7 +101,9 @@ ALL: tuple[Point, ...] = (
     ),
     *_stopped("record_settlement:before"),
     *_second("sweep", "stopped/sweep", "work:middle", "record_outcome:before", "complete:before"),
-    *_second("sweep", "stopped/sweep", "record_outcome:after", "standing:before", "record_settlement:before"),
+    *_second(
+        "sweep", "stopped/sweep", "record_outcome:after", "transaction:before", "record_settlement:before"
+    ),
     Point(AT_RANDOM, Death("shop", AT_RANDOM)),
     Point(f"stopped/{AT_RANDOM}", Death("shop", AT_RANDOM, stops=True)),
 )

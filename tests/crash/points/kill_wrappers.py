@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any, cast
 
 from faregate.core.interfaces import Journal
-from faregate.core.models import Headers, Response
+from faregate.core.models import Headers, Response, WireRequest
 from faregate.journals.threaded import ThreadedJournal, run_in_thread
 from tests.crash.points.kill_points import Death
+from tests.support.faulty_service import operation_of
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -82,7 +83,7 @@ class DyingTransport:
         self._kills = kills
 
     def send(self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float) -> Response:
-        operation = operation_of(url)
+        operation = operation_of(WireRequest(method, url, headers, body))
         self._kills.reach(f"{operation}:before")
         reply: Response = self._transport.send(method, url, headers, body, seconds)
         self._kills.reach(f"{operation}:after")
@@ -91,7 +92,7 @@ class DyingTransport:
     async def asend(
         self, method: str, url: str, headers: Headers, body: bytes | None, seconds: float
     ) -> Response:
-        operation = operation_of(url)
+        operation = operation_of(WireRequest(method, url, headers, body))
         self._kills.reach(f"{operation}:before")
         reply: Response = await self._transport.asend(method, url, headers, body, seconds)
         self._kills.reach(f"{operation}:after")
@@ -102,12 +103,6 @@ class DyingTransport:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
-
-
-def operation_of(url: str) -> str:
-    """What a call of the service is: `rules`, `access`, `complete` or `standing`."""
-    last = url.partition("?")[0].rsplit("/", 1)[1]
-    return last if last in ("access", "complete") else "rules" if last == "contracts" else "standing"
 
 
 def dying_server(app: Asgi, kills: Kills) -> Asgi:

@@ -8,7 +8,7 @@ from tests.crash.points.faults import NETWORK, OF_COMPLETE, SERVICE
 from tests.crash.points.kill_points import AT_RANDOM, BY_NAME, Conditions, Point
 
 Settlement = dict[str, Any]
-OPERATIONS = ("rules", "access", "complete", "standing")
+OPERATIONS = ("contracts", "access", "complete", "transaction")
 _LATER: tuple[Settlement, ...] = (
     {"after_reads": 1},
     {"after_reads": 2},

@@ -8,8 +8,8 @@ from typing import Any
 class ServiceAt:
     def __init__(self, port: int, name: str) -> None:
         self._port = port
-        self._place = f"/t/{name}"
-        self.url = f"http://127.0.0.1:{port}{self._place}"
+        self._place = f"/control/{name}"
+        self.url = f"http://127.0.0.1:{port}/{name}"
 
     def begin(self, faults: dict[str, list[str]], settlement: dict[str, Any] | None) -> str:
         """What a payer is to sign."""

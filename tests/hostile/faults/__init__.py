@@ -5,63 +5,40 @@ perfect lie (`forgery`), so that whoever overlooks what is wrong with it gives a
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 
 from faregate.core.models import Response
-from tests.hostile.raw_server import Connection
-from tests.hostile.service import Fault, ReceivedCall
+from tests.hostile.forgery import forged
+from tests.hostile.service import NamedFault, Speak
+from tests.support.faulty_service import Call
+from tests.support.raw_server import Connection
+from tests.support.replies import Change
 
 Wrong = Callable[[Connection, Response], Awaitable[None]]
-Twist = Callable[[Response], Response]
 
-BASES: dict[str, Callable[[ReceivedCall], Response]] = {
-    "before": ReceivedCall.forged,
-    "after": ReceivedCall.real,
-}
+BASES: dict[str, Callable[[Call], Response]] = {"before": forged, "after": lambda call: call.act()}
 ONLY_AFTER = ("after",)
 """For what is odd and yet right: to believe a perfect lie is no mistake."""
 
 
 def spoken(
     name: str, wrong: Wrong, *, mute: bool = False, bases: tuple[str, ...] = tuple(BASES)
-) -> Iterator[Fault]:
+) -> Iterator[NamedFault]:
     """A fault of each base: `wrong` says the reply in its own way."""
     for base in bases:
-        yield Fault(f"{name}, {base}", _speaking(wrong, BASES[base]), mute)
+        yield NamedFault(f"{name}, {base}", _speaking(wrong, BASES[base]), mute)
 
 
-def _speaking(
-    wrong: Wrong, reply: Callable[[ReceivedCall], Response]
-) -> Callable[[Connection, ReceivedCall], Awaitable[None]]:
-    async def speak(connection: Connection, ask: ReceivedCall) -> None:
-        await wrong(connection, reply(ask))
+def _speaking(wrong: Wrong, reply: Callable[[Call], Response]) -> Speak:
+    async def speak(connection: Connection, call: Call) -> None:
+        await wrong(connection, reply(call))
 
     return speak
 
 
-def twisted(name: str, twist: Twist, bases: tuple[str, ...] = tuple(BASES)) -> Iterator[Fault]:
+def twisted(name: str, change: Change, bases: tuple[str, ...] = tuple(BASES)) -> Iterator[NamedFault]:
     """The reply with something in it changed, said as it should be."""
 
     async def wrong(connection: Connection, reply: Response) -> None:
-        await connection.answer(twist(reply))
+        await connection.answer(change(reply))
 
     return spoken(name, wrong, bases=bases)
-
-
-def with_status(status: int) -> Twist:
-    return lambda reply: replace(reply, status=status)
-
-
-def with_body(body: bytes) -> Twist:
-    return lambda reply: replace(reply, body=body)
-
-
-def without(name: str) -> Twist:
-    return lambda reply: replace(
-        reply, headers=tuple(pair for pair in reply.headers if pair[0].lower() != name.lower())
-    )
-
-
-def with_header(name: str, *values: str) -> Twist:
-    """These values instead of those that are there."""
-    return lambda reply: without(name)(reply).plus(*((name, value) for value in values))

@@ -4,7 +4,7 @@ import asyncio
 
 from faregate.core.models import Response
 from tests.hostile.faults import Wrong
-from tests.hostile.raw_server import Connection, written
+from tests.support.raw_server import Connection, written
 
 
 def cut(reply: Response) -> bytes:

@@ -1,14 +1,13 @@
 """Replies that say the right things, but for one of them."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from faregate.core.models import Response
-from tests.hostile.faults import BASES, ONLY_AFTER, Twist, twisted
-from tests.hostile.service import Fault
+from tests.hostile.faults import BASES, ONLY_AFTER, twisted
+from tests.hostile.service import NamedFault
 from tests.merchant.samples import TAIL, changed
+from tests.support.replies import with_body
 
 OTHER = f"txn_{TAIL[::-1][:12]}7cde89ab{TAIL[:12]}"
 """Well formed, and nobody's."""
@@ -18,24 +17,12 @@ NEVER: tuple[Any, ...] = (GONE, [])
 """What no field of a receipt may be; nobody judges it, for the payment is known without."""
 SOME: tuple[Any, ...] = (GONE, None, 0, "x", [])
 
-Change = Callable[[dict[str, Any]], dict[str, Any]]
 
-
-def edited(change: Change) -> Twist:
-    """The reply with another body."""
-    return lambda reply: replace(reply, body=json.dumps(change(json.loads(reply.body))).encode())
-
-
-def also(fields: dict[str, Any]) -> Twist:
-    """The reply with these fields in its body."""
-    return edited(lambda body: body | fields)
-
-
-def field(path: str, values: Iterable[Any], bases: tuple[str, ...] = tuple(BASES)) -> Iterator[Fault]:
+def field(path: str, values: Iterable[Any], bases: tuple[str, ...] = tuple(BASES)) -> Iterator[NamedFault]:
     """The field at a dotted path is one of these instead, or gone."""
     for value in values:
         shown = "gone" if value is GONE else brief(value)
-        yield from twisted(f"{path} is {shown}", edited(_setting(path, value)), bases)
+        yield from twisted(f"{path} is {shown}", with_body(_setting(path, value)), bases)
 
 
 def brief(value: object) -> str:
@@ -44,12 +31,12 @@ def brief(value: object) -> str:
     return shown if len(shown) <= 44 else f"{shown[:8]}({len(shown)})"
 
 
-def odd(path: str, values: Iterable[Any]) -> Iterator[Fault]:
+def odd(path: str, values: Iterable[Any]) -> Iterator[NamedFault]:
     """Not what the contract says, and harmless: the reply proves what it must all the same."""
     return field(path, values, ONLY_AFTER)
 
 
-def _setting(path: str, value: Any) -> Change:
+def _setting(path: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     above = path.rpartition(".")[0]
 
     def change(body: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +62,6 @@ def paths(body: dict[str, Any], above: str = "") -> Iterator[str]:
             yield from paths(value, f"{above}{name}.")
 
 
-def answering(name: str, reply: Response, bases: tuple[str, ...] = tuple(BASES)) -> Iterator[Fault]:
+def answering(name: str, reply: Response, bases: tuple[str, ...] = tuple(BASES)) -> Iterator[NamedFault]:
     """This, whatever was asked: before the service acted, and after."""
     return twisted(name, lambda _: reply, bases)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from faregate.core.models import Response
 from tests.hostile.faults import Wrong
-from tests.hostile.raw_server import Connection, written
+from tests.support.raw_server import Connection, written
 
 Bytes = Callable[[Response], bytes]
 MIB = 1024 * 1024

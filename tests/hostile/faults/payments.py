@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from faregate.core.models import Response
-from tests.hostile.faults import ONLY_AFTER, spoken, twisted, with_header, without
+from tests.hostile.faults import ONLY_AFTER, spoken, twisted
 from tests.hostile.faults.fields import (
     GONE,
     JUNK,
     NEVER,
     OTHER,
     SOME,
-    also,
     answering,
     brief,
     field,
@@ -19,9 +18,10 @@ from tests.hostile.faults.fields import (
     paths,
 )
 from tests.hostile.faults.framing import says, trailing
-from tests.hostile.forgery import JSON, LIE, said
-from tests.hostile.service import Fault
+from tests.hostile.forgery import LIE
+from tests.hostile.service import NamedFault
 from tests.merchant.samples import RECEIPT, SETTLEMENT, TAIL
+from tests.support.replies import JSON, json_reply, with_fields, with_header, without
 
 IDS = (*JUNK, OTHER, f"rex_{TAIL}", f"TXN_{TAIL}", f" {OTHER}", f"{OTHER}\n", f"{OTHER}0", [OTHER])
 STATUSES = (
@@ -44,7 +44,7 @@ SIGNS: tuple[dict[str, Any], ...] = (
 """What may be missing of a payment's signs, so that some are left; of the last, the header."""
 
 
-def of_access() -> Iterator[Fault]:
+def of_access() -> Iterator[NamedFault]:
     yield from field("transaction_id", [value for value in IDS if value is not None])
     yield from answering("202 and no words", Response(202))
     yield from answering("202 and other words", Response(202, JSON, b'{"status":"settling"}'))
@@ -57,7 +57,7 @@ def of_access() -> Iterator[Fault]:
     yield from answering("402 twice", Response(402, (*JSON, *two), b"{}"))
 
 
-def of_complete() -> Iterator[Fault]:
+def of_complete() -> Iterator[NamedFault]:
     yield from twisted("no proof", without(PROOF))
     yield from twisted(
         "an old proof's name", lambda reply: with_header("X-" + PROOF, LIE)(without(PROOF)(reply))
@@ -77,13 +77,13 @@ def of_complete() -> Iterator[Fault]:
     for name in ("payment_response", "transaction_hash"):
         yield from odd(name, JUNK)
     elsewhere = {"transaction_id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}}
-    yield from twisted("of another payment, all of it", also(elsewhere))
+    yield from twisted("of another payment, all of it", with_fields(**elsewhere))
     for signs in SIGNS:
         change = {"status": "failed", **signs}
-        yield from twisted(f"failed, and {sorted(signs)} gone", also(change))
+        yield from twisted(f"failed, and {sorted(signs)} gone", with_fields(**change))
 
 
-def of_fail() -> Iterator[Fault]:
+def of_fail() -> Iterator[NamedFault]:
     yield from field("transaction_id", IDS)
     yield from field("status", [*STATUSES, "succeeded"])
     for name in ("payment_response", "receipt", "transaction_hash"):
@@ -92,7 +92,7 @@ def of_fail() -> Iterator[Fault]:
     yield from twisted("failed, and with a proof", with_header(PROOF, LIE))
 
 
-def of_look(paid: bool) -> Iterator[Fault]:
+def of_transaction(paid: bool) -> Iterator[NamedFault]:
     """`paid`: whether the truth has a receipt in which something can be wrong."""
     with_signs = ("before", "after") if paid else ("before",)
     yield from field("id", IDS)
@@ -101,21 +101,21 @@ def of_look(paid: bool) -> Iterator[Fault]:
     yield from field("receipt", [value for value in JUNK if value is not GONE])
     yield from field("receipt.transaction_id", IDS, with_signs)
     elsewhere = {"id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}, "status": "succeeded"}
-    yield from twisted("of another payment, all of it", also(elsewhere))
+    yield from twisted("of another payment, all of it", with_fields(**elsewhere))
     for name in ("payer", "payment_request_id", "created_at"):
         yield from field(name, NEVER)
     for name in SETTLEMENT:
         yield from field(name, (0, [], {}, "x"))
     for change in ({"status": "failed"}, {"status": "failed", "receipt": None}):
-        twist = also(change)
+        twist = with_fields(**change)
         yield from twisted(f"failed, and yet settled, {len(change)}", twist, with_signs)
 
 
-def of_execution() -> Iterator[Fault]:
+def of_execution() -> Iterator[NamedFault]:
     return field("resource_execution_id", IDS, ONLY_AFTER)
 
 
-def of_ask() -> Iterator[Fault]:
+def of_ask() -> Iterator[NamedFault]:
     yield from twisted("nothing to pay", without("PAYMENT-REQUIRED"), ONLY_AFTER)
     yield from twisted("to pay twice", lambda reply: reply.plus(("PAYMENT-REQUIRED", "YQ==")), ONLY_AFTER)
     for value in ("", " ", "a b", "\xff", "x" * 20_000):
@@ -123,13 +123,15 @@ def of_ask() -> Iterator[Fault]:
     for wrong in IDS:
         body = {} if wrong is GONE else {"transaction_id": wrong}
         if wrong is not None:
-            yield from answering(f"free, by {brief(wrong)}, {type(wrong).__name__}", said(body), ONLY_AFTER)
+            yield from answering(
+                f"free, by {brief(wrong)}, {type(wrong).__name__}", json_reply(200, body), ONLY_AFTER
+            )
     yield from twisted(
         "to be waited for", lambda _: Response(202, JSON, b'{"transaction_id":null}'), ONLY_AFTER
     )
 
 
-def of_rules(revision_id: str) -> Iterator[Fault]:
+def of_contracts(revision_id: str) -> Iterator[NamedFault]:
     revision = f"components.schemas.{revision_id}"
     for path in ("openapi", "info", "info.version", "paths", "components", "components.schemas", "security"):
         yield from field(path, SOME, ONLY_AFTER)

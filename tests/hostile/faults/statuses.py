@@ -1,8 +1,7 @@
 """Statuses that are not the contract's, or not those of what is said with them."""
 
 from faregate.core.models import Headers, Response
-from tests.hostile.faults import Twist, with_status
-from tests.hostile.forgery import JSON
+from tests.support.replies import JSON, Change, with_status
 
 INNER = "inner-secret"
 """In whatever a service says that no payer should see."""
@@ -15,18 +14,18 @@ REDIRECTS = (301, 302, 303, 307, 308)
 WAITS = ("0", "30", "-1", "99999999", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", INNER)
 
 
-def refusing(status: int, code: str = INNER, *headers: tuple[str, str]) -> Twist:
+def refusing(status: int, code: str = INNER, *headers: tuple[str, str]) -> Change:
     """An error of this status, whatever the reply was."""
     body = f'{{"code":"{code}","message":"{INNER}"}}'.encode()
     kept: Headers = (*JSON, ("X-Inner", INNER), *headers)
     return lambda _: Response(status, kept, b"" if status in (204, 304) else body)
 
 
-def redirecting(status: int, to: str) -> Twist:
+def redirecting(status: int, to: str) -> Change:
     return lambda reply: Response(status, (*reply.headers, ("Location", to)), reply.body)
 
 
-STATUSES: dict[str, Twist] = {
+STATUSES: dict[str, Change] = {
     **{f"status {status}": refusing(status) for status in CODES},
     **{f"429 after {wait!r}": refusing(429, "slow_down", ("Retry-After", wait)) for wait in WAITS},
     "404 unknown": refusing(404, "transaction_not_found"),
@@ -37,7 +36,7 @@ STATUSES: dict[str, Twist] = {
     "422 in words": lambda _: Response(422, (), INNER.encode()),
 }
 
-DISAGREEING: dict[str, Twist] = {
+DISAGREEING: dict[str, Change] = {
     f"all is well, as {status}": with_status(status)
     for status in (201, 202, 203, 206, 299, 300, 400, 402, 403, 404, 409, 410, 422, 500, 503)
 }

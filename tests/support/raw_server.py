@@ -1,4 +1,7 @@
-"""A server that speaks HTTP by hand, so that it can also speak it wrongly: one task per connection."""
+"""A server that speaks HTTP by hand, so that it can also speak it wrongly: one task per connection.
+
+In a thread (`serving_by_hand`), or as all that a process does (`serve_for_ever`).
+"""
 
 import asyncio
 import socket
@@ -9,8 +12,8 @@ from contextlib import contextmanager, suppress
 
 from faregate.core.models import Response, WireRequest
 
-PATIENCE = 20.0
-"""Seconds after which a connection on which nothing happens is given up."""
+PATIENCE = 40.0
+"""Seconds after which a call is given up, and a connection on which nobody asks."""
 
 
 class ConnectionGone(Exception):
@@ -23,6 +26,11 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+
+    @property
+    def port(self) -> int:
+        """The server's."""
+        return int(self._writer.get_extra_info("sockname")[1])
 
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
@@ -75,8 +83,11 @@ Answering = Callable[[Connection, WireRequest], Awaitable[None]]
 async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     connection = Connection(reader, writer)
     try:
-        async with asyncio.timeout(PATIENCE):
-            while (request := await connection.request()) is not None:
+        while True:
+            async with asyncio.timeout(PATIENCE):
+                request = await connection.request()
+                if request is None:
+                    break
                 await answering(connection, request)
     except (ConnectionGone, OSError, asyncio.IncompleteReadError, TimeoutError):
         pass
@@ -86,36 +97,43 @@ async def _serve(answering: Answering, reader: asyncio.StreamReader, writer: asy
             await writer.wait_closed()
 
 
+async def _serve_until(listener: socket.socket, answering: Answering, over: asyncio.Event) -> None:
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(_serve(answering, reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accept, sock=listener)
+    await over.wait()
+    server.close()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def serve_for_ever(listener: socket.socket, answering: Answering) -> None:
+    async def main() -> None:
+        await _serve_until(listener, answering, asyncio.Event())
+
+    asyncio.run(main())
+
+
 @contextmanager
 def serving_by_hand(answering: Answering) -> Generator[int]:
     """Serve in a thread of its own until the block ends; gives the port."""
-    started = threading.Event()
-    found: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = []
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    loop, over = asyncio.new_event_loop(), asyncio.Event()
 
-    async def main() -> None:
-        tasks: set[asyncio.Task[None]] = set()
+    def main() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(_serve_until(listener, answering, over))
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(_serve(answering, reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, "127.0.0.1", 0, backlog=1024)
-        over = asyncio.Event()
-        found.append((server.sockets[0].getsockname()[1], asyncio.get_running_loop(), over))
-        started.set()
-        await over.wait()
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread = threading.Thread(target=main)
     thread.start()
-    started.wait()
-    port, loop, over = found[0]
     try:
-        yield port
+        yield listener.getsockname()[1]
     finally:
         loop.call_soon_threadsafe(over.set)
         thread.join()
