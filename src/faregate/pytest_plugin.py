@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 if TYPE_CHECKING:
-    from faregate.emulator.emulator import Emulator
+    from faregate.emulator import Account, Emulator
     from faregate.paywall import Paywall
-    from faregate.service.config import Account
     from faregate.testing import AsyncPayer, Payer, PayerSession
     from faregate.testing.options import EmulatorOptions
     from faregate.testing.server import SharedServer
@@ -76,8 +75,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.fixture
 def faregate_emulator_account(emulator_account: object) -> "Account":
     """What the emulator of each test sells: the built-in products. Override it with your own."""
-    from faregate.service.builtin import builtin_account
-    from faregate.service.config import Account
+    from faregate.emulator import Account, builtin_account
 
     return emulator_account if isinstance(emulator_account, Account) else builtin_account()
 
@@ -101,9 +99,9 @@ def faregate_emulator(
 @pytest.fixture
 def faregate_emulator_key(request: pytest.FixtureRequest, faregate_emulator: "Emulator") -> str:
     """The API key of this test's emulator, over HTTP."""
-    from faregate.service.builtin import build_tenant_keys
+    from faregate.testing.server import make_tenant_key
 
-    return build_tenant_keys(_get_item(request).stash[_tenant_name])[0].key
+    return make_tenant_key(_get_item(request).stash[_tenant_name])
 
 
 @pytest.fixture
@@ -171,7 +169,7 @@ def _faregate_payers(request: pytest.FixtureRequest, faregate_emulator: "Emulato
 @pytest.fixture(scope="session")
 def emulator_account() -> "Account":
     """The built-in products; overriding this overrides `faregate_emulator_account` too."""
-    from faregate.service.builtin import builtin_account
+    from faregate.emulator import builtin_account
 
     return builtin_account()
 

@@ -3,9 +3,9 @@
 import json
 import logging
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -166,6 +166,13 @@ def test_events_carry_neither_proofs_nor_content() -> None:
     assert sale().http.headers[0][1] not in shown
     assert RESULT.body.decode() not in shown
     assert PAID.payment_response not in shown
+
+
+def test_every_event_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "journals.md").read_text()
+    for event in get_args(Event):
+        names = ", ".join(field.name for field in fields(event))
+        assert f"\n| `{event.__name__}({names})` | " in page
 
 
 # Who is told

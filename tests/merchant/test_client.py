@@ -34,7 +34,7 @@ from faregate.merchant.models import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
-from faregate.merchant.transports import select
+from faregate.merchant.transports import choice
 
 from .conftest import KEY, SPEAKERS, Speaker, get
 from .samples import ACCESS, PAYER, REX, TXN, page
@@ -290,7 +290,7 @@ def test_an_unknown_transport_is_refused() -> None:
 
 
 def test_without_pyreqwest_it_is_httpx_and_asking_for_it_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(select, "find_spec", lambda _: None)
+    monkeypatch.setattr(choice, "find_spec", lambda _: None)
     monkeypatch.delitem(sys.modules, "faregate.merchant.transports.pyreqwest", raising=False)
     monkeypatch.setitem(sys.modules, "pyreqwest.client", None)
     with service(says(ok())) as merchant:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.server import serve
 from faregate.emulator.tenants import Tenants
+from faregate.service.builtin import build_tenant_keys
 
 _numbers = itertools.count(1)
 
@@ -20,6 +21,11 @@ def make_tenant_name(test: str) -> str:
     """Make a name for this test's tenant: unique to this pytest-xdist worker, and never used twice in it."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     return f"{worker}-{next(_numbers)}-{re.sub('[^A-Za-z0-9_-]+', '-', test)[:60].strip('-')}"
+
+
+def make_tenant_key(name: str) -> str:
+    """The API key of the tenant of this name, in test."""
+    return build_tenant_keys(name)[0].key
 
 
 class SharedServer:
