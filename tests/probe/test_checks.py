@@ -6,10 +6,10 @@ import pytest
 
 from faregate.emulator import TEST_KEY
 from faregate.probe.check import CheckResult
+from faregate.probe.checks import CHECKS, run_checks
 from faregate.probe.cli import add_probe
 from faregate.probe.config import ProbeConfig
 from faregate.probe.fixtures import ProbeRun
-from faregate.probe.runner import CHECKS, run_checks
 from faregate.service.published_payers import TEST_PAYERS
 from tests.probe.wrong_answers import WRONG_ANSWERS
 from tests.probe.wrong_services import (

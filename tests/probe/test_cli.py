@@ -12,8 +12,8 @@ from faregate.cli import main
 from faregate.emulator import LIVE_KEY, TEST_KEY, Account, Emulator, Key, Resource, Revision, Wallet
 from faregate.emulator.server import serve
 from faregate.merchant.client import MerchantClient
+from faregate.probe.checks import CHECKS
 from faregate.probe.cli import add_probe
-from faregate.probe.runner import CHECKS
 from faregate.service.published_payers import TEST_PAYERS
 
 PRIVATE_KEY = "0x" + "5a" * 32

@@ -57,9 +57,9 @@ def run_probe(arguments: Namespace) -> int:
 
 def _run(arguments: Namespace) -> int:
     with suggest_extra():
+        from faregate.probe.checks import run_checks
         from faregate.probe.config import ProbeConfig
         from faregate.probe.fixtures import ProbeRun
-        from faregate.probe.runner import run_checks
 
     config = ProbeConfig.from_arguments(arguments, os.environ)
     with closing(config.client):

@@ -1,1 +1,34 @@
-"""The checks of the probe in the order they are made. Check ids never change, because scripts use them."""
+"""The checks of the probe, in order."""
+
+from collections.abc import Iterator
+
+from faregate.errors import FaregateError
+from faregate.probe.check import Check, CheckResult, Observation, SkipCheck
+from faregate.probe.checks import access, authentication, complete, free, reads
+from faregate.probe.fixtures import ProbeRun
+
+CHECKS: tuple[Check[ProbeRun], ...] = (
+    *authentication.CHECKS,
+    *access.CHECKS,
+    *complete.CHECKS,
+    *free.CHECKS,
+    *reads.CHECKS,
+)
+
+
+def run_checks(run: ProbeRun) -> Iterator[CheckResult]:
+    """Yield each result as it is made; afterwards fail the transactions that are still pending."""
+    try:
+        for check in CHECKS:
+            seen = _run_check(check, run)
+            yield CheckResult(check.id, check.source, check.expected, seen.text, seen.verdict)
+    finally:
+        run.session.cleanup()
+
+
+def _run_check(check: Check[ProbeRun], run: ProbeRun) -> Observation:
+    try:
+        return check.observe(run)
+    # FaregateError: the service did not respond, which proves nothing either way.
+    except (SkipCheck, FaregateError) as error:
+        return Observation("skipped", str(error))
