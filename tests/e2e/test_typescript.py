@@ -1,5 +1,6 @@
 """The official TypeScript client pays the example. Left out where there is no npm, or no registry."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -17,9 +18,13 @@ pytestmark = pytest.mark.skipif(NODE is None or NPM is None, reason="there is no
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client with what it needs, in a folder of its own."""
-    folder = tmp_path_factory.mktemp("typescript")
+def installed(pytestconfig: pytest.Config) -> Path:
+    """The client with what it needs, in a folder that is kept until the client changes."""
+    sources = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()) if path.is_file())
+    folder = pytestconfig.cache.mkdir("typescript") / hashlib.sha256(sources).hexdigest()
+    complete = folder / "complete"
+    if complete.exists():
+        return folder
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
     install = [str(NPM), "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
     try:
@@ -28,6 +33,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("npm install took more than two minutes")
     if done.returncode != 0:
         pytest.skip(f"npm could not install the client: {done.stderr.strip()[:200]}")
+    complete.touch()
     return folder
 
 

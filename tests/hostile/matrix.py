@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.hostile.calls import WINDOWS, Call
+from tests.hostile.calls import CALLS, WINDOWS, Call
 from tests.hostile.case import Case
 from tests.hostile.checker import NEVER_MET
 from tests.hostile.harness import STACKS, Harness, Payers, Stack, payers
@@ -43,8 +43,13 @@ def every_case(call: Call) -> list[Case]:
 
 
 def some_cases(call: Call, stack: Stack) -> list[Case]:
-    """Each fault once: on the stacks in turn, and in the windows in turn."""
-    faults = call.own() if call.twin else call.faults()
+    """Each fault of this call's own, and of those at every call each third: at another call the others.
+
+    On the stacks in turn, and in the windows in turn.
+    """
+    own = [fault.name for fault in call.own()]
+    shared = [fault for fault in call.faults() if fault.name not in own]
+    faults = [*call.own(), *([] if call.twin else shared[CALLS.index(call) % 3 :: 3])]
     mine = list(enumerate(faults))[STACKS.index(stack) :: len(STACKS)]
     windows = ("first", "again", "first", "always")
     return [Case(call, fault, windows[place // len(STACKS) % len(windows)]) for place, fault in mine]

@@ -13,6 +13,8 @@ from tests.crash.points.trial_setup import PATIENCE, TURN, Stage, TrialPlace
 
 RECOVERY = 10.0
 """Seconds after which what is still open stays so."""
+RECOVERY_OF_BROKEN = 3.0
+"""The same where a rule is taken out, and much stays open for ever."""
 AFTERWARDS = 3.0
 """Seconds in which a process may still come to its point when its payer has a final answer."""
 A_WHILE = 0.3
@@ -45,6 +47,7 @@ class TrialRun:
 
     def __init__(self, trial: Trial, place: TrialPlace) -> None:
         self.point, self.plan = trial.where, drawn(trial)
+        self._recovers_in = RECOVERY_OF_BROKEN if trial.broken else RECOVERY
         self.deaths: list[str] = []
         self._stage = Stage.set(trial, self.plan, place)
         self.folder = self._stage.life.said.parent
@@ -108,10 +111,10 @@ class TrialRun:
             shop = self._reopened()
         self._until_done(shop, self.plan.heals_at)
         self._stage.service.heal()
-        self._until_done(shop, RECOVERY)
+        self._until_done(shop, self._recovers_in)
         shop = shop or self._stage.shop()
         self._stage.sweeper()
-        self._until_done(shop, RECOVERY)
+        self._until_done(shop, self._recovers_in)
         if self.plan.asks_again:
             self._stage.payers.ask(shop.port)
             self._until_answered(shop)
