@@ -31,7 +31,7 @@ HANDLER_EXIT_TESTS = ("tests/adapters/test_handler_exits.py",)
 ROUTE_TESTS = ("tests/routes/test_routes.py",)
 BODIES = ("tests/adapters/test_request_body.py",)
 WSGI_TESTS = ("tests/adapters/test_wsgi.py",)
-AUDIT_TESTS = ("tests/audit/test_doors.py",)
+AUDIT_TESTS = ("tests/audit/test_adapters.py",)
 CLIENTS = ("tests/core/test_same_client.py", "tests/journals/test_same_client.py")
 LEASES = ("tests/journals/test_leases.py",)
 REVISIONS = ("tests/core/test_revisions.py",)
@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant("offers-of-a-request-are-free", CHECKOUT, "        if not self._offers_made:\n"
            '            return ""\n',
            "        if True:\n"
-           '            return ""\n', ("tests/attacks/test_unopened.py",)),
+           '            return ""\n', ("tests/attacks/test_late_prices.py",)),
     Mutant("many-headers-hide-the-environ", "src/faregate/middleware/snapshot.py", "if deep or is_own or len(value)", "if deep or len(value)", ("tests/attacks/test_state.py",)),
     Mutant("charge-for-exceptions", FLOW, '        yield from report_failure(payment, "handler_error")\n'
            "        raise",
@@ -677,7 +677,7 @@ MUTANTS = (
     Mutant("two-servers-on-one-file", "src/faregate/emulator/state_file.py", "if not free:", "if False:", ("tests/emulator/test_state_file.py",)),
     Mutant("requests-wait-for-the-disk", "src/faregate/emulator/emulator.py", "return dump_document(self.look(lambda service, _: self._copy(service)))",
            "return self.look(lambda service, _: iter(list(dump_document(self._copy(service)))))", ("tests/emulator/test_state_file.py",)),
-    Mutant("told-in-a-life-undone", "src/faregate/emulator/assertions.py", "if call.undone or call.transaction is None", "if call.transaction is None", ("tests/emulator/test_undone.py",)),
+    Mutant("told-in-a-life-undone", "src/faregate/emulator/assertions.py", "if call.undone or call.transaction is None", "if call.transaction is None", ("tests/emulator/test_calls_after_restore.py",)),
     Mutant("charged-twice-unseen", "src/faregate/emulator/assertions.py", "if len(charged) > 1:", "if len(charged) > 2:", ("tests/testing/test_invariants.py",)),
     Mutant("released-unpaid-unseen", "src/faregate/emulator/assertions.py", "if any(_allows_release(call) for call in reported):", "if reported:", ("tests/testing/test_invariants.py",)),
     Mutant("console-runs-what-payers-write", EMULATOR + "console/dom.js", "node.textContent = value", "node.innerHTML = value", ("tests/console",)),

@@ -1,4 +1,4 @@
-"""Pictures of the console for the documentation: the same story every time, in a browser without a window.
+"""Take the screenshots of the console for the documentation, always the same, in a browser without a window.
 
 scripts/screenshots [DIRECTORY]
 """

@@ -1,4 +1,4 @@
-"""What is copy_text from the console runs as it is: curl in a shell, a case in pytest."""
+"""What is copied from the console runs as it is: curl in a shell, a case in pytest."""
 
 import json
 import os

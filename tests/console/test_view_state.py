@@ -1,4 +1,4 @@
-"""What is shown stays while things change: what is pressed, get_focus, selected, scrolled or unfolded."""
+"""What is shown stays while things change: what is pressed, focused, selected, scrolled or unfolded."""
 
 from collections.abc import Callable
 from typing import Any
