@@ -36,7 +36,7 @@ ACCESS = AccessRequest(
     settlement_asset="USDC",
 )
 CALL = wire.access(ACCESS)
-OURS = ("pyreqwest", "httpx")
+OURS = ("pyreqwest", "h11")
 BARE = "bare httpx client"
 AT_ONCE = (1, 16, 64)
 

@@ -23,7 +23,7 @@ _PACKAGES = (
     "uvloop",
     "httptools",
     "httpx",
-    "httpcore",
+    "h11",
     "sniffio",
     "pyreqwest",
     "x402",

@@ -30,7 +30,7 @@ class Case:
 BARE = Contestant("bare app", "bare")
 FLOOR = Contestant("two calls by hand", "by_hand")
 FAST = Contestant("faregate, pyreqwest", "by_faregate", transport="pyreqwest")
-PLAIN = Contestant("faregate, httpx", "by_faregate", transport="httpx")
+PLAIN = Contestant("faregate, h11", "by_faregate", transport="h11")
 X402 = Contestant("x402 middleware", "by_x402", takes="x402")
 
 CASES = (

@@ -41,9 +41,9 @@ class Stack:
 
 
 STACKS = (
-    Stack("asgi", "memory", "httpx"),
+    Stack("asgi", "memory", "h11"),
     Stack("asgi", "sqlite", "pyreqwest"),
-    Stack("wsgi", "sqlite", "httpx"),
+    Stack("wsgi", "sqlite", "h11"),
     Stack("wsgi", "memory", "pyreqwest"),
 )
 

@@ -18,7 +18,7 @@ from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.wire import Call
 
 KEY = "svc_test_0123456789abcdefSECRET"
-Name = Literal["httpx", "pyreqwest"]
+Name = Literal["h11", "pyreqwest"]
 
 PRELUDE = f"""
 import asyncio, gc, os, sys, threading
@@ -120,11 +120,11 @@ async def _aoutcome(send: Callable[[Call[Any]], Awaitable[Any]], call: Call[Any]
 
 
 SPEAKERS = [
-    Speaker("httpx", None),
+    Speaker("h11", None),
     Speaker("pyreqwest", None),
-    Speaker("httpx", "asyncio"),
+    Speaker("h11", "asyncio"),
     Speaker("pyreqwest", "asyncio"),
-    Speaker("httpx", "trio"),
+    Speaker("h11", "trio"),
 ]
 
 
@@ -134,7 +134,7 @@ def speaker(request: pytest.FixtureRequest) -> Speaker:
     return found
 
 
-@pytest.fixture(params=["httpx", "pyreqwest"])
+@pytest.fixture(params=["h11", "pyreqwest"])
 def transport(request: pytest.FixtureRequest) -> Name:
     name: Name = request.param
     return name

@@ -14,7 +14,7 @@ import pytest
 
 from faregate.errors import NoAnswer
 from faregate.merchant.client import AsyncMerchantClient
-from faregate.merchant.transports.deadlines import AsyncDeadlineBackend
+from faregate.merchant.transports.connections import AsyncConnection
 
 from .conftest import KEY, SPEAKERS, Name, Speaker, cancels_connects, get
 from .services import Seen, Service, eventually, ok, says, service
@@ -170,15 +170,14 @@ def test_a_call_cancelled_at_any_step_leaves_the_client_usable(speaker: Speaker)
 def test_a_call_cancelled_right_after_it_connected_leaves_nothing(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """httpcore takes such a connection for busy, for ever."""
-    connect = AsyncDeadlineBackend.connect_tcp
+    connect = AsyncConnection.open
     scopes: list[anyio.CancelScope] = []
 
-    async def connect_and_cancel(self: AsyncDeadlineBackend, *args: Any, **kwargs: Any) -> Any:
-        stream = await connect(self, *args, **kwargs)
+    async def connect_and_cancel(origin: Any) -> AsyncConnection:
+        connection = await connect(origin)
         while scopes:
             scopes.pop().cancel()
-        return stream
+        return connection
 
     async def body(client: AsyncMerchantClient) -> int:
         with anyio.CancelScope() as scope:
@@ -188,16 +187,16 @@ def test_a_call_cancelled_right_after_it_connected_leaves_nothing(
         status: int = (await client.send(get())).status
         return status
 
-    monkeypatch.setattr(AsyncDeadlineBackend, "connect_tcp", connect_and_cancel)
+    monkeypatch.setattr(AsyncConnection, "open", connect_and_cancel)
     with service(says(ok())) as merchant:
-        assert run(Speaker("httpx", backend), merchant, body) == 200
+        assert run(Speaker("h11", backend), merchant, body) == 200
         eventually(lambda: merchant.open == 0, "every connection is closed")
 
 
 # asyncio's own means
 
 
-@pytest.fixture(params=["httpx", "pyreqwest"])
+@pytest.fixture(params=["h11", "pyreqwest"])
 def on_asyncio(request: pytest.FixtureRequest) -> Speaker:
     return Speaker(request.param, "asyncio")
 
@@ -300,7 +299,7 @@ def test_a_cancellation_that_nobody_asked_for_is_no_answer(merchant: Service) ->
     run(Speaker("pyreqwest", "asyncio"), merchant, body)
 
 
-@pytest.mark.parametrize("transport", ["httpx", "pyreqwest"])
+@pytest.mark.parametrize("transport", ["h11", "pyreqwest"])
 def test_a_cancellation_that_meets_the_reply_is_not_lost(transport: Name) -> None:
     """Cancelled in the very turn in which the reply is there: the task still ends as cancelled."""
     replied = threading.Event()

@@ -40,7 +40,7 @@ from .conftest import KEY, SPEAKERS, Speaker, get
 from .samples import ACCESS, PAYER, REX, TXN, page
 from .services import ok, says, service
 
-WAYS = [*SPEAKERS, Speaker("httpx", None), Speaker("httpx", "asyncio"), Speaker("httpx", "trio")]
+WAYS = [*SPEAKERS, Speaker("h11", None), Speaker("h11", "asyncio"), Speaker("h11", "trio")]
 IN_PROCESS = WAYS[len(SPEAKERS) :]
 
 
@@ -295,7 +295,7 @@ def test_without_pyreqwest_it_is_httpx_and_asking_for_it_says_how(monkeypatch: p
     monkeypatch.setitem(sys.modules, "pyreqwest.client", None)
     with service(says(ok())) as merchant:
         assert MerchantClient(KEY, merchant.url).send(get()).status == 200
-    assert merchant.requests[0].headers[0][0] == "Host", "httpcore's order"
+    assert merchant.requests[0].headers[0][0] == "Host", "h11's order"
     with pytest.raises(ConfigurationError, match=r"faregate\[fast\]"):
         MerchantClient(KEY, merchant.url, transport="pyreqwest")
 

@@ -16,7 +16,7 @@ import pytest
 
 from faregate.errors import ConfigurationError
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.transports import httpcore as httpcore_transport
+from faregate.merchant.transports import h11 as h11_transport
 from faregate.merchant.transports import pyreqwest as pyreqwest_transport
 from faregate.merchant.transports.pools import PerLoop, PerProcess
 
@@ -65,7 +65,7 @@ def test_a_closed_client_opens_new_connections(transport: Name) -> None:
 def test_an_idle_connection_is_not_trusted_for_long(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (httpcore_transport, pyreqwest_transport):
+    for module in (h11_transport, pyreqwest_transport):
         assert module.KEEP_ALIVE_SECONDS < 5, "uvicorn closes after 5 s"
         monkeypatch.setattr(module, "KEEP_ALIVE_SECONDS", 0.0)
     with service(says(ok())) as merchant:
@@ -73,7 +73,7 @@ def test_an_idle_connection_is_not_trusted_for_long(
     assert merchant.connections == 3
 
 
-@pytest.fixture(params=[speaker for speaker in SPEAKERS if speaker.transport == "httpx"], ids=repr)
+@pytest.fixture(params=[speaker for speaker in SPEAKERS if speaker.transport == "h11"], ids=repr)
 def over_the_plain_one(request: pytest.FixtureRequest) -> Speaker:
     found: Speaker = request.param
     return found
@@ -82,9 +82,9 @@ def over_the_plain_one(request: pytest.FixtureRequest) -> Speaker:
 def test_connections_that_a_burst_opened_are_closed(
     over_the_plain_one: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(httpcore_transport, "KEEP_ALIVE_SECONDS", 0.3)
+    monkeypatch.setattr(h11_transport, "KEEP_ALIVE_SECONDS", 0.3)
     burst = Holding("/last")
-    with service(burst) as merchant, crowd(over_the_plain_one, merchant.url, "httpx") as submit:
+    with service(burst) as merchant, crowd(over_the_plain_one, merchant.url, "h11") as submit:
         calls = [submit(get()) for _ in range(20)]
         eventually(lambda: burst.now == 20, "20 calls under way")
         burst.let_go()
@@ -98,7 +98,7 @@ def test_connections_that_a_burst_opened_are_closed(
 def test_a_call_under_way_outlives_the_end_of_its_client(over_the_plain_one: Speaker) -> None:
     """It is answered, and its connection is closed then."""
     replies = Holding()
-    with service(replies) as merchant, crowd(over_the_plain_one, merchant.url, "httpx") as submit:
+    with service(replies) as merchant, crowd(over_the_plain_one, merchant.url, "h11") as submit:
         call = submit(get("/1"))
         eventually(lambda: replies.now == 1, "a call under way")
         submit.close()
@@ -156,13 +156,13 @@ def test_left_alone_it_takes_the_fast_one_and_under_trio_the_other() -> None:
         assert anyio.run(go, client, backend="asyncio") == 200
         assert anyio.run(go, client, backend="trio") == 200
         assert anyio.run(go, client, backend="asyncio") == 200
-    # httpcore puts Host first, pyreqwest last.
+    # h11 puts Host first, pyreqwest last.
     assert [seen.headers[0][0] for seen in merchant.requests] == ["Authorization", "Host", "Authorization"]
 
 
 def test_pyreqwest_under_trio_says_what_to_do() -> None:
     client = AsyncMerchantClient(KEY, "http://127.0.0.1:9", transport="pyreqwest")
-    with pytest.raises(ConfigurationError, match="httpx"):
+    with pytest.raises(ConfigurationError, match="h11"):
         anyio.run(client.send, get(), backend="trio")
 
 
@@ -192,7 +192,7 @@ for _ in range(3):
 """
 
 
-@pytest.mark.parametrize("name", ["httpx", "pyreqwest", "auto"])
+@pytest.mark.parametrize("name", ["h11", "pyreqwest", "auto"])
 def test_a_client_nobody_closes_warns_of_nothing(name: str) -> None:
     with service(echo) as merchant:
         done = script(UNCLOSED, merchant.url, name, "-W", "error")
@@ -252,10 +252,10 @@ else:
 @pytest.mark.parametrize(
     ("name", "before", "child"),
     [
-        ("httpx", "used", 0),
-        ("httpx", "unused", 0),
+        ("h11", "used", 0),
+        ("h11", "unused", 0),
         ("pyreqwest", "unused", 0),
-        # pyreqwest itself refuses; left to itself, the client takes httpx there.
+        # pyreqwest itself refuses; left to itself, the client takes h11 there.
         ("pyreqwest", "used", 3),
         ("auto", "used", 0),
         ("auto", "unused", 0),

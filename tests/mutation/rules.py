@@ -172,7 +172,7 @@ MUTANTS = (
            "            return refused"),
     Mutant("two-values-of-one-name", "src/faregate/merchant/wire.py", "if len({name for name, _ in pairs}) < len(pairs):", "if False:"),
     Mutant("failed-with-a-hash-believed", INTERPRET, '("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")', '("receipt",)'),
-    Mutant("answers-that-nobody-asked-for", TRANSPORTS + "httpcore.py", "state.trailing_data[0]", "state.trailing_data[1]",
+    Mutant("answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "state.trailing_data[0]", "state.trailing_data[1]",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
     Mutant("loaded-by-any-thread", TRANSPORTS + "select.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
            ("tests/merchant/test_pools.py", "-k", "allocator")),
@@ -180,7 +180,7 @@ MUTANTS = (
            ("tests/merchant/test_cancellation.py",)),
     Mutant("replace-cancellation", TRANSPORTS + "pyreqwest.py", "    await anyio.lowlevel.checkpoint_if_cancelled()\n", "",
            ("tests/merchant/test_cancellation.py",)),
-    Mutant("reuse-cancelled-connection", TRANSPORTS + "httpcore.py", "        await _aclose(pool)\n        raise", "        pools.put(pool)\n        raise",
+    Mutant("reuse-cancelled-connection", TRANSPORTS + "h11.py", "            await connection.aclose()\n            raise", "            raise",
            ("tests/merchant/test_cancellation.py", "-k", "right_after")),
     # Calls under way are bounded
     Mutant("unlimited-calls", TRANSPORTS + "limits.py", "            if self._free:", "            if True:", LIMITS),

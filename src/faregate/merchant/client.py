@@ -120,8 +120,8 @@ def _next_call(page: Page[T], call: Call[Page[T]]) -> Call[Page[T]] | None:
 class MerchantClient(_Client[Choice, Transport]):
     """Blocking. Any number of threads may share one, and it survives a fork.
 
-    `timeout` is in seconds and holds for a whole call. `transport` is `"httpx"`, `"pyreqwest"`, an httpx
-    transport, or an object with `send`; left out, it is pyreqwest where installed, else httpx.
+    `timeout` is in seconds and holds for a whole call. `transport` is `"h11"`, `"pyreqwest"`, an httpx
+    transport, or an object with `send`; left out, it is pyreqwest where installed, else h11.
     """
 
     def _choose(self, choice: Choice) -> Transport:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from faregate.merchant.transports import httpcore as httpcore_transport
+from faregate.merchant.transports.connections import make_ssl_context
 from tests.crash.points import processes, service
 from tests.crash.points.plan import Trial
 from tests.crash.points.trial import told
@@ -36,7 +36,7 @@ class Lanes:
         self._lanes: list[Lane] = []
 
     def __enter__(self) -> "Lanes":
-        httpcore_transport._make_ssl_context()  # dear, and needed by every shop
+        make_ssl_context()  # dear, and needed by every shop
         gc.freeze()  # what is never looked at again is never copied for a child
         processes.lifeline()
         self._service = processes.serving(service.run)

@@ -13,7 +13,7 @@ from faregate.merchant.transports.limits import DualTransport, LimitedTransport
 if TYPE_CHECKING:
     import httpx
 
-Name: TypeAlias = Literal["httpx", "pyreqwest"]
+Name: TypeAlias = Literal["h11", "pyreqwest"]
 Choice: TypeAlias = "Name | Transport | httpx.BaseTransport | None"
 AsyncChoice: TypeAlias = "Name | AsyncTransport | httpx.AsyncBaseTransport | None"
 
@@ -33,8 +33,8 @@ def make_async(choice: AsyncChoice) -> AsyncTransport:
 def _select(choice: Any) -> Any:
     if choice is None:
         return _make_default()
-    if choice == "httpx":  # the package that is installed; of it we use the engine, httpcore, directly
-        return _make_httpcore()
+    if choice == "h11":
+        return _make_h11()
     if choice == "pyreqwest":
         return _make_pyreqwest()
     if hasattr(choice, "handle_request") or hasattr(choice, "handle_async_request"):
@@ -44,20 +44,20 @@ def _select(choice: Any) -> Any:
     if hasattr(choice, "send") or hasattr(choice, "asend"):
         return choice
     raise ConfigurationError(
-        "transport must be 'httpx', 'pyreqwest', an httpx transport, or an object with send or asend."
+        "transport must be 'h11', 'pyreqwest', an httpx transport, or an object with send or asend."
     )
 
 
 def _make_default() -> DualTransport:
     if find_spec("pyreqwest") and _may_load_pyreqwest():
-        return DefaultTransport(_make_pyreqwest(), _make_httpcore())
-    return _make_httpcore()
+        return DefaultTransport(_make_pyreqwest(), _make_h11())
+    return _make_h11()
 
 
-def _make_httpcore() -> DualTransport:
-    from faregate.merchant.transports.httpcore import HttpcoreTransport
+def _make_h11() -> DualTransport:
+    from faregate.merchant.transports.h11 import H11Transport
 
-    return LimitedTransport(HttpcoreTransport())
+    return LimitedTransport(H11Transport())
 
 
 def _may_load_pyreqwest() -> bool:
@@ -69,7 +69,7 @@ def _make_pyreqwest() -> DualTransport:
     if not _may_load_pyreqwest():
         raise CannotRunHere(
             "pyreqwest must be loaded by the main thread: import it or make the client there, leave the "
-            "transport out, or say httpx."
+            "transport out, or say h11."
         )
     try:
         from faregate.merchant.transports.pyreqwest import PyreqwestTransport

@@ -1,7 +1,7 @@
 """The fast transport (extra `fast`): pyreqwest, sync and async, asyncio only.
 
 It runs on one thread of its own per process, started at the first call and shared by all. It refuses
-to run in a child forked after that; `CannotRunHere` says so, and the automatic choice then takes httpx.
+to run in a child forked after that; `CannotRunHere` says so, and the automatic choice then takes h11.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ def _wait_at_exit() -> None:
 
 def _make_async_client() -> Client:
     if on_trio():
-        raise CannotRunHere("pyreqwest needs asyncio: under trio, omit the transport or use 'httpx'.")
+        raise CannotRunHere("pyreqwest needs asyncio: under trio, omit the transport or use 'h11'.")
     _wait_at_exit()
     try:
         return _configure(ClientBuilder()).build()
@@ -85,7 +85,7 @@ def _make_async_client() -> Client:
 def _build_fork_error() -> CannotRunHere:
     return CannotRunHere(
         "pyreqwest was used before this process was forked, and cannot be used here: "
-        "make the first call after the fork, omit the transport, or use 'httpx'."
+        "make the first call after the fork, omit the transport, or use 'h11'."
     )
 
 
