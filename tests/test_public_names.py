@@ -66,8 +66,8 @@ def test_the_names_of_the_front_doors() -> None:
         ("faregate.wsgi", "starlette fastapi flask django eth_account uvicorn"),
         ("faregate.django", "starlette fastapi flask werkzeug eth_account uvicorn"),
         ("faregate.flask", "starlette fastapi django eth_account uvicorn"),
-        ("faregate.starlette", "fastapi eth_account uvicorn"),
-        ("faregate.fastapi", "eth_account"),
+        ("faregate.starlette", "fastapi werkzeug flask django eth_account uvicorn"),
+        ("faregate.fastapi", "werkzeug flask django eth_account"),
         ("faregate.core.flow", "httpx asyncio threading socket pydantic starlette"),
         ("faregate.core.driver", "httpx asyncio threading socket pydantic starlette"),
     ],
@@ -84,25 +84,6 @@ import {module}
 loaded = [name for name in {stays_out.split()!r} if name in sys.modules]
 sys.exit(f"{module} loads {{loaded}}" if loaded else 0)
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert found.returncode == 0, found.stderr
-
-
-FRAMEWORKS = {"starlette", "fastapi", "werkzeug", "flask", "django"}
-NEEDS = {
-    "asgi": set[str](),
-    "wsgi": {"werkzeug"},
-    "starlette": {"starlette"},
-    "fastapi": {"fastapi", "starlette"},
-    "flask": {"flask", "werkzeug"},
-    "django": {"django"},
-}
-
-
-@pytest.mark.parametrize("module", NEEDS)
-def test_a_front_door_needs_no_other_framework(module: str) -> None:
-    absent = sorted(FRAMEWORKS - NEEDS[module])
-    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import faregate.{module}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert found.returncode == 0, found.stderr
 

@@ -1,4 +1,4 @@
-"""Every row of the flow (`docs/flow.md`), through every adapter on every server.
+"""Every situation of the flow (`docs/flow.md`), through every adapter on every server.
 
 What only shared code can get wrong, as each odd answer of the service, is `thorough`: asked of two stacks.
 """
@@ -76,13 +76,13 @@ ODD_ACCESS: list[tuple[Fault, int]] = [
 BODY = b'{"code":"payment_required" ,  "message":"odd"}'
 
 
-def test_row_1_no_proof(seller: Seller) -> None:
+def test_no_proof_gets_payment_instructions(seller: Seller) -> None:
     required = assert_instructions(seller.get("/paid"))
     assert required["resource"]["url"] == "https://seller.example/paid"
     assert seller.runs() == []
 
 
-def test_row_1_is_relayed_byte_for_byte(seller: Seller) -> None:
+def test_instructions_are_relayed_byte_for_byte(seller: Seller) -> None:
     header = "bm90IGV2ZW4ganNvbg=="
     seller.service.fails("access", answers(402, BODY, ("PAYMENT-REQUIRED", header), ("Retry-After", "17")))
     response = seller.get("/paid")
@@ -91,7 +91,7 @@ def test_row_1_is_relayed_byte_for_byte(seller: Seller) -> None:
 
 
 @pytest.mark.parametrize("proof", [None, "cHJvb2Y="])
-def test_row_2_free(seller: Seller, proof: str | None) -> None:
+def test_a_free_request_gets_the_result_without_payment(seller: Seller, proof: str | None) -> None:
     response = seller.get("/free", proof)
     assert (response.status_code, "payment-response" in response.headers) == (200, False)
     assert response.json() == {"result": "paid content"}
@@ -99,14 +99,14 @@ def test_row_2_free(seller: Seller, proof: str | None) -> None:
 
 
 @thorough
-def test_row_2_a_known_execution_is_closed(seller: Seller) -> None:
+def test_a_known_free_execution_is_closed(seller: Seller) -> None:
     rex = "rex_0190aaaaaaaa7aaa8aaaaaaaaaaaaaaa"
     seller.service.fails("access", answers(200, {"transaction_id": None, "resource_execution_id": rex}))
     assert seller.get("/free").json() == {"result": "paid content"}
     assert seller.count("execution") == 1
 
 
-def test_row_3_access_pending(seller: Seller) -> None:
+def test_pending_access_is_relayed(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     pending = answers(202, {"code": "settling", "message": "wait", "transaction_id": OTHER_TXN})
     seller.service.fails("access", pending)
@@ -116,7 +116,7 @@ def test_row_3_access_pending(seller: Seller) -> None:
     assert seller.runs() == []
 
 
-def test_row_4_a_refused_proof(seller: Seller) -> None:
+def test_a_refused_proof_gets_fresh_instructions(seller: Seller) -> None:
     response = seller.get("/paid", "bm90IGEgcHJvb2Y=")
     assert_instructions(response)
     assert seller.runs() == []
@@ -138,7 +138,7 @@ def assert_unavailable(response: httpx.Response, status: int) -> None:
         *(pytest.param(*one, marks=thorough) for one in ODD_ACCESS),
     ],
 )
-def test_row_5_odd_access(seller: Seller, fault: Fault, status: int) -> None:
+def test_odd_access_answers_502_or_503(seller: Seller, fault: Fault, status: int) -> None:
     seller.service.fails("access", fault)
     assert_unavailable(seller.get("/paid"), status)
     proof = seller.proof_for("/paid")
@@ -148,7 +148,7 @@ def test_row_5_odd_access(seller: Seller, fault: Fault, status: int) -> None:
     assert_released(seller.get("/paid", proof))
 
 
-def test_row_5_access_unanswered(seller: Seller) -> None:
+def test_unanswered_access_answers_503(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("access", lost_before, lost_after)
     assert_withheld(seller.get("/paid", proof), 503, "payment_service_unavailable")
@@ -158,25 +158,25 @@ def test_row_5_access_unanswered(seller: Seller) -> None:
 
 
 @thorough
-def test_row_5_one_lost_answer_is_not_noticed(seller: Seller) -> None:
+def test_one_lost_answer_of_access_is_not_noticed(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("access", lost_after)
     assert_released(seller.get("/paid", proof))
     assert seller.outcome() == "succeeded"
 
 
-def test_row_5_nothing_is_sold_under_this_name(seller: Seller) -> None:
+def test_an_unknown_offer_answers_502(seller: Seller) -> None:
     assert_withheld(seller.get("/unknown"), 502, "payment_service_unavailable")
     assert seller.runs() == []
 
 
-def test_row_6_a_transaction_without_a_proof(seller: Seller) -> None:
+def test_a_transaction_without_a_proof_answers_502(seller: Seller) -> None:
     seller.service.fails("access", answers(200, {"transaction_id": OTHER_TXN}))
     assert_withheld(seller.get("/paid"), 502)
     assert seller.runs() == []
 
 
-def test_row_7_a_raising_handler(seller: Seller) -> None:
+def test_a_raising_handler_answers_500_uncharged(seller: Seller) -> None:
     response = seller.buy("/do?what=raise")
     assert (response.status_code, "payment-response" in response.headers) == (500, False)
     assert ("secret" in response.text, "paid content" in response.text) == (False, False)
@@ -184,7 +184,7 @@ def test_row_7_a_raising_handler(seller: Seller) -> None:
 
 
 @pytest.mark.parametrize("status", [304, 400, 404, 503])
-def test_row_7_not_billable(seller: Seller, status: int) -> None:
+def test_a_status_that_is_not_billable_is_passed_on_uncharged(seller: Seller, status: int) -> None:
     path = f"/do?what=status-{status}"
     proof = seller.proof_for(path)
     response = seller.get(path, proof)
@@ -195,24 +195,24 @@ def test_row_7_not_billable(seller: Seller, status: int) -> None:
     assert len(seller.runs()) == 1
 
 
-def test_row_7_a_stream_that_breaks_off(seller: Seller) -> None:
+def test_a_stream_that_breaks_off_answers_500_uncharged(seller: Seller) -> None:
     response = seller.buy("/do?what=stream-raises")
     assert (response.status_code, "payment-response" in response.headers) == (500, False)
     assert "paid" not in response.text
     assert seller.outcome() == "failed"
 
 
-def test_row_7_too_large(seller: Seller) -> None:
+def test_a_result_that_is_too_large_answers_500(seller: Seller) -> None:
     assert_withheld(seller.buy("/small?what=big-101"), 500, "result_too_large")
     assert seller.outcome() == "failed"
 
 
-def test_row_7_as_large_as_it_may_be(seller: Seller) -> None:
+def test_a_result_as_large_as_it_may_be_is_sold(seller: Seller) -> None:
     assert len(seller.buy("/small?what=big-100").content) == 100
     assert seller.outcome() == "succeeded"
 
 
-def test_row_7_too_slow(seller: Seller) -> None:
+def test_work_that_is_too_slow_answers_500(seller: Seller) -> None:
     assert_withheld(seller.buy("/hurried?what=sleep-0.4"), 500, "work_timed_out")
     assert seller.outcome() == "failed"
 
@@ -228,7 +228,7 @@ def test_row_7_too_slow(seller: Seller) -> None:
         pytest.param({"input_tokens": -1}, "failed", marks=thorough),
     ],
 )
-def test_row_7_reported_values(seller: Seller, values: dict[str, Any], outcome: str) -> None:
+def test_reported_values_decide_the_outcome(seller: Seller, values: dict[str, Any], outcome: str) -> None:
     response = seller.buy(f"/metered?what={quote('report-' + json.dumps(values))}")
     if outcome == "succeeded":
         assert_released(response)
@@ -237,7 +237,7 @@ def test_row_7_reported_values(seller: Seller, values: dict[str, Any], outcome: 
     assert seller.outcome() == outcome
 
 
-def test_row_8_paid(seller: Seller) -> None:
+def test_a_proven_payment_releases_the_result(seller: Seller) -> None:
     response = seller.buy("/paid")
     assert_released(response)
     assert response.headers["x-own"] == "1"
@@ -257,7 +257,7 @@ def test_row_8_paid(seller: Seller) -> None:
         pytest.param(changes(with_fields(status="some_day_invented")), marks=thorough),
     ],
 )
-def test_row_9_anything_not_final_is_202(seller: Seller, fault: Fault) -> None:
+def test_a_completion_that_is_not_final_answers_202(seller: Seller, fault: Fault) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", fault)
     response = seller.get("/paid", proof)
@@ -268,7 +268,7 @@ def test_row_9_anything_not_final_is_202(seller: Seller, fault: Fault) -> None:
     assert len(seller.runs()) == 1
 
 
-def test_row_9_then_13_a_payment_that_settles_late(seller: Seller) -> None:
+def test_a_payment_that_settles_late_is_delivered_then(seller: Seller) -> None:
     proof = seller.proof_for("/late")
     responses = [seller.get("/late", proof) for _ in range(3)]
     assert [response.status_code for response in responses] == [202, 202, 200]
@@ -278,7 +278,7 @@ def test_row_9_then_13_a_payment_that_settles_late(seller: Seller) -> None:
 
 
 @pytest.mark.parametrize("fault", UNPROVEN)
-def test_row_10_then_13_unproven_is_held_and_delivered_later(seller: Seller, fault: Fault) -> None:
+def test_an_unproven_result_is_held_and_delivered_later(seller: Seller, fault: Fault) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", fault, fault, fault)
     assert_unconfirmed(seller.get("/paid", proof), seller)
@@ -286,7 +286,7 @@ def test_row_10_then_13_unproven_is_held_and_delivered_later(seller: Seller, fau
     assert (len(seller.runs()), seller.outcome()) == (1, "succeeded")
 
 
-def test_row_10_a_lost_answer(seller: Seller) -> None:
+def test_a_lost_completion_is_held_and_delivered_later(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", lost_after, *[NOT_PROVEN["no receipt"]] * 2)
     assert_unconfirmed(seller.get("/paid", proof), seller)
@@ -297,14 +297,14 @@ def test_row_10_a_lost_answer(seller: Seller) -> None:
 @pytest.mark.parametrize(
     "fault", [*UNPROVEN[:1], *(pytest.param(*one.values, marks=thorough) for one in UNPROVEN[1:])]
 )
-def test_row_10_a_retry_within_the_bound_delivers_at_once(seller: Seller, fault: Fault) -> None:
+def test_a_retried_completion_delivers_at_once(seller: Seller, fault: Fault) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", fault)
     assert_released(seller.get("/paid", proof))
     assert seller.count("complete") == 2
 
 
-def test_row_11_a_payment_that_fails_after_the_work(seller: Seller) -> None:
+def test_a_payment_that_fails_after_the_work_gets_fresh_instructions(seller: Seller) -> None:
     seller.service.emulator.settle_after(seller.wallet.address, SettlementRule(after_reads=0, to="failed"))
     proof = seller.proof_for("/paid")
     for _ in range(2):
@@ -312,7 +312,7 @@ def test_row_11_a_payment_that_fails_after_the_work(seller: Seller) -> None:
     assert (len(seller.runs()), seller.outcome()) == (1, "failed")
 
 
-def test_row_11_by_way_of_13_a_payment_that_fails_late(seller: Seller) -> None:
+def test_a_payment_that_fails_late_gets_fresh_instructions(seller: Seller) -> None:
     proof = seller.proof_for("/never")
     assert_withheld(seller.get("/never", proof), 202)
     assert_instructions(seller.get("/never", proof))
@@ -320,7 +320,7 @@ def test_row_11_by_way_of_13_a_payment_that_fails_late(seller: Seller) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 429])
-def test_row_12_held(seller: Seller, status: int) -> None:
+def test_a_refused_completion_is_relayed_and_held(seller: Seller, status: int) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", answers(status, {"code": "secret", "message": "svc_x"}))
     response = seller.get("/paid", proof)
@@ -330,7 +330,7 @@ def test_row_12_held(seller: Seller, status: int) -> None:
 
 
 @thorough
-def test_row_12_a_failing_service(seller: Seller) -> None:
+def test_a_failing_completion_is_relayed_and_held(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", *[answers(500, {"code": "internal_error", "message": "no"})] * 3)
     assert_withheld(seller.get("/paid", proof), 500)
@@ -338,7 +338,7 @@ def test_row_12_a_failing_service(seller: Seller) -> None:
     assert_released(seller.get("/paid", proof))
 
 
-def test_row_12_not_for_good(seller: Seller) -> None:
+def test_an_unknown_transaction_is_relayed_and_held(seller: Seller) -> None:
     """Even this may be about another transaction: the payer comes back, and is not asked to pay again."""
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", answers(404, {"code": "transaction_not_found", "message": "no"}))
@@ -347,7 +347,7 @@ def test_row_12_not_for_good(seller: Seller) -> None:
     assert len(seller.runs()) == 1
 
 
-def test_row_13_a_get_informs_and_never_releases(seller: Seller) -> None:
+def test_reading_the_transaction_never_releases(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     silent = NOT_PROVEN["no PAYMENT-RESPONSE"]
     seller.service.fails("complete", *[silent] * 6)
@@ -361,7 +361,7 @@ def test_row_13_a_get_informs_and_never_releases(seller: Seller) -> None:
     "fault",
     [answers(500, {}), *(pytest.param(one, marks=thorough) for one in (lost_before, answers(404, {})))],
 )
-def test_row_13_standing_unknown_is_row_10(seller: Seller, fault: Fault) -> None:
+def test_an_unknown_standing_is_held_as_unconfirmed(seller: Seller, fault: Fault) -> None:
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", *[NOT_PROVEN["no receipt"]] * 3)
     assert_unconfirmed(seller.get("/paid", proof), seller)
@@ -371,7 +371,7 @@ def test_row_13_standing_unknown_is_row_10(seller: Seller, fault: Fault) -> None
 
 
 @thorough
-def test_row_13_a_standing_that_cannot_be_read_leads_to_complete(seller: Seller) -> None:
+def test_a_standing_that_cannot_be_read_leads_to_complete(seller: Seller) -> None:
     """A paid result was held for ever because of a field that nobody needs."""
     proof = seller.proof_for("/paid")
     seller.service.fails("complete", *[lost_after] * 3)
@@ -381,7 +381,7 @@ def test_row_13_a_standing_that_cannot_be_read_leads_to_complete(seller: Seller)
     assert len(seller.runs()) == 1
 
 
-def test_row_14_the_same_proof_while_the_first_is_running(seller: Seller) -> None:
+def test_the_same_proof_while_the_first_is_running_answers_409(seller: Seller) -> None:
     path = "/do?what=sleep-0.5"
     proof = seller.proof_for(path)
     with ThreadPoolExecutor(1) as pool:
@@ -394,7 +394,7 @@ def test_row_14_the_same_proof_while_the_first_is_running(seller: Seller) -> Non
     assert len(seller.runs()) == 1
 
 
-def test_row_15_the_same_result_byte_for_byte(seller: Seller) -> None:
+def test_a_proof_used_again_gets_the_same_result_byte_for_byte(seller: Seller) -> None:
     proof = seller.proof_for("/do?what=cookies")
     first = seller.get("/do?what=cookies", proof)
     assert len(first.headers.get_list("set-cookie")) == 2
@@ -419,14 +419,14 @@ def comparable(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     ("path", "method"),
     [("/paid?q=2", "GET"), ("/late", "GET"), ("/paid", "POST"), ("/mount/inner/paid", "GET")],
 )  # fmt: skip
-def test_row_16_another_request(seller: Seller, path: str, method: str) -> None:
+def test_the_same_proof_for_another_request_answers_409(seller: Seller, path: str, method: str) -> None:
     proof = seller.proof_for("/paid")
     assert_released(seller.get("/paid", proof))
     assert_withheld(seller.get(path, proof, method=method), 409, "proof_already_used")
     assert len(seller.runs()) == 1
 
 
-def test_row_16_another_encoding_of_the_same_payment_runs_nothing(seller: Seller) -> None:
+def test_another_encoding_of_the_same_payment_runs_nothing(seller: Seller) -> None:
     proof = seller.proof_for("/paid")
     assert_released(seller.get("/paid", proof))
     encoded = base64.b64encode(json.dumps(json.loads(base64.b64decode(proof)), indent=1).encode()).decode()

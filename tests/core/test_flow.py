@@ -128,10 +128,10 @@ def assert_402_anew(response: Response, transaction_id: str | None = TXN) -> Non
     assert_nothing_left(response)
 
 
-# Row 1
+# Situation 1
 
 
-def test_row_1_no_proof_relays_the_402_and_nothing_else() -> None:
+def test_no_proof_relays_the_402_and_nothing_else() -> None:
     response = play(serve(sale(None)), found(), accessed(AccessUnpaid(NEEDED), None))
     assert_402(response)
     assert response.first("retry-after") == "7"
@@ -139,11 +139,11 @@ def test_row_1_no_proof_relays_the_402_and_nothing_else() -> None:
     assert "x-secret" not in names(response)
 
 
-# Row 2
+# Situation 2
 
 
 @pytest.mark.parametrize("proof", [None, PROOF])
-def test_row_2_free_access_gives_the_result_without_payment_response(proof: str | None) -> None:
+def test_free_access_gives_the_result_without_payment_response(proof: str | None) -> None:
     claim = () if proof is None else (claimed(),)
     dropped = () if proof is None else ((AbandonClaim(LEASE_HELD), True),)
     handler = HandlerResult(RESULT.plus(("PAYMENT-RESPONSE", "forged")), {}, 1)
@@ -159,14 +159,14 @@ def test_row_2_free_access_gives_the_result_without_payment_response(proof: str 
     assert "payment-response" not in names(response)
 
 
-def test_row_2_a_known_execution_is_closed_and_its_failure_costs_nothing() -> None:
+def test_a_known_execution_is_closed_and_its_failure_costs_nothing() -> None:
     closing = CloseExecution("rex_x", RULES, WORK)
     opening = (found(), accessed(AccessFree("rex_x"), None), (RunHandler(sale(None), None), WORK))
     assert play(serve(sale(None)), *opening, (closing, None)).body == RESULT.body
     assert play(serve(sale(None)), *opening, (closing, Raise(NoAnswer("down"))), NOTE).body == RESULT.body
 
 
-def test_row_2_free_work_that_is_too_large_is_an_error_not_a_crash() -> None:
+def test_free_work_that_is_too_large_is_an_error_not_a_crash() -> None:
     too_large = Raise(ResultTooLarge("big"))
     response = play(
         serve(sale(None)),
@@ -178,10 +178,10 @@ def test_row_2_free_work_that_is_too_large_is_an_error_not_a_crash() -> None:
     assert (response.status, body(response)["code"]) == (500, "result_too_large")
 
 
-# Row 3
+# Situation 3
 
 
-def test_row_3_access_pending_is_relayed_and_its_transaction_kept() -> None:
+def test_access_pending_is_relayed_and_its_transaction_kept() -> None:
     response = play(
         serve(sale()),
         claimed(),
@@ -193,16 +193,16 @@ def test_row_3_access_pending_is_relayed_and_its_transaction_kept() -> None:
     assert response.first("retry-after") == "2"
 
 
-def test_row_3_without_an_id_the_claim_is_dropped() -> None:
+def test_pending_access_without_an_id_drops_the_claim() -> None:
     nameless = AccessPending(Response(202, (), b""), None)
     response = play(serve(sale()), claimed(), found(), accessed(nameless), (AbandonClaim(LEASE_HELD), True))
     assert (response.status, body(response)["code"]) == (202, "payment_settling")
 
 
-# Row 4
+# Situation 4
 
 
-def test_row_4_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
+def test_a_refused_proof_gets_the_402_and_its_claim_is_dropped() -> None:
     dropped = (AbandonClaim(LEASE_HELD), True)
     assert_402(play(serve(sale()), claimed(), found(), accessed(AccessUnpaid(NEEDED)), ALL_KEYS, dropped))
 
@@ -223,7 +223,7 @@ def test_a_transaction_that_a_row_of_another_key_may_have_is_not_called_used() -
     assert (response.status, body(response)["code"]) == (503, "payment_unconfirmed")
 
 
-def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> None:
+def test_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> None:
     """The proof may be refused because it is being sold, or was sold, by whoever has the claim by now."""
     refused = (claimed(), found(), accessed(AccessUnpaid(NEEDED)), ALL_KEYS)
     assert play(serve(sale()), *refused, (AbandonClaim(LEASE_HELD), False)).status == 409
@@ -231,7 +231,7 @@ def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> Non
     assert play(serve(sale()), *refused, unknown, NOTE).status == 503
 
 
-# Row 5
+# Situation 5
 
 
 @pytest.mark.parametrize("proof", [None, PROOF])
@@ -246,9 +246,7 @@ def test_row_4_a_refusal_for_a_claim_that_was_taken_over_is_nobodys_402() -> Non
         ([Raise(NoAnswer("timeout")), AccessFailed(502, "422")], 502),
     ],
 )
-def test_row_5_a_service_in_trouble_is_a_generic_answer(
-    answers: list[Any], status: int, proof: str | None
-) -> None:
+def test_a_service_in_trouble_is_a_generic_answer(answers: list[Any], status: int, proof: str | None) -> None:
     claim = () if proof is None else (claimed(),)
     dropped = () if proof is None else ((AbandonClaim(LEASE_HELD), True),)
     asked = [accessed(answer, proof) for answer in answers]
@@ -261,7 +259,7 @@ def test_row_5_a_service_in_trouble_is_a_generic_answer(
     assert (response.first("retry-after") is not None) == (status == 503)
 
 
-def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
+def test_access_is_asked_once_more_when_nothing_was_heard() -> None:
     deaf = accessed(Raise(NoAnswer("reset")), None)
     assert_402(play(serve(sale(None)), found(), deaf, accessed(AccessUnpaid(NEEDED), None)))
 
@@ -269,7 +267,7 @@ def test_row_5_access_is_asked_once_more_when_nothing_was_heard() -> None:
 @pytest.mark.parametrize(
     ("error", "status"), [(ConfigurationError("unknown key"), 502), (NoAnswer("down"), 503)]
 )
-def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> None:
+def test_without_rules_nothing_is_sold(error: Exception, status: int) -> None:
     failed: tuple[Any, ...] = ((ResolveOffer(OFFER), Raise(error)),)
     if isinstance(error, ServiceError):
         failed = (*failed, (GetKnownRevision(OFFER), None))
@@ -279,18 +277,18 @@ def test_row_5_without_rules_nothing_is_sold(error: Exception, status: int) -> N
     assert b"unknown key" not in response.body
 
 
-# Row 6
+# Situation 6
 
 
-def test_row_6_a_transaction_without_a_proof_never_runs_the_work() -> None:
+def test_a_transaction_without_a_proof_never_runs_the_work() -> None:
     response = play(serve(sale(None)), found(), accessed(AccessGranted(TXN), None), NOTE)
     assert response.status == 502
 
 
-# Row 7
+# Situation 7
 
 
-def test_row_7_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
+def test_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
     failed = Failed("handler_error")
     with pytest.raises(ZeroDivisionError):
         play(
@@ -304,7 +302,7 @@ def test_row_7_a_handler_that_raises_is_reported_failed_and_raises_on() -> None:
 
 
 @pytest.mark.parametrize("status", [304, 400, 404, 500, 503])
-def test_row_7_a_status_that_is_not_billable_is_passed_on_uncharged(status: int) -> None:
+def test_a_status_that_is_not_billable_is_passed_on_uncharged(status: int) -> None:
     answer = Response(status, (("Payment-Response", "forged"), ("x-own", "1")), b"sorry")
     failed = Failed(f"status_{status}")
     response = play(
@@ -319,7 +317,7 @@ def test_row_7_a_status_that_is_not_billable_is_passed_on_uncharged(status: int)
     assert "payment-response" not in names(response)
 
 
-def test_row_7_an_offer_may_say_what_is_billable() -> None:
+def test_an_offer_may_say_what_is_billable() -> None:
     offer = Offer("text_summary", billable=frozenset({404}))
     asked = sale(offer=offer)
     work = HandlerResult(Response(404, (), b"no such thing"), {})
@@ -338,7 +336,7 @@ def test_row_7_an_offer_may_say_what_is_billable() -> None:
     assert (response.status, response.first("payment-response")) == (404, PAID.payment_response)
 
 
-def test_row_7_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cut_it_off() -> None:
+def test_work_that_outlived_its_payment_is_not_sold_though_nobody_could_cut_it_off() -> None:
     late = HandlerResult(WORK.response, WORK.values, 54_001)
     response = play(
         serve(sale()),
@@ -369,7 +367,7 @@ def test_whatever_speaks_of_payment_may_be_read_by_a_browsers_script() -> None:
 @pytest.mark.parametrize(
     ("error", "code"), [(ResultTooLarge("big"), "result_too_large"), (WorkTimedOut("slow"), "work_timed_out")]
 )
-def test_row_7_work_without_a_result_to_sell(error: Exception, code: str) -> None:
+def test_work_without_a_result_to_sell(error: Exception, code: str) -> None:
     response = play(
         serve(sale()),
         *BEGINNING,
@@ -383,7 +381,7 @@ def test_row_7_work_without_a_result_to_sell(error: Exception, code: str) -> Non
 
 
 @pytest.mark.parametrize("values", [{"unknown_name": "1"}, {"input_tokens": "1e5"}])
-def test_row_7_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[str, str]) -> None:
+def test_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[str, str]) -> None:
     failed = Failed("invalid_usage")
     response = play(
         serve(sale()),
@@ -398,7 +396,7 @@ def test_row_7_wrong_values_are_a_failed_outcome_the_seller_sees(values: dict[st
     assert_nothing_left(response)
 
 
-def test_row_7_a_missing_required_value_is_a_failed_outcome() -> None:
+def test_a_missing_required_value_is_a_failed_outcome() -> None:
     strict = replace(RULES, required=frozenset({"input_tokens"}))
     failed = Failed("invalid_usage")
     response = play(
@@ -416,7 +414,7 @@ def test_row_7_a_missing_required_value_is_a_failed_outcome() -> None:
     assert response.status == 500
 
 
-def test_row_7_an_unacknowledged_failure_stays_owed() -> None:
+def test_an_unacknowledged_failure_stays_owed() -> None:
     failed = Failed("handler_error")
     telling = (CallComplete(ENTRY, failed), Raise(NoAnswer("down")))
     with pytest.raises(ZeroDivisionError):
@@ -435,10 +433,10 @@ def test_row_7_an_unacknowledged_failure_stays_owed() -> None:
         )
 
 
-# Row 8
+# Situation 8
 
 
-def test_row_8_a_proven_payment_is_the_only_way_out() -> None:
+def test_a_proven_payment_is_the_only_way_out() -> None:
     response = play(
         serve(sale()),
         *WORKED,
@@ -450,7 +448,7 @@ def test_row_8_a_proven_payment_is_the_only_way_out() -> None:
     assert response.first("cache-control") == "private, no-store"
 
 
-def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it() -> None:
+def test_a_proven_payment_is_released_even_if_the_journal_cannot_write_it() -> None:
     response = play(
         serve(sale()),
         *WORKED,
@@ -461,10 +459,10 @@ def test_row_8_a_proven_payment_is_released_even_if_the_journal_cannot_write_it(
     assert response.first("payment-response") == PAID.payment_response
 
 
-# Row 9
+# Situation 9
 
 
-def test_row_9_settling_is_202_and_held() -> None:
+def test_settling_is_202_and_held() -> None:
     response = play(
         serve(sale()), *WORKED, (COMPLETE, CompletionPending(PENDING)), (ScheduleRetry(LEASE_HELD), True)
     )
@@ -473,20 +471,20 @@ def test_row_9_settling_is_202_and_held() -> None:
     assert_nothing_left(response)
 
 
-def test_row_9_a_200_that_is_not_final_is_told_as_202() -> None:
+def test_a_200_that_is_not_final_is_told_as_202() -> None:
     settling = CompletionPending(Response(200, (("payment-response", "early"),), PENDING.body))
     response = play(serve(sale()), *WORKED, (COMPLETE, settling), (ScheduleRetry(LEASE_HELD), True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
     assert_nothing_left(response)
 
 
-# Row 10
+# Situation 10
 
 
 @pytest.mark.parametrize(
     "answer", [CompletionUnknown("wrong id"), Raise(NoAnswer("timeout")), Raise(BadAnswer("garbage"))]
 )
-def test_row_10_an_unknown_outcome_is_503_after_bounded_retries(answer: Any) -> None:
+def test_an_unknown_outcome_is_503_after_bounded_retries(answer: Any) -> None:
     response = play(
         serve(sale()),
         *WORKED,
@@ -501,7 +499,7 @@ def test_row_10_an_unknown_outcome_is_503_after_bounded_retries(answer: Any) -> 
     assert_unconfirmed(response)
 
 
-def test_row_10_a_retry_that_proves_releases() -> None:
+def test_a_retry_that_proves_releases() -> None:
     response = play(
         serve(sale()),
         *WORKED,
@@ -520,10 +518,10 @@ def test_an_outcome_that_could_not_be_written_is_not_sent(answer: Any) -> None:
     assert_unconfirmed(play(serve(sale()), *worked, (RecordOutcome(LEASE_HELD, GOOD), answer), *note))
 
 
-# Row 11
+# Situation 11
 
 
-def test_row_11_not_paid_for_certain_gets_fresh_instructions() -> None:
+def test_not_paid_for_certain_gets_fresh_instructions() -> None:
     response = play(
         serve(sale()), *WORKED, (COMPLETE, CompletionUnpaid()), (RecordFinal(LEASE_HELD), None), *FRESH_402
     )
@@ -531,7 +529,7 @@ def test_row_11_not_paid_for_certain_gets_fresh_instructions() -> None:
 
 
 @pytest.mark.parametrize("now", [AccessFree(), AccessGranted(TXN)])
-def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) -> None:
+def test_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) -> None:
     response = play(
         serve(sale()),
         *WORKED,
@@ -545,11 +543,11 @@ def test_row_11_no_result_leaves_even_if_the_resource_is_free_by_then(now: Any) 
     assert_nothing_left(response)
 
 
-# Row 12
+# Situation 12
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 422, 423, 425, 429])
-def test_row_12_a_refusal_is_relayed_and_held(status: int) -> None:
+def test_a_refusal_is_relayed_and_held(status: int) -> None:
     """It does not say that nothing was charged: a service may have acted, and answer for something else."""
     refusal = CompletionRejected(status, "code", "3")
     response = play(serve(sale()), *WORKED, (COMPLETE, refusal), NOTE, (ScheduleRetry(LEASE_HELD), True))
@@ -558,7 +556,7 @@ def test_row_12_a_refusal_is_relayed_and_held(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 404, 409, 422, 500, 503])
-def test_row_12_whoever_is_held_is_told_to_come_back_with_the_same_payment(status: int) -> None:
+def test_whoever_is_held_is_told_to_come_back_with_the_same_payment(status: int) -> None:
     """Also when the service does not say when, and when it is refused again: the row is kept either way."""
     refused = (COMPLETE_HELD, CompletionRejected(status, "code"))
     again = (PAUSES[0], refused, PAUSES[1], refused) if status >= 500 else ()
@@ -572,7 +570,7 @@ def test_row_12_whoever_is_held_is_told_to_come_back_with_the_same_payment(statu
     assert body(response)["transaction_id"] == TXN
 
 
-def test_row_12_a_failing_service_is_asked_again_within_the_bound() -> None:
+def test_a_failing_service_is_asked_again_within_the_bound() -> None:
     refusal = (COMPLETE, CompletionRejected(500, "internal_error"))
     response = play(
         serve(sale()),
@@ -589,7 +587,7 @@ def test_row_12_a_failing_service_is_asked_again_within_the_bound() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409, 422])
-def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(status: int) -> None:
+def test_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(status: int) -> None:
     response = play(
         serve(sale()),
         *WORKED,
@@ -602,7 +600,7 @@ def test_row_12_a_refusal_to_repeat_an_unanswered_complete_keeps_the_result(stat
     assert response.status == status
 
 
-# Row 13
+# Situation 13
 
 OPEN_AS_YET = (GetTransaction(TXN), TransactionState.AUTHORIZED)
 
@@ -616,7 +614,7 @@ OPEN_AS_YET = (GetTransaction(TXN), TransactionState.AUTHORIZED)
         TransactionState.CONTRADICTORY,
     ],
 )
-def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: TransactionState) -> None:
+def test_a_held_result_is_released_by_a_repeated_complete(standing: TransactionState) -> None:
     response = play(
         serve(sale()),
         *BACK,
@@ -627,7 +625,7 @@ def test_row_13_a_held_result_is_released_by_a_repeated_complete(standing: Trans
     assert (response.body, response.first("payment-response")) == (RESULT.body, PAID.payment_response)
 
 
-def test_row_13_a_get_alone_never_releases() -> None:
+def test_a_get_alone_never_releases() -> None:
     unproven = (COMPLETE_HELD, CompletionUnknown("no header"))
     response = play(
         serve(sale()),
@@ -648,7 +646,7 @@ def test_row_13_a_get_alone_never_releases() -> None:
 @pytest.mark.parametrize(
     "refusal", [CompletionRejected(409, "invalid_request"), CompletionRejected(404, "transaction_not_found")]
 )
-def test_row_13_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
+def test_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
     refusal: CompletionRejected, standing: TransactionState
 ) -> None:
     response = play(
@@ -664,24 +662,24 @@ def test_row_13_a_service_that_refuses_to_repeat_leaves_the_result_to_people(
     assert_nothing_left(response)
 
 
-def test_row_13_still_settling_is_202() -> None:
+def test_a_held_payment_that_still_settles_is_202() -> None:
     response = play(
         serve(sale()), *BACK, (STANDING, TransactionState.PENDING), (ScheduleRetry(LEASE_HELD), True)
     )
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
 
 
-def test_row_13_failed_is_row_11() -> None:
+def test_a_held_payment_that_failed_gets_fresh_instructions() -> None:
     failed = ((STANDING, TransactionState.FAILED), (RecordFinal(LEASE_HELD), None))
     assert_402_anew(play(serve(sale()), *BACK, *failed, *FRESH_402))
 
 
-def test_row_13_unknown_standing_is_row_10() -> None:
+def test_an_unknown_standing_is_held_as_unconfirmed() -> None:
     lost = (STANDING, Raise(NoAnswer("timeout")))
     assert_unconfirmed(play(serve(sale()), *BACK, lost, NOTE, (ScheduleRetry(LEASE_HELD), True)))
 
 
-def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
+def test_interrupted_work_is_failed_and_never_run_again() -> None:
     failed = Failed("interrupted")
     response = play(
         serve(sale()),
@@ -695,7 +693,7 @@ def test_row_13_interrupted_work_is_failed_and_never_run_again() -> None:
     assert_402_anew(response)
 
 
-def test_row_13_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
+def test_a_failure_that_is_not_acknowledged_gets_no_fresh_402() -> None:
     failed = Failed("handler_error")
     entry = replace(ENTRY, outcome=failed)
     silent = (CallComplete(entry, failed), CompletionUnknown("silence"))
@@ -816,13 +814,13 @@ def test_a_settled_payment_that_was_reported_failed_is_never_released() -> None:
 # Rows 14, 15, 16
 
 
-def test_row_14_the_same_proof_while_the_first_runs() -> None:
+def test_the_same_proof_while_the_first_runs_is_409() -> None:
     response = play(serve(sale()), claimed(InProgress()))
     assert (response.status, body(response)["code"]) == (409, "payment_in_progress")
     assert response.first("retry-after")
 
 
-def test_row_15_a_released_result_is_given_again_without_call_or_work() -> None:
+def test_a_released_result_is_given_again_without_call_or_work() -> None:
     first = play(
         serve(sale()),
         *WORKED,
@@ -833,21 +831,21 @@ def test_row_15_a_released_result_is_given_again_without_call_or_work() -> None:
     assert again == first
 
 
-def test_row_15_after_the_last_redelivery() -> None:
+def test_a_proof_after_the_last_redelivery_is_409() -> None:
     response = play(serve(sale()), claimed(AlreadyUsed(TXN)))
     assert (response.status, body(response)["transaction_id"]) == (409, TXN)
 
 
-def test_row_15_a_dead_proof_gets_fresh_instructions() -> None:
+def test_a_dead_proof_gets_fresh_instructions() -> None:
     assert_402_anew(play(serve(sale()), claimed(AlreadyFailed()), *FRESH_402), None)
 
 
-def test_row_16_the_same_proof_for_another_request() -> None:
+def test_the_same_proof_for_another_request_is_409() -> None:
     response = play(serve(sale()), claimed(RequestMismatch()))
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
 
-def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
+def test_the_same_transaction_by_another_encoding_runs_nothing() -> None:
     response = play(
         serve(sale()),
         claimed(),
@@ -860,7 +858,7 @@ def test_row_16_the_same_transaction_by_another_encoding_runs_nothing() -> None:
     assert (response.status, body(response)["code"]) == (409, "proof_already_used")
 
 
-def test_row_14_whoever_was_overtaken_before_its_work_says_in_progress() -> None:
+def test_whoever_was_overtaken_before_its_work_says_in_progress() -> None:
     """Its payer's own request serves it: "already used" would have them pay anew."""
     overtaken = (
         (RecordTransaction(LEASE_HELD, TXN, ACR, 54.0), False),
@@ -1021,24 +1019,24 @@ def test_a_waiting_payment_that_is_final_is_closed() -> None:
         (TransactionState.AUTHORIZED, AbandonClaim(LEASE_HELD)),
     ],
 )
-def test_row_3_then_13_a_waiting_payment_is_asked_after(standing: TransactionState, step: Any) -> None:
+def test_a_waiting_payment_is_asked_after(standing: TransactionState, step: Any) -> None:
     response = play(serve(sale()), claimed(Resumable(WAITING)), (STANDING, standing), (step, True))
     assert (response.status, body(response)["transaction_id"]) == (202, TXN)
 
 
-def test_row_3_then_13_a_waiting_payment_that_the_service_does_not_know_is_left_to_people() -> None:
+def test_a_waiting_payment_that_the_service_does_not_know_is_left_to_people() -> None:
     lost = (STANDING, Raise(TransactionNotFound(404, "transaction_not_found", "no")))
     stuck = (MarkStuck(LEASE_HELD, "the service does not know the transaction"), None)
     assert_unconfirmed(play(serve(sale()), claimed(Resumable(WAITING)), lost, stuck, NOTE))
 
 
-def test_row_3_then_13_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
+def test_a_waiting_payment_that_failed_may_be_paid_anew() -> None:
     closed = (RecordFinal(LEASE_HELD), None)
     waiting = (claimed(Resumable(WAITING)), (STANDING, TransactionState.FAILED), closed)
     assert_402_anew(play(serve(sale()), *waiting, *FRESH_402))
 
 
-def test_row_3_then_13_whoever_paid_is_not_asked_to_pay_again() -> None:
+def test_whoever_paid_is_not_asked_to_pay_again() -> None:
     closed = (RecordFinal(LEASE_HELD, paid=True), None)
     waiting = (claimed(Resumable(WAITING)), (STANDING, TransactionState.SUCCEEDED), NOTE, closed)
     response = play(serve(sale()), *waiting)
