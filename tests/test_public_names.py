@@ -36,7 +36,7 @@ def test_the_public_names() -> None:
     ]
 
 
-def test_the_names_of_the_front_doors() -> None:
+def test_the_names_of_the_adapters() -> None:
     assert faregate.starlette.__all__ == ["Payment", "PaywallMiddleware", "list_routes", "paid"]
     assert faregate.fastapi.__all__ == [
         "Payment",

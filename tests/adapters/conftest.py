@@ -1,4 +1,4 @@
-"""A shop, its service and its payer, all real servers, for each front door."""
+"""A seller, its service and its payer, all real servers, for each adapter."""
 
 from collections.abc import Generator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One shop behind every front door: the same routes, sold in each framework's own way."""
+"""One seller behind every adapter: the same routes, sold in each framework's own way."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What an audit of the front doors found: each of these cost a payer or a seller something once."""
+"""What an audit of the adapters found: each of these cost a payer or a seller something once."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""Where cases are played: sellers' front doors and services, all on real sockets, and payers."""
+"""Where cases are played: sellers' adapters and services, all on real sockets, and payers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
@@ -30,7 +30,7 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Stack:
-    """Which front door, journal and transport the sellers have."""
+    """Which adapter, journal and transport the sellers have."""
 
     adapter: str
     journal: str

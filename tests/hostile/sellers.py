@@ -1,4 +1,4 @@
-"""The shop of every case, behind two front doors: one that awaits and one that blocks.
+"""The seller of every case, behind two adapters: one that awaits and one that blocks.
 
 A case is known by its header `x-case`. What a handler did is told to its case.
 """

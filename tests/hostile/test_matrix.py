@@ -1,4 +1,4 @@
-"""Every fault at every call, its first time and when it is repeated, through real front doors.
+"""Every fault at every call, its first time and when it is repeated, through real adapters.
 
 Nothing leaves unpaid, nobody is asked to pay anew for what is open, nothing runs twice, no payer sees an
 exception or anything of the inside; and when the service is well again, each sale comes to its end.

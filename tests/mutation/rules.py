@@ -174,7 +174,7 @@ MUTANTS = (
     Mutant("failed-with-a-hash-believed", INTERPRET, '("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")', '("receipt",)'),
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "state.trailing_data[0]", "state.trailing_data[1]",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
-    Mutant("loaded-by-any-thread", TRANSPORTS + "select.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
+    Mutant("loaded-by-any-thread", TRANSPORTS + "choice.py", "    return \"pyreqwest\" in sys.modules or", "    return True or",
            ("tests/merchant/test_pools.py", "-k", "allocator")),
     Mutant("swallow-cancellation", TRANSPORTS + "pyreqwest.py", "if _cancel_requests() > requested:", "if False:",
            ("tests/merchant/test_cancellation.py",)),
