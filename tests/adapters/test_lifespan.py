@@ -29,7 +29,7 @@ from tests.adapters.asgi import CONTENT, a_paywall, header
 from tests.adapters.asgi_app import Plain, ask
 from tests.adapters.stoppable_seller import Process, heard, serving_shop
 from tests.servers.http import serving, serving_on_trio
-from tests.support.unfinished_payments import Checkout, Seller, selling
+from tests.support.unfinished_payments import HangingCall, Seller, selling
 from tests.support.waiting import eventually
 
 
@@ -210,11 +210,11 @@ def test_a_drain_that_is_over_does_not_cancel_the_shutdown_of_the_app() -> None:
 
 
 def test_a_walk_ends_between_two_sales_when_the_app_ends(seller: Seller) -> None:
-    sales, gate = [seller.held(), seller.held()], Checkout()
-    seller.service.fails("complete", gate)
+    sales, hanging = [seller.held(), seller.held()], HangingCall()
+    seller.service.fails("complete", hanging)
     with serving(APPS["starlette"](seller.paywall(), sweep_every=0.05), lifespan="on"):
-        assert gate.reached.wait(20)
-        threading.Timer(0.3, gate.goes_on.set).start()
+        assert hanging.reached.wait(20)
+        threading.Timer(0.3, hanging.goes_on.set).start()
     assert sorted(filter(None, map(seller.state, sales))) == ["ok"]
     assert sorted(seller.statuses().values()) == ["settling", "succeeded"]
 
@@ -438,7 +438,7 @@ def shop(seller: Seller, folder: Path, drain: float) -> Generator[tuple[Process,
         yield server, f"{url}/"
 
 
-def ended_while_completing(server: Process, url: str, gate: Checkout) -> str:
+def ended_while_completing(server: Process, url: str, hanging: HangingCall) -> str:
     """The proof of a request whose completion hangs until the server has given it up."""
     proof = Wallet().pay(httpx.get(url).headers["payment-required"])
 
@@ -447,7 +447,7 @@ def ended_while_completing(server: Process, url: str, gate: Checkout) -> str:
             httpx.get(url, headers={"PAYMENT-SIGNATURE": proof}, timeout=30)
 
     threading.Thread(target=pay).start()
-    assert gate.reached.wait(20)
+    assert hanging.reached.wait(20)
     server.send_signal(signal.SIGTERM)
     heard(server, "timeout graceful shutdown exceeded")
     return proof
@@ -461,13 +461,13 @@ def served_by_another(seller: Seller, proof: str) -> tuple[int, bytes, int]:
 
 
 def test_a_completion_that_hangs_is_ended_before_the_process(seller: Seller, tmp_path: Path) -> None:
-    gate = Checkout()
-    seller.service.fails("complete", gate)
+    hanging = HangingCall()
+    seller.service.fails("complete", hanging)
     with shop(seller, tmp_path, drain=20) as (server, url):
-        proof = ended_while_completing(server, url, gate)
+        proof = ended_while_completing(server, url, hanging)
         heard(server, "Waiting for application shutdown")
         assert server.poll() is None
-        gate.goes_on.set()
+        hanging.goes_on.set()
         assert server.wait(20) == -signal.SIGTERM  # uvicorn ends well, and then by the signal it got
     assert list(seller.statuses().values()) == ["succeeded"]
     assert seller.holdings() == []
@@ -476,13 +476,13 @@ def test_a_completion_that_hangs_is_ended_before_the_process(seller: Seller, tmp
 
 
 def test_what_hangs_for_too_long_is_left_to_a_sweep(seller: Seller, tmp_path: Path) -> None:
-    gate = Checkout()
-    seller.service.fails("complete", gate)
+    hanging = HangingCall()
+    seller.service.fails("complete", hanging)
     with shop(seller, tmp_path, drain=0.2) as (server, url):
-        proof = ended_while_completing(server, url, gate)
+        proof = ended_while_completing(server, url, hanging)
         heard(server, "requests that still run are left to the sweep")
         assert server.wait(20) == -signal.SIGTERM  # uvicorn ends well, and then by the signal it got
-    gate.goes_on.set()
+    hanging.goes_on.set()
     assert [one.state for one in seller.holdings()] == ["ok"]
     assert seller.paywall(ago=-3600).sweep().looked_at == 1
     assert seller.holdings() == []

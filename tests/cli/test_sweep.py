@@ -12,7 +12,7 @@ from faregate.cli import main
 from faregate.cli.signals import ShutdownSignal
 from faregate.maintenance.background_sweep import jitter
 from tests.adapters.asgi import CONTENT
-from tests.support.unfinished_payments import UNKNOWN, Checkout, Seller, selling
+from tests.support.unfinished_payments import UNKNOWN, HangingCall, Seller, selling
 from tests.support.waiting import eventually
 
 
@@ -81,12 +81,12 @@ def test_a_full_walk_is_followed_by_the_next_at_once(seller: Seller) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--watch", "--every", "3600")])
 def test_a_sigterm_is_heard_between_two_sales(seller: Seller, options: tuple[str, ...]) -> None:
-    sales, gate = [seller.held(), seller.held()], Checkout()
-    seller.service.fails("complete", gate)
+    sales, hanging = [seller.held(), seller.held()], HangingCall()
+    seller.service.fails("complete", hanging)
     sweeping = seller.run("sweep", *options)
-    assert gate.reached.wait(30)
+    assert hanging.reached.wait(30)
     sweeping.send_signal(signal.SIGTERM)
-    gate.goes_on.set()
+    hanging.goes_on.set()
     assert ended(sweeping) == "Looked at 1 payment: 1 settled.\n"
     assert sorted(seller.statuses().values()) == ["settling", "succeeded"]
     assert sorted(filter(None, map(seller.state, sales))) == ["ok"]

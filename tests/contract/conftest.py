@@ -15,6 +15,7 @@ from faregate.emulator import TEST_KEY, Wallet
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.support.faulty_service import FaultyService
+from tests.support.lines import read_lines
 
 NO_KEEPING = httpx.Limits(max_keepalive_connections=0)
 """A connection per request: they reach all processes, and none was closed by the server meanwhile."""
@@ -41,9 +42,7 @@ class Running:
     log: Path
 
     def lines(self, since: int) -> list[Line]:
-        if not self.log.exists():
-            return []
-        return [Line(**json.loads(line)) for line in self.log.read_bytes()[since:].splitlines()]
+        return [Line(**line) for line in read_lines(self.log, since)]
 
 
 @dataclass

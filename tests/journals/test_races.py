@@ -19,6 +19,7 @@ from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, runnin
 from tests.journals.simultaneous_payers import Given, ask_together
 from tests.servers.shared import shared
 from tests.support.faulty_service import FaultyService
+from tests.support.lines import read_lines
 
 CROWD = 1000
 SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
@@ -51,8 +52,7 @@ class Market:
 
     def executions(self) -> list[str]:
         """The transactions for which a handler ran, in whichever process."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [json.loads(line)["transaction"] for line in lines]
+        return [line["transaction"] for line in read_lines(self.log)]
 
     def standings(self) -> list[str]:
         """How this payer's transactions truly stand."""

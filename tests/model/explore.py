@@ -21,8 +21,7 @@ from tests.model.schedule_count import number_of_schedules
 from tests.model.scope import Flows, Scope
 from tests.model.scopes import LARGE, SUITE
 from tests.model.state_space import Space
-
-PROGRESS_SECONDS = 5.0
+from tests.support.campaigns import Progress
 
 
 class Broken(AssertionError):
@@ -63,14 +62,13 @@ class _Search:
         self._edges = array("q")
 
     def run(self, limit: float) -> Found:
-        began = told = time.monotonic()
+        began = time.monotonic()
         self._add(self._space.start(), -1)
         for number, state in enumerate(self._states):
             self._look_at(number, state)
             if len(self._states) >= limit:
                 break
-            if time.monotonic() - told > PROGRESS_SECONDS:
-                told = time.monotonic()
+            if not number % 1000:
                 self._say(f"{self._scope.name}: {number} of {len(self._states)} states looked at")
         return Found(len(self._states), self._moves, time.monotonic() - began, self._edges)
 
@@ -127,10 +125,12 @@ def main(arguments: list[str]) -> int:
         if wanted not in scope.name:
             continue
         try:
-            found = explore(scope, say=lambda line: print(line, file=sys.stderr))
+            progress = Progress()
+            found = explore(scope, say=progress.show)
         except Broken as broken:
             print(broken)
             return 1
+        progress.close()
         print(
             f"{scope.name}: {found.states:,} states, {found.moves:,} moves, "
             f"{number_of_schedules(found.edges):.3g} schedules, 0 violations, {found.seconds:.0f} s",

@@ -8,7 +8,6 @@ Exits 1 if a rule is broken, and names the seeds that break it.
 
 import argparse
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,9 +16,9 @@ from multiprocessing import get_context
 
 from tests.model.invariants import Violation
 from tests.model.simulation import Simulation
+from tests.support.campaigns import Progress, make_parser
 
 BATCH = 500
-PROGRESS_SECONDS = 5.0
 ENOUGH = 20
 """So many violations, and it stops looking for more."""
 
@@ -60,19 +59,16 @@ def in_batches(seeds: range, workers: int) -> Iterator[Tally]:
 
 
 def run(seeds: range, workers: int) -> Tally:
-    tally, began = Tally(), time.monotonic()
-    told = began
+    tally, began, progress = Tally(), time.monotonic(), Progress()
     for batch in in_batches(seeds, workers):
         tally.add(batch)
         tally.seconds = time.monotonic() - began
         for seed, rule in batch.broken.items():
-            print(f"seed {seed}: {rule}", file=sys.stderr)
-        if time.monotonic() - told > PROGRESS_SECONDS:
-            told = time.monotonic()
-            speed = tally.seeds / tally.seconds
-            print(f"{tally.seeds:,} of {len(seeds):,} seeds, {speed:.0f}/s", file=sys.stderr)
+            progress.keep(f"seed {seed}: {rule}")
+        progress.show(f"{tally.seeds:,} of {len(seeds):,} seeds", tally.seeds / len(seeds))
         if len(tally.broken) >= ENOUGH:
             break
+    progress.close()
     return tally
 
 
@@ -107,12 +103,11 @@ def _summary(tally: Tally) -> str:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
+    parser = make_parser("simulate", __doc__)
     parser.add_argument("--seeds", type=_range, default=range(10_000), help="from and to, as in 0..10000")
     parser.add_argument("--seed", type=int, help="one seed")
     parser.add_argument("--trace", action="store_true", help="tell what happens, step by step")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)
 
 

@@ -153,7 +153,7 @@ def selling(folder: Path) -> Generator[Seller]:
         yield Seller(service, folder / "journal.db", environ)
 
 
-class Checkout:
+class HangingCall:
     """A call to the service that hangs until the test lets it go on."""
 
     def __init__(self) -> None:

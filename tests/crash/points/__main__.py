@@ -14,24 +14,35 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.crash.points import mutants, report, stores
+from tests.crash import stores
+from tests.crash.points import mutants, report
 from tests.crash.points.campaign import Campaign, chosen_points, one
-from tests.crash.points.progress import ProgressDisplay
+from tests.support.campaigns import Progress, choose, make_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     said = _parser().parse_args(arguments)
     campaign = _campaign(said)
-    with ProgressDisplay(campaign.planned, campaign.said, quiet=said.json) as show:
-        campaign.run(show.told)
-    found = report.summary(campaign.said, campaign.kinds, campaign.points)
+    planned, progress = len(campaign.planned), Progress(quiet=said.json)
+    before, results = len(campaign.said), campaign.said
+
+    def tell(result: dict[str, Any]) -> None:
+        results.append(result)
+        if report.has_failed(result):
+            progress.keep(f"{result['trial']}: {result['wrongs'] or result['error']}")
+        part = (len(results) - before) / (planned - before)
+        progress.show(f"{report.line(results)} of {planned}", part)
+
+    campaign.run(tell)
+    progress.close()
+    found = report.summary(results, campaign.kinds, campaign.points)
     _print(found, said, campaign)
     return 1 if found["failures"] else 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/crash-points", description=__doc__.split("\n")[0])
-    parser.add_argument("--journals", default=",".join(stores.KINDS), help="sqlite,redis,postgres")
+    parser = make_parser("crash-points", __doc__)
+    parser.add_argument("--journals", default=",".join(stores.STORES), help=", ".join(stores.STORES))
     parser.add_argument("--trials", type=int, default=40, help="of each point on each journal (40)")
     parser.add_argument("--points", default="", help="those whose names contain one of these words")
     parser.add_argument("--workers", type=int, default=8, help="trials at the same time (8)")
@@ -39,7 +50,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--resume", type=Path, help="the folder of a campaign, to be continued or begun")
     parser.add_argument("--only", default="", help="one trial: JOURNAL:POINT:NUMBER")
     parser.add_argument("--broken", default="", choices=("", *mutants.VARIANTS), help="take a rule out")
-    parser.add_argument("--json", action="store_true", help="what was found as JSON, and nothing else")
     parser.add_argument("--markdown", action="store_true", help="the tables for the documentation")
     parser.add_argument("--list", action="store_true", help="the names of all points")
     return parser
@@ -54,7 +64,7 @@ def _campaign(said: argparse.Namespace) -> Campaign:
     if said.only:
         only = one(said.only, said.seed, said.broken)
         return Campaign([only.kind], [only.point], 1, said.seed, 1, folder, said.broken, only)
-    kinds, points = said.journals.split(","), chosen_points(said.points)
+    kinds, points = choose(said.journals, stores.STORES), chosen_points(said.points)
     return Campaign(kinds, points, said.trials, said.seed, said.workers, folder, said.broken)
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.crash.points import stores
+from tests.crash import stores
 from tests.crash.points.kill_points import ALL
 from tests.crash.points.plan import Trial
 from tests.crash.points.pool import Lanes
+from tests.support.lines import read_lines
 
 LOG = "trials.jsonl"
 
@@ -48,7 +49,7 @@ class Campaign:
         """What is left of it; `tell` hears of each trial."""
         left = self.left
         with ExitStack() as stack, (self.folder / LOG).open("a") as log:
-            urls = {kind: stack.enter_context(stores.server(kind)) for kind in self.kinds}
+            urls = {kind: stack.enter_context(stores.serving(kind)) for kind in self.kinds}
             lanes = stack.enter_context(Lanes(min(self.workers, len(left)), self.folder, urls))
             for said in lanes.run(left):
                 print(json.dumps(said), file=log, flush=True)
@@ -57,10 +58,7 @@ class Campaign:
     @property
     def said(self) -> list[dict[str, Any]]:
         """What trials of this campaign gave so far."""
-        log = self.folder / LOG
-        if not log.exists():
-            return []
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        lines = read_lines(self.folder / LOG)
         return [said for said in lines if said["seed"] == self.seed and said["broken"] == self.broken]
 
 
@@ -74,7 +72,7 @@ def one(name: str, seed: int, broken: str) -> Trial:
     """A trial by its name, such as `sqlite:record_transaction:after:17`."""
     kind, _, rest = name.partition(":")
     point, _, number = rest.rpartition(":")
-    if point not in {each.name for each in ALL} or kind not in stores.KINDS:
+    if point not in {each.name for each in ALL} or kind not in stores.STORES:
         raise SystemExit(
             f"there is no trial {name!r}: JOURNAL:POINT:NUMBER, such as sqlite:record_transaction:after:17"
         )

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from faregate.merchant.transports.connections import make_ssl_context
-from tests.crash.points import processes, service
+from tests.crash.points import service
 from tests.crash.points.plan import Trial
 from tests.crash.points.trial import told
 from tests.crash.points.trial_setup import TrialPlace
+from tests.support import processes
 
 
 @dataclass

@@ -14,12 +14,18 @@ def summary(said: Sequence[Said], kinds: Sequence[str], points: Sequence[str]) -
     return {
         "journals": {kind: _of([each for each in said if kind_of(each) == kind]) for kind in kinds},
         "points": {point: {kind: _deaths(said, kind, point) for kind in kinds} for point in points},
-        "failures": [_failure(each) for each in said if failed(each)],
+        "failures": [_failure(each) for each in said if has_failed(each)],
     }
 
 
-def failed(said: Said) -> bool:
+def has_failed(said: Said) -> bool:
     return bool(said["wrongs"]) or "error" in said
+
+
+def line(said: Sequence[Said]) -> str:
+    """How far it is."""
+    kills, failures = sum(len(each["deaths"]) for each in said), sum(map(has_failed, said))
+    return f"{kills} kills, {failures} failures in {len(said)}"
 
 
 def markdown(found: dict[str, Any]) -> str:

@@ -26,7 +26,8 @@ from faregate.journals.policy import JournalContext, JournalPolicy
 from faregate.merchant.transports.h11 import H11Transport
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
-from tests.crash.points import mid_write, mutants, stores
+from tests.crash import stores
+from tests.crash.points import mid_write, mutants
 from tests.crash.points.kill_points import Death
 from tests.crash.points.kill_wrappers import DyingJournal, DyingTransport, Kills, dying_server
 from tests.support.lines import append_line
@@ -100,7 +101,7 @@ def _begin(life: Life) -> Kills:
 
 def _paywall(life: Life, kills: Kills) -> Paywall:
     def journal(context: JournalContext) -> Journal:
-        dying: Any = DyingJournal(stores.opened(life.journal, context.namespace, TERMS), kills)
+        dying: Any = DyingJournal(stores.open_journal(life.journal, context.namespace, TERMS), kills)
         return dying  # type: ignore[no-any-return]
 
     return Paywall(

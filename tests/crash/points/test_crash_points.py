@@ -3,37 +3,29 @@
 `scripts/crash-points --trials 1` does every point on every store, and without `--trials` forty times.
 """
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crash.points import stores
+from tests.crash import stores
 from tests.crash.points.campaign import chosen_points
 from tests.crash.points.mutants import VARIANTS
 from tests.servers.shared import need
+from tests.support.campaigns import run_campaign
 
-ROOT = Path(__file__).resolve().parents[3]
 
-
-def campaign(*arguments: str) -> tuple[int, dict[str, Any]]:
-    """As `scripts/crash-points` runs it: in a process of its own, which has no threads when it forks."""
-    command = [sys.executable, "-m", "tests.crash.points", "--json", *arguments]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert run.stdout, run.stderr
-    return run.returncode, json.loads(run.stdout)
+def campaign(*arguments: str) -> tuple[int, Any]:
+    return run_campaign("tests.crash.points", *arguments)
 
 
 POINTS = {"sqlite": "", "redis": ":in,stopped/work", "postgres": ":in,stopped/work"}
 """Words in names of points: where a write is cut off or comes from a former owner, the store decides."""
 
 
-@pytest.mark.parametrize("kind", stores.KINDS)
+@pytest.mark.parametrize("kind", stores.STORES)
 def test_nothing_is_lost_or_done_twice_wherever_a_shop_is_killed(kind: str, tmp_path: Path) -> None:
-    need(kind, stores.MISSING[kind])
+    need(kind, stores.missing(kind))
     chosen = ("--points", POINTS[kind]) if POINTS[kind] else ()
     status, found = campaign("--journals", kind, "--trials", "1", "--resume", str(tmp_path), *chosen)
     assert (found["failures"], status) == ([], 0)

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.crash.points.checker import Evidence, judged
 from tests.crash.points.plan import Trial, drawn
-from tests.crash.points.processes import Process
 from tests.crash.points.trial_setup import PATIENCE, TURN, Stage, TrialPlace
+from tests.support.processes import Process
 
 RECOVERY = 10.0
 """Seconds after which what is still open stays so."""

@@ -1,20 +1,21 @@
 """Who and what takes part in one trial: its processes, its payer, and what is known of them."""
 
-import json
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from faregate.emulator import Wallet
-from tests.crash.points import seller, stores
+from tests.crash import stores
+from tests.crash.points import seller
 from tests.crash.points.checker import UNFINISHED, Evidence, Received
 from tests.crash.points.kill_points import Death
 from tests.crash.points.payers import Payers, Use
 from tests.crash.points.plan import Plan, Trial
-from tests.crash.points.processes import Checkout, Process, fork, serving
 from tests.crash.points.seller import Life
 from tests.crash.points.service_client import ServiceAt
+from tests.support.lines import read_lines
+from tests.support.processes import Process, StartSignal, fork, serving
 
 PATIENCE = 15.0
 """Seconds that are enough for anything that comes at all."""
@@ -45,7 +46,7 @@ class Stage:
         folder = place.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         service = ServiceAt(place.service, f"{name}_{time.monotonic_ns()}")
-        journal = stores.place_of(place.store, folder)
+        journal = stores.place_of(trial.kind, place.store, folder).journal
         life = Life(journal, service.url, folder / "executions", folder / "said", broken=trial.broken)
         proof = Wallet().pay(service.begin(plan.faults, plan.settlement))
         return cls(plan, life, service, Payers(proof, f"{seller.PATH}?work={plan.work}"))
@@ -63,8 +64,8 @@ class Stage:
 
     def sweeper(self, death: Death | None = None) -> Process:
         life = replace(self.life, death=death)
-        with Checkout() as gate:
-            process = fork(partial(gate.then, partial(seller.sweep, life)), self.payers.sockets)
+        with StartSignal() as start:
+            process = fork(partial(start.then, partial(seller.sweep, life)), self.payers.sockets)
             return self._known(process, death, 1)
 
     def _known(self, process: Process, death: Death | None, visit: int) -> Process:
@@ -120,9 +121,7 @@ class Stage:
         return Evidence(transactions, records["calls"], self._executions(), self.received, rows)
 
     def _executions(self) -> list[str]:
-        if not self.life.executions.exists():
-            return []
-        return [json.loads(line)["transaction"] for line in self.life.executions.read_text().splitlines()]
+        return [line["transaction"] for line in read_lines(self.life.executions)]
 
     def _rows(self, transactions: dict[str, str]) -> dict[str, str | None]:
-        return stores.states(self.life.journal, f"test {self.service.url}", list(transactions))
+        return stores.row_states(self.life.journal, f"test {self.service.url}", list(transactions))

@@ -6,29 +6,27 @@ scripts/crash-workers --stores sqlite,redis --seconds 30
 
 import argparse
 import json
-import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.crash.points.processes import lifeline
+from tests.crash.stores import DJANGO, STORES
 from tests.crash.workers.campaign import run_on
 from tests.crash.workers.checker import LIMIT, WRONGS, is_wrong
-from tests.crash.workers.stores import KINDS
+from tests.support.campaigns import Progress, choose, make_parser
+from tests.support.processes import lifeline
 
-EVERY = 15.0
-"""Seconds between two lines of progress where there is no terminal."""
+KINDS = ("memory", *STORES, *DJANGO)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     said = _parser().parse_args(arguments)
-    stores = said.stores.split(",")
-    if unknown := [kind for kind in stores if kind not in KINDS]:
-        raise SystemExit(f"there is no store {unknown[0]!r}: {', '.join(KINDS)}")
+    stores = choose(said.stores, KINDS)
     lifeline()
     found: list[dict[str, Any]] = []
     for kind in stores:
-        found.append(run_on(kind, said.seconds, said.seed, said.payers, Progress(kind).tell))
+        progress = Progress(f"{kind}, ", quiet=said.json)
+        found.append(run_on(kind, said.seconds, said.seed, said.payers, progress.show))
+        progress.close()
         if not said.json:
             print(line(found[-1]), flush=True)
     if said.json:
@@ -37,13 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/crash-workers", description=__doc__.split("\n")[0])
+    parser = make_parser("crash-workers", __doc__)
     parser.add_argument("--stores", default=",".join(KINDS), help=", ".join(KINDS))
     parser.add_argument("--seconds", type=float, default=120.0, help="on each store (120)")
     parser.add_argument("--seed", type=int, default=1, help="of who is killed, and who buys what (1)")
     parser.add_argument("--payers", type=int, default=12, help="at the same time (12)")
     parser.add_argument("--limit", type=float, default=LIMIT, help="of the slowest return, in seconds (15)")
-    parser.add_argument("--json", action="store_true", help="what was found as JSON, and nothing else")
     return parser
 
 
@@ -59,23 +56,6 @@ def line(said: dict[str, Any]) -> str:
         f"p50 {said['p50']:.2f} s, p99 {said['p99']:.2f} s; {wrongs}"
         + (f"; forgotten with their process: {forgotten}" if forgotten else "")
     )
-
-
-class Progress:
-    """On a terminal one line that changes; elsewhere a line now and then."""
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-        self._began = self._told_at = time.monotonic()
-
-    def tell(self, text: str) -> None:
-        now = time.monotonic()
-        told = f"{self._kind}, {now - self._began:.0f} s: {text}"
-        if sys.stderr.isatty():
-            print(f"\r\033[K{told}", end="", file=sys.stderr, flush=True)
-        elif now - self._told_at >= EVERY:
-            self._told_at = now
-            print(told, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

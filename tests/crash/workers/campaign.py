@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -19,14 +18,15 @@ from typing import Any
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import get_url, listen, run
 from faregate.merchant.client import MerchantClient
-from tests.crash.points.processes import fork
+from tests.crash import stores
 from tests.crash.workers.checker import Charge, Evidence, Execution, judge
 from tests.crash.workers.killer import Killer
 from tests.crash.workers.payers import Payers
 from tests.crash.workers.seller import DATABASE, EXECUTIONS, WORKERS
-from tests.crash.workers.stores import Store, opened
+from tests.support.campaigns import ROOT
+from tests.support.lines import read_lines
+from tests.support.processes import fork
 
-ROOT = Path(__file__).resolve().parents[3]
 AFTERWARDS = 30.0
 """Seconds that payers have to finish what they began, when nobody is killed any more."""
 START_SECONDS = 60.0
@@ -36,10 +36,12 @@ Print = Callable[[str], None]
 def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Print = lambda _: None) -> dict[str, Any]:
     """What came of it. Raises `RuntimeError` if the seller does not start."""
     folder = Path(tempfile.mkdtemp(prefix="faregate-kills-"))
+    forgets = kind == "memory"  # it ends with its process
     try:
         # The service first: it is forked, and a process that forks must have no threads.
-        with _service(seed) as service, opened(kind, folder) as store:
-            with _seller(store, service, folder) as (url, pid):
+        with _service(seed) as service, stores.serving(kind) as server:
+            place = stores.place_of(kind, server, folder)
+            with _seller(place, 1 if forgets else 2, service, folder) as (url, pid):
                 began = time.monotonic()
                 crowd = Payers(url, payers, seed, began + seconds, began + seconds + AFTERWARDS)
                 killer = Killer(pid, seed, began + seconds)
@@ -55,7 +57,7 @@ def run_on(kind: str, seconds: float, seed: int, payers: int, tell: Print = lamb
         log = (folder / "log").read_text(errors="replace")
         return {
             **said,
-            **judge(evidence, forgets=store.forgets),
+            **judge(evidence, forgets=forgets),
             "answers": dict(crowd.answers),
             "log": log[-4000:],
         }
@@ -95,17 +97,17 @@ def _service(seed: int) -> Generator[str]:
 
 
 @contextmanager
-def _seller(store: Store, service: str, folder: Path) -> Generator[tuple[str, int]]:
+def _seller(place: stores.Place, workers: int, service: str, folder: Path) -> Generator[tuple[str, int]]:
     """Its URL, and the process that starts its workers."""
     environ = {
         **{name: value for name, value in os.environ.items() if not name.startswith("FAREGATE_")},
         "FAREGATE_API_KEY": TEST_KEY,
         "FAREGATE_BASE_URL": service,
         "FAREGATE_PUBLIC_URL": "https://seller.example",
-        "FAREGATE_JOURNAL": store.journal,
+        "FAREGATE_JOURNAL": place.journal,
         EXECUTIONS: str(folder / "executions"),
-        DATABASE: store.database,
-        WORKERS: str(store.workers),
+        DATABASE: place.database,
+        WORKERS: str(workers),
     }
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("ab") as log:
         command = [sys.executable, "-m", "tests.crash.workers.seller", str(listener.fileno())]
@@ -148,6 +150,4 @@ def _charges(service: str) -> list[Charge]:
 
 
 def _executions(folder: Path) -> list[Execution]:
-    log = folder / "executions"
-    lines = log.read_text().splitlines() if log.exists() else []
-    return [Execution(**json.loads(line)) for line in lines]
+    return [Execution(**line) for line in read_lines(folder / "executions")]

@@ -25,8 +25,8 @@ from starlette.routing import Route
 
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
-from tests.crash.points.processes import Process, fork, lifeline
 from tests.support.lines import append_line
+from tests.support.processes import Process, fork, lifeline
 
 CONTENT = "paid content"
 SOLD = {"/quick": "daily_report", "/slow": "slow_settlement"}

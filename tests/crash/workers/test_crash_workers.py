@@ -1,38 +1,25 @@
 """Kill workers for a few seconds on two stores. `scripts/crash-workers` does it for two minutes on each."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.crash.workers.stores import KINDS, SERVERS, server_of
+from tests.crash.stores import SERVERS, missing, server_of
+from tests.crash.workers.__main__ import KINDS
 from tests.servers.shared import need
-
-ROOT = Path(__file__).resolve().parents[3]
-STORES = ("sqlite", "redis")
+from tests.support.campaigns import run_campaign
 
 
 def test_killed_workers_lose_nothing_and_keep_nobody_waiting() -> None:
     """With a wide limit: how long they wait is measured where nothing else runs."""
-    need("redis", SERVERS["redis"][1])
-    words = ["--seconds", "5", "--payers", "6", "--seed", "3", "--limit", "60", "--json"]
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.workers", "--stores", store, *words],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
+    need("redis", missing("redis"))
+    words = ["--seconds", "5", "--payers", "6", "--seed", "3", "--limit", "60"]
+    with ThreadPoolExecutor(2) as pool:
+        runs = pool.map(
+            lambda store: run_campaign("tests.crash.workers", "--stores", store, *words), ("sqlite", "redis")
         )
-        for store in STORES
-    ]
-    for run in runs:
-        output, _ = run.communicate(timeout=300)
-        [said] = json.loads(output)
-        assert (run.returncode, {name: count for name, count in said["wrongs"].items() if count}) == (
-            0,
-            {},
-        ), said
+    for status, [said] in runs:
+        assert (status, {name: count for name, count in said["wrongs"].items() if count}) == (0, {}), said
         assert said["kills"] > 0
         assert said["delivered"] > 0
 

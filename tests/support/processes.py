@@ -90,7 +90,7 @@ def serving(body: Callable[[socket.socket], None], foreign: Sequence[socket.sock
     return process
 
 
-class Checkout:
+class StartSignal:
     """What a child waits at until its parent has left the block."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Checkout:
         os.close(self._reading)
         body()
 
-    def __enter__(self) -> "Checkout":
+    def __enter__(self) -> "StartSignal":
         return self
 
     def __exit__(self, *_: object) -> None:
