@@ -1,106 +1,104 @@
-"""`benchmarks/run`: make the measurements, write them down, print the tables."""
+"""`benchmarks/run`: make the measurements, keep them, print the tables, and write the docs."""
 
 import argparse
-import json
 import os
-import platform
 import sys
-from datetime import UTC, datetime
-from importlib.metadata import version
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from harness.contestants import CASES, Case
-from harness.load import Measured, Wrong
-from harness.processes import HERE
-from harness.rounds import Plan, run
-from harness.tables import markdown
+from harness.docs import write_docs
+from harness.extremes import LargeResult, MemorySample, measure_large, measure_memory
+from harness.load import Measurement
+from harness.processes import HERE, Service, run_service
+from harness.results import begin_results, read_results
+from harness.rounds import Failure, plan_steps, run_rounds
+from harness.tables import build_report
 
-_PACKAGES = (
-    "fastapi",
-    "starlette",
-    "uvicorn",
-    "uvloop",
-    "httptools",
-    "httpx",
-    "h11",
-    "sniffio",
-    "pyreqwest",
-    "x402",
-)
+EXTREMES = ("large", "memory")
+NAMES = (*(case.name for case in CASES), *EXTREMES)
+Found = Measurement | Failure | LargeResult | MemorySample
 
 
 def main() -> int:
-    chosen = _arguments()
-    if chosen.tables:
-        print(markdown(*_read(chosen.tables)), end="")
+    options = _parse_arguments()
+    if options.tables:
+        results = read_results(options.tables)
+        if options.docs:
+            write_docs(results)
+        print(build_report(results), end="")
         return 0
-    cases = tuple(case for case in CASES if chosen.case in (None, case.name))
-    plan = Plan(1, 1, 1, cases) if chosen.quick else Plan(chosen.rounds, chosen.seconds, 1, cases)
-    measured: list[Measured] = []
+    names = options.case or list(NAMES)
+    results = begin_results(options.seconds, names)
+    path: Path = options.out / f"{results.at[:10]}{'-quick' if options.quick else ''}.json"
+    with run_service() as service:
+        for found in _measure(service, options, names):
+            results.add(found)
+            # Written each time: whatever ends this run, what was measured is not lost.
+            results.write(path)
+            print(_describe(found), file=sys.stderr, flush=True)
+    print(f"Written to {os.path.relpath(path)}.\n", file=sys.stderr)
+    print(build_report(results), end="")
+    if options.docs:
+        write_docs(results)
+    return 1 if results.failures else 0
+
+
+def _measure(service: Service, options: argparse.Namespace, names: list[str]) -> Iterator[Found]:
+    """Yield everything that was asked for; the rounds come last, because they fill the time that is left."""
+    deadline = time.monotonic() + options.minutes * 60
+    if "large" in names:
+        yield from _catch("large", measure_large(service))
+    if "memory" in names:
+        yield from _catch("memory", measure_memory(service, options.payments))
+    chosen: tuple[Case, ...] = tuple(case for case in CASES if case.name in names)
+    yield from run_rounds(service, plan_steps(chosen), options.rounds, options.seconds, deadline)
+
+
+def _catch(name: str, measured: Iterator[LargeResult | MemorySample]) -> Iterator[Found]:
+    """Yield a failure instead of raising: the rest of the run must not be lost."""
     try:
-        for one in run(plan):
-            measured.append(one)
-            _progress(one, len(measured), plan.steps())
-    except Wrong as fault:
-        print(f"Stopped, nothing was written: {fault}", file=sys.stderr)
-        return 1
-    if not chosen.quick:
-        path = _written(plan, measured, chosen.out)
-        print(f"Written to {os.path.relpath(path)}.\n", file=sys.stderr)
-    print(markdown(cases, measured), end="")
-    return 0
+        yield from measured
+    except Exception as fault:
+        yield Failure(name, "FastAPI: faregate", 1, f"{type(fault).__name__}: {fault}")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks/run", description="Faregate and others, side by side.")
-    parser.add_argument("--quick", action="store_true", help="one short round, only to see that it works")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=6, help="of load per contestant and round")
-    parser.add_argument("--case", choices=[case.name for case in CASES], help="only this kind of request")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the figures")
-    parser.add_argument("--tables", type=Path, help="measure nothing: print this file's tables")
-    return parser.parse_args()
-
-
-def _read(path: Path) -> tuple[list[Case], list[Measured]]:
-    measured = [Measured(**one) for one in json.loads(path.read_text())["measured"]]
-    present = {one.case for one in measured}
-    return [case for case in CASES if case.name in present], measured
-
-
-def _progress(one: Measured, done: int, steps: int) -> None:
-    print(
-        f"[{done}/{steps}] round {one.round} {one.case:>6} {one.payers:>2} at once  {one.contestant:<20}"
-        f" {one.per_second:>8,.0f} req/s  {one.processor_us:>7,.0f} us"
-        f"{f'  {one.complaints} lines in its log' if one.complaints else ''}",
-        file=sys.stderr,
-        flush=True,
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/run", description="Measure faregate and others, side by side."
     )
+    parser.add_argument(
+        "--case", choices=NAMES, action="append", help="only this one; may be given several times"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one round of a second, only to see that it works"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2, help="of load per contestant, payers and round")
+    parser.add_argument("--minutes", type=float, default=25, help="begin no round that would end later")
+    parser.add_argument("--payments", type=int, default=200_000, help="of the case memory")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the figures")
+    parser.add_argument("--tables", type=Path, help="measure nothing: print the tables of this file")
+    parser.add_argument("--docs", action="store_true", help="write docs/performance.md and its plots")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds, options.payments = 1, 1, 2_000
+    return options
 
 
-def _written(plan: Plan, measured: list[Measured], folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"{now:%Y-%m-%d}.json"
-    document = {
-        "at": now.isoformat(timespec="seconds"),
-        "rounds": plan.rounds,
-        "seconds": plan.seconds,
-        "machine": _machine(),
-        "measured": [one.as_json() for one in measured],
-    }
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    return path
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "cores": os.cpu_count(),
-        "architecture": platform.machine(),
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
-    }
+def _describe(found: Found) -> str:
+    if isinstance(found, Failure):
+        return f"FAILED {found.kind}, {found.contestant}, round {found.round}: {found.reason}"
+    if isinstance(found, LargeResult):
+        return f"{found.contestant}, {found.mib} MiB: {found.cpu_ms:.1f} ms, {found.growth_mib:.1f} MiB more"
+    if isinstance(found, MemorySample):
+        return f"{found.requests:,} paid requests: {found.resident_mib:.1f} MiB"
+    return (
+        f"round {found.round} {found.kind:>6} {found.payers:>2} payers  {found.contestant:<40}"
+        f" {found.per_second:>8,.0f} req/s  {found.cpu_us:>7,.0f} us"
+        f"{f'  {found.log_lines} lines in its log' if found.log_lines else ''}"
+    )
 
 
 if __name__ == "__main__":

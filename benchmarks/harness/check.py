@@ -1,29 +1,33 @@
-"""Whether a contestant sells at all, before anything is timed."""
+"""Check that a contestant sells at all, before anything is timed."""
 
 import json
 import secrets
 
-from harness.contestants import Case, Contestant
+from harness.contestants import UNPAID, Contestant, Kind
 from harness.http import Reply, ask
-from harness.load import Wrong
 from harness.processes import Server
 
 
-def check(case: Case, contestant: Contestant, server: Server, proof: str) -> None:
-    """One request of the case, looked at in full. Raises `Wrong`."""
-    own = proof if contestant.takes == "x402" else proof + secrets.token_hex(8)
-    reply = ask(server.url + case.path, own if case.paid else None)
-    if reply.status != case.status:
-        raise _wrong(contestant, case, reply, f"status {reply.status}")
-    if case.status == 200 and not isinstance(json.loads(reply.body), dict):
-        raise _wrong(contestant, case, reply, "no body")
-    if case.paid and case.calls[contestant] and not reply.headers["payment-response"]:
-        raise _wrong(contestant, case, reply, "no PAYMENT-RESPONSE")
-    if case.paid and contestant.app != "bare" and ask(server.url + case.path).status != 402:
-        raise _wrong(contestant, case, reply, "sold without a payment")
-    if case.status == 402 and not reply.headers["payment-required"]:
-        raise _wrong(contestant, case, reply, "no PAYMENT-REQUIRED")
+class InvalidRun(Exception):
+    """A contestant did not do what it is being measured for: its figures would mean nothing."""
 
 
-def _wrong(contestant: Contestant, case: Case, reply: Reply, fault: str) -> Wrong:
-    return Wrong(f"{contestant.name}, {case.name}: {fault}: {reply.body[:300]!r}")
+def check(kind: Kind, contestant: Contestant, server: Server, proof: str) -> None:
+    """Make one request of this kind, and look at the whole reply. Raises `InvalidRun`."""
+    own = proof + secrets.token_hex(8) if contestant.has_unique_proofs else proof
+    reply = ask(server.url + kind.path, own if kind.paid else None)
+    if reply.status != kind.status:
+        raise _fault(contestant, kind, reply, f"status {reply.status}")
+    if kind.status == 200 and not isinstance(json.loads(reply.body), dict):
+        raise _fault(contestant, kind, reply, "no body")
+    if kind is UNPAID and not reply.headers["payment-required"]:
+        raise _fault(contestant, kind, reply, "no PAYMENT-REQUIRED")
+    if kind.paid and contestant.app != "bare":
+        if not reply.headers["payment-response"]:
+            raise _fault(contestant, kind, reply, "no PAYMENT-RESPONSE")
+        if ask(server.url + kind.path).status != 402:
+            raise _fault(contestant, kind, reply, "sold without a payment")
+
+
+def _fault(contestant: Contestant, kind: Kind, reply: Reply, fault: str) -> InvalidRun:
+    return InvalidRun(f"{contestant.name}, {kind.name}: {fault}: {reply.body[:300]!r}")

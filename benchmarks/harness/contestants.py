@@ -1,65 +1,229 @@
-"""Who runs, and what is asked of them."""
+"""Who runs and what is asked of them: one table of contestants, one of cases, one of targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+App = Literal["bare", "by_hand", "faregate", "x402"]
+Quantity = Literal["per_second", "cpu_us", "p99_ms"]
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One app under one uvicorn worker. `takes` says whose proofs it accepts, `transport` is faregate's."""
+    """One app under one server. `transport` and `journal` are faregate's; empty is its default."""
 
     name: str
-    app: str
-    takes: str = "any"
-    transport: str = ""
+    framework: Literal["asgi", "starlette", "fastapi", "flask", "django"]
+    app: App
+    server: Literal["uvicorn", "gthread"] = "uvicorn"
+    transport: str = "pyreqwest"
+    journal: Literal["memory", "sqlite", "postgres", "redis"] = "memory"
+    workers: int = 1
+
+    @property
+    def has_unique_proofs(self) -> bool:
+        """Whether each request needs a proof of its own. x402 compares proofs with its instructions."""
+        return self.app != "x402"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of request, and the status that answers it."""
+
+    name: str
+    path: str
+    paid: bool
+    status: int
+
+    def calls(self, contestant: Contestant) -> int:
+        """Return how many calls to the service one request must cost."""
+        if contestant.app == "bare" or self is OPEN:
+            return 0
+        # x402 writes its 402 by itself; the Merchant API is asked for each one.
+        return 2 if self.paid else int(contestant.app != "x402")
+
+
+PAID = Kind("paid", "/report", paid=True, status=200)
+OPEN = Kind("open", "/health", paid=False, status=200)
+UNPAID = Kind("unpaid", "/report", paid=False, status=402)
+
+BARE = Contestant("FastAPI: bare app", "fastapi", "bare")
+HAND = Contestant("FastAPI: two calls by hand", "fastapi", "by_hand")
+FAST = Contestant("FastAPI: faregate", "fastapi", "faregate")
+PLAIN = Contestant("FastAPI: faregate, h11", "fastapi", "faregate", transport="h11")
+X402 = Contestant("FastAPI: x402", "fastapi", "x402")
+SQLITE = Contestant("FastAPI: faregate, SQLite", "fastapi", "faregate", journal="sqlite")
+POSTGRES = Contestant("FastAPI: faregate, PostgreSQL", "fastapi", "faregate", journal="postgres")
+REDIS = Contestant("FastAPI: faregate, Redis", "fastapi", "faregate", journal="redis")
+HAND_TWO = Contestant("FastAPI: two calls by hand, 2 workers", "fastapi", "by_hand", workers=2)
+SQLITE_TWO = Contestant(
+    "FastAPI: faregate, SQLite, 2 workers", "fastapi", "faregate", journal="sqlite", workers=2
+)
+ASGI_BARE = Contestant("ASGI: bare app", "asgi", "bare")
+ASGI_HAND = Contestant("ASGI: two calls by hand", "asgi", "by_hand")
+ASGI_FAST = Contestant("ASGI: faregate", "asgi", "faregate")
+STARLETTE_BARE = Contestant("Starlette: bare app", "starlette", "bare")
+STARLETTE_HAND = Contestant("Starlette: two calls by hand", "starlette", "by_hand")
+STARLETTE_FAST = Contestant("Starlette: faregate", "starlette", "faregate")
+FLASK_BARE = Contestant("Flask: bare app", "flask", "bare", "gthread")
+FLASK_HAND = Contestant("Flask: two calls by hand", "flask", "by_hand", "gthread")
+FLASK_FAST = Contestant("Flask: faregate", "flask", "faregate", "gthread")
+FLASK_SQLITE = Contestant("Flask: faregate, SQLite", "flask", "faregate", "gthread", journal="sqlite")
+FLASK_X402 = Contestant("Flask: x402", "flask", "x402", "gthread")
+DJANGO_BARE = Contestant("Django: bare app", "django", "bare", "gthread")
+DJANGO_HAND = Contestant("Django: two calls by hand", "django", "by_hand", "gthread")
+DJANGO_FAST = Contestant("Django: faregate", "django", "faregate", "gthread")
+DJANGO_ASGI_BARE = Contestant("Django, ASGI: bare app", "django", "bare")
+DJANGO_ASGI_HAND = Contestant("Django, ASGI: two calls by hand", "django", "by_hand")
+DJANGO_ASGI_FAST = Contestant("Django, ASGI: faregate", "django", "faregate")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kind of request. `calls` is how many calls to the upstream one request must cost, by contestant."""
+    """One table. `against` heads the columns of ratios: to a contestant, or an app of the same framework."""
 
     name: str
     title: str
-    path: str
-    paid: bool
-    status: int
-    calls: Mapping[Contestant, int]
+    kind: Kind
     payers: tuple[int, ...]
+    contestants: tuple[Contestant, ...]
+    against: Mapping[str, Contestant | App]
 
+    def find_base(self, head: str, contestant: Contestant) -> Contestant | None:
+        """Return whom this contestant is compared with in this column; None if nobody."""
+        wanted = self.against[head]
+        if isinstance(wanted, Contestant):
+            return wanted
+        place = (contestant.framework, contestant.server, wanted)
+        return next((one for one in self.contestants if (one.framework, one.server, one.app) == place), None)
 
-BARE = Contestant("bare app", "bare")
-FLOOR = Contestant("two calls by hand", "by_hand")
-FAST = Contestant("faregate, pyreqwest", "by_faregate", transport="pyreqwest")
-PLAIN = Contestant("faregate, h11", "by_faregate", transport="h11")
-X402 = Contestant("x402 middleware", "by_x402", takes="x402")
 
 CASES = (
     Case(
         "paid",
         "Paid requests",
-        "/report",
-        paid=True,
-        status=200,
-        calls={BARE: 0, FLOOR: 2, FAST: 2, PLAIN: 2, X402: 2},
-        payers=(1, 16, 64),
+        PAID,
+        (1, 16, 64),
+        (BARE, HAND, FAST, PLAIN, X402),
+        {"two calls": HAND, "x402": X402},
     ),
     Case(
-        "open",
-        "A route that is not for sale",
-        "/health",
-        paid=False,
-        status=200,
-        calls={BARE: 0, FLOOR: 0, FAST: 0, X402: 0},
-        payers=(16,),
+        "journals",
+        "Paid requests with each journal",
+        PAID,
+        (1, 16, 64),
+        (FAST, SQLITE, POSTGRES, REDIS, X402),
+        {"memory": FAST, "x402": X402},
     ),
-    # x402 makes its 402 by itself; the Merchant API is asked for each one.
+    Case(
+        "frameworks",
+        "Paid requests with each ASGI framework",
+        PAID,
+        (16,),
+        (ASGI_BARE, ASGI_HAND, ASGI_FAST, STARLETTE_BARE, STARLETTE_HAND, STARLETTE_FAST, BARE, HAND, FAST),
+        {"two calls": "by_hand", "bare app": "bare"},
+    ),
+    Case(
+        "flask",
+        "Paid requests with Flask (gunicorn, gthread, 16 threads)",
+        PAID,
+        (1, 16, 64),
+        (FLASK_BARE, FLASK_HAND, FLASK_FAST, FLASK_SQLITE, FLASK_X402),
+        {"two calls": FLASK_HAND, "x402": FLASK_X402},
+    ),
+    Case(
+        "django",
+        "Paid requests with Django (gunicorn, gthread, 16 threads; and uvicorn)",
+        PAID,
+        (16,),
+        (
+            DJANGO_BARE,
+            DJANGO_HAND,
+            DJANGO_FAST,
+            DJANGO_ASGI_BARE,
+            DJANGO_ASGI_HAND,
+            DJANGO_ASGI_FAST,
+            FLASK_X402,
+        ),
+        {"two calls": "by_hand", "x402 on Flask": FLASK_X402},
+    ),
+    Case(
+        "workers",
+        "Paid requests with one worker and with two",
+        PAID,
+        (64,),
+        (HAND, HAND_TWO, SQLITE, SQLITE_TWO),
+        {"two calls": HAND, "SQLite, one worker": SQLITE},
+    ),
+    Case(
+        "unprotected",
+        "A route that is not for sale",
+        OPEN,
+        (16,),
+        (BARE, HAND, FAST, X402),
+        {"bare app": BARE, "x402": X402},
+    ),
     Case(
         "unpaid",
         "A paid route without a payment (402)",
-        "/report",
-        paid=False,
-        status=402,
-        calls={FLOOR: 1, FAST: 1, PLAIN: 1, X402: 0},
-        payers=(16,),
+        UNPAID,
+        (16,),
+        (HAND, FAST, PLAIN, X402),
+        {"one call by hand": HAND, "x402": X402},
     ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is promised: `quantity` of one contestant over that of another, at each number of payers.
+
+    With `is_difference` the bound is on the difference instead, in the quantity's own unit.
+    """
+
+    what: str
+    of: Contestant
+    against: Contestant
+    bounds: Mapping[int, float]
+    quantity: Quantity = "per_second"
+    kind: Kind = PAID
+    is_difference: bool = False
+
+    @property
+    def is_minimum(self) -> bool:
+        """Throughput should be high; time should be short."""
+        return self.quantity == "per_second"
+
+
+TARGETS = (
+    Target("memory journal, against x402", FAST, X402, {1: 3, 16: 10, 64: 11}),
+    Target("p99, against two calls by hand", FAST, HAND, {64: 2}, "p99_ms"),
+    Target("memory journal, against two calls by hand", FAST, HAND, {1: 0.75, 16: 0.75, 64: 0.75}),
+    Target("CPU on FastAPI, against two calls by hand", FAST, HAND, {1: 1.55, 16: 1.55, 64: 1.55}, "cpu_us"),
+    Target(
+        "CPU on Starlette, against two calls by hand", STARLETTE_FAST, STARLETTE_HAND, {16: 1.4}, "cpu_us"
+    ),
+    Target("h11 (no extras), against x402", PLAIN, X402, {16: 3, 64: 3}),
+    Target("SQLite, against memory", SQLITE, FAST, {1: 0.4, 16: 0.6, 64: 0.6}),
+    Target(
+        "CPU of the SQLite journal, us a sale",
+        SQLITE,
+        FAST,
+        {1: 450, 16: 450, 64: 450},
+        "cpu_us",
+        is_difference=True,
+    ),
+    Target("SQLite, against x402", SQLITE, X402, {1: 1.3, 16: 6, 64: 8}),
+    Target("PostgreSQL, against memory", POSTGRES, FAST, {16: 0.5, 64: 0.5}),
+    Target("Redis, against memory", REDIS, FAST, {16: 0.5, 64: 0.5}),
+    Target("Flask, against x402", FLASK_FAST, FLASK_X402, {1: 4, 16: 4, 64: 4}),
+    Target("Flask, against two calls by hand", FLASK_FAST, FLASK_HAND, {1: 0.75, 16: 0.75, 64: 0.75}),
+    Target("Flask with SQLite, against memory", FLASK_SQLITE, FLASK_FAST, {1: 0.4, 16: 0.6, 64: 0.6}),
+    Target("Django, against x402 on Flask", DJANGO_FAST, FLASK_X402, {16: 4}),
+    Target("Django, against two calls by hand", DJANGO_FAST, DJANGO_HAND, {16: 0.75}),
+    Target("Django under ASGI, against x402 on Flask", DJANGO_ASGI_FAST, FLASK_X402, {16: 4}),
+    Target("Django under ASGI, against two calls by hand", DJANGO_ASGI_FAST, DJANGO_ASGI_HAND, {16: 0.75}),
+    Target("two workers on one SQLite file, against one", SQLITE_TWO, SQLITE, {64: 1.8}),
+    Target("CPU of an unprotected route, against bare", FAST, BARE, {16: 1.03}, "cpu_us", OPEN),
+    Target("402 for an unpaid request, against one bare call", FAST, HAND, {16: 0.7}, kind=UNPAID),
 )

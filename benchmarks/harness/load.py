@@ -1,25 +1,21 @@
-"""One measurement: wrk for so many seconds, and what it cost the server and the upstream."""
+"""One measurement: wrk for so many seconds, and what it cost the server and the service."""
 
 import json
 import subprocess
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from harness.contestants import Case, Contestant
-from harness.processes import HERE, Server, Upstream
+from harness.check import InvalidRun
+from harness.contestants import Contestant, Kind
+from harness.processes import HERE, Server, Service
 
-_GRACE = 30
-
-
-class Wrong(Exception):
-    """A contestant did not do what it is being measured for: its figures would mean nothing."""
+_GRACE_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One round of one contestant. Times of the processor are per request, in microseconds."""
+class Measurement:
+    """One round of one contestant. `cpu_us` is processor time per request of all processes of the server."""
 
-    case: str
+    kind: str
     contestant: str
     payers: int
     round: int
@@ -27,38 +23,34 @@ class Measured:
     per_second: float
     p50_ms: float
     p99_ms: float
-    processor_us: float
+    cpu_us: float
     calls_per_request: float
     connections: int
     resident_kib: int
-    complaints: int
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    log_lines: int
 
 
 def measure(
-    case: Case,
+    kind: Kind,
     contestant: Contestant,
     payers: int,
     number: int,
     server: Server,
-    behind: Upstream,
+    service: Service,
     proof: str,
     seconds: float,
-) -> Measured:
-    """Raises `Wrong` if a single reply was not the expected one, or the calls behind do not add up."""
-    unique = contestant.takes == "any"
-    connections, calls = behind.counted()
-    busy = server.processor_seconds()
-    seen = load(server, case.path, proof if case.paid else "", unique and case.paid, payers, seconds)
-    busy = server.processor_seconds() - busy
-    connections_after, calls_after = behind.counted()
+) -> Measurement:
+    """Raise `InvalidRun` for a single reply that was not the expected one, or a wrong number of calls."""
+    connections, calls = service.count()
+    busy = server.cpu_seconds()
+    seen = load(kind, contestant, server, proof, payers, seconds)
+    busy = server.cpu_seconds() - busy
+    connections_after, calls_after = service.count()
     requests = int(seen["requests"])
     made = calls_after - calls - 1  # the first count itself
-    _check(case, contestant, payers, seen, made)
-    return Measured(
-        case.name,
+    _check_counts(kind, contestant, payers, seen, made)
+    return Measurement(
+        kind.name,
         contestant.name,
         payers,
         number,
@@ -70,31 +62,39 @@ def measure(
         made / requests,
         connections_after - connections - 1,
         server.resident_kib(),
-        len(server.complaints()),
+        len(server.log_lines()),
     )
 
 
 def load(
-    server: Server, path: str, proof: str, unique: bool, payers: int, seconds: float
+    kind: Kind, contestant: Contestant, server: Server, proof: str, payers: int, seconds: float
 ) -> dict[str, float]:
-    """What wrk saw. One thread is enough: it is far faster than any contestant."""
+    """Return what wrk saw. One thread is enough: it is far faster than any contestant."""
     options = ["-t", "1", "-c", str(payers), "-d", f"{max(1, round(seconds))}s", "--timeout", "10s"]
-    script = ["-s", str(HERE / "load.lua"), server.url, "--", path, proof, "unique" if unique else "same"]
+    sent = [proof if kind.paid else "", "unique" if kind.paid and contestant.has_unique_proofs else "same"]
+    script = ["-s", str(HERE / "load.lua"), server.url, "--", kind.path, *sent]
     done = subprocess.run(
-        ["wrk", *options, *script], capture_output=True, text=True, timeout=seconds + _GRACE, check=False
+        ["wrk", *options, *script],
+        capture_output=True,
+        text=True,
+        timeout=seconds + _GRACE_SECONDS,
+        check=False,
     )
     found = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode != 0 or len(found) != 1:
-        raise Wrong(f"wrk failed: {done.stdout}{done.stderr}")
+        raise InvalidRun(f"wrk failed: {done.stdout}{done.stderr}")
     seen: dict[str, float] = json.loads(found[0].removeprefix("RESULT "))
     return seen
 
 
-def _check(case: Case, contestant: Contestant, payers: int, seen: dict[str, float], made: int) -> None:
-    refused = seen["refused"] if case.status < 400 else seen["requests"] - seen["refused"]
+def _check_counts(kind: Kind, contestant: Contestant, payers: int, seen: dict[str, float], made: int) -> None:
+    refused = seen["refused"] if kind.status < 400 else seen["requests"] - seen["refused"]
     if seen["requests"] == 0 or refused or seen["broken"]:
-        raise Wrong(f"{contestant.name}, {case.name}, {payers} payers: not every reply was right: {seen}")
-    # What was in flight when wrk hung up, now or after the warm-up, was called for but not counted by it.
-    each = case.calls[contestant]
-    if not each * seen["requests"] <= made <= each * (seen["requests"] + 2 * payers):
-        raise Wrong(f"{contestant.name}, {case.name}: {made} calls behind {seen['requests']} requests")
+        raise InvalidRun(
+            f"{contestant.name}, {kind.name}, {payers} payers: not every reply was right: {seen}"
+        )
+    # What was in flight when wrk hung up, now or before, was called for but not counted by it.
+    each = kind.calls(contestant)
+    slack = 2 * payers + 8  # and each worker reads the contracts now and then
+    if not each * seen["requests"] <= made <= each * (seen["requests"] + slack):
+        raise InvalidRun(f"{contestant.name}, {kind.name}: {made} calls behind {seen['requests']} requests")

@@ -1,89 +1,187 @@
-"""The processes of a run: nginx behind, one uvicorn worker in front. Each is ended where it was begun."""
+"""The processes of a run: nginx as the service, a store for the journal, and the server that is measured."""
 
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
+from tests.servers import POSTGRES_MISSING, REDIS_MISSING, postgres_server, redis_server
+
 from harness.contestants import Contestant
 
 HERE = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
+DEFAULT_WINDOW = 600.0
+"""Seconds in which a result is handed out again, as in the paywall's own settings."""
 _TICKS = os.sysconf("SC_CLK_TCK")
-_STARTS_WITHIN = 20.0
+_START_SECONDS = 20.0
+_STOP_SECONDS = 20.0
+_LOOK_SECONDS = 0.5
 
 
-class Upstream:
+class Service:
     """nginx with the fixed replies of `nginx.conf`."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://{HOST}:{port}"
 
-    def counted(self) -> tuple[int, int]:
-        """Connections and requests so far, by nginx's own count (less the one that asks)."""
+    def count(self) -> tuple[int, int]:
+        """Return connections and requests so far, by nginx's own count (less the one that asks)."""
         with urlopen(f"{self.url}/status", timeout=5) as reply:
             accepted, _, requests = reply.read().split(b"\n")[2].split()
         return int(accepted) - 1, int(requests) - 1
 
 
 class Server:
-    """One uvicorn worker with one contestant's app."""
+    """A server with one contestant's app, and its worker processes."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
         self._process = process
         self._log = log
-        self.port = port
         self.url = f"http://{HOST}:{port}"
 
-    def processor_seconds(self) -> float:
-        """User and system time of the whole process, its threads included."""
-        stat = Path(f"/proc/{self._process.pid}/stat").read_text()
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+    def pids(self) -> list[int]:
+        """Return the server's process and all processes below it."""
+        parents = dict(filter(None, (_read_parent(path) for path in Path("/proc").glob("[0-9]*"))))
+        found = [self._process.pid]
+        for pid in found:
+            found += [child for child, parent in parents.items() if parent == pid]
+        return found
+
+    def cpu_seconds(self) -> float:
+        """Return user and system time of all processes, their threads included."""
+        ticks = 0
+        for pid in self.pids():
+            fields = _read_stat(pid)
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / _TICKS
 
     def resident_kib(self) -> int:
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1])
+        return self._sum("VmRSS")
 
-    def complaints(self) -> list[str]:
-        """What it wrote to its log; at this log level: only warnings and errors."""
+    def peak_kib(self) -> int:
+        """Return the largest resident size since `forget_peak`."""
+        return self._sum("VmHWM")
+
+    def forget_peak(self) -> None:
+        for pid in self.pids():
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+    def wait_idle(self) -> None:
+        """Wait until all workers have started: the port is open before they have."""
+        limit, before = time.monotonic() + _START_SECONDS, -1.0
+        while self.cpu_seconds() > before and time.monotonic() < limit:
+            before = self.cpu_seconds()
+            time.sleep(_LOOK_SECONDS)
+
+    def log_lines(self) -> list[str]:
+        """Return what it wrote to its log; at this log level: only warnings and errors."""
         return self._log.read_text(errors="replace").splitlines()
+
+    def _sum(self, name: str) -> int:
+        total = 0
+        for pid in self.pids():
+            status = Path(f"/proc/{pid}/status").read_text()
+            total += int(next(line for line in status.splitlines() if line.startswith(name)).split()[1])
+        return total
+
+
+def _read_stat(pid: int) -> list[str]:
+    """Return the fields after the name of the process, which may contain anything."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _read_parent(path: Path) -> tuple[int, int] | None:
+    try:
+        return int(path.name), int(_read_stat(int(path.name))[1])
+    except OSError:
+        return None  # it has ended meanwhile
 
 
 @contextmanager
-def upstream() -> Iterator[Upstream]:
+def run_service() -> Generator[Service]:
     with TemporaryDirectory(prefix="faregate-bench-") as directory:
         os.chmod(directory, 0o755)  # nginx's worker may be another user
-        port = _free_port()
+        port = _find_port()
         config = (HERE / "nginx.conf").read_text().replace("PORT", str(port)).replace("DIR", directory)
         path = Path(directory, "nginx.conf")
         path.write_text(config)
-        with _running(["nginx", "-c", str(path), "-e", f"{directory}/nginx.log"], port, {}, Path(directory)):
-            yield Upstream(port)
+        command = ["nginx", "-c", str(path), "-e", f"{directory}/nginx.log"]
+        with _run(command, port, {}, Path(directory)):
+            yield Service(port)
 
 
 @contextmanager
-def server(contestant: Contestant, behind: Upstream) -> Iterator[Server]:
-    with TemporaryDirectory(prefix="faregate-bench-") as directory:
-        port = _free_port()
-        options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
-        command = [sys.executable, "-m", "uvicorn", f"{contestant.app}:app", "--app-dir", str(HERE / "apps")]
-        environ = {"BENCH_TRANSPORT": contestant.transport, "BENCH_UPSTREAM": behind.url}
-        with _running([*command, "--port", str(port), *options], port, environ, Path(directory)) as process:
-            yield Server(process, port, Path(directory, "log"))
+def run_server(contestant: Contestant, service: Service, window: float = DEFAULT_WINDOW) -> Generator[Server]:
+    """Start the contestant with a new and empty journal."""
+    with (
+        TemporaryDirectory(prefix="faregate-bench-") as directory,
+        _open_journal(contestant, directory) as url,
+    ):
+        port = _find_port()
+        environ = {
+            "BENCH_SERVICE": service.url,
+            "BENCH_APP": contestant.app,
+            "BENCH_SERVER": contestant.server,
+            "BENCH_TRANSPORT": contestant.transport,
+            "BENCH_JOURNAL": url,
+            "BENCH_WINDOW": str(window),
+        }
+        command = _build_command(contestant, port)
+        with _run(command, port, environ, Path(directory)) as process:
+            server = Server(process, port, Path(directory, "log"))
+            if contestant.workers > 1:
+                server.wait_idle()
+            yield server
+
+
+def find_missing(contestant: Contestant) -> str:
+    """Return what this contestant needs and this machine lacks; empty if nothing."""
+    return {"postgres": POSTGRES_MISSING, "redis": REDIS_MISSING}.get(contestant.journal, "")
 
 
 @contextmanager
-def _running(
+def _open_journal(contestant: Contestant, directory: str) -> Generator[str]:
+    if contestant.journal == "postgres":
+        with postgres_server() as url:
+            yield url
+    elif contestant.journal == "redis":
+        with redis_server() as url:
+            yield url
+    else:
+        yield "memory:" if contestant.journal == "memory" else f"sqlite:{directory}/journal.db"
+
+
+def _build_command(contestant: Contestant, port: int) -> list[str]:
+    apps, module = str(HERE / "apps"), f"{contestant.framework}_app:{contestant.app}"
+    workers = ["--workers", str(contestant.workers)] if contestant.workers > 1 else []
+    if contestant.server == "gthread":
+        own = ["--worker-class", "gthread", "--threads", "16", "--chdir", apps, "--bind", f"{HOST}:{port}"]
+        return [sys.executable, "-m", "gunicorn", f"{module}()", *own, *workers, "--log-level", "warning"]
+    own = ["--factory", "--app-dir", apps, "--port", str(port), "--loop", "uvloop", "--http", "httptools"]
+    return [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        module,
+        *own,
+        *workers,
+        "--no-access-log",
+        "--log-level",
+        "warning",
+    ]
+
+
+@contextmanager
+def _run(
     command: list[str], port: int, environ: Mapping[str, str], directory: Path
-) -> Iterator["subprocess.Popen[bytes]"]:
+) -> Generator["subprocess.Popen[bytes]"]:
     # Proxies and settings of the shell must play no part.
     kept = {
         name: value
@@ -96,21 +194,29 @@ def _running(
             _wait_for(process, port, Path(directory, "log"))
             yield process
         finally:
-            process.terminate()
-            process.wait(20)
+            _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _wait_for(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    limit = time.monotonic() + _STARTS_WITHIN
+    limit = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < limit:
         with socket.socket() as probe:
             if probe.connect_ex((HOST, port)) == 0:
                 return
         time.sleep(0.05)
-    raise RuntimeError(f"{process.args!r} did not start:\n{log.read_text(errors='replace')}")
+    raise RuntimeError(f"{process.args!r} did not start:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def _free_port() -> int:
+def _find_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

@@ -4,17 +4,18 @@ import base64
 import json
 from typing import Any
 
+from harness.contestants import Contestant
 from harness.http import ask
 from harness.processes import Server
 
 
-def proof_for(server: Server, takes: str) -> str:
-    """A proof this server accepts. x402 compares it with its own instructions, so these are asked for."""
-    if takes != "x402":
-        return _encoded(_INSTRUCTIONS, "http://127.0.0.1/report")
+def build_proof(server: Server, contestant: Contestant) -> str:
+    """Build a proof this server accepts. x402 compares it with its own instructions: these are asked for."""
+    if contestant.has_unique_proofs:
+        return _encode(_INSTRUCTIONS, "http://127.0.0.1/report")
     reply = ask(server.url + "/report")
     required = json.loads(base64.b64decode(reply.headers["payment-required"]))
-    return _encoded(required["accepts"][0], required["resource"]["url"])
+    return _encode(required["accepts"][0], required["resource"]["url"])
 
 
 _INSTRUCTIONS = {
@@ -28,7 +29,7 @@ _INSTRUCTIONS = {
 }
 
 
-def _encoded(accepted: Any, url: str) -> str:
+def _encode(accepted: Any, url: str) -> str:
     payment = {
         "x402Version": 2,
         "resource": {"url": url, "description": "", "mimeType": "application/json"},

@@ -1,5 +1,0 @@
-"""No paywall at all: what everything else is compared with."""
-
-from goods import shop
-
-app = shop()

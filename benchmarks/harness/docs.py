@@ -1,0 +1,58 @@
+"""Write the figures of a run into docs/performance.md, between its markers, and the plots beside it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.charts import build_charts
+from harness.contestants import CASES
+from harness.processes import HERE
+from harness.results import Results
+from harness.tables import (
+    build_case_table,
+    build_failures,
+    build_large_table,
+    build_memory_table,
+    build_target_table,
+)
+
+PAGE = HERE.parent / "docs" / "performance.md"
+_SECTION = re.compile(r"(<!-- results: (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def write_docs(results: Results, page: Path = PAGE) -> None:
+    """Replace each section for which there are figures; the text around it, and the others, stay."""
+    sections = _build_sections(results)
+
+    def replace(found: re.Match[str]) -> str:
+        text = sections.get(found["name"], "")
+        return f"{found[1]}\n{text}\n\n{found[3]}" if text else found[0]
+
+    page.write_text(_SECTION.sub(replace, page.read_text()))
+    for name, drawing in build_charts(results).items():
+        (page.parent / name).write_text(drawing)
+
+
+def _build_sections(results: Results) -> dict[str, str]:
+    others: dict[str, Callable[[Results], str]] = {}
+    if results.large:
+        others["large"] = build_large_table
+    if results.memory:
+        others["memory"] = build_memory_table
+    sections = {name: build(results) for name, build in others.items()}
+    sections["targets"] = build_target_table(results)
+    sections["run"] = _describe_run(results)
+    for case in CASES:
+        if case.name in results.cases:
+            sections[case.name] = build_case_table(results, case)
+    return sections
+
+
+def _describe_run(results: Results) -> str:
+    machine = results.machine
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    text = (
+        f"Measured on {results.at[:10]}: {results.rounds} rounds of {results.seconds:g} seconds on"
+        f" {machine['cores']} cores ({machine['architecture']}, Python {machine['python']}). {packages}."
+    )
+    return f"{text}\n\n{build_failures(results)}" if results.failures else text
